@@ -1,0 +1,1 @@
+"""Every sample store against what was written into it."""

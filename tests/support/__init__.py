@@ -1,0 +1,1 @@
+"""What tests share: sample stores, a store builder, damages, strategies."""

@@ -1,0 +1,123 @@
+"""Options that several commands share, and what a command may ask of the command line around it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from rmqstore.render.output import Output
+    from rmqstore.render.progress import Bar
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+INTERRUPTION_REPORT = "rmqstore.interruption_report"
+
+_VERSION = re.compile(r"auto|\d+\.\d+\.\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What the person wants to see: made by `output_options`, handed to the command as `view`."""
+
+    format: str
+    quiet: bool
+    show_progress: bool
+    color: str
+
+    def output(self) -> Output:
+        """The writer of standard output for the chosen format."""
+        from rmqstore.render.output import open_output
+
+        return open_output(self.format, color=self.color, quiet=self.quiet)
+
+    def progress(self, label: str, total: int | None, unit: str = "bytes") -> AbstractContextManager[Bar]:
+        """A progress bar over `total` units (None: not known), silent under --quiet, --no-progress and without a terminal."""
+        from rmqstore.render.progress import progress
+
+        return progress(label, total, enabled=self.show_progress and not self.quiet, unit=unit)
+
+
+def on_interrupt(report: Callable[[], str]) -> None:
+    """Say what `interrupted: ...` shall tell after Ctrl-C, for example `verified 3 of 12 files, 1.2 GiB of 5.0 GiB`."""
+    context = click.get_current_context()
+    context.meta.setdefault(INTERRUPTION_REPORT, {})["report"] = report
+
+
+def _settings(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    settings = {}
+    for text in values:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise click.BadParameter(f"{text!r} is not of the form key=value", context, parameter)
+        settings[key.strip()] = value.strip()
+    return settings
+
+
+def _version(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    if not _VERSION.fullmatch(value):
+        raise click.BadParameter(f"{value!r} is neither 'auto' nor a release such as 5.3.3", context, parameter)
+    return value
+
+
+store_argument = click.argument("store", type=click.Path(path_type=Path))
+"""STORE → `store: Path`; whether it exists and what it is, is told by the room that opens it."""
+
+broker_version_option = click.option(
+    "--broker-version",
+    default="auto",
+    metavar="RELEASE",
+    callback=_version,
+    help="Release of the broker, for example 5.3.3; auto: taken from signs in the store.",
+)
+"""--broker-version → `broker_version: str`, `auto` or three numbers with dots."""
+
+
+def store_options(command: Decorated) -> Decorated:
+    """--broker-conf and --set → `broker_conf: Path | None`, `settings: dict[str, str]`."""
+    conf = click.option(
+        "--broker-conf",
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE",
+        help="broker.conf of this store: sizes, paths and switches that the files alone do not tell.",
+    )
+    setting = click.option(
+        "--set",
+        "settings",
+        multiple=True,
+        metavar="KEY=VALUE",
+        callback=_settings,
+        help="One setting as in broker.conf; wins over the file. May be repeated.",
+    )
+    return conf(setting(command))
+
+
+def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--format, --quiet, --no-progress and --color → `view: View`."""
+
+    @wraps(command)
+    def with_view(*arguments: Any, output_format: str, quiet: bool, no_progress: bool, color: str, **options: Any) -> Any:
+        return command(*arguments, view=View(output_format, quiet, not no_progress, color), **options)
+
+    for option in (
+        click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True, help="Colours."),
+        click.option("--no-progress", is_flag=True, help="No progress bar."),
+        click.option("--quiet", is_flag=True, help="No progress bar, no notes, no summary for people."),
+        click.option(
+            "--format",
+            "output_format",
+            type=click.Choice(["table", "json", "csv"]),
+            default="table",
+            show_default=True,
+            help="table for people; json: one object per line; csv.",
+        ),
+    ):
+        with_view = option(with_view)
+    return with_view

@@ -1,0 +1,157 @@
+"""The door of the command line: finds the command, runs it, and turns every ending into one line and an exit status."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import click
+
+from rmqstore import __version__
+from rmqstore.commands.common import INTERRUPTION_REPORT
+from rmqstore.errors import RmqstoreError
+
+EXIT_USAGE = 2
+EXIT_FAILED = 4
+EXIT_INTERRUPTED = 130
+
+
+class CommandEntry(NamedTuple):
+    """Where a command lives (it exposes `command` there) and its line in `rmqstore --help`."""
+
+    module: str
+    summary: str
+
+
+COMMANDS: dict[str, CommandEntry] = {
+    "info": CommandEntry("rmqstore.commands.info", "What this store is: releases, sizes, offsets, clean or crashed."),
+    "dump": CommandEntry("rmqstore.commands.dump", "Any file or part of a store, decoded."),
+    "verify": CommandEntry("rmqstore.commands.verify", "Check every record, queue unit and index item against the others."),
+    "explain": CommandEntry("rmqstore.commands.explain", "What a finding code means, what brokers do with it, how to mend it."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command when it is run; its list of commands comes from the table alone."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        command: click.Command = import_module(entry.module).command
+        return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in COMMANDS and not args[0].startswith("-"):
+            ctx.fail(f"there is no command {args[0]!r}{_suggestion(args[0])}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
+
+
+def _suggestion(name: str) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, COMMANDS, n=1, cutoff=0.5)
+    return f"; did you mean {close[0]!r}?" if close else f"; commands are {', '.join(COMMANDS)}"
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+    epilog="Exit status: 0 nothing wrong, 1 findings of severity error, 2 usage, 3 refused, 4 could not read, 130 interrupted.",
+)
+@click.option("--debug", is_flag=True, help="Show the traceback of an unexpected failure.")
+@click.version_option(__version__, "-V", "--version", prog_name="rmqstore", message="%(prog)s %(version)s")
+def group(debug: bool) -> None:
+    """Look into the store directory of an Apache RocketMQ broker, offline and without changing a byte."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status and never raises.
+
+    A command ends normally by returning (status 0) or by `ctx.exit(status)`.
+    """
+    if "_RMQSTORE_COMPLETE" in os.environ:
+        group.main(prog_name="rmqstore")
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    meta: dict[str, Any] = {}
+    try:
+        status = _run(words, meta)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        _forget_stdout()
+        return 0
+    except KeyboardInterrupt:
+        return _interrupted(meta)
+    except RmqstoreError as error:
+        return _failed(error.message, error.hint, error.exit_status)
+    except OSError as error:
+        if "--debug" in words:
+            raise
+        place = f"{error.filename}: " if error.filename else ""
+        return _failed(f"{place}{error.strerror or error}", "check the path, its permissions and the disk it lies on", EXIT_FAILED)
+    except MemoryError:
+        return _failed("out of memory", "give the process more memory, or look at one part at a time with --part", EXIT_FAILED)
+    except Exception as error:
+        if "--debug" in words:
+            raise
+        what = f"unexpected {type(error).__name__}: {error}".splitlines()[0]
+        return _failed(what, "this is a defect of rmqstore; `rmqstore --debug ...` shows where, please report it", EXIT_FAILED)
+
+
+def _run(words: list[str], meta: dict[str, Any]) -> int:
+    # click's own main() answers a closed pipe with status 1, which here means "findings"; so its steps are taken one by one.
+    try:
+        with group.make_context("rmqstore", words) as context:
+            context.meta[INTERRUPTION_REPORT] = meta
+            group.invoke(context)
+        return 0
+    except click.exceptions.Exit as ending:
+        return ending.exit_code
+    except click.exceptions.NoArgsIsHelpError as ending:
+        ending.show()
+        return EXIT_USAGE
+    except click.ClickException as mistake:
+        mistake.show()
+        return EXIT_USAGE
+    except click.Abort:
+        raise KeyboardInterrupt from None
+
+
+def _interrupted(meta: dict[str, Any]) -> int:
+    report = meta.get("report")
+    covered = f": {report()}" if report is not None else ""
+    print(f"\ninterrupted{covered}", file=sys.stderr)
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _forget_stdout()
+    return EXIT_INTERRUPTED
+
+
+def _failed(message: str, hint: str, status: int) -> int:
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _forget_stdout()
+    click.secho(f"error: {message}", fg="red", err=True, color=None if sys.stderr.isatty() else False)
+    click.echo(f"hint: {hint}", err=True)
+    return status
+
+
+def _forget_stdout() -> None:
+    # The interpreter flushes stdout once more at exit and would complain about the closed pipe.
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):
+        return

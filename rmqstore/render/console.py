@@ -1,0 +1,134 @@
+"""The output for people: aligned columns and colours on a terminal, the same plain text in a pipe; data is never cut or wrapped."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, TextIO
+
+from rmqstore.findings import Finding, Severity
+from rmqstore.render.output import cell
+from rmqstore.render.progress import without_bar
+
+if TYPE_CHECKING:
+    import rich.console
+
+SCREENFUL = 50
+
+_SEVERITY_STYLE = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
+# Topics and bodies come from the store: what they hold must not move the cursor or break a row.
+_CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(0x7F, 0xA0))} | {9: "\\t", 10: "\\n", 13: "\\r"}
+
+Span = tuple[str, str]
+
+
+def printable(value: Any) -> str:
+    """A value as one line of text without control characters."""
+    return cell(value).translate(_CONTROL)
+
+
+def wants_color(stream: TextIO, color: str) -> bool:
+    """Whether `color` (auto, always, never) means colours on this stream."""
+    if color == "auto":
+        return stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+    return color == "always"
+
+
+class Console:
+    """`Output` for people; the mend of a finding is told once per code."""
+
+    def __init__(self, stream: TextIO, *, color: str, quiet: bool) -> None:
+        self._stream = stream
+        self._quiet = quiet
+        self._explained: set[str] = set()
+        self._rich: rich.console.Console | None = None
+        if wants_color(stream, color):
+            from rich.console import Console as RichConsole
+
+            self._rich = RichConsole(file=stream, force_terminal=True, highlight=False, markup=False, emoji=False)
+
+    def rows(self, rows: Iterable[Mapping[str, Any]], columns: Sequence[str] | None = None) -> None:
+        """Columns are as wide as the first screenful needs; a later, wider cell pushes its own row only."""
+        pending = iter(rows)
+        head = list(islice(pending, SCREENFUL))
+        shown: tuple[str, ...] | None = None
+        widths: dict[str, int] = {}
+        for row in chain(head, pending):
+            names = tuple(columns) if columns is not None else tuple(row)
+            if names != shown:
+                shown = names
+                sample = [row, *head]
+                widths = {name: max(len(name), *(len(printable(one.get(name))) for one in sample)) for name in names}
+                self._line((_aligned([(name, name, False) for name in names], widths), "bold"))
+            self._line((_aligned([(name, printable(row.get(name)), _is_number(row.get(name))) for name in names], widths), ""))
+
+    def object(self, value: Mapping[str, Any]) -> None:
+        self._tree(value, "")
+
+    def finding(self, finding: Finding) -> None:
+        head: list[Span] = [(f"{finding.severity:<8}", _SEVERITY_STYLE[finding.severity]), (f"{finding.code}  ", "bold"), (_place(finding), "")]
+        self._line(*head)
+        evidence = [f"{name} {printable(seen)}" for name, seen in (("expected", finding.expected), ("found", finding.found)) if seen is not None]
+        self._line((" " * 8 + printable("; ".join([finding.message, *evidence])), ""))
+        if finding.mend and finding.code not in self._explained:
+            self._line((" " * 8 + "mend: ", "green"), (printable(finding.mend), ""))
+        self._explained.add(finding.code)
+
+    def summary(self, value: Mapping[str, Any]) -> None:
+        if not self._quiet:
+            self._line()
+            self._tree(value, "")
+
+    def _tree(self, value: Mapping[str, Any], indent: str) -> None:
+        width = max((len(str(name)) for name, item in value.items() if not _is_nested(item)), default=0)
+        for name, item in value.items():
+            label = printable(str(name).replace("_", " "))
+            if isinstance(item, Mapping):
+                self._line((f"{indent}{label}", "bold"))
+                self._tree(item, indent + "  ")
+            elif _is_nested(item):
+                self._line((f"{indent}{label}", "bold"))
+                self.rows(item)
+            else:
+                text = ", ".join(printable(one) for one in item) if isinstance(item, (list, tuple)) else printable(item)
+                self._line((f"{indent}{label:<{width}}  ", "bold"), (text, ""))
+
+    def _line(self, *spans: Span) -> None:
+        with without_bar() if self._stream.isatty() else nullcontext():
+            if self._rich is None:
+                self._stream.write("".join(text for text, _ in spans).rstrip() + "\n")
+            else:
+                from rich.text import Text
+
+                self._rich.print(Text.assemble(*spans), soft_wrap=True)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_nested(value: Any) -> bool:
+    return isinstance(value, Mapping) or (isinstance(value, (list, tuple)) and bool(value) and isinstance(value[0], Mapping))
+
+
+def _aligned(cells: Iterable[tuple[str, str, bool]], widths: Mapping[str, int]) -> str:
+    return "  ".join(text.rjust(widths[name]) if number else text.ljust(widths[name]) for name, text, number in cells).rstrip()
+
+
+def _place(finding: Finding) -> str:
+    return "  ".join(_place_parts(finding))
+
+
+def _place_parts(finding: Finding) -> Iterator[str]:
+    if finding.file is not None:
+        position = "" if finding.position is None else f" @ {finding.position}"
+        length = "" if finding.length is None else f" +{finding.length}"
+        yield printable(finding.file) + position + length
+    if finding.topic is not None:
+        queue = "" if finding.queue_id is None else f"/{finding.queue_id}"
+        entry = "" if finding.queue_offset is None else f" #{finding.queue_offset}"
+        yield printable(finding.topic) + queue + entry
+    if finding.offset is not None and finding.offset != finding.position:
+        yield f"physical offset {finding.offset}"

@@ -1,0 +1,125 @@
+"""One `Output` protocol for what commands say on standard output, and its three forms: console, JSON lines, CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol, TextIO
+
+from rmqstore.findings import Finding
+
+FINDING_COLUMNS = tuple(Finding.__dataclass_fields__)
+
+
+class Output(Protocol):
+    """Where a command puts its results; every call may be made many times and nothing is held back longer than a screenful."""
+
+    def rows(self, rows: Iterable[Mapping[str, Any]], columns: Sequence[str] | None = None) -> None:
+        """Write rows as they come; `columns` fixes which are shown in a table or CSV and in which order (default: the row's keys)."""
+
+    def object(self, value: Mapping[str, Any]) -> None:
+        """Write one object; nested mappings and lists are allowed."""
+
+    def finding(self, finding: Finding) -> None:
+        """Write one finding."""
+
+    def summary(self, value: Mapping[str, Any]) -> None:
+        """Write what was covered and counted; the last thing a command writes."""
+
+
+def open_output(output_format: str, *, color: str = "auto", quiet: bool = False, stream: TextIO | None = None) -> Output:
+    """The output for `table`, `json` or `csv` on `stream` (standard output); `color` is auto, always or never."""
+    target = sys.stdout if stream is None else stream
+    if isinstance(target, io.TextIOWrapper):
+        # A lone surrogate becomes a backslash escape: in a JSON string that is its correct spelling, elsewhere it stays readable.
+        if output_format == "table":
+            target.reconfigure(errors="backslashreplace")
+        else:
+            target.reconfigure(encoding="utf-8", errors="backslashreplace")
+    if output_format == "json":
+        return JsonLines(target)
+    if output_format == "csv":
+        return Csv(target)
+    from rmqstore.render.console import Console
+
+    return Console(target, color=color, quiet=quiet)
+
+
+def compact_json(value: Any) -> str:
+    """One line of JSON, non-ASCII characters as they are."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def cell(value: Any) -> str:
+    """A value as the text of one table or CSV cell; nothing for None."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (Mapping, list, tuple)):
+        return compact_json(value)
+    return str(value)
+
+
+class JsonLines:
+    """One JSON object per line; key order is the order of the object."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def rows(self, rows: Iterable[Mapping[str, Any]], columns: Sequence[str] | None = None) -> None:
+        for row in rows:
+            self.object(row)
+
+    def object(self, value: Mapping[str, Any]) -> None:
+        self._stream.write(compact_json(value) + "\n")
+
+    def finding(self, finding: Finding) -> None:
+        self.object(finding.as_json())
+
+    def summary(self, value: Mapping[str, Any]) -> None:
+        self.object({"type": "summary", **value})
+
+
+class Csv:
+    """Comma separated values with one header per kind of row; a summary has no place in it and is left out."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._writer = csv.writer(stream, lineterminator="\n")
+        self._header: tuple[str, ...] | None = None
+
+    def rows(self, rows: Iterable[Mapping[str, Any]], columns: Sequence[str] | None = None) -> None:
+        for row in rows:
+            header = tuple(columns) if columns is not None else tuple(row)
+            self._begin(header)
+            self._writer.writerow([cell(row.get(name)) for name in header])
+
+    def object(self, value: Mapping[str, Any]) -> None:
+        self.rows({"field": name, "value": item} for name, item in flattened(value))
+
+    def finding(self, finding: Finding) -> None:
+        self.rows([finding.as_json()], FINDING_COLUMNS)
+
+    def summary(self, value: Mapping[str, Any]) -> None:
+        """Nothing: a line of another shape would break the table for its reader."""
+
+    def _begin(self, header: tuple[str, ...]) -> None:
+        if header == self._header:
+            return
+        if self._header is not None:
+            self._stream.write("\n")
+        self._writer.writerow(header)
+        self._header = header
+
+
+def flattened(value: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    """(dotted name, leaf) for every leaf of nested mappings."""
+    for name, item in value.items():
+        if isinstance(item, Mapping):
+            yield from flattened(item, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", item

@@ -1,0 +1,132 @@
+"""A progress bar with rate and time left for whatever takes longer than a second, on a terminal only."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+SHOWN_AFTER_SECONDS = 1.0
+
+
+class Bar(Protocol):
+    """What a command moves while it works; `advance` may be called from any thread."""
+
+    def advance(self, amount: int) -> None:
+        """Count `amount` more units as done."""
+
+
+class SilentBar:
+    """No bar: output is not for a person, or nobody wants one."""
+
+    def advance(self, amount: int) -> None:
+        """Nothing is shown."""
+
+
+class TerminalBar:
+    """A bar on standard error that appears with the first `advance` after a second and erases itself at the end."""
+
+    def __init__(self, label: str, total: int | None, unit: str) -> None:
+        self._label = label
+        self._total = total
+        self._unit = unit
+        self._done = 0
+        self._started = time.monotonic()
+        self._lock = threading.Lock()
+        self._live: Progress | None = None
+
+    def advance(self, amount: int) -> None:
+        with self._lock:
+            self._done += amount
+            if self._live is None and time.monotonic() - self._started >= SHOWN_AFTER_SECONDS:
+                self._live = _live_bar(self._unit)
+                self._live.add_task(self._label, total=self._total)
+                self._live.start()
+            if self._live is not None:
+                self._live.update(self._live.task_ids[0], completed=self._done)
+
+    def close(self) -> None:
+        """Erase the bar."""
+        with self._lock:
+            if self._live is not None:
+                self._live.stop()
+                self._live = None
+
+    @contextmanager
+    def hidden(self) -> Iterator[None]:
+        """Erase the bar while something else is written to the same terminal, then bring it back."""
+        with self._lock:
+            if self._live is not None:
+                self._live.stop()
+            try:
+                yield
+            finally:
+                if self._live is not None:
+                    self._live.start()
+
+
+_shown: list[TerminalBar] = []
+
+
+@contextmanager
+def progress(label: str, total: int | None, *, enabled: bool = True, unit: str = "bytes") -> Iterator[Bar]:
+    """A bar for the time of a `with` block; `total` in `unit`s, None when not known beforehand."""
+    if not enabled or not sys.stderr.isatty():
+        yield SilentBar()
+        return
+    bar = TerminalBar(label, total, unit)
+    _shown.append(bar)
+    try:
+        yield bar
+    finally:
+        _shown.remove(bar)
+        bar.close()
+
+
+@contextmanager
+def without_bar() -> Iterator[None]:
+    """Write to the terminal in this block without drawing into a progress bar."""
+    if _shown:
+        with _shown[-1].hidden():
+            yield
+    else:
+        yield
+
+
+def note(text: str, *, quiet: bool = False) -> None:
+    """One line for a person, on standard error."""
+    if not quiet:
+        with without_bar():
+            print(text, file=sys.stderr, flush=True)
+
+
+def _live_bar(unit: str) -> Progress:
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Task, TransferSpeedColumn
+    from rich.text import Text
+
+    class Rate(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            return Text(f"{task.speed:,.0f} {unit}/s" if task.speed else f"- {unit}/s")
+
+    counted: list[ProgressColumn] = (
+        [DownloadColumn(binary_units=True), TransferSpeedColumn()] if unit == "bytes" else [MofNCompleteColumn(), Rate()]
+    )
+    # Standard output may be a pipe with the data in it: rich must not take it over.
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        *counted,
+        TimeRemainingColumn(compact=True),
+        console=Console(stderr=True),
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )

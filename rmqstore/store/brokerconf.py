@@ -1,0 +1,219 @@
+"""Broker configuration as far as it decides where and how a store lies: broker.conf, overlaid with `--set key=value`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+from rmqstore.errors import UnreadableError, UsageError
+from rmqstore.store.mapped import unreadable
+
+# Names and defaults of the broker's own configuration classes; an empty text means "not set".
+DEFAULTS: Mapping[str, int | bool | str] = MappingProxyType(
+    {
+        # where things lie
+        "storePathRootDir": "",
+        "storePathCommitLog": "",
+        "readOnlyCommitLogStorePaths": "",
+        "storePathDLedgerCommitLog": "",
+        "storePathEpochFile": "",
+        "storePathBrokerIdentity": "",
+        "multiPathSplitter": ",",
+        "enableDLegerCommitLog": False,
+        "dLegerSelfId": "",
+        "storeType": "default",
+        "configManagerVersion": "v1",
+        "useSeparateStorePathForRocksdbCQ": False,
+        "useSingleRocksDBForAllConfigs": False,
+        # lengths of files
+        "mappedFileSizeCommitLog": 1024 * 1024 * 1024,
+        "mappedFileSizeConsumeQueue": 300_000 * 20,
+        "mappedFileSizeConsumeQueueExt": 48 * 1024 * 1024,
+        "mapperFileSizeBatchConsumeQueue": 300_000 * 46,
+        "mappedFileSizeTimerLog": 100 * 1024 * 1024,
+        "compactionMappedFileSize": 100 * 1024 * 1024,
+        "compactionCqMappedFileSize": 10 * 1024 * 1024,
+        "maxHashSlotNum": 5_000_000,
+        "maxIndexNum": 5_000_000 * 4,
+        # what is in them
+        "maxMessageSize": 4 * 1024 * 1024,
+        "messageDelayLevel": "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h",
+        "enableConsumeQueueExt": False,
+        "enableLmq": False,
+        "enableMultiDispatch": False,
+        "enabledAppendPropCRC": False,
+        "forceVerifyPropCRC": False,
+        "checkCRCOnRecover": True,
+        "messageIndexEnable": True,
+        "messageIndexSafe": False,
+        "enableCompaction": True,
+        "transientStorePoolEnable": False,
+        "writeWithoutMmap": False,
+        "autoMessageVersionOnTopicLen": True,
+        "timerWheelEnable": True,
+        "timerPrecisionMs": 1000,
+        "timerRollWindowSlot": 172_800,
+        "timerMaxDelaySec": 259_200,
+        "timerWheelSnapshotFlush": False,
+        # how a broker starts on it
+        "brokerRole": "ASYNC_MASTER",
+        "brokerId": 0,
+        "brokerName": "",
+        "brokerClusterName": "DefaultCluster",
+        "flushDiskType": "ASYNC_FLUSH",
+        "duplicationEnable": False,
+        "enableControllerMode": False,
+        "commitLogRecoverMaxNum": 10,
+        "enableAcceleratedRecovery": False,
+        "checkCommitLogOffsetOnRecover": False,
+        "recheckReputOffsetFromCq": False,
+        "fileReservedTime": 72,
+    }
+)
+
+ROOT_PLACEHOLDER = "{root}"
+CONSUME_QUEUE_UNIT = 20
+
+
+@dataclass(frozen=True)
+class BrokerConfig:
+    """Settings that were given (`explicit`), and the broker's defaults for everything else."""
+
+    given: Mapping[str, str] = field(default_factory=dict)
+    source: Path | None = None
+
+    @classmethod
+    def load(cls, broker_conf: Path | None = None, settings: Mapping[str, str] | None = None, *, root: Path | None = None) -> BrokerConfig:
+        """Read `broker_conf` (properties text) and lay `settings` over it; `{root}` in a value of either becomes `root`.
+
+        Raises UnreadableError for the file and UsageError for a setting that is not of its key's type. A bad value in the file is
+        ignored, as the broker ignores it; `malformed()` names it.
+        """
+        given: dict[str, str] = {}
+        if broker_conf is not None:
+            given.update(parse_properties_text(_read_text(broker_conf)))
+        for key, value in (settings or {}).items():
+            if not _fits(key, value):
+                raise UsageError(f"--set {key}={value}: {_type_name(key)} is expected.", f"The broker's default is {DEFAULTS[key]}.")
+            given[key] = value
+        if root is not None:
+            given = {key: value.replace(ROOT_PLACEHOLDER, str(root)) for key, value in given.items()}
+        return cls(MappingProxyType(given), broker_conf)
+
+    def explicit(self, key: str) -> str | None:
+        """The text given for `key`, None when it was not given."""
+        return self.given.get(key)
+
+    def malformed(self) -> Iterator[tuple[str, str]]:
+        """Keys and texts that are not of their type, which the broker ignores without a word."""
+        for key, value in self.given.items():
+            if not _fits(key, value):
+                yield key, value
+
+    def integer(self, key: str) -> int:
+        """Value of an integer setting. Raises KeyError for a key that is not in `DEFAULTS`."""
+        explicit = self.explicit_integer(key)
+        return int(DEFAULTS[key]) if explicit is None else explicit
+
+    def explicit_integer(self, key: str) -> int | None:
+        """Value of an integer setting if it was given and is one."""
+        value = self.given.get(key)
+        return int(value) if value is not None and _fits(key, value) else None
+
+    def flag(self, key: str) -> bool:
+        """Value of a true/false setting; the broker takes every text but `true` for false."""
+        value = self.given.get(key)
+        return bool(DEFAULTS[key]) if value is None else value.lower() == "true"
+
+    def text(self, key: str) -> str:
+        """Value of a text setting, empty when neither given nor defaulted."""
+        return self.given.get(key, str(DEFAULTS[key]))
+
+    @property
+    def commit_log_file_size(self) -> int | None:
+        """Bytes of a commit log file, if given."""
+        return self.explicit_integer("mappedFileSizeCommitLog")
+
+    @property
+    def consume_queue_file_size(self) -> int | None:
+        """Bytes of a consume queue file, if given: rounded up to whole units (fact sheet queues §2.1)."""
+        size = self.explicit_integer("mappedFileSizeConsumeQueue")
+        return None if size is None else -(-size // CONSUME_QUEUE_UNIT) * CONSUME_QUEUE_UNIT
+
+    @property
+    def default_consume_queue_file_size(self) -> int:
+        """Bytes of a consume queue file of a broker without the setting."""
+        return int(DEFAULTS["mappedFileSizeConsumeQueue"])
+
+    @property
+    def delay_levels(self) -> str:
+        """The delay level table as the broker's setting spells it, level 1 first."""
+        return self.text("messageDelayLevel")
+
+
+def parse_properties_text(text: str) -> dict[str, str]:
+    """Java properties text: `key=value`, `key: value` or `key value`, comments, continued lines, backslash escapes."""
+    result: dict[str, str] = {}
+    for line in _logical_lines(text):
+        match = re.match(r"((?:\\.|[^\\=:\s])*)[ \t\f]*[=:]?[ \t\f]*(.*)\Z", line, re.DOTALL)
+        if match is not None:
+            result[_unescape(match[1])] = _unescape(match[2])
+    return result
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    pending: str | None = None
+    for raw in re.split(r"\r\n|\r|\n", text):
+        line = raw.lstrip(" \t\f")
+        if pending is None and (not line or line[0] in "#!"):
+            continue
+        line = (pending or "") + line
+        backslashes = len(line) - len(line.rstrip("\\"))
+        if backslashes % 2:
+            pending = line[:-1]
+        else:
+            pending = None
+            yield line
+    if pending is not None:
+        yield pending
+
+
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def _unescape(text: str) -> str:
+    def replace(match: re.Match[str]) -> str:
+        escaped = match[1]
+        return chr(int(escaped[1:], 16)) if len(escaped) == 5 else _ESCAPES.get(escaped, escaped)
+
+    return re.sub(r"\\(u[0-9a-fA-F]{4}|.)", replace, text, flags=re.DOTALL)
+
+
+def _fits(key: str, value: str) -> bool:
+    default = DEFAULTS.get(key)
+    if isinstance(default, bool):
+        return value.lower() in ("true", "false")
+    if isinstance(default, int):
+        return re.fullmatch(r"[+-]?[0-9]+", value, re.ASCII) is not None
+    return True
+
+
+def _type_name(key: str) -> str:
+    return "true or false" if isinstance(DEFAULTS[key], bool) else "a whole number"
+
+
+def _read_text(path: Path) -> str:
+    try:
+        # Java reads properties as ISO-8859-1; a path with other letters is written in UTF-8 by most people, so try that first.
+        content = path.read_bytes()
+    except OSError as error:
+        raise unreadable(path, error) from error
+    if b"\0" in content:
+        raise UnreadableError(f"{path} is not a text file.", "Give the broker.conf that the broker is started with (mqbroker -c FILE).")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError:
+        return content.decode("iso-8859-1")

@@ -1,0 +1,245 @@
+"""Mapped file queues: the files of one logical byte range, named by the offset of their first byte.
+
+A queue is listed without opening a file. Whatever does not belong, or does not fit its neighbours, is kept as data, so that
+verification can report it (fact sheet commit log §1.2, §4.2; queues §2.1, §2.7).
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import stat
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from pathlib import Path
+
+from rmqstore.errors import UnreadableError
+
+OFFSET_NAME_LENGTH = 20
+_LARGEST_OFFSET = 2**63 - 1
+
+
+class ProblemKind(StrEnum):
+    """What can be wrong with the entries of a mapped file queue."""
+
+    GAP = "gap"
+    OVERLAP = "overlap"
+    WRONG_LENGTH = "wrong_length"
+    ZERO_LENGTH = "zero_length"
+    FOREIGN_NAME = "foreign_name"
+    DIRECTORY = "directory"
+    DUPLICATE_NAME = "duplicate_name"
+    MISALIGNED_NAME = "misaligned_name"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong with one entry. `expected` and `found` are bytes or offsets, where the kind has them.
+
+    For `GAP` and `OVERLAP`, `path` is the file behind the border, `expected` the end of the file before it, `found` its own start.
+    """
+
+    kind: ProblemKind
+    path: Path
+    detail: str
+    expected: int | None = None
+    found: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MappedFile:
+    """One file of a queue: `start` is the offset its name says, `length` its size, `allocated` the bytes the file system spent."""
+
+    path: Path
+    start: int
+    length: int
+    allocated: int
+
+    @property
+    def end(self) -> int:
+        """Offset behind the last byte of the file."""
+        return self.start + self.length
+
+
+@dataclass(frozen=True, slots=True)
+class OddEntry:
+    """An entry of the directory that is not a file of the queue: foreign name, directory, empty file, second file of one name."""
+
+    path: Path
+    kind: ProblemKind
+    length: int
+    detail: str
+
+
+def parse_offset_name(name: str) -> int | None:
+    """Offset in bytes that a 20-digit file name stands for; None for any other name."""
+    if len(name) == OFFSET_NAME_LENGTH and name.isascii() and name.isdigit():
+        offset = int(name)
+        return offset if offset <= _LARGEST_OFFSET else None
+    return None
+
+
+@dataclass(frozen=True)
+class MappedFileQueue:
+    """The files of one queue in offset order, and what else lies in its directories. `file_size` is the length every file should have."""
+
+    files: tuple[MappedFile, ...]
+    odd: tuple[OddEntry, ...] = ()
+    file_size: int | None = None
+
+    @classmethod
+    def scan(
+        cls, directories: Sequence[Path] | Path, *, configured_size: int | None = None, expected_size: int | None = None
+    ) -> MappedFileQueue:
+        """List `directories` (missing ones count as empty) as one queue.
+
+        `configured_size` is what the broker's configuration says and always wins; without it the length is inferred from the files,
+        and `expected_size` (bytes) decides where they say nothing. Raises UnreadableError.
+        """
+        entries: list[os.DirEntry[str]] = []
+        for directory in [directories] if isinstance(directories, Path) else directories:
+            entries.extend(list_directory(directory))
+        return cls.of_entries(entries, configured_size=configured_size, expected_size=expected_size)
+
+    @classmethod
+    def of_entries(
+        cls, entries: Iterable[os.DirEntry[str]], *, configured_size: int | None = None, expected_size: int | None = None
+    ) -> MappedFileQueue:
+        """The queue that directory entries make up; the first directory wins where two hold the same name."""
+        files: dict[int, MappedFile] = {}
+        odd: list[OddEntry] = []
+        for entry in entries:
+            result = _classify(entry)
+            if isinstance(result, OddEntry):
+                odd.append(result)
+            elif result.start in files:
+                detail = f"the same name lies in {files[result.start].path.parent}"
+                odd.append(OddEntry(result.path, ProblemKind.DUPLICATE_NAME, result.length, detail))
+            else:
+                files[result.start] = result
+        ordered = tuple(files[start] for start in sorted(files))
+        odd.sort(key=lambda entry: (entry.path.name, entry.path))
+        return cls(ordered, tuple(odd), configured_size or infer_file_size(ordered, expected_size))
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [file.start for file in self.files]
+
+    def find(self, offset: int) -> MappedFile | None:
+        """The file that holds `offset` (bytes), or None in a gap, before the first or behind the last file."""
+        index = bisect_right(self._starts, offset) - 1
+        if index >= 0 and offset < self.files[index].end:
+            return self.files[index]
+        return None
+
+    @property
+    def min_offset(self) -> int:
+        """Offset of the first byte of the first file, 0 without files."""
+        return self.files[0].start if self.files else 0
+
+    @property
+    def max_offset(self) -> int:
+        """Offset behind the last byte of the last file, 0 without files. Written data usually ends before it."""
+        return self.files[-1].end if self.files else 0
+
+    @property
+    def length(self) -> int:
+        """Sum of the file lengths in bytes."""
+        return sum(file.length for file in self.files)
+
+    @property
+    def allocated(self) -> int:
+        """Bytes that the file system spent on the files."""
+        return sum(file.allocated for file in self.files)
+
+    def problems(self) -> Iterator[Problem]:
+        """Everything that does not fit, in offset order, odd entries last."""
+        previous: MappedFile | None = None
+        for file in self.files:
+            if previous is not None:
+                yield from self._border(previous, file)
+            if self.file_size and file.start % self.file_size:
+                aligned = file.start - file.start % self.file_size
+                detail = f"the name is not a multiple of the file length {self.file_size}"
+                yield Problem(ProblemKind.MISALIGNED_NAME, file.path, detail, aligned, file.start)
+            if self.file_size and file.length != self.file_size:
+                detail = f"{file.length} bytes long, the files of this queue have {self.file_size}"
+                yield Problem(ProblemKind.WRONG_LENGTH, file.path, detail, self.file_size, file.length)
+            previous = file
+        for entry in self.odd:
+            expected = self.file_size if entry.kind is ProblemKind.ZERO_LENGTH else None
+            yield Problem(entry.kind, entry.path, entry.detail, expected, entry.length)
+
+    def _border(self, previous: MappedFile, file: MappedFile) -> Iterator[Problem]:
+        # A file of the wrong length is reported as such; its neighbours are judged by the length it should have.
+        end = previous.start + (self.file_size or previous.length)
+        if file.start > end:
+            detail = f"{file.start - end} bytes are missing behind {previous.path.name}"
+            yield Problem(ProblemKind.GAP, file.path, detail, end, file.start)
+        elif file.start < end:
+            detail = f"begins {end - file.start} bytes before {previous.path.name} ends"
+            yield Problem(ProblemKind.OVERLAP, file.path, detail, end, file.start)
+
+
+def infer_file_size(files: Sequence[MappedFile], expected_size: int | None = None) -> int | None:
+    """Length in bytes that all `files` should have: the length that most files have and that names agree with (fact sheet commit log §1.2)."""
+    if not files:
+        return expected_size
+    lengths = Counter(file.length for file in files)
+    distances = Counter(right.start - left.start for left, right in itertools.pairwise(files))
+    candidates = [size for size in {*lengths, *distances, expected_size or 0} if size > 0]
+
+    def votes(size: int) -> tuple[int, int, int, int]:
+        fitting = sum(file.start % size == 0 for file in files)
+        # A distance is a length only where no file is missing, so it can confirm lengths but is never worth more than one.
+        return lengths[size] + distances[size] + fitting, fitting, lengths[size], -size
+
+    return max(candidates, key=votes)
+
+
+def list_directory(directory: Path) -> list[os.DirEntry[str]]:
+    """Entries of a directory sorted by name, empty when it does not exist. Raises UnreadableError."""
+    try:
+        with os.scandir(directory) as entries:
+            return sorted(entries, key=lambda entry: entry.name)
+    except FileNotFoundError:
+        return []
+    except NotADirectoryError as error:
+        hint = "A directory is expected at this place of a store; move the file away or give another path."
+        raise UnreadableError(f"{directory} is a file, not a directory.", hint) from error
+    except OSError as error:
+        raise unreadable(directory, error) from error
+
+
+def unreadable(path: Path, error: OSError) -> UnreadableError:
+    """The error a person sees when the operating system refuses `path`."""
+    if isinstance(error, FileNotFoundError):
+        return UnreadableError(f"{path} does not exist.", "Check the path; it may have been removed while it was read.")
+    if isinstance(error, PermissionError):
+        return UnreadableError(f"{path} may not be read.", "Run as the user that the broker runs as, or as root.")
+    return UnreadableError(
+        f"{path} could not be read: {error.strerror or error}.", "Look at the device and the kernel log, or work on a copy."
+    )
+
+
+def _classify(entry: os.DirEntry[str]) -> MappedFile | OddEntry:
+    path = Path(entry.path)
+    try:
+        status = entry.stat()
+    except OSError as error:
+        return OddEntry(path, ProblemKind.FOREIGN_NAME, 0, f"cannot be looked at: {error.strerror or error}")
+    if stat.S_ISDIR(status.st_mode):
+        return OddEntry(path, ProblemKind.DIRECTORY, 0, "a directory among the files of a queue")
+    if not stat.S_ISREG(status.st_mode):
+        return OddEntry(path, ProblemKind.FOREIGN_NAME, 0, "neither a file nor a directory")
+    start = parse_offset_name(entry.name)
+    if start is None:
+        detail = "a number, but not of 20 digits" if entry.name.isascii() and entry.name.isdigit() else "the name is no offset"
+        return OddEntry(path, ProblemKind.FOREIGN_NAME, status.st_size, detail)
+    if status.st_size == 0:
+        return OddEntry(path, ProblemKind.ZERO_LENGTH, 0, "an empty file, left by a broker that died or ran out of space while creating it")
+    return MappedFile(path, start, status.st_size, status.st_blocks * 512)

@@ -1,0 +1,103 @@
+"""The parts of a store root: what each name means, since which release it exists, and how much space it takes."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rmqstore.store.mapped import list_directory
+
+if TYPE_CHECKING:
+    from rmqstore.store.commitlogpaths import CommitLogDirectories
+
+
+class PartKind(StrEnum):
+    """A part of a store; the value is its name in the root (for families of names, the stem)."""
+
+    COMMITLOG = "commitlog"
+    DLEDGER = "dledger"
+    CONSUMEQUEUE = "consumequeue"
+    CONSUMEQUEUE_EXT = "consumequeue_ext"
+    BATCHCONSUMEQUEUE = "batchconsumequeue"
+    CONSUMEQUEUE_ROCKSDB = "consumequeue_rocksdb"
+    INDEX = "index"
+    ROCKSDBSTORE = "rocksdbstore"
+    TIMERWHEEL = "timerwheel"
+    TIMERLOG = "timerlog"
+    COMPACTION = "compaction"
+    TIERED_INDEX = "tiered_index_file"
+    CHECKPOINT = "checkpoint"
+    ABORT = "abort"
+    ABORT_BACKUP = "abort.bak"
+    LOCK = "lock"
+    EPOCH = "epochFileCheckpoint"
+    BROKER_IDENTITY = "brokerIdentity"
+    KV_STORE = "kvStore"
+    CONFIG = "config"
+    TRANSACTION = "transaction"
+    TOOL = ".rmqstore"
+    OTHER = "other"
+
+
+# Names that are no plain PartKind value.
+_PATTERNS: tuple[tuple[re.Pattern[str], PartKind], ...] = (
+    (re.compile(r"dledger-.+"), PartKind.DLEDGER),
+    (re.compile(r"timerwheel\.[0-9]+(\.tmp)?"), PartKind.TIMERWHEEL),
+    (re.compile(r"epochFileCheckpoint\.(bak|tmp)"), PartKind.EPOCH),
+    (re.compile(r"brokerIdentity(-temp)?(\.bak|\.tmp)?"), PartKind.BROKER_IDENTITY),
+)
+_PLAIN = {kind.value: kind for kind in PartKind if kind not in (PartKind.OTHER, PartKind.DLEDGER)}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One entry of the root, or one commit log directory elsewhere. Sizes are bytes, `files` counts files below it."""
+
+    kind: PartKind
+    path: Path
+    files: int
+    length: int
+    allocated: int
+
+
+def part_kind(name: str) -> PartKind | None:
+    """The part that a name in a root stands for, None when no broker knows the name."""
+    for pattern, kind in _PATTERNS:
+        if pattern.fullmatch(name):
+            return kind
+    return _PLAIN.get(name)
+
+
+def list_parts(root: Path, commitlog: CommitLogDirectories, only: PartKind | None = None) -> list[Part]:
+    """All parts with sizes, in the order of PartKind, names no broker knows last. Raises UnreadableError."""
+    if only is not None:
+        return [_measure(only, root)]
+    directories = [*commitlog.writable, *commitlog.read_only]
+    parts = [_measure(PartKind.COMMITLOG, directory) for directory in directories if directory.is_dir()]
+    for entry in list_directory(root):
+        path = Path(entry.path)
+        if path not in directories:
+            parts.append(_measure(part_kind(entry.name) or PartKind.OTHER, path))
+    order = list(PartKind)
+    return sorted(parts, key=lambda part: order.index(part.kind))
+
+
+def _measure(kind: PartKind, path: Path) -> Part:
+    status = os.lstat(path)
+    if not stat.S_ISDIR(os.stat(path).st_mode if path.exists() else status.st_mode):
+        return Part(kind, path, 1, status.st_size, status.st_blocks * 512)
+    files = length = allocated = 0
+    pending = [path]
+    while pending:
+        for entry in list_directory(pending.pop()):
+            if entry.is_dir(follow_symlinks=False):
+                pending.append(Path(entry.path))
+            else:
+                measured = entry.stat(follow_symlinks=False)
+                files, length, allocated = files + 1, length + measured.st_size, allocated + measured.st_blocks * 512
+    return Part(kind, path, files, length, allocated)

@@ -1,0 +1,178 @@
+"""Windows: a piece of a file mapped read-only, or a few bytes of it, without leaving a trace on the file."""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from rmqstore.errors import StoreChangedError, UnreadableError
+from rmqstore.store.mapped import MappedFile, unreadable
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_O_NOATIME = getattr(os, "O_NOATIME", 0)
+
+
+class Window:
+    """A mapped range of one file. `array` is a read-only uint8 view of exactly the range asked for; it dies with the window."""
+
+    def __init__(self, mapping: mmap.mmap | None, array: NDArray[np.uint8]) -> None:
+        self._mapping = mapping
+        self.array = array
+
+    def close(self) -> None:
+        """Unmap. Views that are still held keep the memory mapped until they are dropped."""
+        import numpy as np
+
+        mapping, self._mapping = self._mapping, None
+        self.array = np.empty(0, dtype=np.uint8)
+        if mapping is not None:
+            try:
+                mapping.close()
+            except BufferError:
+                # A slice of the array is alive elsewhere: unmapping under it would crash the process.
+                pass
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+def map_window(file: MappedFile, position: int, length: int) -> Window:
+    """Map `length` bytes of `file` from byte `position` inside the file; only these pages, shared and read-only.
+
+    Raises UnreadableError when the range was never inside the file or it cannot be read, StoreChangedError when the file is shorter
+    than it was when it was listed. A file that shrinks later is the reader's risk: touching lost pages raises SIGBUS.
+    """
+    import numpy as np
+
+    _check_range(file, position, length)
+    if length == 0:
+        return Window(None, np.empty(0, dtype=np.uint8))
+    aligned = position - position % mmap.ALLOCATIONGRANULARITY
+    lead = position - aligned
+    with open_read_only(file.path) as descriptor:
+        _check_length(file, os.fstat(descriptor).st_size, position, length)
+        try:
+            mapping = mmap.mmap(descriptor, lead + length, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ, offset=aligned)
+        except OSError as error:
+            raise unreadable(file.path, error) from error
+    return Window(mapping, np.frombuffer(mapping, dtype=np.uint8, count=length, offset=lead))
+
+
+def read_at(file: MappedFile | Path, position: int, length: int) -> bytes:
+    """Exactly `length` bytes from byte `position` inside the file, without mapping. Raises UnreadableError, StoreChangedError."""
+    path = file if isinstance(file, Path) else file.path
+    if isinstance(file, MappedFile):
+        _check_range(file, position, length)
+    with open_read_only(path) as descriptor:
+        return read_descriptor(descriptor, path, position, length)
+
+
+def read_descriptor(descriptor: int, path: Path, position: int, length: int) -> bytes:
+    """As `read_at`, on a file that `open_read_only` opened. Raises StoreChangedError when the file ends before."""
+    pieces: list[bytes] = []
+    wanted = length
+    while wanted > 0:
+        try:
+            piece = os.pread(descriptor, wanted, position + length - wanted)
+        except OSError as error:
+            raise unreadable(path, error) from error
+        if not piece:
+            raise StoreChangedError(
+                f"{path} ends at byte {position + length - wanted}, before byte {position + length} that should be read.",
+                "The file shrank while it was read; stop the broker or work on a snapshot, then try again.",
+            )
+        pieces.append(piece)
+        wanted -= len(piece)
+    return b"".join(pieces)
+
+
+def read_whole(path: Path, limit: int) -> bytes:
+    """The first `limit` bytes of a small file, fewer when it is shorter. Raises UnreadableError."""
+    with open_read_only(path) as descriptor:
+        return read_descriptor(descriptor, path, 0, min(limit, os.fstat(descriptor).st_size))
+
+
+@contextmanager
+def open_read_only(path: Path) -> Iterator[int]:
+    """A descriptor of a regular file that does not touch its access time where the system allows it. Raises UnreadableError."""
+    try:
+        # Without O_NONBLOCK a named pipe that took the place of a file would block for ever.
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+        try:
+            descriptor = os.open(path, flags | _O_NOATIME)
+        except PermissionError:
+            # O_NOATIME is for the owner only; with atime updates the content and mtime still stay as they are.
+            descriptor = os.open(path, flags)
+    except OSError as error:
+        raise unreadable(path, error) from error
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
+            kind = "a directory" if stat.S_ISDIR(mode) else "not a regular file"
+            raise UnreadableError(f"{path} is {kind}, where a file should be.", "Move it away or give another path.")
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def data_extents(file: MappedFile) -> Iterator[tuple[int, int]]:
+    """Ranges [begin, end) in bytes inside the file that hold data; between them are holes, which read as zeros.
+
+    The whole file is one range where the file system does not tell. Raises UnreadableError.
+    """
+    with open_read_only(file.path) as descriptor:
+        length = min(file.length, os.fstat(descriptor).st_size)
+        yield from _extents(descriptor, file.path, length)
+
+
+def _extents(descriptor: int, path: Path, length: int) -> Iterator[tuple[int, int]]:
+    seek_data: Any = getattr(os, "SEEK_DATA", None)
+    seek_hole: Any = getattr(os, "SEEK_HOLE", None)
+    position = 0
+    while position < length:
+        if seek_data is None or seek_hole is None:
+            yield position, length
+            return
+        try:
+            begin = os.lseek(descriptor, position, seek_data)
+            end = min(os.lseek(descriptor, begin, seek_hole), length)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # nothing but a hole up to the end
+                return
+            if error.errno == errno.EINVAL:  # the file system knows no holes
+                yield position, length
+                return
+            raise unreadable(path, error) from error
+        if begin >= length:
+            return
+        yield begin, end
+        position = end
+
+
+def _check_range(file: MappedFile, position: int, length: int) -> None:
+    if position < 0 or length < 0 or position + length > file.length:
+        raise UnreadableError(
+            f"{file.path} has {file.length} bytes, {length} bytes from byte {position} lie outside of it.",
+            "The range comes from damaged data or from a wrong option.",
+        )
+
+
+def _check_length(file: MappedFile, size: int, position: int, length: int) -> None:
+    if size < position + length:
+        raise StoreChangedError(
+            f"{file.path} had {file.length} bytes and has {size} now.",
+            "The file shrank while it was read; stop the broker or work on a snapshot, then try again.",
+        )

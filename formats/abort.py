@@ -1,0 +1,25 @@
+"""The abort file: there while a broker runs and after a crash; its presence, not its content, makes the next start a recovery after a crash.
+
+Source: fact sheet commitlog §4.4. Empty up to 4.9.x, the process id as text since 5.0.0, which also leaves an `abort.bak` without meaning.
+"""
+
+from __future__ import annotations
+
+from construct import GreedyBytes, Struct
+
+from rmqstore.formats.javahash import LONG_MAX
+
+ABORT = Struct(
+    "content" / GreedyBytes * "empty up to 4.9.x; process id of the broker in decimal digits since 5.0.0",
+)
+
+
+def process_id(content: bytes) -> int | None:
+    """Process id that an abort file names; None if it names none."""
+    text = content.decode("ascii", "replace")
+    return int(text) if text.isascii() and text.isdigit() and int(text) <= LONG_MAX else None
+
+
+def abort_content(pid: int | None) -> bytes:
+    """Content of an abort file: of a broker since 5.0.0 with its process id, of an older one with None."""
+    return ABORT.build({"content": b"" if pid is None else str(pid).encode("ascii")})

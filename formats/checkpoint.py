@@ -1,0 +1,28 @@
+"""The checkpoint file: up to when, and up to where, the parts of the store were written.
+
+Source: `StoreCheckpoint`; fact sheet commitlog §4.5, sheet of the newer releases §6. Two longs more since 5.0.0 and 5.1.1, a sixth since 5.5.0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from construct import Bytes, Default, Int64sb, Struct
+
+FILE_SIZE = 4096
+_FIELDS_SIZE = 6 * 8
+
+CHECKPOINT = Struct(
+    "physic_msg_timestamp" / Int64sb * "STORETIMESTAMP up to which the commit log was flushed (ms)",
+    "logics_msg_timestamp" / Int64sb * "STORETIMESTAMP up to which the queues were written (ms)",
+    "index_msg_timestamp" / Int64sb * "end_timestamp of the newest full index file (ms)",
+    "master_flushed_offset" / Int64sb * "≥5.0.0: flushed offset of the master, kept by a slave",
+    "confirm_phy_offset" / Int64sb * "≥5.1.1: confirmed physical offset, the start of a record",
+    "logics_physical_offset" / Int64sb * "≥5.5.0: start of the last record appended to a file queue before its last full flush",
+    "reserved" / Default(Bytes(FILE_SIZE - _FIELDS_SIZE), bytes(FILE_SIZE - _FIELDS_SIZE)) * "zeros",
+)
+
+
+def parse_checkpoint(data: bytes) -> Any:
+    """Fields of a checkpoint file; one that is too short counts as continued with zeros, as the broker extends it. More than 4096 bytes are ignored."""
+    return CHECKPOINT.parse(data[:FILE_SIZE].ljust(FILE_SIZE, b"\0"))

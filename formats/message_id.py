@@ -1,0 +1,90 @@
+"""The two message ids: where the broker put a message (offsetMsgId) and who sent it (`UNIQ_KEY`); both are upper-case hex of 16 or 28 bytes.
+
+Source: `MessageDecoder.createMessageId`, `MessageClientIDSetter`; fact sheet commitlog §2.10 (all releases).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from construct import Bytes, Int16ub, Int32sb, Int64sb, Struct
+
+from rmqstore.formats.host import format_host, parse_host
+
+OFFSET_MESSAGE_ID_V4 = Struct(
+    "address" / Bytes(4) * "IPv4 address of STOREHOST",
+    "port" / Int32sb * "port of STOREHOST",
+    "physical_offset" / Int64sb * "PHYSICALOFFSET of the record",
+)
+
+OFFSET_MESSAGE_ID_V6 = Struct(
+    "address" / Bytes(16) * "IPv6 address of STOREHOST",
+    "port" / Int32sb * "port of STOREHOST",
+    "physical_offset" / Int64sb * "PHYSICALOFFSET of the record",
+)
+
+UNIQUE_KEY_V4 = Struct(
+    "address" / Bytes(4) * "IPv4 address of the client; without a network the low 4 bytes of its clock",
+    "process_id" / Int16ub * "low 16 bits of the client's process id",
+    "class_loader_hash" / Int32sb * "hash of the class loader",
+    "milliseconds" / Int32sb * "ms since the start of the month in the client's time zone",
+    "counter" / Int16ub * "running number of the client",
+)
+
+UNIQUE_KEY_V6 = Struct(
+    "address" / Bytes(16) * "IPv6 address of the client",
+    "process_id" / Int16ub * "low 16 bits of the client's process id",
+    "class_loader_hash" / Int32sb * "hash of the class loader",
+    "milliseconds" / Int32sb * "ms since the start of the month in the client's time zone",
+    "counter" / Int16ub * "running number of the client",
+)
+
+
+class OffsetMessageId(NamedTuple):
+    """Broker address as text and physical offset (bytes) of a record."""
+
+    store_host: str
+    physical_offset: int
+
+
+def encode_offset_message_id(store_host: str, physical_offset: int) -> str:
+    """offsetMsgId of a record: 32 hex characters for an IPv4 STOREHOST, 56 for IPv6."""
+    address, port = parse_host(store_host)
+    struct = OFFSET_MESSAGE_ID_V4 if len(address) == 4 else OFFSET_MESSAGE_ID_V6
+    return struct.build({"address": address, "port": port, "physical_offset": physical_offset}).hex().upper()
+
+
+def decode_offset_message_id(text: str) -> OffsetMessageId:
+    """Host and offset of an offsetMsgId; raises ValueError for a text that cannot be one."""
+    parsed = _parse_hex(text, OFFSET_MESSAGE_ID_V4, OFFSET_MESSAGE_ID_V6)
+    return OffsetMessageId(format_host(parsed.address, parsed.port), parsed.physical_offset)
+
+
+class UniqueKey(NamedTuple):
+    """Parts of a `UNIQ_KEY` that a RocketMQ client made."""
+
+    address: bytes
+    process_id: int
+    class_loader_hash: int
+    milliseconds: int
+    counter: int
+
+
+def encode_unique_key(key: UniqueKey) -> str:
+    """Text of a `UNIQ_KEY`; the address has 4 or 16 bytes."""
+    struct = UNIQUE_KEY_V4 if len(key.address) == 4 else UNIQUE_KEY_V6
+    return struct.build(key._asdict()).hex().upper()
+
+
+def decode_unique_key(text: str) -> UniqueKey:
+    """Parts of a `UNIQ_KEY`; raises ValueError for a text that cannot come from a RocketMQ client."""
+    parsed = _parse_hex(text, UNIQUE_KEY_V4, UNIQUE_KEY_V6)
+    return UniqueKey(*(parsed[name] for name in UniqueKey._fields))
+
+
+def _parse_hex(text: str, *structs: Struct[Any, Any]) -> Any:
+    data = bytes.fromhex(text)
+    for struct in structs:
+        if len(data) == struct.sizeof() and len(text) == 2 * len(data):
+            return struct.parse(data)
+    raise ValueError(f"{text!r} is not a message id: 32 or 56 hex characters are needed")

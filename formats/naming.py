@@ -1,0 +1,27 @@
+"""Names in a store: files named by their start offset, and the topics with a meaning of their own.
+
+Source: fact sheets commitlog §1.2, queues §0, §2.13.
+"""
+
+from __future__ import annotations
+
+FILE_NAME_DIGITS = 20
+
+SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+TIMER_TOPIC = "rmq_sys_wheel_timer"
+HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
+OP_HALF_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+RETRY_PREFIX = "%RETRY%"
+DLQ_PREFIX = "%DLQ%"
+LMQ_PREFIX = "%LMQ%"
+SYSTEM_PREFIX = "rmq_sys_"
+
+
+def offset_to_file_name(offset: int) -> str:
+    """Name of the mapped file that starts at `offset` (bytes): zero-padded to 20 digits."""
+    return f"{offset:0{FILE_NAME_DIGITS}d}"
+
+
+def file_name_to_offset(name: str) -> int | None:
+    """Start offset (bytes) of a mapped file, or None for a name that no broker gives."""
+    return int(name) if len(name) == FILE_NAME_DIGITS and name.isascii() and name.isdigit() else None

@@ -131,12 +131,11 @@ def _unpacked(name: str) -> Path:
     digest = hashlib.sha256(archive.read_bytes()).hexdigest()[:12]
     cache = _cache_directory()
     target = cache / f"{name}-{digest}"
-    manifest = target.with_suffix(".manifest.json")
-    if target.is_dir() and manifest.is_file() and json.loads(manifest.read_text()) == snapshot(target / "store"):
+    if target.is_dir() and json.loads((target / "manifest.json").read_text()) == snapshot(target / "store"):
         return target / "store"
     work = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=cache))
     sparse.unpack(archive, work)
-    manifest.write_text(json.dumps(snapshot(work / "store")))
+    (work / "manifest.json").write_text(json.dumps(snapshot(work / "store")))
     if target.is_dir():
         os.rename(target, Path(tempfile.mkdtemp(prefix="stale-", dir=cache)) / "old")
     try:

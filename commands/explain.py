@@ -28,8 +28,17 @@ def command(codes: tuple[str, ...], list_all: bool, view: View) -> None:
     output = view.output()
     if list_all:
         output.rows(
-            {"code": entry.code, "severity": str(entry.severity), "after_crash": str(entry.severity_in(crashed=True)), "title": entry.title}
-            for entry in CATALOGUE.values()
+            (
+                {
+                    "type": "code",
+                    "code": entry.code,
+                    "severity": str(entry.severity),
+                    "after_crash": str(entry.severity_in(crashed=True)),
+                    "title": entry.title,
+                }
+                for entry in CATALOGUE.values()
+            ),
+            ("code", "severity", "after_crash", "title"),
         )
     for entry in entries:
         output.explanation(entry.as_json())

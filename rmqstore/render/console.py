@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import chain, islice
+from shutil import get_terminal_size
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, TextIO
 
 from rmqstore.findings import Finding, Severity
@@ -68,13 +70,35 @@ class Console:
         self._tree(value, "")
 
     def finding(self, finding: Finding) -> None:
-        head: list[Span] = [(f"{finding.severity:<8}", _SEVERITY_STYLE[finding.severity]), (f"{finding.code}  ", "bold"), (_place(finding), "")]
+        head: list[Span] = [
+            (f"{finding.severity:<8}", _SEVERITY_STYLE[finding.severity]),
+            (f"{finding.code}  ", "bold"),
+            (_place(finding), ""),
+        ]
         self._line(*head)
-        evidence = [f"{name} {printable(seen)}" for name, seen in (("expected", finding.expected), ("found", finding.found)) if seen is not None]
+        evidence = [
+            f"{name} {printable(seen)}" for name, seen in (("expected", finding.expected), ("found", finding.found)) if seen is not None
+        ]
         self._line((" " * 8 + printable("; ".join([finding.message, *evidence])), ""))
         if finding.mend and finding.code not in self._explained:
             self._line((" " * 8 + "mend: ", "green"), (printable(finding.mend), ""))
         self._explained.add(finding.code)
+
+    def explanation(self, value: Mapping[str, Any]) -> None:
+        after_crash = value["crash_severity"]
+        severity = value["severity"] + (f" (after a crash: {after_crash})" if after_crash else "")
+        self._line((f"{value['code']}  ", "bold"), (severity, _SEVERITY_STYLE[Severity(value["severity"])]))
+        self._line((value["title"], "bold"))
+        self._line()
+        self._prose(value["meaning"], "", "")
+        self._line()
+        self._line(("What a broker does", "bold"))
+        for releases, text in value["broker"].items():
+            self._prose(text, f"  {releases:<12}", " " * 14)
+        self._line()
+        self._line(("What to do", "bold"))
+        self._prose(value["mend"], "  ", "  ")
+        self._line()
 
     def summary(self, value: Mapping[str, Any]) -> None:
         if not self._quiet:
@@ -94,6 +118,11 @@ class Console:
             else:
                 text = ", ".join(printable(one) for one in item) if isinstance(item, (list, tuple)) else printable(item)
                 self._line((f"{indent}{label:<{width}}  ", "bold"), (text, ""))
+
+    def _prose(self, text: str, first: str, following: str) -> None:
+        width = min(get_terminal_size((100, 24)).columns, 110)
+        for line in wrap(text, width, initial_indent=first, subsequent_indent=following, break_long_words=False, break_on_hyphens=False):
+            self._line((line, ""))
 
     def _line(self, *spans: Span) -> None:
         with without_bar() if self._stream.isatty() else nullcontext():

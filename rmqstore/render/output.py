@@ -26,6 +26,9 @@ class Output(Protocol):
     def finding(self, finding: Finding) -> None:
         """Write one finding."""
 
+    def explanation(self, value: Mapping[str, Any]) -> None:
+        """Write one entry of the catalogue of findings, as `Entry.as_json` gives it."""
+
     def summary(self, value: Mapping[str, Any]) -> None:
         """Write what was covered and counted; the last thing a command writes."""
 
@@ -80,6 +83,9 @@ class JsonLines:
     def finding(self, finding: Finding) -> None:
         self.object(finding.as_json())
 
+    def explanation(self, value: Mapping[str, Any]) -> None:
+        self.object(value)
+
     def summary(self, value: Mapping[str, Any]) -> None:
         self.object({"type": "summary", **value})
 
@@ -103,6 +109,9 @@ class Csv:
 
     def finding(self, finding: Finding) -> None:
         self.rows([finding.as_json()], FINDING_COLUMNS)
+
+    def explanation(self, value: Mapping[str, Any]) -> None:
+        self.rows([value])
 
     def summary(self, value: Mapping[str, Any]) -> None:
         """Nothing: a line of another shape would break the table for its reader."""

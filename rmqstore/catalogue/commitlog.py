@@ -1,0 +1,183 @@
+"""Catalogue: the files of the commit log and what lies in them besides whole records."""
+
+from __future__ import annotations
+
+from rmqstore.catalogue.entry import ERROR, INFO, WARNING, Entry
+from rmqstore.catalogue.releases import ALL, COPY_FIRST, LENGTH_FAILS, R5X, R49, R50, R55, R532, R534, R540, SCAN_STOPS
+
+ENTRIES = (
+    Entry(
+        "RMQ-CL-DAMAGE",
+        ERROR,
+        "unreadable range in the commit log",
+        meaning="A range of bytes is no sequence of records; behind it records are readable again. Everything inside the range is lost "
+        "here, whatever its cause (bad sector, foreign write, lost page, restored block). The record where it begins has its own "
+        "finding.",
+        broker=SCAN_STOPS,
+        mend=COPY_FIRST + "Fetch the range from a replica (same physical offsets) and write it back byte for byte. Without a replica, "
+        "`rmqstore dump STORE --part commitlog` prints everything before and behind the range.",
+    ),
+    Entry(
+        "RMQ-CL-BLANK",
+        ERROR,
+        "end-of-file mark is wrong or in the wrong place",
+        meaning="A file of the commit log is closed by BLANK: the number of bytes left in the file and the magic 0xCBD43194. This one "
+        "does not tell the bytes left, or records follow it in the same file. Records behind it in the file are never read by recovery "
+        "or dispatch.",
+        broker={
+            R49: "The size is not looked at; the scan goes on with the next file.",
+            R50: "The size is not looked at; the scan goes on with the next file.",
+            R532: "A size beyond the file's end stops the scan: the log is cut here, later files are deleted. A smaller wrong size passes.",
+            R534: "As 5.3.2–5.3.3.",
+            R540: "As 5.3.2–5.3.3.",
+            R55: "As 5.3.2–5.3.3; 5.5.1 also stops at a negative size.",
+        },
+        mend=COPY_FIRST
+        + "If only the size is wrong, write the number of bytes left (the finding's expected value) as 4 big-endian bytes at its position. "
+        "If records follow the mark, restore the 8 bytes from a replica.",
+    ),
+    Entry(
+        "RMQ-CL-NOBLANK",
+        ERROR,
+        "file ends without end-of-file mark although another file follows",
+        meaning="The last record of this file is not followed by BLANK, yet the log goes on in the next file. A broker always leaves at "
+        "least 8 bytes for the mark, so the mark, or records with it, were overwritten or never reached the disk.",
+        broker=SCAN_STOPS,
+        mend=COPY_FIRST
+        + "If a replica has records here, restore the range from it. If not, write the mark at the finding's position: bytes left in "
+        "the file and 0xCBD43194, both 4 bytes big-endian.",
+    ),
+    Entry(
+        "RMQ-CL-TORN",
+        ERROR,
+        "last record is incomplete",
+        meaning="The log ends inside a record: header and part of the body are there, the rest is zero or cut off. That is what a "
+        "killed broker or a power loss leaves; the message was not acknowledged with SYNC_FLUSH. After a clean stop it means that the "
+        "end of the log was damaged later.",
+        broker={
+            ALL: "Start after a crash: the record fails its check, the log ends before it and the next message overwrites it. Nothing "
+            "else is lost."
+        },
+        mend="After a crash: nothing, the next start cuts it. After a clean stop: restore the end of the log from a replica; without "
+        "one the record is lost.",
+        crash_severity=WARNING,
+    ),
+    Entry(
+        "RMQ-CL-STALE",
+        WARNING,
+        "stale records behind the end of the log",
+        meaning="Behind the end of the log stand whole records of an earlier life of the file: an earlier recovery cut the log, which "
+        "moves positions but erases nothing. If the broker once more writes a record of just the right length in front of them, a later "
+        "start takes them for new.",
+        broker={
+            ALL: "Ignored while the log ends before them. When a new record ends exactly where a stale one begins, the next scan "
+            "accepts the stale records again: the log's end jumps up and cut queue units reappear.",
+        },
+        mend="With the broker stopped and the store copied: write zeros from the finding's position to the end of that file. If you "
+        "think these records should not have been cut, print them first: `rmqstore dump STORE --part commitlog --from-offset OFFSET`.",
+    ),
+    Entry(
+        "RMQ-CL-TAILBYTES",
+        WARNING,
+        "bytes that are no records behind the end of the log",
+        meaning="Behind the last record stand bytes that are neither zeros nor records. Harmless as long as the log ends before them. "
+        "transientStorePoolEnable and, from 5.5.0, writeWithoutMmap leave such bytes in good health; otherwise something else wrote "
+        "into the file.",
+        broker={
+            ALL: "The scan stops at them, which is the right end of the log.",
+            R55: "With writeWithoutMmap every record is padded with old bytes up to the next multiple of 4096; if the padding begins "
+            "with a whole old record, a crash start accepts it as new data.",
+        },
+        mend="Nothing if the broker runs with transientStorePoolEnable or writeWithoutMmap. Otherwise write zeros from the finding's "
+        "position to the end of that file, broker stopped and store copied.",
+    ),
+    Entry(
+        "RMQ-CL-GAP",
+        ERROR,
+        "commit log files missing",
+        meaning="File names are start offsets; between two neighbours a file is missing. Messages of that range are gone from this "
+        "disk, and queue units that point there lead nowhere.",
+        broker={
+            R49: "Starts without a word; only a check every ten minutes logs `[BUG]The mappedFile queue's data is damaged`. Scans jump "
+            "over the gap, reads and dispatch inside it find nothing and stop there.",
+            R5X: "Logs `the adjacent mappedFile's offset don't match` at load and goes on as 4.9.x.",
+        },
+        mend="Look for the file in the other directories of storePathCommitLog, in lost+found and on a replica, and put it back under "
+        "its own name. Never rename files to close a gap: the name is the offset.",
+    ),
+    Entry(
+        "RMQ-CL-OVERLAP",
+        ERROR,
+        "commit log files overlap",
+        meaning="Two files claim the same physical offsets: the same name in two directories, or names closer together than the file "
+        "length (a copy of another store, or a changed mappedFileSizeCommitLog).",
+        broker={
+            ALL: "Both are loaded; which of them answers a read depends on the order of the names, and the later one ends the earlier "
+            "one's range."
+        },
+        mend=COPY_FIRST
+        + "Decide by content which file is the right one (`rmqstore dump FILE --limit 1`: physical_offset must equal the file name) and "
+        "move the other out of the directory.",
+    ),
+    Entry(
+        "RMQ-CL-FILELEN",
+        ERROR,
+        "commit log file has the wrong length",
+        meaning="All files of a commit log have the same length, mappedFileSizeCommitLog. A shorter one is a cut-off copy or a full "
+        "disk, a longer one was written with another setting; 5.5.x with writeWithoutMmap makes files too long if the size is no "
+        "multiple of 4096.",
+        broker={ALL: LENGTH_FAILS},
+        mend="Wrong setting: set mappedFileSizeCommitLog to the length the other files have. Cut-off copy: copy the file again from its "
+        "source; without one, extend it with zeros to the full length (`truncate -s LENGTH FILE`) so that the rest can be read. Too "
+        "long: cut it back to that length.",
+    ),
+    Entry(
+        "RMQ-CL-ZEROLEN",
+        ERROR,
+        "commit log file of length zero",
+        meaning="A crash or a full disk between creating and extending the next file leaves an empty one. It holds no data.",
+        broker={
+            R49: LENGTH_FAILS,
+            R50: "5.1.3 and later delete it if it sorts last; earlier releases do not start. An empty file that is not the last one "
+            "fails the load.",
+            R532: "Deleted at load if it sorts last, else the load fails.",
+            R534: "As 5.3.2–5.3.3.",
+            R540: "As 5.3.2–5.3.3.",
+            R55: "As 5.3.2–5.3.3.",
+        },
+        mend="Delete it if it is the last file. If it is not, its content was lost: put the file back from a replica.",
+        crash_severity=WARNING,
+    ),
+    Entry(
+        "RMQ-CL-PREALLOC",
+        ERROR,
+        "pre-allocated file behind the end of the log",
+        meaning="The broker creates the next file ahead of need, full of zeros. It removes it when it stops cleanly, so after a crash "
+        "this is normal. After a clean stop a file of zeros at the end can also be one whose content never reached the disk.",
+        broker={ALL: "The log ends before it; the file is deleted at the start and made again when it is needed."},
+        mend="After a crash: nothing. After a clean stop: compare the end of the log with a replica; if the messages of this file are "
+        "not expected, move the file away.",
+        crash_severity=INFO,
+    ),
+    Entry(
+        "RMQ-CL-ZEROFILE",
+        ERROR,
+        "file full of zeros in the middle of the log",
+        meaning="A file that other files follow holds nothing but zeros: its content was lost, or a sparse copy was made without its data.",
+        broker=SCAN_STOPS,
+        mend=COPY_FIRST + "Put the file back from its source or a replica.",
+    ),
+    Entry(
+        "RMQ-CL-EMPTY",
+        ERROR,
+        "no commit log beside existing queues",
+        meaning="The commit log directory is empty or missing while queues exist: a volume is not mounted, storePathCommitLog points "
+        "elsewhere, or the files were deleted.",
+        broker={
+            ALL: "`The commitlog files are deleted, and delete the consume queue files`: all queue files and directories are deleted "
+            "and the log begins again at offset 0. There is no way back."
+        },
+        mend="Do not start a broker. Mount the volume, correct storePathCommitLog (`rmqstore info STORE --set storePathCommitLog=DIR` "
+        "shows what is found there), or put the files back.",
+    ),
+)

@@ -1,0 +1,76 @@
+"""Catalogue: the JSON files below config."""
+
+from __future__ import annotations
+
+from rmqstore.catalogue.entry import ERROR, WARNING, Entry
+from rmqstore.catalogue.releases import ALL, R5X, R49, R50, R55, R532, R534, R540
+
+_FALLBACK = {
+    R49: "The .bak file is used. If both fail the broker does not start, and the failed start empties files that were not loaded yet "
+    "(consumerOffset.json after topics.json).",
+    R50: "The .bak file is used, and the first write puts the damaged text over that good .bak. If both fail: no start, "
+    "consumerFilter.json is rewritten.",
+    R532: "As 5.0–5.3.1.",
+    R534: "The damaged file is deleted at load, the .bak file used and kept. If both fail: no start, and topics, groups and offsets are "
+    "rewritten from what was loaded so far.",
+    R540: "As 5.3.4.",
+    R55: "As 5.3.4.",
+}
+
+ENTRIES = (
+    Entry(
+        "RMQ-CF-JSON",
+        ERROR,
+        "configuration file cannot be parsed",
+        meaning="The file is not the JSON a broker writes (integer keys without quotes, trailing zero bytes and comments are accepted): "
+        "cut off, full of zero bytes, or foreign text.",
+        broker=_FALLBACK,
+        mend="Copy the whole config directory before any start. Then put the .bak file in its place if that one is whole and recent.",
+        crash_severity=WARNING,
+    ),
+    Entry(
+        "RMQ-CF-EMPTY",
+        ERROR,
+        "configuration file holds nothing",
+        meaning="The file is empty, blank or `null`. Empty files are what a crash leaves; blank ones and `null` are taken for valid by "
+        "many releases.",
+        broker={
+            R49: "Empty: the .bak file is used, without one the start goes on with defaults. Blank or null: defaults, without a look at "
+            ".bak (subscriptionGroup.json: .bak).",
+            R50: "As 4.9.x (blank consumerOffset.json: .bak).",
+            R532: "As 5.0–5.3.1.",
+            R534: "As 5.0–5.3.1.",
+            R540: "Only null is taken for valid; empty and blank fall back to .bak.",
+            R55: "As 5.4.0.",
+        },
+        mend="Copy the config directory, then put a whole .bak in its place. Without topics.json the broker knows only system topics; "
+        "without consumerOffset.json consumers start anew.",
+        crash_severity=WARNING,
+    ),
+    Entry(
+        "RMQ-CF-BAK",
+        WARNING,
+        "backup of a configuration file is unusable",
+        meaning="The .bak file beside a configuration file is empty or cannot be parsed. It is only read when the file itself fails. Up "
+        "to 5.3.3 a broker that started from a good .bak writes the damaged text over it.",
+        broker={
+            R49: "Not noticed while the file itself is whole; an empty .bak counts as none.",
+            R5X: "As 4.9.x; the next write replaces it.",
+        },
+        mend="Nothing while the file itself is whole: the next write makes a new one.",
+    ),
+    Entry(
+        "RMQ-CF-OFFSET",
+        ERROR,
+        "consumer offset outside its queue",
+        meaning="A group's offset is negative or beyond the end of the queue. Messages that arrive before the group connects again are "
+        "skipped without a word, up to the stored offset.",
+        broker={
+            ALL: "Loaded and written back as it is. A consumer that asks beyond the end is sent to the end; what arrived until then "
+            "below the stored offset is never delivered to the group. Negative: consumed from the beginning."
+        },
+        mend="Broker stopped, file copied: set the offset in config/consumerOffset.json to the end of the queue (the finding's expected "
+        "value).",
+        crash_severity=WARNING,
+    ),
+)

@@ -1,0 +1,192 @@
+"""Catalogue: the records of the commit log, one by one and in their order."""
+
+from __future__ import annotations
+
+from rmqstore.catalogue.entry import ERROR, WARNING, Entry
+from rmqstore.catalogue.releases import ALL, COPY_FIRST, NOT_CHECKED, R5X, R49, R50, R55, R532, R534, R540, SCAN_STOPS
+
+_RESTORE = COPY_FIRST + "Restore the record's bytes from a replica: same file name, same position. "
+_ACCEPTED_FIELD = {
+    ALL: "The record check does not look at this field: the record is accepted, dispatched and served with the value as it stands."
+}
+
+ENTRIES = (
+    Entry(
+        "RMQ-CL-MAGIC",
+        ERROR,
+        "illegal magic code",
+        meaning="Where a record should begin stands neither a message magic (0xDAA320A7, or 0xDAA320AB for long topics) nor BLANK "
+        "(0xCBD43194), although the log goes on behind it.",
+        broker={**SCAN_STOPS, R49: SCAN_STOPS[R49] + " Also takes 0xDAA320AB, written from 5.1.0 on, for an illegal magic."},
+        mend=_RESTORE + "If only the four magic bytes differ and the finding's length fits, write DA A3 20 A7 at position + 4.",
+    ),
+    Entry(
+        "RMQ-CL-SIZE",
+        ERROR,
+        "impossible record length",
+        meaning="TOTALSIZE, the first field of the record, is zero, negative, too small for a record, or reaches beyond the file. The "
+        "record's end is unknown, so reading goes on at the next record that proves itself (magic, own offset, lengths, CRC).",
+        broker={
+            **SCAN_STOPS,
+            R49: SCAN_STOPS[R49] + " A length near 2 GiB with a valid magic kills the start with OutOfMemoryError.",
+            R50: SCAN_STOPS[R50] + " A length near 2 GiB with a valid magic kills the start with OutOfMemoryError.",
+        },
+        mend=_RESTORE + "If only TOTALSIZE differs, write the distance to the next record as 4 big-endian bytes at the finding's position.",
+    ),
+    Entry(
+        "RMQ-CL-LENGTHS",
+        ERROR,
+        "lengths inside the record contradict its total length",
+        meaning="TOTALSIZE is not the sum of the fixed fields, hosts, body, topic and properties. One of the length fields, the host "
+        "bits of SYSFLAG, or TOTALSIZE itself is wrong. A negative body or property length is the exception: brokers take it for empty.",
+        broker=SCAN_STOPS,
+        mend=_RESTORE,
+    ),
+    Entry(
+        "RMQ-CL-CRC",
+        ERROR,
+        "body checksum mismatch",
+        meaning="The CRC-32 of the body differs from BODYCRC: body or checksum changed after they were written. Lengths are consistent, "
+        "so records behind it are readable.",
+        broker={
+            **SCAN_STOPS,
+            R49: SCAN_STOPS[R49] + " Outside the scan the damaged body is delivered to consumers, which check the CRC themselves and fail.",
+        },
+        mend=_RESTORE
+        + "checkCRCOnRecover=false lets a broker start without cutting the log here; consumers then receive the record as it is.",
+    ),
+    Entry(
+        "RMQ-CL-PROPCRC",
+        ERROR,
+        "record checksum (property __CRC32#) mismatch",
+        meaning="From 5.2.0 on, with enabledAppendPropCRC, a record ends with a CRC over all its bytes. It differs: some byte of "
+        "header, topic or properties changed, or of the body if the body checksum is wrong as well.",
+        broker={
+            R49: "Unknown property, not checked.",
+            R50: "5.2.0–5.3.1: checked only with forceVerifyPropCRC; then the log is cut here and later files are deleted. A correct "
+            "CRC of 0 is rejected too.",
+            R532: "Checked only with forceVerifyPropCRC; then the log is cut here and every later file in the scan is deleted.",
+            R534: "As 5.3.2–5.3.3.",
+            R540: "As 5.3.2–5.3.3.",
+            R55: "As 5.3.2–5.3.3.",
+        },
+        mend=_RESTORE + "Until then keep forceVerifyPropCRC off.",
+    ),
+    Entry(
+        "RMQ-CL-PHYOFFSET",
+        ERROR,
+        "record does not stand where it says",
+        meaning="PHYSICALOFFSET differs from the position at which the record lies: the field is damaged, or bytes of another place or "
+        "store were copied here.",
+        broker={
+            R49: "Accepted; the queue unit gets the wrong offset. If it lies behind the log's end, dispatch begins there and no queue "
+            "gets new entries.",
+            R50: "Accepted; the queue unit gets the wrong offset, and later records of that queue below it are dropped as already built.",
+            R532: "As 5.0–5.3.1.",
+            R534: "As 5.0–5.3.1, but a unit beyond the log's end is cut in the same start.",
+            R540: "As 5.3.4.",
+            R55: "As 5.3.4; with checkCommitLogOffsetOnRecover a crash start stops at an offset outside the file and cuts the log there.",
+        },
+        mend=_RESTORE + "If only the field is wrong, write the record's position as 8 big-endian bytes at position + 28.",
+    ),
+    Entry(
+        "RMQ-CL-TIME",
+        WARNING,
+        "store timestamp goes back",
+        meaning="The record's store time is earlier than that of a record before it, by more than brokers do on their own. The clock "
+        "was set back, or the field is damaged. Search by time may miss messages around it.",
+        broker={
+            ALL: "Not checked. After a crash the scan starts at the newest file whose first record is older than the checkpoint, so a "
+            "wrong time in the first record of a file can move the scan."
+        },
+        mend="Nothing if the broker's clock was set back then. Otherwise compare the record with a replica.",
+    ),
+    Entry(
+        "RMQ-CL-HOST",
+        WARNING,
+        "store host differs from the records around it",
+        meaning="A single record names another broker address than its neighbours. A real change of address stays; one odd record is "
+        "most likely a damaged field. Offset message ids made from it are wrong.",
+        broker=NOT_CHECKED,
+        mend="Compare the record with a replica; consuming is not affected.",
+    ),
+    Entry(
+        "RMQ-CL-FIELD",
+        WARNING,
+        "field with an implausible value",
+        meaning="A header field holds what brokers do not write: a negative queue id, unknown SYSFLAG bits, a prepared-transaction "
+        "offset in an ordinary record, a birth time far from the store time, a topic with illegal characters. No checksum covers the "
+        "header, so this is how a damaged header shows.",
+        broker=_ACCEPTED_FIELD,
+        mend="Compare the record with a replica: `rmqstore dump FILE --from-offset OFFSET --limit 1` on both. If it is damaged, restore "
+        "its bytes.",
+    ),
+    Entry(
+        "RMQ-CL-COMPRESSION",
+        ERROR,
+        "compression flag and body disagree",
+        meaning="SYSFLAG says the body is compressed, but it does not begin as a stream of that kind, or names an unknown kind. The "
+        "checksum is right, so the flag is damaged or the producer sent it so. Consumers fail to decode the message.",
+        broker={ALL: "Not checked; the message is delivered as it is and the consumer's client cannot unpack it."},
+        mend="Compare SYSFLAG with a replica. If the producer sent it so, nothing on disk is wrong; skip the message in the consumer.",
+    ),
+    Entry(
+        "RMQ-CL-PROPERTIES",
+        WARNING,
+        "property block is malformed",
+        meaning="The properties are not a sequence of name 0x01 value 0x02. Pieces that do not fit are ignored by every reader, so "
+        "keys, tags or the unique id may be missing. 5.2.0 and 5.3.0 leave 20 undefined bytes at the end of multi-dispatch records in "
+        "good health.",
+        broker={ALL: "Pieces without separator, with an empty name or an empty value are dropped silently; the rest is used."},
+        mend="Compare the record with a replica. What is lost is filtering by tag and query by key for this message, not its body.",
+    ),
+    Entry(
+        "RMQ-CL-QOFFSET-GAP",
+        WARNING,
+        "queue offsets jump forward",
+        meaning="Two neighbouring records of a queue do not have consecutive QUEUEOFFSETs. The records between are lost (see damage or "
+        "missing files nearby), or one of the fields is damaged. Multi-dispatch queues may skip offsets in good health.",
+        broker={
+            ALL: "When queues are built from the log, the later unit is appended at the next free place anyway: every later message of "
+            "that queue is then served at an offset that is too low (`[BUG]logic queue order maybe wrong`).",
+        },
+        mend="Find the missing records on a replica before anything rebuilds this queue. Keep the queue's files: they still hold the "
+        "right places.",
+    ),
+    Entry(
+        "RMQ-CL-QOFFSET-REPEAT",
+        WARNING,
+        "queue offset used twice",
+        meaning="Two records of a queue carry the same QUEUEOFFSET. The queue can serve only one of them at that offset. Seen after a "
+        "controller failover, with multi-dispatch queues of 5.1.x, or as a damaged field.",
+        broker={
+            ALL: "When queues are built from the log the second record gets no unit (`Build consume queue repeatedly`) and is never "
+            "consumed."
+        },
+        mend="Print both records (`rmqstore dump STORE --part commitlog --topic TOPIC --queue ID --queue-offset N`) and send the hidden "
+        "one again if its content matters.",
+    ),
+    Entry(
+        "RMQ-CL-QOFFSET-RESTART",
+        WARNING,
+        "queue offsets start again",
+        meaning="QUEUEOFFSET falls back and counts up again: the queue was deleted, or was lost before a start, and the broker numbered "
+        "it from zero (or from a lower offset) again.",
+        broker={
+            R49: "A queue built from the log keeps the older run; of the new run 0 is appended at the end, the other numbers already "
+            "taken are dropped.",
+            R5X: "As 4.9.x.",
+        },
+        mend="Normal if the topic was deleted and created again. Otherwise keep the existing queue files: a rebuild from the log would "
+        "mix both runs.",
+    ),
+    Entry(
+        "RMQ-CL-TRANSACTION",
+        WARNING,
+        "committed message points to no half message",
+        meaning="A message of type commit names the physical offset of its half message, but no record of RMQ_SYS_TRANS_HALF_TOPIC "
+        "begins there. The field is damaged, or the half message was.",
+        broker={ALL: "Not checked. The message itself is delivered; an operation message ends the half message, not this field."},
+        mend="Nothing for consumers. Compare the record with a replica if its header is in doubt.",
+    ),
+)

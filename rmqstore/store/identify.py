@@ -212,7 +212,7 @@ def _index(head: bytes, length: int) -> bool:
     if len(head) < 40:
         return False
     begin, end, begin_offset, end_offset, slots, count = struct.unpack_from(">qqqqii", head)
-    used = 0 <= slots <= count and 1 <= count and 40 + 20 * count <= length
+    used = 0 <= slots <= count and count >= 1 and 40 + 20 * count <= length
     return _time(begin) and _time(end) and 0 <= begin_offset <= end_offset and used and length % 4 == 0
 
 

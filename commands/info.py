@@ -1,0 +1,143 @@
+"""`rmqstore info`: one screen about a store, whatever its size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rmqstore.commands.common import View, output_options, store_argument, store_options
+
+if TYPE_CHECKING:
+    from rmqstore.store.summary import StoreSummary
+
+SHOWN_TOP_QUEUES = 5
+SHOWN_LINES = 8
+
+
+@click.command("info", short_help="What this store is: releases, sizes, offsets, clean or crashed.")
+@store_argument
+@store_options
+@output_options
+def command(store: Path, broker_conf: Path | None, settings: Mapping[str, str], view: View) -> None:
+    """Show what STORE is: which releases can have written it, clean or crashed, sizes, offsets, times, topics and queues.
+
+    STORE is the broker's storePathRootDir, or a copied directory of one part, for example commitlog. Only file names, heads and ends
+    are read, so this takes moments on a store of any size; `rmqstore verify` reads everything.
+    """
+    from rmqstore.store.root import Store
+    from rmqstore.store.summary import summarize
+
+    summary = summarize(Store.open(store, broker_conf=broker_conf, settings=settings))
+    view.output().object(summary.as_json() if view.format != "table" else for_people(summary))
+
+
+def for_people(summary: StoreSummary) -> dict[str, Any]:
+    """The summary as the words and tables of the screen."""
+    writer, log, queues, index = summary.writer, summary.log, summary.queues, summary.index
+    screen: dict[str, Any] = {
+        "store": summary.path,
+        "state": _state(summary),
+        "written by": writer.lowest if writer.lowest == writer.highest else f"{writer.lowest} to {writer.highest}",
+        "because": _shortened([sign.text for sign in writer.signs if sign.since in (writer.lowest,) or sign.until in (writer.highest,)]),
+        "commit log": _log(summary),
+        "times": _range(_time(log.first_store_timestamp), _time(log.last_store_timestamp)),
+        "queues": f"{queues.topics} topics, {queues.queues} queues, {queues.entries} entries"
+        + (", and queues in RocksDB" if queues.rocksdb else ""),
+        "index": f"{index.files} files, {index.items} items"
+        + (f", {_range(_time(index.begin_timestamp), _time(index.end_timestamp))}" if index.items else ""),
+        "checkpoint": _checkpoint(summary.checkpoint),
+    }
+    if queues.top:
+        screen["largest queues"] = [
+            {"topic": queue.topic, "queue": queue.queue_id, "from": queue.min_offset, "to": queue.max_offset, "entries": queue.entries}
+            for queue in queues.top[:SHOWN_TOP_QUEUES]
+        ]
+    screen["parts"] = [
+        {"part": _name(summary, part.path), "files": part.files, "size": size(part.length), "allocated": size(part.allocated)}
+        for part in summary.parts
+    ]
+    attention = [*summary.notes, *(f"{problem.path.name}: {problem.detail}" for problem in log.problems), *summary.strays]
+    attention += [f"{sign.text}: contradicts the other signs" for sign in writer.contradicting]
+    if queues.problems:
+        attention.append(f"{queues.problems} queue files do not fit their neighbours; rmqstore verify tells which.")
+    if queues.unreadable:
+        attention.append(f"{queues.unreadable} queues could not be read.")
+    if attention:
+        screen["attention"] = [{"what": text} for text in _limited(attention)]
+    return screen
+
+
+def size(count: int) -> str:
+    """Bytes in the unit that leaves at most four digits before the point."""
+    amount = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if amount < 1024:
+            return f"{count} B" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} TiB"
+
+
+def _state(summary: StoreSummary) -> str:
+    live = summary.liveness
+    if live.in_use:
+        pids = sorted({*(user.pid for user in live.users if user.writes), *([live.lock_holder] if live.lock_holder else [])})
+        return f"in use by process {', '.join(map(str, pids))}"
+    unsure = "" if live.complete else " (not every process could be looked at)"
+    if not summary.abort:
+        return "stopped cleanly: abort is not there" + unsure
+    if live.abort_pid is None:
+        return "crashed: abort is there and nobody uses the store" + unsure
+    return (
+        f"crashed: abort is there, process {live.abort_pid} {'runs but does not use the store' if live.abort_pid_alive else 'is gone'}"
+        + unsure
+    )
+
+
+def _log(summary: StoreSummary) -> str:
+    log = summary.log
+    if not log.files:
+        return "no files"
+    where = ", ".join(log.directories) + (" (DLedger)" if summary.dledger else "")
+    return f"{log.files} files of {size(log.file_size or 0)} in {where}, offsets {log.min_offset} to {log.end_offset}"
+
+
+def _checkpoint(fields: Mapping[str, int] | None) -> str:
+    if fields is None:
+        return "missing"
+    return (
+        ", ".join(f"{name} {_time(value) if name.endswith('_timestamp') else value}" for name, value in fields.items() if value)
+        or "all zero"
+    )
+
+
+def _name(summary: StoreSummary, path: Path) -> str:
+    root = Path(summary.path)
+    return path.name if path == root else path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
+
+
+def _time(milliseconds: int | None) -> str | None:
+    from datetime import UTC, datetime, timedelta
+
+    if milliseconds is None:
+        return None
+    try:
+        moment = datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return str(milliseconds)
+    return moment.strftime("%Y-%m-%d %H:%M:%S.") + f"{milliseconds % 1000:03d}Z"
+
+
+def _range(begin: str | None, end: str | None) -> str:
+    return "none" if begin is None and end is None else f"{begin or '?'} to {end or '?'}"
+
+
+def _shortened(texts: Iterable[str]) -> str:
+    return "; ".join(texts) or "no sign narrows it down"
+
+
+def _limited(texts: list[str]) -> list[str]:
+    rest = len(texts) - SHOWN_LINES
+    return texts if rest <= 0 else [*texts[:SHOWN_LINES], f"and {rest} more; --format json lists all"]

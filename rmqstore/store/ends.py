@@ -1,0 +1,191 @@
+"""Where logs and queues end, found cheaply: a few reads per queue and a walk from record head to record head over the last data only.
+
+What is found here is an estimate for people (`info`): nothing between the ends is looked at. `verify` reads everything.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from rmqstore.formats import batchconsumequeue, consumequeue
+from rmqstore.formats.crc import body_crc
+from rmqstore.formats.layout import fixed_layout, struct_format
+from rmqstore.formats.record import (
+    BLANK_MAGIC,
+    MESSAGE_MAGIC_V1,
+    MESSAGE_MAGIC_V2,
+    MIN_RECORD_SIZE_V1,
+    RECORD_PREFIX,
+    Record,
+    RecordError,
+    decode_record,
+)
+from rmqstore.store.mapped import MappedFile, MappedFileQueue
+from rmqstore.store.window import open_read_only, read_at, read_descriptor
+
+_PREFIX = struct.Struct(struct_format(RECORD_PREFIX))
+_PREFIX_NAMES = list(fixed_layout(RECORD_PREFIX))
+_PHYSICAL_OFFSET = _PREFIX_NAMES.index("physical_offset")
+_CHUNK = 64 * 1024
+_LARGEST_SAMPLE = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnds:
+    """Both ends of a commit log. `end_offset` lies behind the last whole record, `tail` are (offset, size) of the last records before it."""
+
+    first: Record | None
+    last: Record | None
+    end_offset: int
+    tail: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueEnds:
+    """Ends of a consume queue in messages (`min_offset` counts units before the first one too), and the record the last unit points to."""
+
+    min_offset: int
+    max_offset: int
+    last_physical_offset: int
+    last_size: int
+
+    @property
+    def entries(self) -> int:
+        """Number of units that hold an entry."""
+        return self.max_offset - self.min_offset
+
+
+def queue_ends(files: MappedFileQueue) -> QueueEnds:
+    """Ends of a file consume queue; used units are taken for a prefix of each file, as brokers write them. Raises UnreadableError."""
+    unit = struct.Struct(struct_format(consumequeue.UNIT))
+    position = _used_end(files.files, unit)
+    if position is None:
+        return QueueEnds(0, 0, -1, 0)
+    file, used = position
+    physical_offset, size, _ = unit.unpack(read_at(file, (used - 1) * unit.size, unit.size))
+    first = files.files[0]
+    blanks = _prefix_length(first, unit.size, lambda data: data == consumequeue.PRE_BLANK)
+    return QueueEnds(first.start // unit.size + blanks, file.start // unit.size + used, physical_offset, size)
+
+
+def batch_queue_ends(files: MappedFileQueue) -> QueueEnds:
+    """Ends of a batch consume queue, from base offset and batch size of its first and last unit. Raises UnreadableError."""
+    unit = struct.Struct(struct_format(batchconsumequeue.UNIT))
+    names = list(fixed_layout(batchconsumequeue.UNIT))
+    position = _used_end(files.files, unit)
+    if position is None:
+        return QueueEnds(0, 0, -1, 0)
+    file, used = position
+    last = dict(zip(names, unit.unpack(read_at(file, (used - 1) * unit.size, unit.size)), strict=True))
+    first = dict(zip(names, unit.unpack(read_at(files.files[0], 0, unit.size)), strict=True))
+    end = last["msg_base_offset"] + last["batch_size"]
+    return QueueEnds(first["msg_base_offset"], end, last["physical_offset"], last["size"])
+
+
+def _used_end(files: Sequence[MappedFile], unit: struct.Struct) -> tuple[MappedFile, int] | None:
+    """The last file with used units, and how many it has."""
+
+    def is_used(data: bytes) -> bool:
+        physical_offset, size = unit.unpack(data)[:2]
+        return bool(physical_offset >= 0 and size > 0)
+
+    for file in reversed(files):
+        used = _prefix_length(file, unit.size, is_used)
+        if used:
+            return file, used
+    return None
+
+
+def _prefix_length(file: MappedFile, unit_size: int, holds: Callable[[bytes], bool]) -> int:
+    """Number of units at the start of the file for which `holds(bytes)` is true, by halving."""
+    with open_read_only(file.path) as descriptor:
+
+        def ends_at(index: int) -> bool:
+            return not holds(read_descriptor(descriptor, file.path, index * unit_size, unit_size))
+
+        return bisect_left(range(file.length // unit_size), True, key=ends_at)
+
+
+def log_ends(log: MappedFileQueue, *, entry_header: int = 0, hint: int = -1, tail_records: int = 64) -> LogEnds:
+    """Ends of a commit log.
+
+    `entry_header` bytes lie before each record (48 in a DLedger log). `hint` is the physical offset of a late record, for example the
+    last one that a queue knows; when a record is there, the walk begins at it and not at the start of its file. Raises UnreadableError.
+    """
+    with_data = [file for file in log.files[:1] if _starts_with_data(file)]
+    for file in reversed(log.files):
+        if _starts_with_data(file):
+            with_data.append(file)
+            break
+    if not with_data:
+        return LogEnds(None, None, log.min_offset, ())
+    file = with_data[-1]
+    hinted = hint - entry_header - file.start
+    start = hinted if 0 <= hinted < file.length and next(_heads(file, hinted, entry_header), None) is not None else 0
+    tail: deque[tuple[int, int]] = deque(_heads(file, start, entry_header), maxlen=tail_records)
+    last = None
+    while tail and last is None:
+        last = _whole_record(file, *tail[-1])
+        if last is None:
+            tail.pop()  # a torn last record: its head is there, its body is not
+    end = tail[-1][0] + tail[-1][1] if tail else file.start + start
+    if tail and _is_blank(file, end - file.start, entry_header):
+        end = file.end
+    first = next(_heads(with_data[0], 0, entry_header), None)
+    return LogEnds(_whole_record(with_data[0], *first) if first else None, last, end, tuple(tail))
+
+
+def read_records(log: MappedFileQueue, places: Sequence[tuple[int, int]]) -> Iterator[tuple[Record, bytes]]:
+    """Decode the records at (physical offset, size), each with its stored bytes; larger ones than 1 MiB and damaged ones are left out."""
+    for offset, size in places:
+        file = log.find(offset)
+        if file is not None and size <= _LARGEST_SAMPLE:
+            data = read_at(file, offset - file.start, size)
+            try:
+                yield decode_record(data), data
+            except RecordError:
+                continue
+
+
+def _starts_with_data(file: MappedFile) -> bool:
+    return any(read_at(file, 0, min(8, file.length)))
+
+
+def _heads(file: MappedFile, position: int, entry_header: int) -> Iterator[tuple[int, int]]:
+    """(physical offset, size) of the records from `position` inside the file, up to the first place that is none."""
+    need = entry_header + _PREFIX.size
+    with open_read_only(file.path) as descriptor:
+        chunk, chunk_start = b"", 0
+        while position + need <= file.length:
+            if not chunk_start <= position <= chunk_start + len(chunk) - need:
+                chunk_start = position
+                chunk = read_descriptor(descriptor, file.path, position, min(_CHUNK, file.length - position))
+            prefix = _PREFIX.unpack_from(chunk, position - chunk_start + entry_header)
+            size, magic = prefix[:2]
+            offset = file.start + position + entry_header
+            if magic not in (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2) or prefix[_PHYSICAL_OFFSET] != offset:
+                return
+            if not MIN_RECORD_SIZE_V1 <= size <= file.length - position - entry_header:
+                return
+            yield offset, size
+            position += entry_header + size
+
+
+def _is_blank(file: MappedFile, position: int, entry_header: int) -> bool:
+    if position + 8 > file.length:
+        return False
+    first, second = struct.unpack(">ii", read_at(file, position, 8))
+    # DLedger writes magic −1 before the size, the reverse order of the BLANK.
+    return first == -1 if entry_header else second & 0xFFFFFFFF == BLANK_MAGIC
+
+
+def _whole_record(file: MappedFile, offset: int, size: int) -> Record | None:
+    try:
+        record = decode_record(read_at(file, offset - file.start, size))
+    except RecordError:
+        return None
+    return record if not record.body or body_crc(record.body) == record.body_crc else None

@@ -1,0 +1,131 @@
+"""Is a broker alive on a store? Told by looking at the system only: no lock is tried and no file of the store is opened.
+
+A running broker holds a POSIX record lock on `lock` and keeps its files open and mapped (fact sheet commit log §4.4).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from rmqstore.errors import RmqstoreError
+from rmqstore.store.root import Store
+from rmqstore.store.window import read_whole
+
+_PROC = Path("/proc")
+_WRITE_FLAGS = os.O_WRONLY | os.O_RDWR
+
+
+@dataclass(frozen=True, slots=True)
+class StoreUser:
+    """A process that has files of the store open or mapped; `writes` tells whether any of them for writing."""
+
+    pid: int
+    command: str
+    files: int
+    writes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Liveness:
+    """Who uses a store. `complete` is false when some processes could not be looked at, so that silence proves nothing."""
+
+    lock_holder: int | None
+    users: tuple[StoreUser, ...]
+    abort_pid: int | None
+    abort_pid_alive: bool
+    complete: bool
+
+    @property
+    def in_use(self) -> bool:
+        """True when a process holds the lock or has a file of the store open for writing."""
+        return self.lock_holder is not None or any(user.writes for user in self.users)
+
+
+def liveness(store: Store) -> Liveness:
+    """Look who uses the store. Never raises for what the system does not show."""
+    prefixes = tuple(
+        os.path.realpath(path) + os.sep
+        for path in (store.root, *store.commitlog_directories.writable, *store.commitlog_directories.read_only)
+    )
+    users = []
+    complete = _PROC.is_dir()
+    for pid in _processes():
+        try:
+            user = _user(pid, prefixes)
+        except PermissionError:
+            complete = False
+        except OSError:
+            continue  # the process ended while it was looked at
+        else:
+            if user is not None:
+                users.append(user)
+    abort_pid = _abort_pid(store)
+    alive = abort_pid is not None and (_PROC / str(abort_pid)).exists()
+    return Liveness(_lock_holder(store.lock_path), tuple(users), abort_pid, alive, complete)
+
+
+def parse_locks(text: str) -> Iterator[tuple[int, int, int, int]]:
+    """(pid, device major, device minor, inode) of every exclusive POSIX record lock in the text of /proc/locks."""
+    pattern = r"^\d+: POSIX\s+\S+\s+WRITE\s+(-?\d+)\s+([0-9a-f]+):([0-9a-f]+):(\d+)\s"
+    for match in re.finditer(pattern, text, re.MULTILINE):
+        yield int(match[1]), int(match[2], 16), int(match[3], 16), int(match[4])
+
+
+def _lock_holder(lock: Path) -> int | None:
+    try:
+        status = lock.stat()
+        text = (_PROC / "locks").read_text()
+    except OSError:
+        return None
+    wanted = (os.major(status.st_dev), os.minor(status.st_dev), status.st_ino)
+    for pid, *place in parse_locks(text):
+        if tuple(place) == wanted:
+            return pid
+    return None
+
+
+def _processes() -> Iterator[int]:
+    try:
+        names = os.listdir(_PROC)
+    except OSError:
+        return
+    yield from (int(name) for name in names if name.isdigit() and int(name) != os.getpid())
+
+
+def _user(pid: int, prefixes: tuple[str, ...]) -> StoreUser | None:
+    directory = _PROC / str(pid)
+    files: set[str] = set()
+    writes = False
+    for descriptor in os.listdir(directory / "fd"):
+        try:
+            target = os.readlink(directory / "fd" / descriptor)
+            if target.startswith(prefixes):
+                files.add(target)
+                writes = writes or _opened_for_writing((directory / "fdinfo" / descriptor).read_text())
+        except FileNotFoundError:
+            continue  # closed while it was looked at
+    for line in (directory / "maps").read_text(errors="surrogateescape").splitlines():
+        fields = line.split(maxsplit=5)
+        if len(fields) == 6 and fields[5].startswith(prefixes):
+            files.add(fields[5])
+            writes = writes or ("w" in fields[1] and "s" in fields[1])
+    if not files:
+        return None
+    return StoreUser(pid, (directory / "comm").read_text(errors="replace").strip(), len(files), writes)
+
+
+def _opened_for_writing(fdinfo: str) -> bool:
+    match = re.search(r"^flags:\s*([0-7]+)", fdinfo, re.MULTILINE)
+    return match is not None and bool(int(match[1], 8) & _WRITE_FLAGS)
+
+
+def _abort_pid(store: Store) -> int | None:
+    try:
+        text = read_whole(store.abort_path, 64).strip()
+    except RmqstoreError:
+        return None
+    return int(text) if text.isdigit() and len(text) <= 10 else None

@@ -1,0 +1,273 @@
+"""What a store is, gathered cheaply: cost follows the number of files and queues, not the stored bytes."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from rmqstore.errors import RmqstoreError
+from rmqstore.formats import checkpoint, index
+from rmqstore.store.ends import LogEnds, QueueEnds, batch_queue_ends, log_ends, queue_ends, read_records
+from rmqstore.store.liveness import Liveness, liveness
+from rmqstore.store.mapped import MappedFileQueue, Problem
+from rmqstore.store.parts import Part, PartKind
+from rmqstore.store.root import QueueDirectory, Store
+from rmqstore.store.window import read_whole
+from rmqstore.store.writer import WriterGuess, guess_writer
+
+TOP_QUEUES = 10
+_SAMPLE = 64
+DLEDGER_ENTRY_HEADER = 48
+
+
+class State(StrEnum):
+    """How the last broker left the store, as far as `abort` and the running processes tell."""
+
+    CLEAN = "clean"
+    CRASHED = "crashed"
+    IN_USE = "in use"
+
+
+@dataclass(frozen=True, slots=True)
+class LogSummary:
+    """The commit log. Offsets are physical offsets, `end_offset` lies behind the last whole record, times are ms since epoch."""
+
+    directories: tuple[str, ...]
+    files: int
+    file_size: int | None
+    min_offset: int
+    end_offset: int
+    first_store_timestamp: int | None
+    last_store_timestamp: int | None
+    problems: tuple[Problem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSummary:
+    """One queue; offsets count messages."""
+
+    topic: str
+    queue_id: int
+    min_offset: int
+    max_offset: int
+    entries: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueuesSummary:
+    """All file queues. With `rocksdb` the queues are (also) in a database that is not looked into."""
+
+    topics: int
+    queues: int
+    entries: int
+    problems: int
+    unreadable: int
+    rocksdb: bool
+    top: tuple[QueueSummary, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSummary:
+    """The index files together; None where there is no item."""
+
+    files: int
+    items: int
+    begin_timestamp: int | None
+    end_timestamp: int | None
+    begin_physical_offset: int | None
+    end_physical_offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSummary:
+    """Everything `info` tells."""
+
+    path: str
+    only: PartKind | None
+    state: State
+    abort: bool
+    liveness: Liveness
+    writer: WriterGuess
+    log: LogSummary
+    dledger: bool
+    queues: QueuesSummary
+    index: IndexSummary
+    checkpoint: dict[str, int] | None
+    parts: tuple[Part, ...]
+    strays: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """The object that `info --format json` prints."""
+        log = asdict(self.log)
+        log["problems"] = [
+            {"kind": str(problem.kind), "file": str(problem.path), "detail": problem.detail} for problem in self.log.problems
+        ]
+        return {
+            "type": "info",
+            "path": self.path,
+            "only": None if self.only is None else str(self.only),
+            "state": str(self.state),
+            "abort": self.abort,
+            "in_use": {
+                "lock_holder": self.liveness.lock_holder,
+                "users": [asdict(user) for user in self.liveness.users],
+                "abort_pid": self.liveness.abort_pid,
+                "abort_pid_alive": self.liveness.abort_pid_alive,
+                "complete": self.liveness.complete,
+            },
+            "writer": asdict(self.writer),
+            "commitlog": log,
+            "dledger": self.dledger,
+            "queues": asdict(self.queues),
+            "index": asdict(self.index),
+            "checkpoint": self.checkpoint,
+            "parts": [
+                {"part": str(part.kind), "path": str(part.path), "files": part.files, "length": part.length, "allocated": part.allocated}
+                for part in self.parts
+            ],
+            "strays": list(self.strays),
+            "notes": list(self.notes),
+        }
+
+
+def summarize(store: Store) -> StoreSummary:
+    """Gather the summary of a store. Raises UnreadableError when the root or the commit log cannot be read."""
+    dledger = store.dledger if store.only is None else None
+    log, header = (dledger.data, DLEDGER_ENTRY_HEADER) if dledger and dledger.data.files else (store.commitlog, 0)
+    queues, newest = _queues(store)
+    ends = log_ends(log, entry_header=header, hint=newest[-1][0] if newest else -1)
+    # The last records of many queues show more signs than the last records of the log, which tend to be of one topic.
+    sample = list(read_records(log, sorted({*ends.tail, *newest})))
+    users = liveness(store)
+    abort = store.abort_present
+    state = State.IN_USE if users.in_use else State.CRASHED if abort else State.CLEAN
+    directories = store.commitlog_directories
+    paths = [dledger.directory / "data"] if dledger and header else [*directories.writable, *directories.read_only]
+    return StoreSummary(
+        path=str(store.root),
+        only=store.only,
+        state=state,
+        abort=abort,
+        liveness=users,
+        writer=guess_writer(store, sample),
+        log=_log(store, log, ends, tuple(store.relative(path) for path in paths if path.is_dir())),
+        dledger=dledger is not None,
+        queues=queues,
+        index=_index(store),
+        checkpoint=_checkpoint(store),
+        parts=tuple(store.parts()),
+        strays=tuple(_strays(store)),
+        notes=tuple(_notes(store)),
+    )
+
+
+def _log(store: Store, log: MappedFileQueue, ends: LogEnds, directories: tuple[str, ...]) -> LogSummary:
+    return LogSummary(
+        directories=directories,
+        files=len(log.files),
+        file_size=log.file_size if log.files else None,
+        min_offset=log.min_offset,
+        end_offset=ends.end_offset,
+        first_store_timestamp=ends.first.store_timestamp if ends.first else None,
+        last_store_timestamp=ends.last.store_timestamp if ends.last else None,
+        problems=tuple(log.problems()),
+    )
+
+
+def _queues(store: Store) -> tuple[QueuesSummary, list[tuple[int, int]]]:
+    """The queues, and (physical offset, size) of the newest records that queues end with, in offset order."""
+    topics: set[str] = set()
+    count = entries = problems = unreadable = 0
+    top: list[tuple[int, str, int, QueueEnds]] = []
+    newest: list[tuple[int, int]] = []
+    for queue, ends in _all_queues(store):
+        topics.add(queue.topic)
+        count += 1
+        problems += sum(1 for _ in queue.files.problems())
+        if ends is None:
+            unreadable += 1
+            continue
+        entries += ends.entries
+        _keep(top, (ends.entries, queue.topic, queue.queue_id, ends), TOP_QUEUES)
+        if ends.last_size > 0:
+            _keep(newest, (ends.last_physical_offset, ends.last_size), _SAMPLE)
+    largest = tuple(
+        QueueSummary(topic, queue_id, ends.min_offset, ends.max_offset, ends.entries) for _, topic, queue_id, ends in _ranked(top)
+    )
+    return QueuesSummary(len(topics), count, entries, problems, unreadable, store.rocksdb_queues, largest), sorted(set(newest))
+
+
+def _ranked(top: Sequence[tuple[int, str, int, QueueEnds]]) -> list[tuple[int, str, int, QueueEnds]]:
+    return sorted(top, key=lambda entry: (-entry[0], entry[1], entry[2]))
+
+
+def _keep(heap: list[Any], item: tuple[Any, ...], size: int) -> None:
+    """Keep the `size` largest items. Topic and queue id make equal counts comparable before the last member is reached."""
+    if len(heap) < size:
+        heapq.heappush(heap, item)
+    elif item[:3] > heap[0][:3]:
+        heapq.heapreplace(heap, item)
+
+
+def _all_queues(store: Store) -> Iterator[tuple[QueueDirectory, QueueEnds | None]]:
+    for directories, find in ((store.queue_directories(), queue_ends), (store.batch_queue_directories(), batch_queue_ends)):
+        for queue in directories:
+            try:
+                yield queue, find(queue.files)
+            except RmqstoreError:
+                yield queue, None
+
+
+def _index(store: Store) -> IndexSummary:
+    headers = []
+    files = store.index_files()
+    for file in files:
+        if file.named_right and file.length >= index.HEADER_SIZE:
+            try:
+                headers.append(index.HEADER.parse(read_whole(file.path, index.HEADER_SIZE)))
+            except RmqstoreError:
+                continue
+    used = [header for header in headers if header.index_count > 1]
+    if not used:
+        return IndexSummary(len(files), 0, None, None, None, None)
+    return IndexSummary(
+        len(files),
+        sum(header.index_count - 1 for header in used),
+        min(header.begin_timestamp for header in used),
+        max(header.end_timestamp for header in used),
+        min(header.begin_phy_offset for header in used),
+        max(header.end_phy_offset for header in used),
+    )
+
+
+def _checkpoint(store: Store) -> dict[str, int] | None:
+    try:
+        fields = checkpoint.parse_checkpoint(read_whole(store.checkpoint_path, checkpoint.FILE_SIZE))
+    except RmqstoreError:
+        return None
+    return {name: value for name, value in fields.items() if isinstance(value, int)}
+
+
+def _strays(store: Store) -> Iterator[str]:
+    if store.only is not None and store.only not in (PartKind.CONSUMEQUEUE, PartKind.CONSUMEQUEUE_EXT, PartKind.BATCHCONSUMEQUEUE):
+        return
+    for kind in (PartKind.CONSUMEQUEUE, PartKind.CONSUMEQUEUE_EXT, PartKind.BATCHCONSUMEQUEUE):
+        for stray in store.strays(kind):
+            yield f"{store.relative(stray.path)}: {stray.reason}"
+    for file in store.index_files():
+        if not file.named_right:
+            yield f"{store.relative(file.path)}: the name is none of an index file"
+    for path in store.index_directories():
+        yield f"{store.relative(path)}: a directory in the index"
+
+
+def _notes(store: Store) -> Iterator[str]:
+    if store.only is not None:
+        yield f"This is a {store.only} directory without the rest of its store."
+    yield from store.commitlog_directories.notes
+    for key, value in store.config.malformed():
+        yield f"The broker ignores the setting {key}={value}: it is not of the right type."

@@ -1,4 +1,4 @@
-"""The abort file: there while a broker runs and after a crash; its presence, not its content, makes the next start a recovery after a crash.
+"""The abort file: there while a broker runs and after a crash; it is the presence that makes the next start a recovery.
 
 Source: fact sheet commitlog §4.4. Empty up to 4.9.x, the process id as text since 5.0.0, which also leaves an `abort.bak` without meaning.
 """

@@ -1,4 +1,4 @@
-"""The unit of a BatchConsumeQueue, and of the SparseConsumeQueue of a compacted topic: one unit per record, found by its first queue offset.
+"""The unit of a BatchConsumeQueue and of a compacted topic's SparseConsumeQueue: one per record, found by its first queue offset.
 
 Source: `BatchConsumeQueue` (≥5.0.0), `SparseConsumeQueue` (≥5.1.0); fact sheet queues §4, §5.2.
 """

@@ -1,6 +1,7 @@
 """The checkpoint file: up to when, and up to where, the parts of the store were written.
 
-Source: `StoreCheckpoint`; fact sheet commitlog §4.5, sheet of the newer releases §6. Two longs more since 5.0.0 and 5.1.1, a sixth since 5.5.0.
+Source: `StoreCheckpoint`; fact sheet commitlog §4.5, sheet of the newer releases §6.
+Three longs up to 4.9.x, the fourth since 5.0.0, the fifth since 5.1.1, the sixth since 5.5.0.
 """
 
 from __future__ import annotations
@@ -24,5 +25,5 @@ CHECKPOINT = Struct(
 
 
 def parse_checkpoint(data: bytes) -> Any:
-    """Fields of a checkpoint file; one that is too short counts as continued with zeros, as the broker extends it. More than 4096 bytes are ignored."""
+    """Fields of a checkpoint file. A short file counts as continued with zeros, as the broker extends it; bytes behind 4096 are ignored."""
     return CHECKPOINT.parse(data[:FILE_SIZE].ljust(FILE_SIZE, b"\0"))

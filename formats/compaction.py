@@ -1,6 +1,7 @@
-"""The position file of the compaction store: up to which queue offset each compacted queue was rewritten. The units are those of a batch queue.
+"""The position file of the compaction store: up to which queue offset each queue of a compacted topic was rewritten.
 
-Source: `CompactionPositionMgr`, `CompactionStore`; fact sheet queues §5, §5.3 (≥5.1.0).
+Source: `CompactionPositionMgr`, `CompactionStore`; fact sheet queues §5 (≥5.1.0).
+Its logs hold records (`message.py`) with offsets of their own, its queues the units of `batchconsumequeue.py`.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ def parse_positions(data: bytes) -> dict[CompactedQueue, int]:
 def build_positions(positions: Mapping[CompactedQueue, int]) -> bytes:
     """Text of a position file in the pretty form of fastjson 1 (brokers up to 5.3.4)."""
     entries = "".join(
-        f'\n\t\t"{json.dumps(f"{queue.topic}_{queue.queue_id}", ensure_ascii=False)[1:-1]}":{offset},' for queue, offset in sorted(positions.items())
+        f'\n\t\t"{json.dumps(f"{queue.topic}_{queue.queue_id}", ensure_ascii=False)[1:-1]}":{offset},'
+        for queue, offset in sorted(positions.items())
     )
     table = f"{{{entries[:-1]}\n\t}}" if entries else "{}"
     return f'{{\n\t"{_EMPTY}":{json.dumps(not positions)},\n\t"{_OFFSETS}":{table}\n}}'.encode()

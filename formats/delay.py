@@ -29,6 +29,6 @@ DEFAULT_DELAY_LEVELS = parse_delay_levels(DEFAULT_DELAY_LEVEL_TEXT)
 
 
 def deliver_timestamp(store_timestamp: int, level: int, levels: Sequence[int]) -> int | None:
-    """When a message of `level` is due (ms since epoch); a level above the table counts as the highest one, below 1 there is no due time."""
+    """When a message of `level` is due (ms since epoch): a level above the table counts as the highest; None for a level below 1."""
     level = min(level, len(levels))
     return store_timestamp + levels[level - 1] if level > 0 else None

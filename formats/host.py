@@ -48,6 +48,6 @@ def _from_text(text: str, _context: Any) -> dict[str, Any]:
     return {"address": address, "port": port}
 
 
-def host_text(host: Struct[Any, Any]) -> Construct[Any, Any]:
+def host_text(host: Struct) -> Construct[Any, Any]:
     """HOST_V4 or HOST_V6 with the text form as its value. Building an address of the other kind raises a construct error."""
     return ExprAdapter(host, _to_text, _from_text)

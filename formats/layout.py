@@ -45,7 +45,7 @@ def type_name(member: Construct[Any, Any]) -> str:
     return _TYPES[code[-1]] if code else "bytes"
 
 
-def fixed_layout(struct: Struct[Any, Any]) -> dict[str, Field]:
+def fixed_layout(struct: Struct) -> dict[str, Field]:
     """Field of every member of a structure whose members all have a static size; raises ValueError for any other structure."""
     layout: dict[str, Field] = {}
     offset = 0
@@ -59,8 +59,8 @@ def fixed_layout(struct: Struct[Any, Any]) -> dict[str, Field]:
     return layout
 
 
-def struct_format(struct: Struct[Any, Any]) -> str:
-    """The same structure as a format of the module `struct`, e.g. `>qiq`: big-endian, without padding. Raises ValueError if it is not static."""
+def struct_format(struct: Struct) -> str:
+    """The structure as a format of the module `struct`, e.g. `>qiq`: big-endian, no padding. Raises ValueError if it is not static."""
     codes = []
     for member in struct.subcons:
         width = static_size(member)

@@ -66,7 +66,7 @@ def _head(born_host: Construct[Any, Any], store_host: Construct[Any, Any]) -> li
     ]
 
 
-def record_head(born_v6: bool = False, store_v6: bool = False) -> Struct[Any, Any]:
+def record_head(born_v6: bool = False, store_v6: bool = False) -> Struct:
     """The static fields in front of the body for one combination of host widths: 88, 100 or 112 bytes."""
     return Struct(*_head(HOST_V6 if born_v6 else HOST_V4, HOST_V6 if store_v6 else HOST_V4))
 
@@ -106,7 +106,9 @@ def _derived(member: Any) -> Any:
 MESSAGE = Struct(
     *map(_derived, _head(_host(SysFlag.BORN_HOST_V6), _host(SysFlag.STORE_HOST_V6))),
     "body" / Bytes(this.body_length) * "body as the client sent it, compressed or not",
-    "topic_length" / Rebuild(Switch(this.magic_code, _TOPIC_LENGTHS, default=Error), len_(this.topic)) * "length of the topic: i8 in V1, i16 in V2",
+    "topic_length"
+    / Rebuild(Switch(this.magic_code, _TOPIC_LENGTHS, default=Error), len_(this.topic))
+    * "length of the topic: i8 in V1, i16 in V2",
     "topic" / Bytes(this.topic_length) * "topic, UTF-8",
     "properties_length" / Rebuild(Int16sb, len_(this.properties)) * "length of the property block",
     "properties" / Bytes(this.properties_length) * "property block",

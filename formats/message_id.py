@@ -1,4 +1,4 @@
-"""The two message ids: where the broker put a message (offsetMsgId) and who sent it (`UNIQ_KEY`); both are upper-case hex of 16 or 28 bytes.
+"""The two message ids, upper-case hex of 16 or 28 bytes: where the broker put a message (offsetMsgId), who sent it (`UNIQ_KEY`).
 
 Source: `MessageDecoder.createMessageId`, `MessageClientIDSetter`; fact sheet commitlog §2.10 (all releases).
 """
@@ -82,7 +82,7 @@ def decode_unique_key(text: str) -> UniqueKey:
     return UniqueKey(*(parsed[name] for name in UniqueKey._fields))
 
 
-def _parse_hex(text: str, *structs: Struct[Any, Any]) -> Any:
+def _parse_hex(text: str, *structs: Struct) -> Any:
     data = bytes.fromhex(text)
     for struct in structs:
         if len(data) == struct.sizeof() and len(text) == 2 * len(data):

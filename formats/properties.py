@@ -42,7 +42,7 @@ CRC_BLOCK_LENGTH = len(CRC32) + 1 + CRC_DIGITS + 1
 
 
 def parse_properties(block: bytes | bytearray | memoryview) -> dict[str, str]:
-    """Properties of a block as every broker since 4.9.1 reads them: pieces without name, separator or value are ignored, the last of a name wins."""
+    """Properties of a block as brokers read them: pieces without name, separator or value are ignored, the last of a name wins."""
     properties: dict[str, str] = {}
     for piece in decode_java_utf8(block).split(PROPERTY_SEPARATOR):
         name, _, value = piece.partition(NAME_VALUE_SEPARATOR)

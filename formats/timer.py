@@ -80,5 +80,5 @@ def last_unit_position(file_size: int) -> int:
 
 
 def parse_check(data: bytes) -> Any:
-    """Fields of a timercheck file; one that is too short counts as continued with zeros, as the broker extends it. More than 4096 bytes are ignored."""
+    """Fields of a timercheck file. A short file counts as continued with zeros, as the broker extends it; bytes behind 4096 are ignored."""
     return CHECK.parse(data[:CHECK_FILE_SIZE].ljust(CHECK_FILE_SIZE, b"\0"))

@@ -11,7 +11,11 @@ from typing import Any
 import llvmlite.ir as ir
 import numpy as np
 from numba import njit, types
+from numba.core import cgutils
 from numba.extending import intrinsic
+
+# Options of functions that only other kernels call: no wrapper for Python, always inlined by LLVM.
+INTERNAL: dict[str, bool] = {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 U32_31 = np.uint32(31)
 LOW_BITS = np.uint64(0x0101010101010101)
@@ -46,33 +50,30 @@ be32 = _load(32, types.int32, swap=True)
 be32u = _load(32, types.uint32, swap=True)
 be64 = _load(64, types.int64, swap=True)
 le64 = _load(64, types.uint64, swap=False)
+native32 = _load(32, types.int32, swap=False)
+native64 = _load(64, types.int64, swap=False)
 
 
-@intrinsic
-def store8(typingctx: Any, base: Any, offset: Any, value: Any) -> Any:
-    """Writes one byte at base + offset."""
-    signature = types.void(types.uintp, types.int64, types.uint8)
+def _store(bits: int, kind: Any) -> Any:
+    """An intrinsic that writes `bits` bits (native order) at base + offset."""
 
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        pointer = builder.inttoptr(builder.add(arguments[0], arguments[1]), ir.IntType(8).as_pointer())
-        builder.store(arguments[2], pointer)
-        return context.get_dummy_value()
+    @intrinsic
+    def store(typingctx: Any, base: Any, offset: Any, value: Any) -> Any:
+        signature = types.void(types.uintp, types.int64, kind)
 
-    return signature, codegen
+        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            pointer = builder.inttoptr(builder.add(arguments[0], arguments[1]), ir.IntType(bits).as_pointer())
+            builder.store(arguments[2], pointer).align = 1
+            return context.get_dummy_value()
+
+        return signature, codegen
+
+    return store
 
 
-@intrinsic
-def store64(typingctx: Any, base: Any, offset: Any, value: Any) -> Any:
-    """Writes eight bytes (native order) at base + offset."""
-    signature = types.void(types.uintp, types.int64, types.uint64)
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        pointer = builder.inttoptr(builder.add(arguments[0], arguments[1]), ir.IntType(64).as_pointer())
-        store = builder.store(arguments[2], pointer)
-        store.align = 1
-        return context.get_dummy_value()
-
-    return signature, codegen
+store8 = _store(8, types.uint8)
+store32 = _store(32, types.int32)
+store64 = _store(64, types.uint64)
 
 
 @intrinsic
@@ -86,7 +87,42 @@ def trailing_zeros(typingctx: Any, value: Any) -> Any:
     return signature, codegen
 
 
-@njit(inline="always")
+@intrinsic
+def prefetch(typingctx: Any, base: Any, offset: Any) -> Any:
+    """Asks for the cache line at base + offset; any address is allowed."""
+    signature = types.void(types.uintp, types.int64)
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        byte_pointer = ir.IntType(8).as_pointer()
+        number = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte_pointer, number, number, number])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        pointer = builder.inttoptr(builder.add(arguments[0], arguments[1]), byte_pointer)
+        builder.call(function, [pointer, ir.Constant(number, 0), ir.Constant(number, 3), ir.Constant(number, 1)])
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
+@intrinsic
+def equal_mask32(typingctx: Any, base: Any, offset: Any, byte: Any) -> Any:
+    """Bit i is set when byte i of the 32 bytes at base + offset equals `byte` (uint8)."""
+    signature = types.uint32(types.uintp, types.int64, types.uint8)
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        vector = ir.VectorType(ir.IntType(8), 32)
+        pointer = builder.inttoptr(builder.add(arguments[0], arguments[1]), vector.as_pointer())
+        data = builder.load(pointer)
+        data.align = 1
+        first = builder.insert_element(ir.Constant(vector, ir.Undefined), arguments[2], ir.Constant(ir.IntType(32), 0))
+        lanes = ir.Constant(ir.VectorType(ir.IntType(32), 32), [0] * 32)
+        pattern = builder.shuffle_vector(first, ir.Constant(vector, ir.Undefined), lanes)
+        return builder.bitcast(builder.icmp_unsigned("==", data, pattern), ir.IntType(32))
+
+    return signature, codegen
+
+
+@njit(**INTERNAL)
 def find_byte(base: int, start: int, end: int, pattern: int) -> int:
     """First offset in [start, end) whose byte equals the byte replicated eight times in `pattern` (uint64), else `end`."""
     position = start
@@ -103,7 +139,7 @@ def find_byte(base: int, start: int, end: int, pattern: int) -> int:
     return end
 
 
-@njit(inline="always")
+@njit(**INTERNAL)
 def is_zero(base: int, start: int, end: int) -> bool:
     """Whether every byte of [start, end) is zero."""
     return first_nonzero(base, start, end) == end
@@ -124,7 +160,7 @@ def first_nonzero(base: int, start: int, end: int) -> int:
     return position
 
 
-@njit(cache=True)
+@njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _hash_wide(state: int, base: int, start: int, end: int) -> tuple[int, bool]:
     """Continues a Java string hash over UTF-8 that is not plain ASCII: one step per UTF-16 unit; (hash, well-formed)."""
     h = np.uint32(state)
@@ -167,7 +203,7 @@ def _hash_wide(state: int, base: int, start: int, end: int) -> tuple[int, bool]:
     return np.uint32(h), True
 
 
-@njit(cache=True)
+@njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def java_hash_utf8(state: int, base: int, start: int, end: int) -> tuple[int, bool]:
     """Java `String.hashCode` of the UTF-8 bytes [start, end), continued from `state` (uint32).
 

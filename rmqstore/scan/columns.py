@@ -1,0 +1,101 @@
+"""The columns that a commit-log scan produces, and the closed sets of bits and codes in them.
+
+A batch of records is one numpy structured array of `RECORD_DTYPE`; everything downstream (verification, rebuild, statistics) reads these
+columns and never raw bytes.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum, IntFlag
+
+import numpy as np
+
+RECORD_DTYPE = np.dtype(
+    [
+        ("position", "i8"),  # physical offset where the record was found
+        ("physical_offset", "i8"),  # the PHYSICALOFFSET field
+        ("queue_offset", "i8"),
+        ("store_timestamp", "i8"),  # ms since epoch
+        ("born_timestamp", "i8"),  # ms since epoch
+        ("prepared_transaction_offset", "i8"),
+        ("tags_code", "i8"),  # what the broker puts into the queue unit
+        ("size", "i4"),  # bytes
+        ("queue_id", "i4"),
+        ("sys_flag", "i4"),
+        ("flag", "i4"),
+        ("body_crc", "i4"),
+        ("reconsume_times", "i4"),
+        ("body_length", "i4"),  # bytes
+        ("properties_length", "i4"),  # bytes
+        ("topic", "i4"),  # dense number of the topic in the scanner's names
+        ("queue", "i4"),  # dense number of (topic, queue id) in the scanner's names
+        ("store_host", "u4"),  # hash of the STOREHOST bytes: equal hosts have equal numbers
+        ("faults", "u4"),  # Fault bits
+        ("marks", "u4"),  # Mark bits
+        ("key_count", "i4"),  # index keys this record produced
+        ("batch_size", "i4"),  # queue offsets the record takes: INNER_NUM of an inner batch, else 1
+    ]
+)
+
+KEY_DTYPE = np.dtype(
+    [
+        ("hash", "i4"),  # the non-negative key hash of an index item
+        ("record", "i4"),  # row of the batch
+        ("is_tag", "i4"),  # 1 for the tag item that releases from 5.4.0 on add
+    ]
+)
+
+
+class Fault(IntFlag):
+    """What is wrong with a record whose lengths are nevertheless consistent."""
+
+    BODY_CRC = 1
+    PHYSICAL_OFFSET = 2
+    PROPERTY_CRC = 4
+    QUEUE_ID = 8
+    SYS_FLAG = 16
+    STORE_TIMESTAMP = 32
+    BORN_TIMESTAMP = 64
+    PREPARED_OFFSET = 128
+    TOPIC = 256
+    COMPRESSION = 512
+    DELAY = 1024
+    HOST = 2048
+    RECONSUME_TIMES = 4096
+
+
+class Mark(IntFlag):
+    """What a record carries that compiled code leaves to the reader of its properties."""
+
+    MULTI_DISPATCH = 1  # INNER_MULTI_DISPATCH: extra queues
+    INNER_BATCH = 2  # INNER_NUM or INNER_BASE
+    MALFORMED_TEXT = 4  # a tag or key that is not UTF-8: hashes are not meaningful
+    SCHEDULED = 8  # tags_code is a deliver time
+    PROPERTY_CRC = 16  # carries a property CRC
+
+
+class Stop(IntEnum):
+    """Why the walker stopped. Up to SIZE_MISMATCH these are the reasons of the declarations, in the order of the checks."""
+
+    NONE = 0
+    TRUNCATED = 1
+    BLANK = 2
+    END_OF_DATA = 3
+    ILLEGAL_MAGIC = 4
+    SIZE_TOO_SMALL = 5
+    SIZE_BEYOND_FILE = 6
+    BODY_LENGTH = 7
+    TOPIC_LENGTH = 8
+    PROPERTIES_LENGTH = 9
+    SIZE_MISMATCH = 10
+    WINDOW_END = 20  # the record does not lie completely in the mapped window
+    BATCH_FULL = 21
+    NAMES_FULL = 22
+
+
+class Check(IntFlag):
+    """What the walker is asked to do beyond the structure."""
+
+    BODY_CRC = 1
+    PROPERTY_CRC = 2
+    KEYS = 4

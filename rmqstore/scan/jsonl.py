@@ -1,0 +1,551 @@
+"""Compiled JSON: commit-log bytes straight to the JSON lines of `dump`, without a Python object per record.
+
+This is the second of two ways to the same text; the first one is `rmqstore.dump.message`, and a property test demands that they agree
+byte for byte. Records that need judgement (damage, malformed UTF-8, repeated property names, IPv6 hosts) are not written here: the
+kernel stops in front of them and its caller takes the first way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+import llvmlite.ir as ir
+import numpy as np
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from rmqstore.formats import record as declared
+from rmqstore.formats.layout import fixed_layout
+from rmqstore.formats.properties import DELAY, KEYS, TAGS, UNIQ_KEY
+from rmqstore.scan.crc import crc32
+from rmqstore.scan.kernels_record import structure
+from rmqstore.scan.raw import HIGH_BITS, LOW_BITS, be32, be32u, be64, find_byte, java_hash_utf8, le64, store8, store64, trailing_zeros, u8
+
+_PREFIX = fixed_layout(declared.RECORD_PREFIX)
+_MAGIC = _PREFIX["magic_code"].offset
+_BODY_CRC = _PREFIX["body_crc"].offset
+_QUEUE_ID = _PREFIX["queue_id"].offset
+_FLAG = _PREFIX["flag"].offset
+_QUEUE_OFFSET = _PREFIX["queue_offset"].offset
+_PHYSICAL_OFFSET = _PREFIX["physical_offset"].offset
+_SYS_FLAG = _PREFIX["sys_flag"].offset
+_BORN_TIMESTAMP = _PREFIX["born_timestamp"].offset
+_BORN_HOST = _BORN_TIMESTAMP + _PREFIX["born_timestamp"].width
+_HOST_WIDTH = 8
+_STORE_TIMESTAMP = _BORN_HOST + _HOST_WIDTH
+_STORE_HOST = _STORE_TIMESTAMP + 8
+_RECONSUME_TIMES = _STORE_HOST + _HOST_WIDTH
+_PREPARED = _RECONSUME_TIMES + 4
+
+_MAGIC_V2 = np.uint32(declared.MESSAGE_MAGIC_V2)
+_V6 = declared.SysFlag.BORN_HOST_V6 | declared.SysFlag.STORE_HOST_V6
+
+MAX_PROPERTIES = 64
+# Room for one record in the output: labels and numbers, six characters for each byte of text, four more for each property.
+_FIXED_ROOM = 1280
+_TOPIC_ROOM = 6
+_PROPERTIES_ROOM = 14
+SMALLEST_OUTPUT = _FIXED_ROOM + 255 * _TOPIC_ROOM + 32767 * (_TOPIC_ROOM + _PROPERTIES_ROOM)
+"""Bytes of output buffer with which every record can be written."""
+
+
+class Ending(IntEnum):
+    """Why the kernel came back."""
+
+    DONE = 0  # at or behind `last`
+    ODD = 1  # what lies at the returned position must be read the other way
+    FULL = 2  # no room for the next record in the output
+
+
+class Wanted(NamedTuple):
+    """Which records are asked for; ranges are inclusive, an empty array asks for anything."""
+
+    queue_id_low: int
+    queue_id_high: int
+    queue_offset_low: int
+    queue_offset_high: int
+    store_timestamp_low: int
+    store_timestamp_high: int
+    any_topic: bool
+    topic: Any  # uint8[]
+    any_tag: bool
+    tag: Any  # uint8[]
+    any_key: bool
+    key: Any  # uint8[]: equal to UNIQ_KEY or to one of the blank-separated KEYS
+
+
+_DONE, _ODD, _FULL = int(Ending.DONE), int(Ending.ODD), int(Ending.FULL)
+
+_NAME_END = np.uint64(0x0101010101010101)
+_PROPERTY_END = np.uint64(0x0202020202020202)
+_BLANKS = np.uint64(0x2020202020202020)
+_QUOTES = np.uint64(0x2222222222222222)
+_BACKSLASHES = np.uint64(0x5C5C5C5C5C5C5C5C)
+_ZERO = np.uint64(0)
+_QUOTE, _BACKSLASH, _COMMA, _MINUS, _DIGIT = np.uint8(0x22), np.uint8(0x5C), np.uint8(0x2C), np.uint8(0x2D), np.uint8(0x30)
+
+
+def _word(name: str) -> np.uint64:
+    """A property name of up to eight characters as the integer that `_name_word` makes of its bytes."""
+    return np.uint64(int.from_bytes(name.encode("ascii"), "little"))
+
+
+_TAGS, _KEYS, _UNIQ_KEY, _DELAY = _word(TAGS), _word(KEYS), _word(UNIQ_KEY), _word(DELAY)
+_TAGS_LENGTH, _KEYS_LENGTH, _UNIQ_KEY_LENGTH, _DELAY_LENGTH = len(TAGS), len(KEYS), len(UNIQ_KEY), len(DELAY)
+_SCHEDULE_TOPIC = np.frombuffer(b"SCHEDULE_TOPIC_XXXX", np.uint8)
+
+
+def _literal(text: str) -> Callable[[int, int], int]:
+    """An intrinsic that writes a constant text at base + offset and returns the offset behind it."""
+    data = text.encode("ascii")
+
+    @intrinsic
+    def write(typingctx: Any, base: Any, offset: Any) -> Any:
+        signature = types.int64(types.uintp, types.int64)
+
+        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            constant = ir.Constant(ir.ArrayType(ir.IntType(8), len(data)), bytearray(data))
+            source = cgutils.global_constant(builder.module, "jsonl.literal", constant)
+            target = builder.inttoptr(builder.add(arguments[0], arguments[1]), ir.IntType(8).as_pointer())
+            pointer = builder.bitcast(source, ir.IntType(8).as_pointer())
+            cgutils.raw_memcpy(builder, target, pointer, ir.Constant(ir.IntType(64), len(data)), 1)
+            return builder.add(arguments[1], ir.Constant(ir.IntType(64), len(data)))
+
+        return signature, codegen
+
+    return write  # type: ignore[no-any-return]
+
+
+_begin = _literal('{"type":"message","physical_offset":')
+_size = _literal(',"size":')
+_magic_v1 = _literal(f',"magic":{declared.MESSAGE_MAGIC_V1},"body_crc":')
+_magic_v2 = _literal(f',"magic":{declared.MESSAGE_MAGIC_V2},"body_crc":')
+_queue_id = _literal(',"queue_id":')
+_flag = _literal(',"flag":')
+_queue_offset = _literal(',"queue_offset":')
+_sys_flag = _literal(',"sys_flag":')
+_born_timestamp = _literal(',"born_timestamp":')
+_born_host = _literal(',"born_host":"')
+_store_timestamp = _literal('","store_timestamp":')
+_store_host = _literal(',"store_host":"')
+_reconsume_times = _literal('","reconsume_times":')
+_prepared = _literal(',"prepared_transaction_offset":')
+_body_length = _literal(',"body_length":')
+_topic = _literal(',"topic":"')
+_properties = _literal('","properties":{')
+_colon = _literal('":"')
+_tags = _literal('},"tags":')
+_keys = _literal(',"keys":')
+_unique_key = _literal(',"unique_key":')
+_null = _literal("null")
+_message_id = _literal(',"offset_message_id":"')
+_tags_code = _literal('","tags_code":')
+_position = _literal(',"position":')
+_end = _literal("}\n")
+_short_escape = {8: "b", 9: "t", 10: "n", 12: "f", 13: "r", 0x22: '"', 0x5C: "\\"}
+# What stands behind a backslash, 0 where the four-digit form is due.
+_ESCAPES = np.array([ord(_short_escape.get(code, "\0")) for code in range(128)], np.uint8)
+_unicode_escape = _literal("\\u00")
+
+
+@njit(inline="always")
+def _digits(value: int) -> int:
+    """Eight decimal digits (0 to 9 each, the highest in the lowest byte) of an uint64 below 10**8."""
+    high = value // np.uint64(10000)
+    word = high | ((value - high * np.uint64(10000)) << np.uint64(32))
+    hundreds = ((word * np.uint64(10486)) >> np.uint64(20)) & np.uint64(0x0000007F0000007F)
+    word = hundreds | ((word - hundreds * np.uint64(100)) << np.uint64(16))
+    tens = ((word * np.uint64(103)) >> np.uint64(10)) & np.uint64(0x000F000F000F000F)
+    return tens | ((word - tens * np.uint64(10)) << np.uint64(8))
+
+
+@njit(inline="always")
+def _put_leading(out: int, at: int, value: int) -> int:
+    """Writes an uint64 from 1 to 10**8 - 1 without leading zeros."""
+    word = _digits(value)
+    zeros = trailing_zeros(word) >> 3
+    store64(out, at, (word | np.uint64(0x3030303030303030)) >> np.uint64(8 * zeros))
+    return at + 8 - zeros
+
+
+@njit(cache=True)
+def put_number(out: int, at: int, number: int) -> int:
+    """Writes an int64 as decimal text at out + at (up to 27 bytes are touched) and returns the offset behind it."""
+    value = np.uint64(number)
+    if number < 0:
+        store8(out, at, _MINUS)
+        at += 1
+        value = _ZERO - value
+    if value < np.uint64(10):
+        store8(out, at, np.uint8(value) + _DIGIT)
+        return at + 1
+    if value < np.uint64(100000000):
+        return _put_leading(out, at, value)
+    high = value // np.uint64(100000000)
+    low = value - high * np.uint64(100000000)
+    if high < np.uint64(100000000):
+        at = _put_leading(out, at, high)
+    else:
+        top = high // np.uint64(100000000)
+        at = _put_leading(out, at, top)
+        store64(out, at, _digits(high - top * np.uint64(100000000)) | np.uint64(0x3030303030303030))
+        at += 8
+    store64(out, at, _digits(low) | np.uint64(0x3030303030303030))
+    return at + 8
+
+
+@njit(inline="always")
+def _put_hex(out: int, at: int, base: int, start: int) -> int:
+    """Writes four bytes as eight upper-case hexadecimal digits."""
+    word = np.uint64(be32u(base, start))
+    # Big-endian value to bytes in memory order, one per 16-bit lane.
+    word = ((word >> np.uint64(24)) | ((word >> np.uint64(8)) & np.uint64(0xFF00)) | ((word & np.uint64(0xFF00)) << np.uint64(8))) | (
+        (word & np.uint64(0xFF)) << np.uint64(24)
+    )
+    word = (word | (word << np.uint64(16))) & np.uint64(0x0000FFFF0000FFFF)
+    word = (word | (word << np.uint64(8))) & np.uint64(0x00FF00FF00FF00FF)
+    nibbles = ((word >> np.uint64(4)) & np.uint64(0x000F000F000F000F)) | ((word & np.uint64(0x000F000F000F000F)) << np.uint64(8))
+    letters = ((nibbles + np.uint64(0x0606060606060606)) >> np.uint64(4)) & LOW_BITS
+    store64(out, at, nibbles + np.uint64(0x3030303030303030) + letters * np.uint64(7))
+    return at + 8
+
+
+@njit(cache=True)
+def _put_host(out: int, at: int, base: int, start: int) -> int:
+    """Writes an IPv4 host as `address:port`."""
+    for index in range(4):
+        at = put_number(out, at, np.int64(u8(base, start + index)))
+        store8(out, at, np.uint8(0x2E if index < 3 else 0x3A))
+        at += 1
+    return put_number(out, at, np.int64(be32(base, start + 4)))
+
+
+@njit(inline="always")
+def _is_follow(base: int, position: int) -> bool:
+    return (u8(base, position) & np.uint8(0xC0)) == np.uint8(0x80)
+
+
+@njit(cache=True)
+def _sequence_length(base: int, start: int, end: int) -> int:
+    """Bytes of the well-formed UTF-8 sequence at `start` whose first byte is above 0x7F; 0 when it is malformed."""
+    lead = u8(base, start)
+    if lead < np.uint8(0xC2) or lead > np.uint8(0xF4):
+        return 0
+    length = 2 if lead < np.uint8(0xE0) else (3 if lead < np.uint8(0xF0) else 4)
+    if start + length > end:
+        return 0
+    second = u8(base, start + 1)
+    if lead == np.uint8(0xE0) and second < np.uint8(0xA0):
+        return 0
+    if lead == np.uint8(0xED) and second > np.uint8(0x9F):
+        return 0
+    if lead == np.uint8(0xF0) and second < np.uint8(0x90):
+        return 0
+    if lead == np.uint8(0xF4) and second > np.uint8(0x8F):
+        return 0
+    for index in range(1, length):
+        if not _is_follow(base, start + index):
+            return 0
+    return length
+
+
+@njit(cache=True)
+def put_text(out: int, at: int, base: int, start: int, end: int, readable: int) -> int:
+    """Writes the UTF-8 bytes [start, end) as the inside of a JSON string and returns the offset behind it, -1 when they are malformed.
+
+    Bytes up to `readable` may be loaded. Up to 6 bytes per byte of text and 8 more are touched.
+    """
+    position = start
+    while position < end:
+        if position + 8 <= readable:
+            word = le64(base, position)
+            quotes = word ^ _QUOTES
+            backslashes = word ^ _BACKSLASHES
+            special = (quotes - LOW_BITS) & ~quotes
+            special |= (backslashes - LOW_BITS) & ~backslashes
+            special |= (word - _BLANKS) & ~word
+            special = (special | word) & HIGH_BITS
+            store64(out, at, word)
+            clean = np.int64(8) if special == _ZERO else trailing_zeros(special) >> 3
+            if clean >= end - position:
+                return at + end - position
+            position += clean
+            at += clean
+            if clean == 8:
+                continue
+        byte = u8(base, position)
+        if byte >= np.uint8(0x80):
+            length = _sequence_length(base, position, end)
+            if length == 0:
+                return -1
+            for index in range(length):
+                store8(out, at + index, u8(base, position + index))
+            at += length
+            position += length
+            continue
+        position += 1
+        if byte >= np.uint8(0x20) and byte != _QUOTE and byte != _BACKSLASH:
+            store8(out, at, byte)
+            at += 1
+            continue
+        short = _ESCAPES[byte]
+        if short != np.uint8(0):
+            store8(out, at, _BACKSLASH)
+            store8(out, at + 1, short)
+            at += 2
+            continue
+        at = _unicode_escape(out, at)
+        store8(out, at, _DIGIT + (byte >> np.uint8(4)))
+        low = byte & np.uint8(15)
+        store8(out, at + 1, low + (_DIGIT if low < np.uint8(10) else np.uint8(0x57)))
+        at += 2
+    return at
+
+
+@njit(cache=True)
+def _put_property(out: int, at: int, base: int, start: int, end: int, readable: int) -> int:
+    """Writes a property value as a JSON string, null when there is none; -1 when it is malformed."""
+    if start == end:
+        return _null(out, at)
+    store8(out, at, _QUOTE)
+    at = put_text(out, at + 1, base, start, end, readable)
+    if at >= 0:
+        store8(out, at, _QUOTE)
+        at += 1
+    return at
+
+
+@njit(inline="always")
+def _name_word(base: int, start: int, end: int, readable: int) -> int:
+    """The first up to eight bytes of [start, end) as an uint64, the first one lowest."""
+    length = end - start
+    if length >= 8:
+        return le64(base, start)
+    if start + 8 <= readable:
+        return le64(base, start) & ((np.uint64(1) << np.uint64(8 * length)) - np.uint64(1))
+    word = _ZERO
+    for index in range(length):
+        word |= np.uint64(u8(base, start + index)) << np.uint64(8 * index)
+    return word
+
+
+@njit(cache=True)
+def _equals(base: int, start: int, end: int, text: Any) -> bool:
+    if end - start != text.size:
+        return False
+    for index in range(text.size):
+        if u8(base, start + index) != text[index]:
+            return False
+    return True
+
+
+@njit(cache=True)
+def _has_key(base: int, start: int, end: int, key: Any) -> bool:
+    """Whether one of the blank-separated keys in [start, end) is `key`."""
+    while start < end:
+        stop = find_byte(base, start, end, _BLANKS)
+        if stop > start and _equals(base, start, stop, key):
+            return True
+        start = stop + 1
+    return False
+
+
+@njit(cache=True)
+def _small_decimal(base: int, start: int, end: int) -> int:
+    """A decimal number of one to nine digits, -1 for anything else."""
+    if end - start < 1 or end - start > 9:
+        return -1
+    value = np.int64(0)
+    for position in range(start, end):
+        digit = np.int64(u8(base, position)) - 48
+        if digit < 0 or digit > 9:
+            return -1
+        value = value * 10 + digit
+    return value
+
+
+@njit(cache=True)
+def _split_properties(base: int, start: int, end: int, readable: int, spans: Any) -> int:
+    """Fills rows (name start, name end, value end, first bytes, fingerprint) of kept properties; their number, -1 when they need the other way."""
+    count = 0
+    position = start
+    while position < end:
+        piece_end = find_byte(base, position, end, _PROPERTY_END)
+        name_end = find_byte(base, position, piece_end, _NAME_END)
+        if name_end > position and name_end + 1 < piece_end:
+            if count == MAX_PROPERTIES:
+                return -1
+            length = name_end - position
+            word = _name_word(base, position, name_end, readable)
+            mixed = word ^ (np.uint64(length) << np.uint64(56))
+            if length > 8:
+                mixed = (mixed * np.uint64(0x9E3779B97F4A7C15)) ^ le64(base, name_end - 8)
+            fingerprint = np.int64(mixed)
+            for other in range(count):
+                if spans[other, 4] == fingerprint:
+                    return -1
+            spans[count, 0] = position
+            spans[count, 1] = name_end
+            spans[count, 2] = piece_end
+            spans[count, 3] = np.int64(word)
+            spans[count, 4] = fingerprint
+            count += 1
+        position = piece_end + 1
+    return count
+
+
+@njit(nogil=True, cache=True)
+def write_messages(
+    base: int, start: int, last: int, stop: int, origin: int, wanted: Wanted, delays: Any, out: int, room: int, positions: Any
+) -> tuple[int, int, int, int]:
+    """Writes the records of a window as JSON lines, in order, as far as it goes.
+
+    Args: base = address of the window; start, last, stop = bytes relative to it: a record begins at `start`, records from `last` on are
+    left alone, no byte from `stop` on is read; origin = physical offset of the window's first byte; delays = int64[] ms per delay level,
+    index 0 unused; out, room = address and bytes of the output, at least `SMALLEST_OUTPUT`; positions = int64[]: when it is not empty, the
+    positions (relative to base) of the wanted records go there and nothing is written.
+    Returns (position where it stopped, bytes written, records, Ending).
+    """
+    base = np.uintp(base)
+    out = np.uintp(out)
+    at = np.int64(start)
+    written = np.int64(0)
+    count = np.int64(0)
+    room = np.int64(room) - _FIXED_ROOM
+    select = positions.size > 0
+    spans = np.empty((MAX_PROPERTIES, 5), np.int64)
+    while at < last:
+        reason, size, body, body_length, topic, properties = structure(base, at, stop, stop)
+        if reason != 0 or (be32(base, at + _SYS_FLAG) & _V6) != 0:
+            return at, written, count, _ODD
+        physical_offset = be64(base, at + _PHYSICAL_OFFSET)
+        if physical_offset != origin + at:
+            return at, written, count, _ODD
+        stored_crc = be32u(base, at + _BODY_CRC)
+        if body_length > 0 and (crc32(base, body, body_length) & np.uint32(0x7FFFFFFF)) != stored_crc:
+            return at, written, count, _ODD
+        topic_end = properties - 2
+        record_end = at + size
+        queue_id = np.int64(be32(base, at + _QUEUE_ID))
+        queue_offset = be64(base, at + _QUEUE_OFFSET)
+        store_timestamp = be64(base, at + _STORE_TIMESTAMP)
+        if (
+            queue_id < wanted.queue_id_low
+            or queue_id > wanted.queue_id_high
+            or queue_offset < wanted.queue_offset_low
+            or queue_offset > wanted.queue_offset_high
+            or store_timestamp < wanted.store_timestamp_low
+            or store_timestamp > wanted.store_timestamp_high
+            or not (wanted.any_topic or _equals(base, topic, topic_end, wanted.topic))
+        ):
+            at = record_end
+            continue
+        property_count = _split_properties(base, properties, record_end, stop, spans)
+        if property_count < 0:
+            return at, written, count, _ODD
+        tags_start = tags_end = keys_start = keys_end = unique_start = unique_end = delay_start = delay_end = np.int64(0)
+        for index in range(property_count):
+            length = spans[index, 1] - spans[index, 0]
+            if length > 8:
+                continue
+            word = np.uint64(spans[index, 3])
+            if length == _TAGS_LENGTH and word == _TAGS:
+                tags_start, tags_end = spans[index, 1] + 1, spans[index, 2]
+            elif length == _KEYS_LENGTH and word == _KEYS:
+                keys_start, keys_end = spans[index, 1] + 1, spans[index, 2]
+            elif length == _UNIQ_KEY_LENGTH and word == _UNIQ_KEY:
+                unique_start, unique_end = spans[index, 1] + 1, spans[index, 2]
+            elif length == _DELAY_LENGTH and word == _DELAY:
+                delay_start, delay_end = spans[index, 1] + 1, spans[index, 2]
+        if not (wanted.any_tag or _equals(base, tags_start, tags_end, wanted.tag)) or not (
+            wanted.any_key or _equals(base, unique_start, unique_end, wanted.key) or _has_key(base, keys_start, keys_end, wanted.key)
+        ):
+            at = record_end
+            continue
+        if select:
+            if count == positions.size:
+                return at, written, count, _FULL
+            positions[count] = at
+            count += 1
+            at = record_end
+            continue
+        if written + (topic_end - topic) * _TOPIC_ROOM + (record_end - properties) * _PROPERTIES_ROOM > room:
+            return at, written, count, _FULL
+        tags_code = np.int64(0)
+        if tags_end > tags_start:
+            state, well_formed = java_hash_utf8(np.uint32(0), base, tags_start, tags_end)
+            if not well_formed:
+                return at, written, count, _ODD
+            tags_code = np.int64(np.int32(np.uint32(state)))
+        if delay_end > delay_start and _equals(base, topic, topic_end, _SCHEDULE_TOPIC):
+            level = _small_decimal(base, delay_start, delay_end)
+            if level < 0:
+                return at, written, count, _ODD
+            level = min(level, delays.size - 1)
+            if level > 0:
+                tags_code = store_timestamp + delays[level]
+        o = _begin(out, written)
+        o = put_number(out, o, physical_offset)
+        o = put_number(out, _size(out, o), size)
+        o = _magic_v2(out, o) if be32u(base, at + _MAGIC) == _MAGIC_V2 else _magic_v1(out, o)
+        o = put_number(out, o, np.int64(be32(base, at + _BODY_CRC)))
+        o = put_number(out, _queue_id(out, o), queue_id)
+        o = put_number(out, _flag(out, o), np.int64(be32(base, at + _FLAG)))
+        o = put_number(out, _queue_offset(out, o), queue_offset)
+        o = put_number(out, _sys_flag(out, o), np.int64(be32(base, at + _SYS_FLAG)))
+        o = put_number(out, _born_timestamp(out, o), be64(base, at + _BORN_TIMESTAMP))
+        o = _put_host(out, _born_host(out, o), base, at + _BORN_HOST)
+        o = put_number(out, _store_timestamp(out, o), store_timestamp)
+        o = _put_host(out, _store_host(out, o), base, at + _STORE_HOST)
+        o = put_number(out, _reconsume_times(out, o), np.int64(be32(base, at + _RECONSUME_TIMES)))
+        o = put_number(out, _prepared(out, o), be64(base, at + _PREPARED))
+        o = put_number(out, _body_length(out, o), body_length)
+        o = put_text(out, _topic(out, o), base, topic, topic_end, stop)
+        if o < 0:
+            return at, written, count, _ODD
+        o = _properties(out, o)
+        for index in range(property_count):
+            if index > 0:
+                store8(out, o, _COMMA)
+                o += 1
+            store8(out, o, _QUOTE)
+            o = put_text(out, o + 1, base, spans[index, 0], spans[index, 1], stop)
+            if o < 0:
+                return at, written, count, _ODD
+            o = put_text(out, _colon(out, o), base, spans[index, 1] + 1, spans[index, 2], stop)
+            if o < 0:
+                return at, written, count, _ODD
+            store8(out, o, _QUOTE)
+            o += 1
+        # Tags and keys are values of properties that have just been found well-formed.
+        o = _put_property(out, _tags(out, o), base, tags_start, tags_end, stop)
+        o = _put_property(out, _keys(out, o), base, keys_start, keys_end, stop)
+        o = _put_property(out, _unique_key(out, o), base, unique_start, unique_end, stop)
+        o = _message_id(out, o)
+        o = _put_hex(out, o, base, at + _STORE_HOST)
+        o = _put_hex(out, o, base, at + _STORE_HOST + 4)
+        o = _put_hex(out, o, base, at + _PHYSICAL_OFFSET)
+        o = _put_hex(out, o, base, at + _PHYSICAL_OFFSET + 4)
+        o = put_number(out, _tags_code(out, o), tags_code)
+        o = put_number(out, _position(out, o), physical_offset)
+        written = _end(out, o)
+        count += 1
+        at = record_end
+    return at, written, count, _DONE
+
+
+@njit(nogil=True, cache=True)
+def hop(base: int, start: int, last: int, end: int) -> int:
+    """Steps over records by their size alone: the position behind the last one that begins before `last` and lies completely in [start, end)."""
+    base = np.uintp(base)
+    at = np.int64(start)
+    while at < last and at + _SYS_FLAG <= end:
+        magic = be32u(base, at + _MAGIC)
+        size = np.int64(be32(base, at))
+        if (magic != np.uint32(declared.MESSAGE_MAGIC_V1) and magic != _MAGIC_V2) or size < declared.MIN_RECORD_SIZE_V1 or size > end - at:
+            break
+        at += size
+    return at

@@ -1,0 +1,703 @@
+"""The compiled record walker: commit-log bytes to columns.
+
+Offsets, widths and magic numbers come from the declarations in `rmqstore.formats.record`; a property test feeds both with the same bytes
+and demands the same answer. One call walks as many records as fit into the batch and stops with an exact reason.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit, types
+
+from rmqstore.formats import record as declared
+from rmqstore.formats.layout import fixed_layout
+from rmqstore.scan.columns import Check, Fault, Mark, Stop
+from rmqstore.scan.crc import crc32
+from rmqstore.scan.raw import (
+    INTERNAL,
+    be16,
+    be32,
+    be32u,
+    be64,
+    equal_mask32,
+    find_byte,
+    java_hash_utf8,
+    le64,
+    native32,
+    native64,
+    prefetch,
+    store8,
+    store32,
+    store64,
+    trailing_zeros,
+    u8,
+)
+
+_PREFIX = fixed_layout(declared.RECORD_PREFIX)
+_MAGIC = _PREFIX["magic_code"].offset
+_BODY_CRC = _PREFIX["body_crc"].offset
+_QUEUE_ID = _PREFIX["queue_id"].offset
+_FLAG = _PREFIX["flag"].offset
+_QUEUE_OFFSET = _PREFIX["queue_offset"].offset
+_PHYSICAL_OFFSET = _PREFIX["physical_offset"].offset
+_SYS_FLAG = _PREFIX["sys_flag"].offset
+_BORN_TIMESTAMP = _PREFIX["born_timestamp"].offset
+_BORN_HOST = _BORN_TIMESTAMP + _PREFIX["born_timestamp"].width
+
+_MAGIC_V1 = np.uint32(declared.MESSAGE_MAGIC_V1)
+_MAGIC_V2 = np.uint32(declared.MESSAGE_MAGIC_V2)
+_BLANK_MAGIC = np.uint32(declared.BLANK_MAGIC)
+_MIN_SIZE = declared.MIN_RECORD_SIZE_V1
+_BORN_V6 = 0x10
+_STORE_V6 = 0x20
+_V6_EXTRA = 12
+_KNOWN_SYS_FLAGS = 0x7FF
+_MAX_COMPRESSION = 3
+
+_SPACE = np.uint64(0x2020202020202020)
+_NAME_END = np.uint8(1)
+
+
+def _word(text: bytes) -> np.uint32:
+    return np.uint32(int.from_bytes(text, "big"))
+
+
+_TAGS, _KEYS, _UNIQ, _UKEY = _word(b"TAGS"), _word(b"KEYS"), _word(b"UNIQ"), _word(b"_KEY")
+_DELA, _INNE, _R_MU, _R_NU, _R_BA = _word(b"DELA"), _word(b"INNE"), _word(b"R_MU"), _word(b"R_NU"), _word(b"R_BA")
+_CRC_A, _CRC_B = _word(b"__CR"), _word(b"C32#")
+_SCHEDULE_TOPIC = np.frombuffer(b"SCHEDULE_TOPIC_XXXX", np.uint8)
+_PROPERTY_CRC_LENGTH = 20
+
+# How far ahead of the record (bytes) its successors are asked for: memory answers while this one is decoded.
+_AHEAD = 4096
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_TOPIC_SCHEDULE = 1
+_TOPIC_ILLEGAL = 2
+
+_STOP_TRUNCATED, _STOP_BLANK, _STOP_ZERO = int(Stop.TRUNCATED), int(Stop.BLANK), int(Stop.END_OF_DATA)
+_STOP_MAGIC, _STOP_SMALL, _STOP_BEYOND = int(Stop.ILLEGAL_MAGIC), int(Stop.SIZE_TOO_SMALL), int(Stop.SIZE_BEYOND_FILE)
+_STOP_BODY, _STOP_TOPIC, _STOP_PROPERTIES = int(Stop.BODY_LENGTH), int(Stop.TOPIC_LENGTH), int(Stop.PROPERTIES_LENGTH)
+_STOP_MISMATCH, _STOP_WINDOW, _STOP_FULL, _STOP_NAMES = (
+    int(Stop.SIZE_MISMATCH),
+    int(Stop.WINDOW_END),
+    int(Stop.BATCH_FULL),
+    int(Stop.NAMES_FULL),
+)
+_CHECK_CRC, _CHECK_PROPERTY_CRC, _CHECK_KEYS = int(Check.BODY_CRC), int(Check.PROPERTY_CRC), int(Check.KEYS)
+_F_CRC, _F_PHY, _F_PROPCRC, _F_QUEUE = int(Fault.BODY_CRC), int(Fault.PHYSICAL_OFFSET), int(Fault.PROPERTY_CRC), int(Fault.QUEUE_ID)
+_F_SYS, _F_STORE, _F_BORN, _F_PREPARED = (
+    int(Fault.SYS_FLAG),
+    int(Fault.STORE_TIMESTAMP),
+    int(Fault.BORN_TIMESTAMP),
+    int(Fault.PREPARED_OFFSET),
+)
+_F_TOPIC, _F_COMPRESSION, _F_DELAY = int(Fault.TOPIC), int(Fault.COMPRESSION), int(Fault.DELAY)
+_F_HOST, _F_RECONSUME = int(Fault.HOST), int(Fault.RECONSUME_TIMES)
+_M_DISPATCH, _M_INNER, _M_TEXT = int(Mark.MULTI_DISPATCH), int(Mark.INNER_BATCH), int(Mark.MALFORMED_TEXT)
+_M_SCHEDULED, _M_PROPCRC = int(Mark.SCHEDULED), int(Mark.PROPERTY_CRC)
+
+# A clock that runs ahead of the broker's by more than this many ms is a damaged field, not a client's clock.
+_BORN_AHEAD_LIMIT = 10 * 365 * 86_400_000
+
+
+class Names(NamedTuple):
+    """Interned topics and queues of one scanner.
+
+    `counts` = [topics, used bytes of heap, queues]. Slots are open-addressing tables (power of two, -1 = empty). Compiled code gets the
+    addresses of these arrays (`addresses`): arrays as arguments would cost it a reference count per call.
+    """
+
+    counts: npt.NDArray[np.int64]
+    heap: npt.NDArray[np.uint8]  # topic bytes, one behind the other
+    topic_start: npt.NDArray[np.int64]
+    topic_length: npt.NDArray[np.int32]
+    topic_hash: npt.NDArray[np.uint32]  # Java hash of "topic#"
+    topic_marks: npt.NDArray[np.int32]
+    topic_slots: npt.NDArray[np.int32]
+    queue_topic: npt.NDArray[np.int32]
+    queue_id: npt.NDArray[np.int32]
+    queue_slots: npt.NDArray[np.int32]
+
+    @property
+    def addresses(self) -> tuple[int, ...]:
+        """Addresses of the arrays in order, then topic capacity, heap capacity, topic slot mask, queue capacity, queue slot mask."""
+        return (
+            *(array.ctypes.data for array in self),
+            self.topic_start.size,
+            self.heap.size,
+            self.topic_slots.size - 1,
+            self.queue_topic.size,
+            self.queue_slots.size - 1,
+        )
+
+
+_COUNTS, _HEAP, _TOPIC_START, _TOPIC_LENGTH, _TOPIC_HASH, _TOPIC_MARKS, _TOPIC_SLOTS, _QUEUE_TOPIC, _QUEUE_IDS, _QUEUE_SLOTS = range(10)
+_TOPIC_CAPACITY, _HEAP_CAPACITY, _TOPIC_MASK, _QUEUE_CAPACITY, _QUEUE_MASK = range(10, 15)
+
+
+def make_names(topics: int = 4096, queues: int = 16384) -> Names:
+    """Empty tables for at most `topics` topics and `queues` queues (powers of two)."""
+    return Names(
+        np.zeros(3, np.int64),
+        np.zeros(topics * 256, np.uint8),
+        np.zeros(topics, np.int64),
+        np.zeros(topics, np.int32),
+        np.zeros(topics, np.uint32),
+        np.zeros(topics, np.int32),
+        np.full(topics * 2, -1, np.int32),
+        np.zeros(queues, np.int32),
+        np.zeros(queues, np.int32),
+        np.full(queues * 2, -1, np.int32),
+    )
+
+
+@njit(**INTERNAL)
+def _legal_topic_byte(byte: int) -> bool:
+    """Topic syntax of the brokers: letters, digits, `%`, `|`, `_`, `-`; `+` and `$` in names the broker makes, `/` in LMQ names."""
+    return (
+        (np.uint8(0x61) <= byte <= np.uint8(0x7A))
+        or (np.uint8(0x41) <= byte <= np.uint8(0x5A))
+        or (np.uint8(0x30) <= byte <= np.uint8(0x39))
+        or byte == np.uint8(0x25)
+        or byte == np.uint8(0x7C)
+        or byte == np.uint8(0x5F)
+        or byte == np.uint8(0x2D)
+        or byte == np.uint8(0x2B)
+        or byte == np.uint8(0x24)
+    )
+
+
+@njit(**INTERNAL)
+def _topic_mix(base: int, start: int, length: int) -> int:
+    """A 64-bit number of the topic bytes, for the slot table."""
+    mixed = np.uint64(length) * _GOLDEN
+    position = start
+    end = start + length
+    while position + 8 <= end:
+        mixed = (mixed ^ le64(base, position)) * _GOLDEN
+        mixed ^= mixed >> np.uint64(29)
+        position += 8
+    rest = np.uint64(0)
+    if length >= 8:
+        rest = le64(base, end - 8)
+    else:
+        while position < end:
+            rest = (rest << np.uint64(8)) | np.uint64(u8(base, position))
+            position += 1
+    mixed = (mixed ^ rest) * _GOLDEN
+    return mixed ^ (mixed >> np.uint64(32))
+
+
+@njit(**INTERNAL)
+def _queue_mix(topic: int, queue_id: int) -> int:
+    """A 64-bit number of (topic, queue id), for the slot table."""
+    mixed = ((np.uint64(topic) << np.uint64(32)) ^ np.uint64(np.uint32(queue_id))) * _GOLDEN
+    return mixed ^ (mixed >> np.uint64(31))
+
+
+@njit(**INTERNAL)
+def _same_bytes(left: int, right: int, length: int) -> bool:
+    """Whether the bytes at two addresses are equal."""
+    i = 0
+    while i + 8 <= length:
+        if le64(left, i) != le64(right, i):
+            return False
+        i += 8
+    if length >= 8:
+        return le64(left, length - 8) == le64(right, length - 8)
+    while i < length:
+        if u8(left, i) != u8(right, i):
+            return False
+        i += 1
+    return True
+
+
+@njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+def _intern_topic(base: int, start: int, length: int, names: tuple[int, ...]) -> int:
+    """Dense number of the topic, -1 when the tables are full."""
+    mask = np.uint64(names[_TOPIC_MASK])
+    slot = _topic_mix(base, start, length) & mask
+    heap = types.uintp(names[_HEAP])
+    slots = types.uintp(names[_TOPIC_SLOTS])
+    text = base + types.uintp(start)
+    while True:
+        topic = np.int64(native32(slots, np.int64(slot) * 4))
+        if topic < 0:
+            break
+        if np.int64(native32(types.uintp(names[_TOPIC_LENGTH]), topic * 4)) == length:
+            stored = native64(types.uintp(names[_TOPIC_START]), topic * 8)
+            if _same_bytes(heap + types.uintp(stored), text, length):
+                return topic
+        slot = (slot + np.uint64(1)) & mask
+    counts = types.uintp(names[_COUNTS])
+    topic = native64(counts, 0)
+    stored = native64(counts, 8)
+    if topic >= names[_TOPIC_CAPACITY] or stored + length > names[_HEAP_CAPACITY]:
+        return np.int64(-1)
+    marks = 0
+    if length == 0:
+        marks |= _TOPIC_ILLEGAL
+    schedule = length == _SCHEDULE_TOPIC.size
+    for i in range(length):
+        byte = u8(text, i)
+        store8(heap, stored + i, byte)
+        if not _legal_topic_byte(byte):
+            marks |= _TOPIC_ILLEGAL
+        if schedule and byte != _SCHEDULE_TOPIC[i]:
+            schedule = False
+    if schedule:
+        marks |= _TOPIC_SCHEDULE
+    plain, well_formed = java_hash_utf8(np.uint32(0), text, np.int64(0), length)
+    if not well_formed:
+        marks |= _TOPIC_ILLEGAL
+    store64(types.uintp(names[_TOPIC_START]), topic * 8, np.uint64(stored))
+    store32(types.uintp(names[_TOPIC_LENGTH]), topic * 4, np.int32(length))
+    store32(types.uintp(names[_TOPIC_HASH]), topic * 4, np.int32(np.uint32(np.uint32(plain) * np.uint32(31) + np.uint32(35))))
+    store32(types.uintp(names[_TOPIC_MARKS]), topic * 4, np.int32(marks))
+    store32(slots, np.int64(slot) * 4, np.int32(topic))
+    store64(counts, 0, np.uint64(topic + 1))
+    store64(counts, 8, np.uint64(stored + length))
+    return topic
+
+
+@njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+def _intern_queue(topic: int, queue_id: int, names: tuple[int, ...]) -> int:
+    """Dense number of the queue, -1 when the tables are full."""
+    mask = np.uint64(names[_QUEUE_MASK])
+    slot = _queue_mix(topic, queue_id) & mask
+    slots = types.uintp(names[_QUEUE_SLOTS])
+    topics = types.uintp(names[_QUEUE_TOPIC])
+    ids = types.uintp(names[_QUEUE_IDS])
+    while True:
+        queue = np.int64(native32(slots, np.int64(slot) * 4))
+        if queue < 0:
+            break
+        if native32(topics, queue * 4) == topic and native32(ids, queue * 4) == queue_id:
+            return queue
+        slot = (slot + np.uint64(1)) & mask
+    counts = types.uintp(names[_COUNTS])
+    queue = native64(counts, 16)
+    if queue >= names[_QUEUE_CAPACITY]:
+        return np.int64(-1)
+    store32(topics, queue * 4, np.int32(topic))
+    store32(ids, queue * 4, np.int32(queue_id))
+    store32(slots, np.int64(slot) * 4, np.int32(queue))
+    store64(counts, 16, np.uint64(queue + 1))
+    return queue
+
+
+@njit(**INTERNAL)
+def _key_hash(state: int) -> int:
+    """The hash an index item stores: abs() of the signed hash, 0 for the one value without an absolute."""
+    signed = np.int32(np.uint32(state))
+    if signed < 0:
+        signed = np.int32(0) if signed == np.int32(-2147483648) else np.int32(-signed)
+    return signed
+
+
+@njit(**INTERNAL)
+def _mix_host(base: int, start: int, length: int) -> int:
+    """A 32-bit number of the host bytes (8 or 20)."""
+    word = le64(base, start)
+    if length > 8:
+        word ^= le64(base, start + 8) * _GOLDEN
+        word ^= np.uint64(be32u(base, start + 16)) << np.uint64(17)
+    word *= np.uint64(0xD6E8FEB86659FD93)
+    return np.uint32(word >> np.uint64(32))
+
+
+@njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+def _compressed_body_fits(base: int, start: int, length: int, sys_flag: int) -> bool:
+    """Whether the first body bytes are those of the compression that SYSFLAG names."""
+    kind = (sys_flag >> 8) & 7
+    if kind == 1:
+        return length >= 4 and be32u(base, start) == np.uint32(0x04224D18)
+    if kind == 2:
+        return length >= 4 and be32u(base, start) == np.uint32(0x28B52FFD)
+    if length < 2:
+        return False
+    head = (np.int64(u8(base, start)) << 8) | np.int64(u8(base, start + 1))
+    return (head & 0x0F00) == 0x0800 and head % 31 == 0
+
+
+@njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+def _decimal(base: int, start: int, end: int) -> tuple[int, bool]:
+    """A signed 32-bit decimal as Java's Integer.parseInt reads it; (value, valid)."""
+    negative = False
+    if start < end and (u8(base, start) == np.uint8(0x2D) or u8(base, start) == np.uint8(0x2B)):
+        negative = u8(base, start) == np.uint8(0x2D)
+        start += 1
+    if start >= end or end - start > 10:
+        return np.int64(0), False
+    value = np.int64(0)
+    for position in range(start, end):
+        digit = np.int64(u8(base, position)) - 48
+        if digit < 0 or digit > 9:
+            return np.int64(0), False
+        value = value * 10 + digit
+    if negative:
+        value = -value
+    return value, -2147483648 <= value <= 2147483647
+
+
+@njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+def _property_crc_matches(base: int, start: int, size: int, properties_end: int) -> bool:
+    """Compares the property CRC (last 20 bytes of the record) with the bytes before it."""
+    digits = properties_end - 11
+    value = np.int64(0)
+    for i in range(9, -1, -1):
+        digit = np.int64(u8(base, digits + i)) - 48
+        if digit < 0 or digit > 9:
+            return False
+        value = value * 10 + digit
+    found = np.int64(crc32(base, start, size - _PROPERTY_CRC_LENGTH) & np.uint32(0x7FFFFFFF))
+    return found == value
+
+
+@njit(**INTERNAL)
+def structure(base: int, at: int, end: int, file_end: int) -> tuple[int, int, int, int, int, int]:
+    """The structural check of one record: (reason, size, body start, body length, topic start, properties start).
+
+    `end` is the end of the readable bytes, `file_end` of the file (both relative to base, end <= file_end). The order of the checks is
+    that of `rmqstore.formats.record.decode_record`.
+    """
+    if at + 8 > file_end:
+        return _STOP_TRUNCATED, 0, 0, 0, 0, 0
+    if at + 8 > end:
+        return _STOP_WINDOW, 0, 0, 0, 0, 0
+    size = np.int64(be32(base, at))
+    magic = be32u(base, at + _MAGIC)
+    if magic != _MAGIC_V1 and magic != _MAGIC_V2:
+        if magic == _BLANK_MAGIC:
+            return _STOP_BLANK, size, 0, 0, 0, 0
+        if magic == np.uint32(0) and size == 0:
+            return _STOP_ZERO, size, 0, 0, 0, 0
+        return _STOP_MAGIC, size, 0, 0, 0, 0
+    wide = np.int64(1) if magic == _MAGIC_V2 else np.int64(0)
+    smallest = _MIN_SIZE + wide
+    if size < smallest:
+        return _STOP_SMALL, size, 0, 0, 0, 0
+    if at + _SYS_FLAG + 4 <= file_end:
+        if at + _SYS_FLAG + 4 > end:
+            return _STOP_WINDOW, size, 0, 0, 0, 0
+        sys_flag = be32(base, at + _SYS_FLAG)
+        if sys_flag & _BORN_V6:
+            smallest += _V6_EXTRA
+        if sys_flag & _STORE_V6:
+            smallest += _V6_EXTRA
+        if size < smallest:
+            return _STOP_SMALL, size, 0, 0, 0, 0
+    if at + size > file_end:
+        return _STOP_BEYOND, size, 0, 0, 0, 0
+    if at + size > end:
+        return _STOP_WINDOW, size, 0, 0, 0, 0
+    # From here every fixed field lies inside [at, at + size).
+    body = at + smallest - 3 - wide
+    body_length = np.int64(be32(base, body - 4))
+    if body_length < 0 or smallest + body_length > size:
+        return _STOP_BODY, size, body, body_length, 0, 0
+    topic = body + body_length + 1 + wide
+    topic_length = np.int64(be16(base, topic - 2)) if wide else np.int64(np.int8(u8(base, topic - 1)))
+    if topic_length < 0 or smallest + body_length + topic_length > size:
+        return _STOP_TOPIC, size, body, body_length, topic, 0
+    properties = topic + topic_length + 2
+    properties_length = np.int64(be16(base, properties - 2))
+    if properties_length < 0 or properties + properties_length > at + size:
+        return _STOP_PROPERTIES, size, body, body_length, topic, properties
+    if properties + properties_length != at + size:
+        return _STOP_MISMATCH, size, body, body_length, topic, properties
+    return 0, size, body, body_length, topic, properties
+
+
+@njit(**INTERNAL)
+def _separators(base: int, start: int, stop: int, readable: int) -> int:
+    """Bit i is set when byte start + i ends a property; bytes at `stop` and behind do not count, at `readable` and behind are not touched."""
+    if start + 32 <= readable:
+        mask = equal_mask32(base, start, np.uint8(2))
+    else:
+        mask = np.uint32(0)
+        for i in range(readable - start):
+            if u8(base, start + i) == np.uint8(2):
+                mask |= np.uint32(1) << np.uint32(i)
+    if stop - start < 32:
+        mask &= (np.uint32(1) << np.uint32(stop - start)) - np.uint32(1)
+    return np.uint32(mask)
+
+
+@njit(nogil=True, cache=True)
+def walk(
+    base: int,
+    at: int,
+    end: int,
+    file_end: int,
+    origin: int,
+    checks: int,
+    delays: Any,
+    names: tuple[int, ...],
+    records: Any,
+    keys: Any,
+) -> tuple[int, int, int, int]:
+    """Walks records from `at` on and fills the columns.
+
+    Args: base = address of the window (uintp); at, end, file_end = bytes relative to it (end = end of the mapped bytes, file_end = end of
+    the file); origin = physical offset of the window's first byte; checks = Check bits; delays = int64[] ms per delay level, index 0
+    unused; records, keys = structured arrays of RECORD_DTYPE and KEY_DTYPE to fill.
+    Returns (position where it stopped, records, keys, Stop).
+    """
+    count = 0
+    key_count = 0
+    capacity = records.size
+    key_limit = keys.size - 64
+    want_keys = (checks & _CHECK_KEYS) != 0
+    want_crc = (checks & _CHECK_CRC) != 0
+    while True:
+        if count >= capacity or key_count >= key_limit:
+            return at, count, key_count, _STOP_FULL
+        reason, size, body, body_length, topic_start, properties = structure(base, at, end, file_end)
+        if reason != 0:
+            return at, count, key_count, reason
+        for line in range(at + _AHEAD, at + _AHEAD + size, 64):
+            prefetch(base, line)
+        topic_length = properties - 2 - topic_start
+        topic = _intern_topic(base, topic_start, topic_length, names)
+        if topic < 0:
+            return at, count, key_count, _STOP_NAMES
+        queue_id = be32(base, at + _QUEUE_ID)
+        queue = _intern_queue(topic, queue_id, names)
+        if queue < 0:
+            return at, count, key_count, _STOP_NAMES
+        sys_flag = be32(base, at + _SYS_FLAG)
+        faults = 0
+        marks = 0
+        stored_crc = be32u(base, at + _BODY_CRC)
+        if want_crc:
+            if body_length > 0:
+                if (crc32(base, body, body_length) & np.uint32(0x7FFFFFFF)) != stored_crc:
+                    faults |= _F_CRC
+            elif stored_crc != np.uint32(0):
+                faults |= _F_CRC
+        physical_offset = be64(base, at + _PHYSICAL_OFFSET)
+        if physical_offset != origin + at:
+            faults |= _F_PHY
+        if queue_id < 0:
+            faults |= _F_QUEUE
+        if (sys_flag & ~_KNOWN_SYS_FLAGS) != 0 or ((sys_flag >> 8) & 7) > _MAX_COMPRESSION:
+            faults |= _F_SYS
+        born_timestamp = be64(base, at + _BORN_TIMESTAMP)
+        born_host_length = np.int64(20) if sys_flag & _BORN_V6 else np.int64(8)
+        store_host_length = np.int64(20) if sys_flag & _STORE_V6 else np.int64(8)
+        store_time_at = at + _BORN_HOST + born_host_length
+        store_timestamp = be64(base, store_time_at)
+        store_host = store_time_at + 8
+        if store_timestamp <= 0:
+            faults |= _F_STORE
+        if born_timestamp < 0 or born_timestamp > store_timestamp + _BORN_AHEAD_LIMIT:
+            faults |= _F_BORN
+        if be32u(base, store_time_at - 4) > np.uint32(65535) or be32u(base, store_host + store_host_length - 4) > np.uint32(65535):
+            faults |= _F_HOST
+        reconsume_at = store_host + store_host_length
+        reconsume_times = be32(base, reconsume_at)
+        if reconsume_times < 0:
+            faults |= _F_RECONSUME
+        prepared = be64(base, reconsume_at + 4)
+        transaction = sys_flag & 0xC
+        if prepared != 0 and (transaction == 0 or transaction == 4 or prepared < 0 or prepared >= origin + at):
+            faults |= _F_PREPARED
+        topic_marks = native32(types.uintp(names[_TOPIC_MARKS]), topic * 4)
+        if topic_marks & _TOPIC_ILLEGAL:
+            faults |= _F_TOPIC
+        if (sys_flag & 1) != 0 and not _compressed_body_fits(base, body, body_length, sys_flag):
+            faults |= _F_COMPRESSION
+        properties_end = at + size
+        tags_start = tags_end = keys_start = keys_end = unique_start = unique_end = np.int64(0)
+        delay_start = delay_end = np.int64(0)
+        batch_size = np.int64(1)
+        p = properties
+        block = properties
+        mask = _separators(base, block, properties_end, end)
+        while p < properties_end:
+            while mask == np.uint32(0):
+                block += 32
+                if block >= properties_end:
+                    break
+                mask = _separators(base, block, properties_end, end)
+            next_p = properties_end
+            if mask != np.uint32(0):
+                next_p = block + trailing_zeros(np.uint64(mask))
+                mask &= mask - np.uint32(1)
+            if next_p - p >= 6:
+                head = be32u(base, p)
+                if head == _TAGS:
+                    if u8(base, p + 4) == _NAME_END:
+                        tags_start = p + 5
+                        tags_end = next_p
+                elif head == _KEYS:
+                    if u8(base, p + 4) == _NAME_END:
+                        keys_start = p + 5
+                        keys_end = next_p
+                elif head == _UNIQ:
+                    if next_p - p >= 10 and be32u(base, p + 4) == _UKEY and u8(base, p + 8) == _NAME_END:
+                        unique_start = p + 9
+                        unique_end = next_p
+                elif head == _DELA:
+                    if next_p - p >= 7 and u8(base, p + 4) == np.uint8(0x59) and u8(base, p + 5) == _NAME_END:
+                        delay_start = p + 6
+                        delay_end = next_p
+                elif head == _INNE and next_p - p >= 10:
+                    second = be32u(base, p + 4)
+                    if second == _R_MU:
+                        marks |= _M_DISPATCH
+                    elif second == _R_NU:
+                        marks |= _M_INNER
+                        if u8(base, p + 8) == np.uint8(0x4D) and u8(base, p + 9) == _NAME_END:
+                            number, valid = _decimal(base, p + 10, next_p)
+                            if valid and 0 < number <= 32767:
+                                batch_size = number
+                    elif second == _R_BA:
+                        marks |= _M_INNER
+                elif head == _CRC_A and next_p - p == 19 and be32u(base, p + 4) == _CRC_B and u8(base, p + 8) == _NAME_END:
+                    marks |= _M_PROPCRC
+            p = next_p + 1
+        if (marks & _M_PROPCRC) and (checks & _CHECK_PROPERTY_CRC):
+            if not _property_crc_matches(base, at, size, properties_end):
+                faults |= _F_PROPCRC
+        tags_code = np.int64(0)
+        if tags_end > tags_start:
+            state, well_formed = java_hash_utf8(np.uint32(0), base, tags_start, tags_end)
+            tags_code = np.int64(np.int32(np.uint32(state)))
+            if not well_formed:
+                marks |= _M_TEXT
+        if (topic_marks & _TOPIC_SCHEDULE) and delay_end > delay_start:
+            level, valid = _decimal(base, delay_start, delay_end)
+            if not valid:
+                faults |= _F_DELAY
+            elif level > 0:
+                marks |= _M_SCHEDULED
+                if level > delays.size - 1:
+                    level = np.int64(delays.size - 1)
+                tags_code = store_timestamp + delays[level]
+        first_key = key_count
+        if want_keys and transaction != 0xC:
+            prefix = np.uint32(native32(types.uintp(names[_TOPIC_HASH]), topic * 4))
+            if unique_end > unique_start:
+                state, well_formed = java_hash_utf8(prefix, base, unique_start, unique_end)
+                if not well_formed:
+                    marks |= _M_TEXT
+                keys[key_count].hash = _key_hash(state)
+                keys[key_count].record = count
+                keys[key_count].is_tag = 0
+                key_count += 1
+            p = keys_start
+            while p < keys_end:
+                next_p = find_byte(base, p, keys_end, _SPACE)
+                if next_p > p:
+                    if key_count >= keys.size - 2:
+                        if count == 0:
+                            return at, count, key_count, _STOP_NAMES
+                        return at, count, first_key, _STOP_FULL
+                    state, well_formed = java_hash_utf8(prefix, base, p, next_p)
+                    if not well_formed:
+                        marks |= _M_TEXT
+                    keys[key_count].hash = _key_hash(state)
+                    keys[key_count].record = count
+                    keys[key_count].is_tag = 0
+                    key_count += 1
+                p = next_p + 1
+            if tags_end > tags_start:
+                state = np.uint32((np.uint32(prefix) * np.uint32(31) + np.uint32(84)) * np.uint32(31) + np.uint32(35))
+                state, well_formed = java_hash_utf8(state, base, tags_start, tags_end)
+                keys[key_count].hash = _key_hash(state)
+                keys[key_count].record = count
+                keys[key_count].is_tag = 1
+                key_count += 1
+        row = records[count]
+        row.position = origin + at
+        row.physical_offset = physical_offset
+        row.queue_offset = be64(base, at + _QUEUE_OFFSET)
+        row.store_timestamp = store_timestamp
+        row.born_timestamp = born_timestamp
+        row.prepared_transaction_offset = prepared
+        row.tags_code = tags_code
+        row.size = size
+        row.queue_id = queue_id
+        row.sys_flag = sys_flag
+        row.flag = be32(base, at + _FLAG)
+        row.body_crc = np.int32(stored_crc)
+        row.reconsume_times = reconsume_times
+        row.body_length = body_length
+        row.properties_length = properties_end - properties
+        row.topic = topic
+        row.queue = queue
+        row.store_host = _mix_host(base, store_host, store_host_length)
+        row.faults = faults
+        row.marks = marks
+        row.key_count = key_count - first_key
+        row.batch_size = batch_size
+        count += 1
+        at += size
+
+
+@njit(nogil=True, cache=True)
+def resync(base: int, at: int, end: int, file_end: int, origin: int) -> tuple[int, int]:
+    """The next place at or behind `at` that is plausible: (position, Stop).
+
+    NONE: a record with consistent lengths, PHYSICALOFFSET = position and a matching body CRC. BLANK: a BLANK whose size is exactly the
+    rest of the file; nothing behind it counts. WINDOW_END: nothing found before `position`, go on there with more bytes.
+    TRUNCATED: nothing up to the end of the file.
+    """
+    first = np.uint64(0xDADADADADADADADA)
+    other = np.uint64(0xCBCBCBCBCBCBCBCB)
+    next_first = at + _MAGIC - 1
+    next_other = at + _MAGIC - 1
+    limit = end
+    while True:
+        if next_first < at + _MAGIC:
+            next_first = find_byte(base, at + _MAGIC, limit, first)
+        if next_other < at + _MAGIC:
+            next_other = find_byte(base, at + _MAGIC, limit, other)
+        found = min(next_first, next_other)
+        if found + 4 > limit:
+            if end < file_end:
+                return max(at, limit - 7), _STOP_WINDOW
+            return file_end, _STOP_TRUNCATED
+        start = found - _MAGIC
+        reason, size, body, body_length, topic_start, properties = structure(base, start, end, file_end)
+        if reason == _STOP_BLANK and size == file_end - start:
+            return start, _STOP_BLANK
+        if reason == _STOP_WINDOW:
+            return start, _STOP_WINDOW
+        if reason == 0 and be64(base, start + _PHYSICAL_OFFSET) == origin + start:
+            stored = be32u(base, start + _BODY_CRC)
+            if (crc32(base, body, body_length) & np.uint32(0x7FFFFFFF)) == stored:
+                return start, 0
+        at = start + 1
+
+
+def reinsert(names: Names) -> None:
+    """Fills the empty slot tables of enlarged names from their topics and queues."""
+    _reinsert(names.addresses)
+
+
+@njit(cache=True)
+def _reinsert(names: tuple[int, ...]) -> None:
+    heap = types.uintp(names[_HEAP])
+    counts = types.uintp(names[_COUNTS])
+    slots = types.uintp(names[_TOPIC_SLOTS])
+    mask = np.uint64(names[_TOPIC_MASK])
+    for topic in range(native64(counts, 0)):
+        start = native64(types.uintp(names[_TOPIC_START]), topic * 8)
+        slot = _topic_mix(heap, start, np.int64(native32(types.uintp(names[_TOPIC_LENGTH]), topic * 4))) & mask
+        while native32(slots, np.int64(slot) * 4) >= 0:
+            slot = (slot + np.uint64(1)) & mask
+        store32(slots, np.int64(slot) * 4, np.int32(topic))
+    slots = types.uintp(names[_QUEUE_SLOTS])
+    mask = np.uint64(names[_QUEUE_MASK])
+    for queue in range(native64(counts, 16)):
+        topic_of = np.int64(native32(types.uintp(names[_QUEUE_TOPIC]), queue * 4))
+        slot = _queue_mix(topic_of, np.int64(native32(types.uintp(names[_QUEUE_IDS]), queue * 4))) & mask
+        while native32(slots, np.int64(slot) * 4) >= 0:
+            slot = (slot + np.uint64(1)) & mask
+        store32(slots, np.int64(slot) * 4, np.int32(queue))

@@ -1,0 +1,30 @@
+"""The native SIGBUS handler: replaces the page that was touched by a page of zeros and counts it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import cfunc, types
+
+from rmqstore.scan.raw import le64, store64
+
+_mmap = types.ExternalFunction("mmap", types.uintp(types.uintp, types.uintp, types.int32, types.int32, types.int32, types.int64))
+_PROT_READ = np.int32(1)
+_PRIVATE_FIXED_ANONYMOUS = np.int32(0x02 | 0x10 | 0x20)
+_ADDRESS_OFFSET = 16  # si_addr in siginfo_t of 64-bit Linux
+
+
+def make_handler(counter: int, page_size: int) -> Any:
+    """A C function `void (int, siginfo_t *, void *)`; `counter` is the address of an int64 that counts replaced pages."""
+    counter_address = np.uint64(counter)
+    page_mask = np.uint64(~(page_size - 1) & 0xFFFFFFFFFFFFFFFF)
+    page = np.uint64(page_size)
+
+    @cfunc(types.void(types.int32, types.uintp, types.uintp))
+    def handler(number, info, context):  # type: ignore[no-untyped-def]
+        address = le64(info, _ADDRESS_OFFSET) & page_mask
+        _mmap(types.uintp(address), types.uintp(page), _PROT_READ, _PRIVATE_FIXED_ANONYMOUS, np.int32(-1), 0)
+        store64(types.uintp(counter_address), 0, le64(types.uintp(counter_address), 0) + np.uint64(1))
+
+    return handler

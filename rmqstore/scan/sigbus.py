@@ -1,0 +1,51 @@
+"""A file that shrinks (or a disk that fails) under a mapped window must not kill the process.
+
+Touching a mapped page that lost its file is answered by the kernel with SIGBUS. The native handler installed here puts a page of zeros in
+its place and counts; the scan goes on over zeros, and the reader asks `faults()` afterwards and reports the change instead of trusting the
+bytes. Only Linux needs and gets it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import signal
+import sys
+import threading
+
+_SA_SIGINFO = 4
+_SA_ONSTACK = 0x08000000
+_installed = threading.Lock()
+_handler: object | None = None
+_count = (ctypes.c_int64 * 1)()
+
+
+class _SigAction(ctypes.Structure):
+    _fields_ = [
+        ("handler", ctypes.c_void_p),
+        ("mask", ctypes.c_ubyte * 128),
+        ("flags", ctypes.c_int),
+        ("restorer", ctypes.c_void_p),
+    ]
+
+
+def install() -> None:
+    """Installs the handler once per process; a no-op where it exists already or the platform has other rules."""
+    global _handler
+    if not sys.platform.startswith("linux"):
+        return
+    with _installed:
+        if _handler is not None:
+            return
+        from rmqstore.scan import kernels_sigbus
+
+        _handler = kernels_sigbus.make_handler(ctypes.addressof(_count), mmap.PAGESIZE)
+        action = _SigAction(handler=_handler.address, flags=_SA_SIGINFO | _SA_ONSTACK)  # type: ignore[attr-defined]
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.sigaction(int(signal.SIGBUS), ctypes.byref(action), None) != 0:
+            raise OSError(ctypes.get_errno(), "sigaction")
+
+
+def faults() -> int:
+    """How many pages were replaced since the process started."""
+    return int(_count[0])

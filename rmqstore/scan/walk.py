@@ -1,0 +1,228 @@
+"""Walks one commit-log file in bounded windows: batches of record columns, damaged ranges, and how the file ends.
+
+The walk never gives up at damage: it looks for the next plausible record and goes on. Memory is one window, one batch and the names of
+topics and queues. All positions that leave this module are physical offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rmqstore.errors import StoreChangedError
+from rmqstore.scan import sigbus
+from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE, Check, Stop
+from rmqstore.scan.kernels_record import Names, make_names, reinsert, resync, walk
+from rmqstore.scan.raw import first_nonzero
+from rmqstore.store.mapped import MappedFile
+from rmqstore.store.window import data_extents, map_window
+
+WINDOW = 8 << 20
+BATCH = 4096
+KEYS_PER_RECORD = 4
+MAX_RECORD_WINDOW = 256 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Consecutive records. The arrays are reused by the next batch: copy what must outlive it."""
+
+    records: npt.NDArray[np.void]
+    keys: npt.NDArray[np.void]
+    window: npt.NDArray[np.uint8]
+    origin: int  # physical offset of window[0]
+
+    def record_bytes(self, row: int) -> bytes:
+        """The stored bytes of one record."""
+        start = int(self.records["position"][row]) - self.origin
+        return self.window[start : start + int(self.records["size"][row])].tobytes()
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Bytes [start, end) that are no records. `resumed`: a plausible record (or the closing BLANK) begins at `end`.
+
+    For a damage that nothing follows, `end` is the end of the last byte that is not zero.
+    """
+
+    start: int
+    end: int
+    reason: Stop
+    resumed: bool
+    claimed_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileEnd:
+    """How the records of the file end: BLANK, END_OF_DATA (zeros up to the end), TRUNCATED, or the reason of an unfollowed damage."""
+
+    position: int
+    reason: Stop
+
+
+class LogScanner:
+    """Scans commit-log files; topics and queues keep their dense numbers over all files of one scanner."""
+
+    def __init__(self, *, checks: Check, delays: npt.NDArray[np.int64]) -> None:
+        sigbus.install()
+        self.names: Names = make_names()
+        self._checks = int(checks)
+        self._delays = delays
+        self._records = np.zeros(BATCH, RECORD_DTYPE)
+        self._keys = np.zeros(BATCH * KEYS_PER_RECORD + 8192, KEY_DTYPE)
+        self._topics: list[str] = []
+
+    @property
+    def queue_count(self) -> int:
+        """Number of queues named so far."""
+        return int(self.names.counts[2])
+
+    def topic(self, number: int) -> str:
+        """The topic of a dense number."""
+        while len(self._topics) <= number:
+            which = len(self._topics)
+            start = int(self.names.topic_start[which])
+            raw = self.names.heap[start : start + int(self.names.topic_length[which])].tobytes()
+            self._topics.append(raw.decode("utf-8", "replace"))
+        return self._topics[number]
+
+    def queue(self, number: int) -> tuple[str, int]:
+        """(topic, queue id) of a dense number."""
+        return self.topic(int(self.names.queue_topic[number])), int(self.names.queue_id[number])
+
+    def scan(self, file: MappedFile, *, start: int | None = None) -> Iterator[Batch | Damage | FileEnd]:
+        """All events of one file in offset order, the last one is always a FileEnd.
+
+        `start` is a physical offset (a record boundary), default the start of the file. Raises StoreChangedError when the file shrinks
+        while it is read, UnreadableError when it cannot be opened.
+        """
+        replaced = sigbus.faults()
+        yield from self._scan(file, (file.start if start is None else start) - file.start)
+        if sigbus.faults() != replaced:
+            raise StoreChangedError(f"{file.path} became shorter while it was read", "Run the command again when nothing writes to the store.")
+
+    def _scan(self, file: MappedFile, at: int) -> Iterator[Batch | Damage | FileEnd]:
+        window = WINDOW
+        while True:
+            length = min(window, file.length - at)
+            if length <= 0:
+                yield FileEnd(file.start + at, Stop.TRUNCATED)
+                return
+            with map_window(file, at, length) as mapped:
+                reached, reason, size = yield from self._walk_window(file, at, mapped.array)
+            progressed = reached > at
+            at = reached
+            if reason is Stop.WINDOW_END:
+                window = WINDOW if progressed else window * 2
+                continue
+            if reason is Stop.BLANK and size == file.length - at:
+                yield FileEnd(file.start + at, Stop.BLANK)
+                return
+            if reason in (Stop.END_OF_DATA, Stop.TRUNCATED) and self._last_nonzero(file, at) is None:
+                yield FileEnd(file.start + at, reason)
+                return
+            found, closing = self._resync(file, at)
+            if found is None:
+                last = self._last_nonzero(file, at)
+                end = at if last is None else last + 1
+                yield Damage(file.start + at, file.start + end, reason, False, size)
+                yield FileEnd(file.start + at, reason)
+                return
+            yield Damage(file.start + at, file.start + found, reason, True, size)
+            at = found
+            window = WINDOW
+            if closing:
+                yield FileEnd(file.start + at, Stop.BLANK)
+                return
+
+    def _walk_window(self, file: MappedFile, at: int, array: npt.NDArray[np.uint8]) -> Iterator[Any]:
+        """Yields the batches of one window; returns (file position, Stop, TOTALSIZE at the stop)."""
+        base = array.ctypes.data
+        origin = file.start + at
+        position = 0
+        addresses = self.names.addresses
+        while True:
+            position, count, keys, stop = walk(
+                base,
+                position,
+                array.size,
+                file.length - at,
+                origin,
+                self._checks,
+                self._delays,
+                addresses,
+                self._records,
+                self._keys,
+            )
+            if count:
+                yield Batch(self._records[:count], self._keys[:keys], array, origin)
+            reason = Stop(stop)
+            if reason is Stop.NAMES_FULL:
+                self._grow(count)
+                addresses = self.names.addresses
+            elif reason is not Stop.BATCH_FULL:
+                size = int.from_bytes(array[position : position + 4].tobytes(), "big", signed=True) if position + 4 <= array.size else 0
+                return at + position, reason, size
+
+    def _grow(self, walked: int) -> None:
+        """Doubles the tables that were full. Numbers of topics and queues stay what they were."""
+        old = self.names
+        if old.counts[0] >= old.topic_start.size * 7 // 8 or old.counts[1] + 65536 > old.heap.size:
+            topics = old.topic_start.size * 2
+        else:
+            topics = old.topic_start.size
+        queues = old.queue_topic.size * (2 if old.counts[2] >= old.queue_topic.size else 1)
+        if topics == old.topic_start.size and queues == old.queue_topic.size:
+            if walked == 0:
+                self._keys = np.zeros(self._keys.size * 2, KEY_DTYPE)
+            return
+        names = make_names(topics, queues)
+        for name in ("heap", "topic_start", "topic_length", "topic_hash", "topic_marks", "queue_topic", "queue_id"):
+            source = getattr(old, name)
+            getattr(names, name)[: source.size] = source
+        names.counts[:] = old.counts
+        reinsert(names)
+        self.names = names
+
+    def _resync(self, file: MappedFile, at: int) -> tuple[int | None, bool]:
+        """(file position of the next plausible record or closing BLANK behind `at`, whether it is the BLANK)."""
+        position = at + 1
+        window = WINDOW
+        while position < file.length:
+            length = min(window, file.length - position)
+            with map_window(file, position, length) as mapped:
+                array = mapped.array
+                found, stop = resync(array.ctypes.data, 0, array.size, file.length - position, file.start + position)
+            reason = Stop(stop)
+            if reason is Stop.NONE:
+                return position + found, False
+            if reason is Stop.BLANK:
+                return position + found, True
+            if reason is Stop.TRUNCATED:
+                return None, False
+            if found == 0:
+                # A record that claims more than the window: look at it whole once, up to a size no broker writes, then step over it.
+                if window < MAX_RECORD_WINDOW:
+                    window *= 2
+                else:
+                    position += 1
+                    window = WINDOW
+            else:
+                position += found
+        return None, False
+
+    def _last_nonzero(self, file: MappedFile, at: int) -> int | None:
+        """File position of the last byte at or behind `at` that is not zero, None for zeros only. Holes are not read."""
+        last = None
+        for start, end in data_extents(file, at):
+            for begin in range(start, end, WINDOW):
+                with map_window(file, begin, min(WINDOW, end - begin)) as mapped:
+                    array = mapped.array
+                    if first_nonzero(array.ctypes.data, 0, array.size) < array.size:
+                        last = begin + int(np.flatnonzero(array)[-1])
+        return last
+

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from rmqstore.commands.common import View, output_options, store_argument, store
 
 if TYPE_CHECKING:
     from rmqstore.store.summary import StoreSummary
+    from rmqstore.store.writer import WriterGuess
 
 SHOWN_TOP_QUEUES = 5
 SHOWN_LINES = 8
@@ -36,27 +37,38 @@ def command(store: Path, broker_conf: Path | None, settings: Mapping[str, str], 
 
 def for_people(summary: StoreSummary) -> dict[str, Any]:
     """The summary as the words and tables of the screen."""
+    from rmqstore.store.parts import relative_to_root
+
     writer, log, queues, index = summary.writer, summary.log, summary.queues, summary.index
     screen: dict[str, Any] = {
         "store": summary.path,
         "state": _state(summary),
         "written by": writer.lowest if writer.lowest == writer.highest else f"{writer.lowest} to {writer.highest}",
-        "because": _shortened([sign.text for sign in writer.signs if sign.since in (writer.lowest,) or sign.until in (writer.highest,)]),
-        "commit log": _log(summary),
-        "times": _range(_time(log.first_store_timestamp), _time(log.last_store_timestamp)),
-        "queues": f"{queues.topics} topics, {queues.queues} queues, {queues.entries} entries"
-        + (", and queues in RocksDB" if queues.rocksdb else ""),
-        "index": f"{index.files} files, {index.items} items"
-        + (f", {_range(_time(index.begin_timestamp), _time(index.end_timestamp))}" if index.items else ""),
-        "checkpoint": _checkpoint(summary.checkpoint),
+        "because": _reasons(writer),
     }
+    if log.files or summary.only is None:
+        screen["commit log"] = _log(summary)
+        screen["times"] = _range(_time(log.first_store_timestamp), _time(log.last_store_timestamp))
+    if queues.queues or queues.rocksdb or summary.only is None:
+        counts = f"{queues.topics} topics, {queues.queues} queues, {queues.entries} entries"
+        screen["queues"] = counts + (", and queues in RocksDB" if queues.rocksdb else "")
+    if index.files or summary.only is None:
+        times = f", {_range(_time(index.begin_timestamp), _time(index.end_timestamp))}" if index.items else ""
+        screen["index"] = f"{index.files} files, {index.items} items{times}"
+    if summary.only is None:
+        screen["checkpoint"] = _checkpoint(summary.checkpoint)
     if queues.top:
         screen["largest queues"] = [
             {"topic": queue.topic, "queue": queue.queue_id, "from": queue.min_offset, "to": queue.max_offset, "entries": queue.entries}
             for queue in queues.top[:SHOWN_TOP_QUEUES]
         ]
     screen["parts"] = [
-        {"part": _name(summary, part.path), "files": part.files, "size": size(part.length), "allocated": size(part.allocated)}
+        {
+            "part": relative_to_root(part.path, Path(summary.path)),
+            "files": part.files,
+            "size": size(part.length),
+            "allocated": size(part.allocated),
+        }
         for part in summary.parts
     ]
     attention = [*summary.notes, *(f"{problem.path.name}: {problem.detail}" for problem in log.problems), *summary.strays]
@@ -85,9 +97,11 @@ def _state(summary: StoreSummary) -> str:
     if live.in_use:
         pids = sorted({*(user.pid for user in live.users if user.writes), *([live.lock_holder] if live.lock_holder else [])})
         return f"in use by process {', '.join(map(str, pids))}"
-    unsure = "" if live.complete else " (not every process could be looked at)"
+    if summary.only is not None:
+        return "unknown: only the root of a store tells how its broker stopped"
     if not summary.abort:
-        return "stopped cleanly: abort is not there" + unsure
+        return "stopped cleanly: abort is not there"
+    unsure = "" if live.complete else " (not every process could be looked at)"
     if live.abort_pid is None:
         return "crashed: abort is there and nobody uses the store" + unsure
     return (
@@ -113,11 +127,6 @@ def _checkpoint(fields: Mapping[str, int] | None) -> str:
     )
 
 
-def _name(summary: StoreSummary, path: Path) -> str:
-    root = Path(summary.path)
-    return path.name if path == root else path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
-
-
 def _time(milliseconds: int | None) -> str | None:
     from datetime import UTC, datetime, timedelta
 
@@ -134,8 +143,10 @@ def _range(begin: str | None, end: str | None) -> str:
     return "none" if begin is None and end is None else f"{begin or '?'} to {end or '?'}"
 
 
-def _shortened(texts: Iterable[str]) -> str:
-    return "; ".join(texts) or "no sign narrows it down"
+def _reasons(writer: WriterGuess) -> str:
+    """The signs that make the range as narrow as it is."""
+    deciding = [sign.text for sign in writer.signs if sign.since == writer.lowest or sign.until == writer.highest]
+    return "; ".join(deciding) or "no sign narrows it down"
 
 
 def _limited(texts: list[str]) -> list[str]:

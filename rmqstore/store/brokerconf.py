@@ -9,6 +9,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from rmqstore.errors import UnreadableError, UsageError
+from rmqstore.formats import batchconsumequeue, consumequeue, consumequeue_ext, index, timer
+from rmqstore.formats.delay import DEFAULT_DELAY_LEVEL_TEXT
 from rmqstore.store.mapped import unreadable
 
 # Names and defaults of the broker's own configuration classes; an empty text means "not set".
@@ -30,17 +32,17 @@ DEFAULTS: Mapping[str, int | bool | str] = MappingProxyType(
         "useSingleRocksDBForAllConfigs": False,
         # lengths of files
         "mappedFileSizeCommitLog": 1024 * 1024 * 1024,
-        "mappedFileSizeConsumeQueue": 300_000 * 20,
-        "mappedFileSizeConsumeQueueExt": 48 * 1024 * 1024,
-        "mapperFileSizeBatchConsumeQueue": 300_000 * 46,
-        "mappedFileSizeTimerLog": 100 * 1024 * 1024,
+        "mappedFileSizeConsumeQueue": consumequeue.DEFAULT_FILE_SIZE,
+        "mappedFileSizeConsumeQueueExt": consumequeue_ext.DEFAULT_FILE_SIZE,
+        "mapperFileSizeBatchConsumeQueue": batchconsumequeue.DEFAULT_FILE_SIZE,
+        "mappedFileSizeTimerLog": timer.DEFAULT_LOG_FILE_SIZE,
         "compactionMappedFileSize": 100 * 1024 * 1024,
         "compactionCqMappedFileSize": 10 * 1024 * 1024,
-        "maxHashSlotNum": 5_000_000,
-        "maxIndexNum": 5_000_000 * 4,
+        "maxHashSlotNum": index.DEFAULT_HASH_SLOT_NUM,
+        "maxIndexNum": index.DEFAULT_INDEX_NUM,
         # what is in them
         "maxMessageSize": 4 * 1024 * 1024,
-        "messageDelayLevel": "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h",
+        "messageDelayLevel": DEFAULT_DELAY_LEVEL_TEXT,
         "enableConsumeQueueExt": False,
         "enableLmq": False,
         "enableMultiDispatch": False,
@@ -75,7 +77,9 @@ DEFAULTS: Mapping[str, int | bool | str] = MappingProxyType(
 )
 
 ROOT_PLACEHOLDER = "{root}"
-CONSUME_QUEUE_UNIT = 20
+_INT_RANGE = range(-(2**31), 2**31)
+# Lengths and counts that a broker cannot work with unless they are positive.
+_POSITIVE = frozenset(key for key in DEFAULTS if "FileSize" in key) | {"maxHashSlotNum", "maxIndexNum"}
 
 
 @dataclass(frozen=True)
@@ -141,12 +145,7 @@ class BrokerConfig:
     def consume_queue_file_size(self) -> int | None:
         """Bytes of a consume queue file, if given: rounded up to whole units (fact sheet queues §2.1)."""
         size = self.explicit_integer("mappedFileSizeConsumeQueue")
-        return None if size is None else -(-size // CONSUME_QUEUE_UNIT) * CONSUME_QUEUE_UNIT
-
-    @property
-    def default_consume_queue_file_size(self) -> int:
-        """Bytes of a consume queue file of a broker without the setting."""
-        return int(DEFAULTS["mappedFileSizeConsumeQueue"])
+        return None if size is None else consumequeue.file_size(size)
 
     @property
     def delay_levels(self) -> str:
@@ -197,12 +196,16 @@ def _fits(key: str, value: str) -> bool:
     if isinstance(default, bool):
         return value.lower() in ("true", "false")
     if isinstance(default, int):
-        return re.fullmatch(r"[+-]?[0-9]+", value, re.ASCII) is not None
+        if re.fullmatch(r"[+-]?[0-9]{1,19}", value, re.ASCII) is None:
+            return False
+        return int(value) in _INT_RANGE and (key not in _POSITIVE or int(value) > 0)
     return True
 
 
 def _type_name(key: str) -> str:
-    return "true or false" if isinstance(DEFAULTS[key], bool) else "a whole number"
+    if isinstance(DEFAULTS[key], bool):
+        return "true or false"
+    return "a positive number below 2^31" if key in _POSITIVE else "a whole number"
 
 
 def _read_text(path: Path) -> str:

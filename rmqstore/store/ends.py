@@ -13,8 +13,10 @@ from dataclasses import dataclass
 
 from rmqstore.formats import batchconsumequeue, consumequeue
 from rmqstore.formats.crc import body_crc
+from rmqstore.formats.dledger import END_MAGIC
 from rmqstore.formats.layout import fixed_layout, struct_format
 from rmqstore.formats.record import (
+    BLANK,
     BLANK_MAGIC,
     MESSAGE_MAGIC_V1,
     MESSAGE_MAGIC_V2,
@@ -36,7 +38,7 @@ _LARGEST_SAMPLE = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class LogEnds:
-    """Both ends of a commit log. `end_offset` lies behind the last whole record, `tail` are (offset, size) of the last records before it."""
+    """Both ends of a commit log: `end_offset` lies behind the last whole record, `tail` are (offset, size) of records before it."""
 
     first: Record | None
     last: Record | None
@@ -176,11 +178,11 @@ def _heads(file: MappedFile, position: int, entry_header: int) -> Iterator[tuple
 
 
 def _is_blank(file: MappedFile, position: int, entry_header: int) -> bool:
-    if position + 8 > file.length:
+    if position + BLANK.sizeof() > file.length:
         return False
-    first, second = struct.unpack(">ii", read_at(file, position, 8))
-    # DLedger writes magic −1 before the size, the reverse order of the BLANK.
-    return first == -1 if entry_header else second & 0xFFFFFFFF == BLANK_MAGIC
+    if entry_header:
+        return read_at(file, position, 4) == END_MAGIC.to_bytes(4, "big", signed=True)
+    return bool(BLANK.parse(read_at(file, position, BLANK.sizeof())).magic_code == BLANK_MAGIC)
 
 
 def _whole_record(file: MappedFile, offset: int, size: int) -> Record | None:

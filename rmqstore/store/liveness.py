@@ -90,7 +90,7 @@ def _lock_holder(lock: Path) -> int | None:
 
 def _processes() -> Iterator[int]:
     try:
-        names = os.listdir(_PROC)
+        names = [entry.name for entry in _PROC.iterdir()]
     except OSError:
         return
     yield from (int(name) for name in names if name.isdigit() and int(name) != os.getpid())
@@ -100,12 +100,12 @@ def _user(pid: int, prefixes: tuple[str, ...]) -> StoreUser | None:
     directory = _PROC / str(pid)
     files: set[str] = set()
     writes = False
-    for descriptor in os.listdir(directory / "fd"):
+    for descriptor in (directory / "fd").iterdir():
         try:
-            target = os.readlink(directory / "fd" / descriptor)
+            target = str(descriptor.readlink())
             if target.startswith(prefixes):
                 files.add(target)
-                writes = writes or _opened_for_writing((directory / "fdinfo" / descriptor).read_text())
+                writes = writes or _opened_for_writing((directory / "fdinfo" / descriptor.name).read_text())
         except FileNotFoundError:
             continue  # closed while it was looked at
     for line in (directory / "maps").read_text(errors="surrogateescape").splitlines():

@@ -186,7 +186,7 @@ class MappedFileQueue:
 
 
 def infer_file_size(files: Sequence[MappedFile], expected_size: int | None = None) -> int | None:
-    """Length in bytes that all `files` should have: the length that most files have and that names agree with (fact sheet commit log §1.2)."""
+    """Length in bytes that all `files` should have: what most lengths and names agree with (fact sheet commit log §1.2)."""
     if not files:
         return expected_size
     lengths = Counter(file.length for file in files)

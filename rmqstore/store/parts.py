@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import stat
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -88,8 +86,8 @@ def list_parts(root: Path, commitlog: CommitLogDirectories, only: PartKind | Non
 
 
 def _measure(kind: PartKind, path: Path) -> Part:
-    status = os.lstat(path)
-    if not stat.S_ISDIR(os.stat(path).st_mode if path.exists() else status.st_mode):
+    status = path.lstat()
+    if not path.is_dir():
         return Part(kind, path, 1, status.st_size, status.st_blocks * 512)
     files = length = allocated = 0
     pending = [path]
@@ -101,3 +99,11 @@ def _measure(kind: PartKind, path: Path) -> Part:
                 measured = entry.stat(follow_symlinks=False)
                 files, length, allocated = files + 1, length + measured.st_size, allocated + measured.st_blocks * 512
     return Part(kind, path, files, length, allocated)
+
+
+def relative_to_root(path: Path, root: Path) -> str:
+    """`path` as people and findings see it: relative to `root` with `/`, absolute when it lies outside of it."""
+    for inside, base in ((path, root), (path.resolve(), root.resolve())):
+        if inside.is_relative_to(base):
+            return inside.relative_to(base).as_posix()
+    return path.as_posix()

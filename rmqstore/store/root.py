@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from rmqstore.errors import NotAStoreError, UnreadableError
+from rmqstore.errors import NotAStoreError
+from rmqstore.formats import checkpoint, consumequeue, dledger
 from rmqstore.store.brokerconf import BrokerConfig
 from rmqstore.store.commitlogpaths import CommitLogDirectories, find_commit_log_directories
+from rmqstore.store.identify import identify_directory
 from rmqstore.store.mapped import MappedFileQueue, list_directory, parse_offset_name, unreadable
-from rmqstore.store.parts import Part, PartKind, list_parts, part_kind
+from rmqstore.store.parts import Part, PartKind, list_parts, part_kind, relative_to_root
 from rmqstore.store.window import read_whole
 
 INDEX_NAME_LENGTH = 17
@@ -74,21 +76,24 @@ class Store:
 
         Raises UnreadableError, NotAStoreError, UsageError (a bad setting).
         """
-        root = Path(os.path.abspath(path))
+        root = Path(path).absolute()
         config = BrokerConfig.load(broker_conf, settings, root=root)
         _demand_directory(root)
-        names = {entry.name for entry in list_directory(root)}
-        kinds = {part_kind(name) for name in names} - {None}
-        if kinds - {PartKind.LOCK, PartKind.CONFIG}:
+        entries = list_directory(root)
+        if any(map(_tells_a_root, entries)):
             return cls(root, config)
-        only = _directory_kind(root)
+        only = identify_directory(root)
         if only is not None:
             return cls(root, config, only)
         if config.explicit("storePathCommitLog") is not None and cls(root, config).commitlog.files:
             return cls(root, config)
-        raise _not_a_store(root, names)
+        raise _not_a_store(root, entries)
 
     # Where things lie
+
+    def covers(self, kind: PartKind) -> bool:
+        """Whether a part of this kind can be here: always in a whole store, only its own part in a copied directory."""
+        return self.only in (None, kind)
 
     def path_of(self, kind: PartKind) -> Path:
         """Directory or file of a part, whether or not it exists."""
@@ -96,10 +101,7 @@ class Store:
 
     def relative(self, path: Path) -> str:
         """`path` as findings show it: relative to the root with `/`, absolute when it lies outside of the root."""
-        try:
-            return path.relative_to(self.root).as_posix()
-        except ValueError:
-            return path.as_posix()
+        return relative_to_root(path, self.root)
 
     @property
     def checkpoint_path(self) -> Path:
@@ -124,7 +126,7 @@ class Store:
     @property
     def abort_present(self) -> bool:
         """True while a broker runs, and after it died."""
-        return os.path.lexists(self.abort_path)
+        return self.only is None and os.path.lexists(self.abort_path)
 
     # Commit log
 
@@ -139,28 +141,30 @@ class Store:
     def commitlog(self) -> MappedFileQueue:
         """The files of all commit log directories as one queue. Empty on a pure DLedger store."""
         paths = [*self.commitlog_directories.writable, *self.commitlog_directories.read_only]
-        default = int(BrokerConfig().integer("mappedFileSizeCommitLog"))
+        default = BrokerConfig().integer("mappedFileSizeCommitLog")
         return MappedFileQueue.scan(paths, configured_size=self.config.commit_log_file_size, expected_size=default)
 
     @cached_property
     def dledger(self) -> DLedgerLog | None:
         """The DLedger commit log of this store; None when there is none."""
+        if self.only is PartKind.DLEDGER:
+            return self._dledger(self.root if (self.root / "data").is_dir() else self.root.parent)
         directories = {
             entry.name.removeprefix(_DLEDGER_PREFIX): Path(entry.path)
-            for entry in list_directory(self.root)
-            if entry.name.startswith(_DLEDGER_PREFIX) and entry.is_dir()
+            for entry in _directories(self.root)
+            if entry.name.startswith(_DLEDGER_PREFIX)
         }
-        if not directories:
+        if self.only is not None or not directories:
             return None
-        wanted = self.config.text("dLegerSelfId")
-        self_id = wanted if wanted in directories else min(directories)
-        directory = directories[self_id]
-        size = self.config.commit_log_file_size
+        return self._dledger(directories.get(self.config.text("dLegerSelfId")) or directories[min(directories)])
+
+    def _dledger(self, directory: Path) -> DLedgerLog:
+        data = self.root if self.only is PartKind.DLEDGER and directory != self.root else directory / "data"
         return DLedgerLog(
             directory,
-            self_id,
-            MappedFileQueue.scan(directory / "data", configured_size=size),
-            MappedFileQueue.scan(directory / "index"),
+            directory.name.removeprefix(_DLEDGER_PREFIX),
+            MappedFileQueue.scan(data, configured_size=self.config.commit_log_file_size),
+            MappedFileQueue.scan(directory / "index", expected_size=dledger.DEFAULT_INDEX_FILE_SIZE),
             _text_or_none(directory / "checkpoint"),
             _text_or_none(directory / "currterm"),
         )
@@ -169,8 +173,7 @@ class Store:
 
     def queue_directories(self) -> Iterator[QueueDirectory]:
         """The file consume queues, by topic and queue id."""
-        size = self.config.consume_queue_file_size
-        return self._queues(PartKind.CONSUMEQUEUE, size, self.config.default_consume_queue_file_size)
+        return self._queues(PartKind.CONSUMEQUEUE, self.config.consume_queue_file_size, consumequeue.DEFAULT_FILE_SIZE)
 
     def batch_queue_directories(self) -> Iterator[QueueDirectory]:
         """The batch consume queues, by topic and queue id."""
@@ -185,11 +188,13 @@ class Store:
         return self._queues(PartKind.COMPACTION, None, None, "compactionLog")
 
     def compaction_queue_directories(self) -> Iterator[QueueDirectory]:
-        """The sparse queues of the compacted logs, by topic and queue id. Their names are those of the log files, not multiples of their length."""
+        """The sparse queues of the compacted logs, by topic and queue id; files are named after the log's files."""
         return self._queues(PartKind.COMPACTION, None, None, "compactionCq")
 
     def strays(self, kind: PartKind) -> Iterator[Stray]:
         """Entries of a queue tree (consumequeue, consumequeue_ext, batchconsumequeue) that are no topic and no queue."""
+        if not self.covers(kind) or (self.only is kind and _single_queues(self.root) is not None):
+            return
         for topic in list_directory(self.path_of(kind)):
             if not topic.is_dir():
                 if not (kind is PartKind.CONSUMEQUEUE and self.rocksdb_queues):
@@ -204,89 +209,129 @@ class Store:
     @cached_property
     def rocksdb_queues(self) -> bool:
         """True when queues are kept in RocksDB, in `consumequeue` itself or beside it."""
-        return any((self.path_of(kind) / "CURRENT").exists() for kind in (PartKind.CONSUMEQUEUE, PartKind.CONSUMEQUEUE_ROCKSDB))
+        places = (PartKind.CONSUMEQUEUE, PartKind.CONSUMEQUEUE_ROCKSDB)
+        return any(self.covers(kind) and (self.path_of(kind) / "CURRENT").exists() for kind in places)
 
     def _queues_by_key(self, kind: PartKind, key: str) -> Iterator[QueueDirectory]:
         return self._queues(kind, self.config.explicit_integer(key), BrokerConfig().integer(key))
 
     def _queues(self, kind: PartKind, configured: int | None, default: int | None, below: str | None = None) -> Iterator[QueueDirectory]:
         tree = self.path_of(kind) if below is None else self.path_of(kind) / below
-        listed: list[tuple[str, int, Path, list[os.DirEntry[str]]]] = []
-        for topic in _directories(tree):
-            numbered = ((_queue_id(queue.name), queue) for queue in _directories(Path(topic.path)))
-            for queue_id, queue in sorted((found for found in numbered if found[0] is not None), key=lambda found: int(found[0] or 0)):
-                listed.append((topic.name, int(queue_id or 0), Path(queue.path), list_directory(Path(queue.path))))
+        if not self.covers(kind):
+            return
+        queues = _single_queues(self.root) if self.only is kind else None
+        listed = [(topic, queue_id, path, list_directory(path)) for topic, queue_id, path in queues or _tree_queues(tree)]
         # All queues of a store have files of one length, so queues with many files speak for those with a single odd one.
         expected = configured or _majority_length([entries for *_, entries in listed]) or default
-        for topic_name, queue_id, directory, entries in listed:
-            queue_files = MappedFileQueue.of_entries(entries, configured_size=expected)
-            yield QueueDirectory(topic_name, int(queue_id or 0), queue_files, directory)
+        for topic, queue_id, path, entries in listed:
+            yield QueueDirectory(topic, queue_id, MappedFileQueue.of_entries(entries, configured_size=expected), path)
 
     # Index, timer, the rest
 
     def index_files(self) -> list[IndexFile]:
         """The files of `index/` by name; directories are left out (see `index_directories`)."""
         result = []
-        for entry in list_directory(self.path_of(PartKind.INDEX)):
+        for entry in self._entries(PartKind.INDEX):
             if entry.is_file():
                 status = entry.stat()
-                named_right = len(entry.name) == INDEX_NAME_LENGTH and entry.name.isascii() and entry.name.isdigit()
-                result.append(IndexFile(Path(entry.path), status.st_size, status.st_blocks * 512, named_right))
+                result.append(IndexFile(Path(entry.path), status.st_size, status.st_blocks * 512, _is_index_name(entry.name)))
         return result
 
     def index_directories(self) -> list[Path]:
         """Directories inside `index/`, which stop a 5.x broker from starting (fact sheet commit log §4.3)."""
-        return [Path(entry.path) for entry in _directories(self.path_of(PartKind.INDEX))]
+        return [Path(entry.path) for entry in self._entries(PartKind.INDEX) if entry.is_dir()]
 
     @cached_property
     def timerlog(self) -> MappedFileQueue:
         """The files of the timer log."""
         key = "mappedFileSizeTimerLog"
-        configured = self.config.explicit_integer(key)
-        return MappedFileQueue.scan(self.path_of(PartKind.TIMERLOG), configured_size=configured, expected_size=BrokerConfig().integer(key))
+        return MappedFileQueue.of_entries(
+            self._entries(PartKind.TIMERLOG),
+            configured_size=self.config.explicit_integer(key),
+            expected_size=BrokerConfig().integer(key),
+        )
 
     def timerwheel_paths(self) -> list[Path]:
         """The timer wheel and its snapshots, by name."""
         wheel = PartKind.TIMERWHEEL
         return [Path(entry.path) for entry in list_directory(self.root) if part_kind(entry.name) is wheel and entry.is_file()]
 
+    def _entries(self, kind: PartKind) -> list[os.DirEntry[str]]:
+        return list_directory(self.path_of(kind)) if self.covers(kind) else []
+
     def parts(self) -> list[Part]:
         """Every part that exists, with sizes, known ones first, then what no broker knows. Walks all directories, reads no file."""
         return list_parts(self.root, self.commitlog_directories, self.only)
 
 
+# A directory with one of these is a root; the other names are common words and need content.
+_TELLING = frozenset(
+    {
+        *(PartKind.COMMITLOG, PartKind.DLEDGER, PartKind.CONSUMEQUEUE, PartKind.CONSUMEQUEUE_EXT, PartKind.BATCHCONSUMEQUEUE),
+        *(PartKind.CONSUMEQUEUE_ROCKSDB, PartKind.ROCKSDBSTORE, PartKind.TIMERWHEEL, PartKind.TIMERLOG, PartKind.TIERED_INDEX),
+        *(PartKind.EPOCH, PartKind.BROKER_IDENTITY),
+    }
+)
+
+
+def _tells_a_root(entry: os.DirEntry[str]) -> bool:
+    kind = part_kind(entry.name)
+    if kind is PartKind.INDEX and entry.is_dir():
+        return any(_is_index_name(file.name) for file in list_directory(Path(entry.path)))
+    if kind is PartKind.CHECKPOINT and entry.is_file():
+        return entry.stat().st_size == checkpoint.FILE_SIZE
+    return kind in _TELLING
+
+
+def _is_index_name(name: str) -> bool:
+    return len(name) == INDEX_NAME_LENGTH and name.isascii() and name.isdigit()
+
+
 def _demand_directory(root: Path) -> None:
     try:
-        status = os.stat(root)
+        root.stat()
     except OSError as error:
         raise unreadable(root, error) from error
-    if not os.path.isdir(root):
-        kind = "a file" if os.path.isfile(root) else "no directory"
-        raise NotAStoreError(
-            f"{root} is {kind}, not a store.", "Give the broker's storePathRootDir; for a single file there is `rmqstore dump FILE`."
-        )
-    if not status.st_mode:
-        raise UnreadableError(f"{root} could not be read.", "Check the path.")
+    if not root.is_dir():
+        kind = "a file" if root.is_file() else "neither a file nor a directory"
+        hint = "Give the broker's storePathRootDir; for a single file there is `rmqstore dump FILE`."
+        raise NotAStoreError(f"{root} is {kind}, not a store.", hint)
 
 
-def _directory_kind(directory: Path) -> PartKind | None:
-    """The part that a directory without its root is a copy of, by its name and by what lies in it."""
-    from rmqstore.store.identify import identify_directory
-
-    return identify_directory(directory)
-
-
-def _not_a_store(root: Path, names: set[str]) -> NotAStoreError:
-    if not names:
+def _not_a_store(root: Path, entries: Sequence[os.DirEntry[str]]) -> NotAStoreError:
+    if not entries:
         return NotAStoreError(f"{root} is empty.", "Give the broker's storePathRootDir (default ~/store).")
-    for name in sorted(names):
-        child = root / name
-        if child.is_dir() and any(part_kind(entry.name) is PartKind.COMMITLOG for entry in list_directory(child)):
-            return NotAStoreError(f"{root} is not a store, but {name} in it looks like one.", f"Give {child}.")
+    for child in entries:
+        if child.is_dir() and os.access(child.path, os.R_OK | os.X_OK) and any(map(_tells_a_root, list_directory(Path(child.path)))):
+            return NotAStoreError(f"{root} is not a store, but {child.name} in it looks like one.", f"Give {child.path}.")
     return NotAStoreError(
         f"{root} is not a store: no commitlog, consumequeue, index or other part of one lies in it.",
         "Give the broker's storePathRootDir, or with --broker-conf the broker.conf that names the commit log directories.",
     )
+
+
+def _tree_queues(tree: Path) -> list[tuple[str, int, Path]]:
+    """(topic, queue id, directory) of every queue below `tree`, by topic and queue id; other directories are left out."""
+    found = []
+    for topic in _directories(tree):
+        for queue in _directories(Path(topic.path)):
+            queue_id = _queue_id(queue.name)
+            if queue_id is not None:
+                found.append((topic.name, queue_id, Path(queue.path)))
+    return sorted(found, key=lambda queue: queue[:2])
+
+
+def _single_queues(directory: Path) -> list[tuple[str, int, Path]] | None:
+    """The queues of a directory that was copied from inside a tree: of one queue or of one topic; None for a whole tree."""
+    if _holds_files(directory):
+        return [(directory.parent.name, _queue_id(directory.name) or 0, directory)]
+    numbered = [(_queue_id(queue.name), Path(queue.path)) for queue in _directories(directory)]
+    queues = [(directory.name, queue_id, path) for queue_id, path in numbered if queue_id is not None and _holds_files(path)]
+    return sorted(queues, key=lambda queue: queue[1]) or None
+
+
+def _holds_files(directory: Path) -> bool:
+    return any(parse_offset_name(entry.name) is not None and entry.is_file() for entry in list_directory(directory))
 
 
 def _directories(directory: Path) -> Iterator[os.DirEntry[str]]:

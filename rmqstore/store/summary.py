@@ -6,21 +6,22 @@ import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 from rmqstore.errors import RmqstoreError
 from rmqstore.formats import checkpoint, index
+from rmqstore.formats.dledger import ENTRY_HEADER_SIZE
 from rmqstore.store.ends import LogEnds, QueueEnds, batch_queue_ends, log_ends, queue_ends, read_records
 from rmqstore.store.liveness import Liveness, liveness
 from rmqstore.store.mapped import MappedFileQueue, Problem
-from rmqstore.store.parts import Part, PartKind
+from rmqstore.store.parts import Part, PartKind, relative_to_root
 from rmqstore.store.root import QueueDirectory, Store
 from rmqstore.store.window import read_whole
 from rmqstore.store.writer import WriterGuess, guess_writer
 
 TOP_QUEUES = 10
 _SAMPLE = 64
-DLEDGER_ENTRY_HEADER = 48
 
 
 class State(StrEnum):
@@ -29,6 +30,7 @@ class State(StrEnum):
     CLEAN = "clean"
     CRASHED = "crashed"
     IN_USE = "in use"
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +104,11 @@ class StoreSummary:
 
     def as_json(self) -> dict[str, Any]:
         """The object that `info --format json` prints."""
+        root = Path(self.path)
         log = asdict(self.log)
         log["problems"] = [
-            {"kind": str(problem.kind), "file": str(problem.path), "detail": problem.detail} for problem in self.log.problems
+            {"kind": str(problem.kind), "file": relative_to_root(problem.path, root), "detail": problem.detail}
+            for problem in self.log.problems
         ]
         return {
             "type": "info",
@@ -126,7 +130,13 @@ class StoreSummary:
             "index": asdict(self.index),
             "checkpoint": self.checkpoint,
             "parts": [
-                {"part": str(part.kind), "path": str(part.path), "files": part.files, "length": part.length, "allocated": part.allocated}
+                {
+                    "part": str(part.kind),
+                    "path": relative_to_root(part.path, root),
+                    "files": part.files,
+                    "length": part.length,
+                    "allocated": part.allocated,
+                }
                 for part in self.parts
             ],
             "strays": list(self.strays),
@@ -136,21 +146,21 @@ class StoreSummary:
 
 def summarize(store: Store) -> StoreSummary:
     """Gather the summary of a store. Raises UnreadableError when the root or the commit log cannot be read."""
-    dledger = store.dledger if store.only is None else None
-    log, header = (dledger.data, DLEDGER_ENTRY_HEADER) if dledger and dledger.data.files else (store.commitlog, 0)
+    dledger = store.dledger
+    log, header = (dledger.data, ENTRY_HEADER_SIZE) if dledger and dledger.data.files else (store.commitlog, 0)
     queues, newest = _queues(store)
     ends = log_ends(log, entry_header=header, hint=newest[-1][0] if newest else -1)
     # The last records of many queues show more signs than the last records of the log, which tend to be of one topic.
     sample = list(read_records(log, sorted({*ends.tail, *newest})))
     users = liveness(store)
     abort = store.abort_present
-    state = State.IN_USE if users.in_use else State.CRASHED if abort else State.CLEAN
+    stopped = State.UNKNOWN if store.only is not None else State.CRASHED if abort else State.CLEAN
     directories = store.commitlog_directories
-    paths = [dledger.directory / "data"] if dledger and header else [*directories.writable, *directories.read_only]
+    paths = [dledger.data.files[0].path.parent] if dledger and header else [*directories.writable, *directories.read_only]
     return StoreSummary(
         path=str(store.root),
         only=store.only,
-        state=state,
+        state=State.IN_USE if users.in_use else stopped,
         abort=abort,
         liveness=users,
         writer=guess_writer(store, sample),
@@ -245,6 +255,8 @@ def _index(store: Store) -> IndexSummary:
 
 
 def _checkpoint(store: Store) -> dict[str, int] | None:
+    if not store.covers(PartKind.CHECKPOINT):
+        return None
     try:
         fields = checkpoint.parse_checkpoint(read_whole(store.checkpoint_path, checkpoint.FILE_SIZE))
     except RmqstoreError:
@@ -253,8 +265,6 @@ def _checkpoint(store: Store) -> dict[str, int] | None:
 
 
 def _strays(store: Store) -> Iterator[str]:
-    if store.only is not None and store.only not in (PartKind.CONSUMEQUEUE, PartKind.CONSUMEQUEUE_EXT, PartKind.BATCHCONSUMEQUEUE):
-        return
     for kind in (PartKind.CONSUMEQUEUE, PartKind.CONSUMEQUEUE_EXT, PartKind.BATCHCONSUMEQUEUE):
         for stray in store.strays(kind):
             yield f"{store.relative(stray.path)}: {stray.reason}"

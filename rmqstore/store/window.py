@@ -7,7 +7,7 @@ import mmap
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -36,11 +36,9 @@ class Window:
         mapping, self._mapping = self._mapping, None
         self.array = np.empty(0, dtype=np.uint8)
         if mapping is not None:
-            try:
+            # A BufferError says that a slice of the array is alive elsewhere: unmapping under it would crash the process.
+            with suppress(BufferError):
                 mapping.close()
-            except BufferError:
-                # A slice of the array is alive elsewhere: unmapping under it would crash the process.
-                pass
 
     def __enter__(self) -> Self:
         return self

@@ -246,8 +246,10 @@ def _trailing_separator(evidence: _Evidence, lowest: str) -> Iterator[Sign]:
         yield Sign("no property block ends with 0x02", "4.9.1", "5.1.4")
     elif release_key(lowest) >= release_key("4.9.1") or evidence.has("abort.bak"):
         yield Sign("property blocks end with 0x02", "5.2.0")
-    else:
+    elif evidence.store.only is None:
         yield Sign("property blocks end with 0x02 and nothing of 5.x is there", None, "4.9.0")
+    else:
+        yield Sign("property blocks end with 0x02, as up to 4.9.0 and from 5.2.0 on")
 
 
 _RULES: tuple[Callable[[_Evidence], Iterator[Sign]], ...] = (

@@ -160,8 +160,8 @@ class StoreBuilder:
         return self
 
     def stop(self) -> StoreBuilder:
-        """The marks of a clean stop: an empty lock, a checkpoint up to the last record."""
-        self._extra |= {"lock": b"", "checkpoint": self.checkpoint()}
+        """The marks of a clean stop: the lock file, a checkpoint up to the last record."""
+        self._extra |= {"lock": b"lock", "checkpoint": self.checkpoint()}
         return self
 
     def crash(self) -> StoreBuilder:

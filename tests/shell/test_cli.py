@@ -1,0 +1,186 @@
+"""The command line as a whole: every ending has its exit status, and none is a traceback."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+
+from rmqstore import __version__, cli
+from rmqstore.commands import common
+from rmqstore.errors import NotAStoreError, RefusedError, RmqstoreError, UsageError
+
+
+@pytest.fixture
+def with_command(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]], None]:
+    """Make `rmqstore trial` run a function."""
+
+    def install(body: Callable[[], None]) -> None:
+        monkeypatch.setitem(cli.COMMANDS, "trial", cli.CommandEntry("tests.shell.test_cli", "Only in this test."))
+        monkeypatch.setattr(sys.modules[__name__], "command", click.Command("trial", callback=body), raising=False)
+
+    return install
+
+
+def _raiser(error: BaseException) -> Callable[[], None]:
+    def body() -> None:
+        raise error
+
+    return body
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (UsageError("a and b", "only one"), 2),
+        (RefusedError("store in use", "stop the broker"), 3),
+        (NotAStoreError("no store", "give another path"), 4),
+        (RmqstoreError("cannot read", "look at the disk"), 4),
+    ],
+)
+def test_own_errors_end_with_message_hint_and_their_status(
+    error: RmqstoreError, status: int, with_command: Callable[[Callable[[], None]], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with_command(_raiser(error))
+    assert cli.main(["trial"]) == status
+    assert capsys.readouterr().err == f"error: {error.message}\nhint: {error.hint}\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (PermissionError(13, "Permission denied", "/x/commitlog"), "error: /x/commitlog: Permission denied\n"),
+        (MemoryError(), "error: out of memory\n"),
+        (ValueError("first line\nsecond line"), "error: unexpected ValueError: first line\n"),
+    ],
+)
+def test_other_errors_end_with_one_line_and_status_4(
+    error: Exception, message: str, with_command: Callable[[Callable[[], None]], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with_command(_raiser(error))
+    assert cli.main(["trial"]) == 4
+    err = capsys.readouterr().err
+    assert err.startswith(message + "hint: ")
+    assert "Traceback" not in err
+
+
+def test_debug_shows_where_an_unexpected_error_came_from(with_command: Callable[[Callable[[], None]], None]) -> None:
+    with_command(_raiser(ValueError("deep inside")))
+    with pytest.raises(ValueError, match="deep inside"):
+        cli.main(["--debug", "trial"])
+
+
+def test_interruption_says_what_was_covered(with_command: Callable[[Callable[[], None]], None], capsys: pytest.CaptureFixture[str]) -> None:
+    def body() -> None:
+        common.on_interrupt(lambda: "read 3 of 12 files")
+        raise KeyboardInterrupt
+
+    with_command(body)
+    assert cli.main(["trial"]) == 130
+    assert capsys.readouterr().err == "\ninterrupted: read 3 of 12 files\n"
+
+
+def test_a_command_chooses_its_status(with_command: Callable[[Callable[[], None]], None]) -> None:
+    with_command(lambda: click.get_current_context().exit(1))
+    assert cli.main(["trial"]) == 1
+
+
+def test_a_closed_pipe_is_no_error() -> None:
+    shell = f"{sys.executable} -m rmqstore explain --list | head -n 1; echo status ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, timeout=60)
+    assert done.stdout.splitlines()[-1] == "status 0"
+    assert done.stderr == ""
+
+
+def test_a_pipe_closed_before_the_first_byte_is_no_error() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    words = [sys.executable, "-m", "rmqstore", "explain", "--list"]
+    done = subprocess.run(words, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["verfy"], "did you mean 'verify'?"),
+        (["zzz"], "commands are info, dump, verify, explain"),
+        (["--nonsense"], "No such option"),
+        (["explain", "--format", "xml"], "'xml' is not one of"),
+    ],
+)
+def test_usage_mistakes_end_with_2(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(words) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"rmqstore {__version__}\n"
+
+
+def test_every_command_of_the_table_can_be_loaded() -> None:
+    context = click.Context(cli.group)
+    assert [cli.group.get_command(context, name).name for name in cli.COMMANDS] == list(cli.COMMANDS)  # type: ignore[union-attr]
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; from rmqstore.cli import main; assert main(['--help']) == 0; "
+        "print('heavy:', sorted({'numpy', 'numba', 'rich', 'pyarrow', 'pyspark', 'construct', 'crcmod'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.splitlines()[-1] == "heavy: []"
+
+
+def test_help_is_quick() -> None:
+    def once() -> float:
+        started = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "rmqstore", "--help"], capture_output=True, check=True, timeout=60)
+        return time.perf_counter() - started
+
+    assert min(once() for _ in range(5)) < 0.25
+
+
+@pytest.mark.parametrize(
+    ("words", "settings"),
+    [
+        ([], {}),
+        (["--set", "mappedFileSizeCommitLog=8192"], {"mappedFileSizeCommitLog": "8192"}),
+        (["--set", "a=1", "--set", "messageDelayLevel=1s 5s=x"], {"a": "1", "messageDelayLevel": "1s 5s=x"}),
+    ],
+)
+def test_settings_are_key_value_pairs(words: list[str], settings: dict[str, str]) -> None:
+    seen: dict[str, object] = {}
+
+    @click.command()
+    @common.store_argument
+    @common.store_options
+    @common.broker_version_option
+    @common.output_options
+    def probe(**options: object) -> None:
+        seen.update(options)
+
+    probe.main(["some/store", *words], standalone_mode=False)
+    assert seen["settings"] == settings
+    assert (seen["store"], seen["broker_conf"], seen["broker_version"]) == (Path("some/store"), None, "auto")
+    assert seen["view"] == common.View(format="table", quiet=False, show_progress=True, color="auto")
+
+
+@pytest.mark.parametrize("words", [["--set", "novalue"], ["--set", "=x"], ["--broker-version", "five"]])
+def test_malformed_options_are_usage_errors(words: list[str]) -> None:
+    @click.command()
+    @common.store_options
+    @common.broker_version_option
+    def probe(**options: object) -> None:
+        raise AssertionError(options)
+
+    with pytest.raises(click.BadParameter):
+        probe.main(words, standalone_mode=False)

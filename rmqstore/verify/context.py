@@ -1,0 +1,113 @@
+"""What every check of a verification knows: the store, what was asked for, and, once the log was read, what it holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from rmqstore.catalogue import finding
+from rmqstore.findings import Finding
+from rmqstore.formats.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
+from rmqstore.formats.record import Record, RecordError, decode_record
+from rmqstore.store.mapped import MappedFile
+from rmqstore.store.root import Store
+from rmqstore.store.window import read_at
+
+PARTS = ("commitlog", "consumequeue", "index", "checkpoint", "timer", "config", "store")
+MAX_RECORD_READ = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What to verify. Empty `parts` or `topics` mean all; `quick` leaves bodies out."""
+
+    parts: frozenset[str] = frozenset()
+    topics: frozenset[str] = frozenset()
+    quick: bool = False
+    threads: int = 2
+
+    def wants(self, part: str) -> bool:
+        """Whether this part is to be verified."""
+        return not self.parts or part in self.parts
+
+    def wants_topic(self, topic: str) -> bool:
+        """Whether findings of this topic's queues are wanted."""
+        return not self.topics or topic in self.topics
+
+
+@dataclass
+class LogFacts:
+    """What the pass over the commit log found out, for the checks that come after it."""
+
+    min_offset: int = 0
+    end_offset: int = 0  # behind the last live record
+    records: int = 0
+    first_timestamp: int = 0
+    last_timestamp: int = 0
+    damages: list[tuple[int, int]] = field(default_factory=list)  # ranges [start, end) without records
+
+    def is_damaged(self, offset: int) -> bool:
+        """Whether this physical offset lies in a range that could not be read."""
+        return any(start <= offset < end for start, end in self.damages)
+
+
+class Context:
+    """Shared by all checks of one verification."""
+
+    def __init__(self, store: Store, options: Options) -> None:
+        self.store = store
+        self.options = options
+        self.crashed = store.abort_present
+        self.log = LogFacts()
+
+    def finding(self, code: str, message: str, **where: Any) -> Finding:
+        """A finding of the catalogue, with the severity it has in this store. `file` may be a Path."""
+        file = where.get("file")
+        if isinstance(file, Path):
+            where["file"] = self.store.relative(file)
+        return finding(code, message, crashed=self.crashed, **where)
+
+    @cached_property
+    def delays(self) -> tuple[int, ...]:
+        """Delay in ms per level, level 1 first."""
+        try:
+            return parse_delay_levels(self.store.config.delay_levels)
+        except ValueError:
+            return DEFAULT_DELAY_LEVELS
+
+    def place(self, offset: int) -> tuple[str | None, int | None]:
+        """(file relative to the root, position in it) of a physical offset; (None, None) where no file is."""
+        file = self.store.commitlog.find(offset)
+        return (self.store.relative(file.path), offset - file.start) if file else (None, None)
+
+    def log_finding(self, code: str, message: str, offset: int, length: int | None = None, **where: Any) -> Finding:
+        """A finding about bytes of the commit log."""
+        file, position = self.place(offset)
+        return self.finding(code, message, file=file, position=position, offset=offset, length=length, **where)
+
+    def record_at(self, offset: int) -> Record | None:
+        """The record that begins at a physical offset, None when there is none. Bytes behind the live end count as none."""
+        file = self.store.commitlog.find(offset)
+        if file is None or offset < 0 or offset >= self.log.end_offset:
+            return None
+        return read_record(file, offset)
+
+
+def read_record(file: MappedFile, offset: int) -> Record | None:
+    """The structurally sound record with PHYSICALOFFSET = `offset` in `file`, or None."""
+    position = offset - file.start
+    rest = file.length - position
+    if rest < 8:
+        return None
+    size = int.from_bytes(read_at(file, position, 4), "big", signed=True)
+    if not 0 < size <= min(rest, MAX_RECORD_READ):
+        return None
+    try:
+        record = decode_record(read_at(file, position, size))
+    except RecordError:
+        return None
+    return record if record.physical_offset == offset else None
+
+

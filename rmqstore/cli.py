@@ -85,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     meta: dict[str, Any] = {}
     try:
-        status = _run(words, meta)
+        status = _run(list(words), meta)
         sys.stdout.flush()
         return status
     except BrokenPipeError:

@@ -109,12 +109,13 @@ class Console:
         width = max((len(str(name)) for name, item in value.items() if not _is_nested(item)), default=0)
         for name, item in value.items():
             label = printable(str(name).replace("_", " "))
-            if isinstance(item, Mapping):
+            if _is_nested(item):
+                self._line()
                 self._line((f"{indent}{label}", "bold"))
-                self._tree(item, indent + "  ")
-            elif _is_nested(item):
-                self._line((f"{indent}{label}", "bold"))
-                self.rows(item)
+                if isinstance(item, Mapping):
+                    self._tree(item, indent + "  ")
+                else:
+                    self.rows(item)
             else:
                 text = ", ".join(printable(one) for one in item) if isinstance(item, (list, tuple)) else printable(item)
                 self._line((f"{indent}{label:<{width}}  ", "bold"), (text, ""))

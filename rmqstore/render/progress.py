@@ -36,20 +36,20 @@ class TerminalBar:
         self._label = label
         self._total = total
         self._unit = unit
-        self._done = 0
+        self.done = 0
         self._started = time.monotonic()
         self._lock = threading.Lock()
         self._live: Progress | None = None
 
     def advance(self, amount: int) -> None:
         with self._lock:
-            self._done += amount
+            self.done += amount
             if self._live is None and time.monotonic() - self._started >= SHOWN_AFTER_SECONDS:
                 self._live = _live_bar(self._unit)
                 self._live.add_task(self._label, total=self._total)
                 self._live.start()
             if self._live is not None:
-                self._live.update(self._live.task_ids[0], completed=self._done)
+                self._live.update(self._live.task_ids[0], completed=self.done)
 
     def close(self) -> None:
         """Erase the bar."""

@@ -1,0 +1,107 @@
+"""Writes docs/findings.md from the catalogue and docs/cli.md from the commands' own help.
+
+python docs/generate.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+
+import click
+
+from rmqstore.catalogue import CATALOGUE, Entry
+from rmqstore.cli import COMMANDS, group
+
+DOCS = Path(__file__).resolve().parent
+HELP_WIDTH = 110
+
+_FAMILIES = {
+    "ST": "The store as a whole",
+    "CL": "Commit log",
+    "CQ": "Consume queues",
+    "IX": "Index files",
+    "CP": "Checkpoint",
+    "TM": "Timer",
+    "CF": "Configuration",
+}
+
+
+def findings_page() -> str:
+    """The text of docs/findings.md."""
+    return "\n".join(_findings_lines())
+
+
+def cli_page() -> str:
+    """The text of docs/cli.md."""
+    return "\n".join(_cli_lines())
+
+
+def _findings_lines() -> Iterator[str]:
+    yield "# Findings"
+    yield ""
+    yield "<!-- Written by docs/generate.py from rmqstore/catalogue. -->"
+    yield ""
+    yield "Codes never change meaning. `rmqstore explain CODE` prints the same text. Severity: *error* – a broker will lose, hide,"
+    yield "misdeliver or refuse because of it, or data is damaged; *warning* – suspicious, or will hurt later; *info* – normal. What a"
+    yield "crash normally leaves weighs less while the file `abort` says that the broker crashed."
+    for family, entries in groupby(CATALOGUE.values(), key=lambda entry: entry.code.split("-")[1]):
+        yield ""
+        yield f"## {_FAMILIES[family]}"
+        for entry in entries:
+            yield from _entry_lines(entry)
+    yield ""
+
+
+def _entry_lines(entry: Entry) -> Iterator[str]:
+    after_crash = f", after a crash {entry.crash_severity}" if entry.crash_severity is not None else ""
+    yield ""
+    yield f"### {entry.code}"
+    yield ""
+    yield f"**{entry.title}** – {entry.severity}{after_crash}"
+    yield ""
+    yield entry.meaning
+    yield ""
+    yield "| release | what a broker does |"
+    yield "|---|---|"
+    for releases, text in entry.broker.items():
+        yield f"| {releases} | {text.replace('|', '&#124;')} |"
+    yield ""
+    yield f"What to do: {entry.mend}"
+
+
+def _cli_lines() -> Iterator[str]:
+    yield "# Command line"
+    yield ""
+    yield "<!-- Written by docs/generate.py from the commands' help. -->"
+    yield from _help_block("rmqstore", group)
+    root = click.Context(group, info_name="rmqstore")
+    for name in COMMANDS:
+        command = group.get_command(root, name)
+        if command is not None:
+            yield ""
+            yield f"## {name}"
+            yield from _help_block(f"rmqstore {name}", command)
+    yield ""
+
+
+def _help_block(path: str, command: click.Command) -> Iterator[str]:
+    context = click.Context(
+        command, info_name=path, terminal_width=HELP_WIDTH, max_content_width=HELP_WIDTH, help_option_names=["-h", "--help"]
+    )
+    yield ""
+    yield "```"
+    yield f"$ {path} --help"
+    yield command.get_help(context)
+    yield "```"
+
+
+def main() -> None:
+    """Write both pages."""
+    (DOCS / "findings.md").write_text(findings_page(), encoding="utf-8")
+    (DOCS / "cli.md").write_text(cli_page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,4 @@
-"""Field tables of the documentation, made from the declarations: what docs/formats says about widths and offsets is what is read and built."""
+"""Field tables of the documentation, made from the declarations: docs/formats says what is read and built."""
 
 from __future__ import annotations
 

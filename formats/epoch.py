@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from rmqstore.formats.crc import epoch_crc
-from rmqstore.formats.javahash import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, parse_java_integer
+from rmqstore.formats.javahash import INT_MAX, INT_MIN, LONG_MAX, parse_java_integer
 
 # Stored instead of a CRC: readers do not check it.
 NO_CHECKSUM = 0
@@ -74,7 +74,7 @@ def _entry(line: str) -> EpochEntry:
     epoch, dash, start_offset = line.partition("-")
     if not dash:
         raise ValueError(f"{line!r} is not an epoch entry")
-    return EpochEntry(_number(epoch, INT_MIN, INT_MAX), _number(start_offset, LONG_MIN, LONG_MAX))
+    return EpochEntry(_number(epoch, 0, INT_MAX), _number(start_offset, 0, LONG_MAX))
 
 
 def _number(text: str, low: int, high: int) -> int:

@@ -221,9 +221,7 @@ def test_smallest_records() -> None:
 
 def built(body: bytes = b"body", topic: bytes = b"TopicA", magic: int = MESSAGE_MAGIC_V1, sys_flag: int = 0) -> bytes:
     values = {member.name: 0 for member in message.record_head().subcons}
-    hosts = {
-        name: "[fe80::1]:10911" if sys_flag & bit else "10.9.8.7:10911" for name, bit in (("born_host", 0x10), ("store_host", 0x20))
-    }
+    hosts = {name: "[fe80::1]:10911" if sys_flag & bit else "10.9.8.7:10911" for name, bit in (("born_host", 0x10), ("store_host", 0x20))}
     block = build_properties({"TAGS": "TagA"})
     return MESSAGE.build({**values, **hosts, "magic_code": magic, "sys_flag": sys_flag, "body": body, "topic": topic, "properties": block})
 

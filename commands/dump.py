@@ -1,0 +1,132 @@
+"""`rmqstore dump`: any file or part of a store, decoded."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rmqstore.commands.common import View, on_interrupt, output_options, store_options
+
+if TYPE_CHECKING:
+    from rmqstore.dump.items import Watched
+    from rmqstore.dump.target import Target
+
+_PARTS = (
+    "commitlog",
+    "consumequeue",
+    "consumequeue_ext",
+    "batchconsumequeue",
+    "index",
+    "checkpoint",
+    "abort",
+    "lock",
+    "timerwheel",
+    "timerlog",
+    "timercheck",
+    "epoch",
+    "dledger",
+    "dledger_index",
+    "compaction",
+    "compaction_log",
+    "compaction_queue",
+    "tiered_index",
+    "properties",
+    "json",
+)
+
+
+@click.command("dump", short_help="Any file or part of a store, decoded.")
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option("--part", type=click.Choice(_PARTS), help="Which part of a root, or what a file is; found out when not given.")
+@click.option("--topic", help="Only this topic.")
+@click.option("--queue", "queue_id", type=int, metavar="ID", help="Only this queue id.")
+@click.option("--queue-offset", type=int, metavar="N", help="Only this offset in the queue.")
+@click.option("--from-offset", type=int, metavar="BYTES", help="From this physical offset on; inside of a record: from the next one.")
+@click.option("--to-offset", type=int, metavar="BYTES", help="Up to this physical offset, which is not included.")
+@click.option("--from-time", metavar="TIME", help="Stored at this time or later: ISO 8601 (UTC unless it says otherwise) or epoch ms.")
+@click.option("--to-time", metavar="TIME", help="Stored at this time or earlier.")
+@click.option("--key", help="Only messages with this key or unique key; of an index: items of this key, with --topic.")
+@click.option("--tag", help="Only messages with exactly these TAGS, and queue units with their hash.")
+@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="At most N objects.")
+@click.option("--tail", type=click.IntRange(min=0), metavar="N", help="The last N objects.")
+@click.option("--body", type=click.Choice(["none", "text", "hex", "base64"]), default="none", show_default=True, help="How bodies are shown.")
+@click.option("--decompress", is_flag=True, help="Decompress bodies (zlib, LZ4, Zstandard) before they are shown.")
+@click.option("--slots", is_flag=True, help="The hash slots of index files too.")
+@click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads that decode a large log; one per processor when not given.")
+@store_options
+@output_options
+def command(
+    path: Path,
+    part: str | None,
+    broker_conf: Path | None,
+    settings: dict[str, str],
+    view: View,
+    threads: int | None,
+    from_time: str | None,
+    to_time: str | None,
+    limit: int | None,
+    tail: int | None,
+    body: str,
+    decompress: bool,
+    slots: bool,
+    topic: str | None,
+    queue_id: int | None,
+    queue_offset: int | None,
+    from_offset: int | None,
+    to_offset: int | None,
+    key: str | None,
+    tag: str | None,
+) -> None:
+    """Decode a store: PATH is a root (its commit log, or the part that --part names), a directory of a part or queue, or one file.
+
+    Damage does not end the dump: it is shown as an object of its own with range and reason, and the dump goes on with the next plausible
+    record. The exit status is 0 all the same; `rmqstore verify` judges.
+    """
+    from rmqstore.dump.items import Watched
+    from rmqstore.dump.request import BodyForm, Filters, Request, parse_time
+    from rmqstore.dump.run import dump
+    from rmqstore.dump.target import find_target
+
+    filters = Filters(
+        topic=topic,
+        queue_id=queue_id,
+        queue_offset=queue_offset,
+        from_offset=from_offset,
+        to_offset=to_offset,
+        from_time=None if from_time is None else parse_time(from_time),
+        to_time=None if to_time is None else parse_time(to_time),
+        key=key,
+        tag=tag,
+    )
+    request = Request(filters, limit, tail, BodyForm(body), decompress, slots)
+    target = find_target(path, part, broker_conf, settings, filters)
+    _print(Watched(dump(target, request, threads=threads)), target, view)
+
+
+def _print(items: Watched, target: Target, view: View) -> None:
+    from rmqstore.dump.items import objects, write_json
+    from rmqstore.dump.shapes import columns, is_tree, readable
+
+    on_interrupt(lambda: f"{items.count} objects were written")
+    to_terminal = sys.stdout.isatty()
+    with nullcontext() if to_terminal else view.progress("dump", None, unit="objects") as bar:
+        items.advance = None if bar is None else bar.advance
+        if view.format == "json":
+            sys.stdout.flush()
+            write_json(items, sys.stdout.buffer)
+        elif is_tree(target.kind):
+            output = view.output()
+            for value in objects(items):
+                output.object(value)
+        else:
+            rows = objects(items)
+            shown = map(readable, rows) if view.format == "table" else rows
+            view.output().rows(shown, columns(target.kind, view.format))
+    if items.damages and not view.quiet:
+        from rmqstore.render.progress import note
+
+        note(f"{items.damages} damaged {'range' if items.damages == 1 else 'ranges'}, {items.damaged_bytes} bytes; `rmqstore verify` tells more")

@@ -1,0 +1,245 @@
+"""Many records at once: windows of the log are rendered by compiled code in threads, and come out in the order of the log."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rmqstore.dump.items import Item, Lines, Value
+from rmqstore.dump.request import Filters
+from rmqstore.dump.steps import FileSteps, MakeMessage, Step, file_steps
+from rmqstore.errors import StoreChangedError
+from rmqstore.formats.javahash import LONG_MAX, LONG_MIN
+from rmqstore.formats.record import MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, MIN_RECORD_SIZE_V1
+from rmqstore.scan import sigbus
+from rmqstore.scan.jsonl import SMALLEST_OUTPUT, Ending, Wanted, hop, write_messages
+from rmqstore.store.mapped import MappedFile
+from rmqstore.store.window import map_window
+
+WINDOW = 4 << 20
+_OUTPUT = max(8 << 20, 2 * SMALLEST_OUTPUT)
+# A worker gives up its window when so many bytes of text have piled up; only damaged logs and huge windows get there.
+_PILE = 4 * _OUTPUT
+_NO_POSITIONS = np.empty(0, np.int64)
+_POSITIONS = 4096
+
+
+class Place(NamedTuple):
+    """A position in the log: number of the file, byte in the file."""
+
+    file: int
+    position: int
+
+
+class Task(NamedTuple):
+    """Records from `start` on that begin before `last`; the bytes up to `end` (in the file) belong to them. `then`: where the next task starts."""
+
+    start: Place
+    last: int
+    end: int
+    then: Place
+
+
+@dataclass(slots=True)
+class Result:
+    """What a task gave: the items with the buffers they lie in, where it really stopped, and whether only zeros follow in its file."""
+
+    then: Place
+    items: list[Item] = field(default_factory=list)
+    buffers: list[NDArray[np.uint8]] = field(default_factory=list)
+    unwritten: int | None = None
+    empty: bool = True
+
+
+def compiled_filters(filters: Filters) -> Wanted:
+    """The filters on fields of a message as the kernel takes them."""
+
+    def text(wanted: str | None) -> Any:
+        return np.frombuffer((wanted or "").encode("utf-8", "surrogatepass"), np.uint8)
+
+    def bounds(wanted: int | None) -> tuple[int, int]:
+        return (LONG_MIN, LONG_MAX) if wanted is None else (wanted, wanted)
+
+    return Wanted(
+        *bounds(filters.queue_id),
+        *bounds(filters.queue_offset),
+        LONG_MIN if filters.from_time is None else filters.from_time,
+        LONG_MAX if filters.to_time is None else filters.to_time,
+        filters.topic is None,
+        text(filters.topic),
+        filters.tag is None,
+        text(filters.tag),
+        filters.key is None,
+        text(filters.key),
+    )
+
+
+class FastLog:
+    """Renders the records of a log from a place on. `accept` filters what the kernel hands back, `full` asks for bodies (no text by kernel)."""
+
+    def __init__(
+        self,
+        files: Sequence[MappedFile],
+        name: Callable[[MappedFile], str],
+        make_message: MakeMessage,
+        accept: Callable[[Value], bool],
+        filters: Filters,
+        delay_levels: Sequence[int],
+        full: bool,
+        threads: int,
+    ) -> None:
+        self._files = files
+        self._name = name
+        self._make_message = make_message
+        self._accept = accept
+        self._wanted = compiled_filters(filters)
+        self._to_offset = LONG_MAX if filters.to_offset is None else filters.to_offset
+        self._delays = np.array([0, *delay_levels], np.int64)
+        self._full = full
+        self._threads = threads
+        self._pool: deque[NDArray[np.uint8]] = deque()
+
+    def results(self, start: Place) -> Iterator[Result]:
+        """Results in the order of the log; their buffers are used again once the next one is asked for."""
+        sigbus.install()
+        with ThreadPoolExecutor(self._threads) as executor:
+            waiting: deque[tuple[Task, Future[Result]]] = deque()
+            tasks = self._tasks(start)
+            try:
+                while True:
+                    while len(waiting) <= self._threads * 2 and (task := next(tasks, None)) is not None:
+                        waiting.append((task, executor.submit(self._run, task)))
+                    if not waiting:
+                        return
+                    task, future = waiting.popleft()
+                    result = future.result()
+                    yield result
+                    self._pool.extend(result.buffers)
+                    if result.then != task.then:
+                        # Damage, or more text than a worker may pile up: what was planned from here on does not hold.
+                        for _, other in waiting:
+                            self._pool.extend(other.result().buffers)
+                        waiting.clear()
+                        tasks = self._tasks(result.then)
+            finally:
+                executor.shutdown(wait=True, cancel_futures=True)
+
+    def _tasks(self, start: Place) -> Iterator[Task]:
+        """Windows that begin and end at records, found by stepping over sizes alone."""
+        place = start
+        while place.file < len(self._files):
+            file = self._files[place.file]
+            last = min(file.length, self._to_offset - file.start)
+            if place.position >= last:
+                return
+            task = self._task(place, file, last)
+            yield task
+            place = task.then
+
+    def _task(self, place: Place, file: MappedFile, last: int) -> Task:
+        start = place.position
+        length = min(WINDOW, file.length - start)
+        with map_window(file, start, length) as window:
+            base = window.array.ctypes.data
+            stop = int(hop(base, 0, last - start, length))
+            if stop < length and stop + start < last and not self._cut_by_window(window.array, stop, file.length - start - stop):
+                # No record stands there: a BLANK, the end of the data or damage, and all of that concerns the rest of the file.
+                return Task(place, last, file.length, self._behind(place, file.length))
+            if stop == 0:
+                size = int.from_bytes(window.array[:4].tobytes(), "big")
+                return Task(place, start + 1, start + size, self._behind(place, start + size))
+        return Task(place, start + stop, start + stop, self._behind(place, start + stop))
+
+    def _cut_by_window(self, window: NDArray[np.uint8], at: int, left: int) -> bool:
+        """Whether a record stands at the end of the window that only needs more bytes."""
+        if len(window) - at < 8:
+            return left > len(window) - at
+        head = window[at : at + 8].tobytes()
+        size, magic = int.from_bytes(head[:4], "big", signed=True), int.from_bytes(head[4:], "big")
+        return magic in (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2) and MIN_RECORD_SIZE_V1 <= size <= left
+
+    def _behind(self, place: Place, position: int) -> Place:
+        return Place(place.file + 1, 0) if position >= self._files[place.file].length else Place(place.file, position)
+
+    def _run(self, task: Task) -> Result:
+        file = self._files[task.start.file]
+        known_faults = sigbus.faults()
+        result = Result(task.then)
+        position = task.start.position
+        output = _Output(result, self._pool)
+        with file_steps(file, self._name(file), self._make_message) as steps:
+            while position < task.last and output.piled < _PILE:
+                end = min(task.end, position + 2 * WINDOW)
+                position = self._window(file, steps, position, min(task.last, end), end, output)
+        if sigbus.faults() != known_faults:
+            raise StoreChangedError(f"{file.path} shrank while it was read.", "Stop the broker or work on a snapshot, then try again.")
+        result.then = self._behind(task.start, position)
+        return result
+
+    def _window(self, file: MappedFile, steps: FileSteps, start: int, last: int, end: int, output: _Output) -> int:
+        """Renders what begins in [start, last); the position behind it, which damage can push far behind `end`."""
+        position = start
+        chosen = np.empty(_POSITIONS if self._full else 0, np.int64)
+        with map_window(file, start, end - start) as window:
+            base = window.array.ctypes.data
+            while position < last and output.piled < _PILE:
+                address, room = (0, 0) if self._full else output.room()
+                at, written, count, ending = write_messages(
+                    base, position - start, last - start, end - start, file.start + start, self._wanted, self._delays, address, room, chosen
+                )
+                if self._full:
+                    for place in chosen[:count]:
+                        output.step(steps.step(start + int(place)), self._accept)
+                    output.piled += start + int(at) - position
+                else:
+                    output.written(int(written), int(count))
+                output.result.empty = output.result.empty and start + at == position
+                position = start + int(at)
+                if ending == Ending.ODD:
+                    step = steps.step(position)
+                    output.step(step, self._accept)
+                    position = step.next
+        return position
+
+
+class _Output:
+    """Collects the items of one result; text goes into large buffers that are filled by one kernel call after the other."""
+
+    def __init__(self, result: Result, pool: deque[NDArray[np.uint8]]) -> None:
+        self.result = result
+        self.piled = 0
+        self._pool = pool
+        self._used = _OUTPUT
+
+    def room(self) -> tuple[int, int]:
+        """(address, bytes) of free memory that takes at least one record."""
+        if _OUTPUT - self._used < SMALLEST_OUTPUT:
+            try:
+                buffer = self._pool.popleft()
+            except IndexError:
+                buffer = np.empty(_OUTPUT, np.uint8)
+            self.result.buffers.append(buffer)
+            self._used = 0
+        return self.result.buffers[-1].ctypes.data + self._used, _OUTPUT - self._used
+
+    def written(self, length: int, count: int) -> None:
+        """The kernel wrote `count` lines into that memory."""
+        if count:
+            text = memoryview(self.result.buffers[-1])[self._used : self._used + length]
+            self.result.items.append(Lines(text, count))
+            self._used += length
+            self.piled += length
+
+    def step(self, step: Step, accept: Callable[[Value], bool]) -> None:
+        """What was read record by record."""
+        self.result.unwritten = step.unwritten
+        if step.value is not None:
+            self.result.empty = False
+            if accept(step.value):
+                self.result.items.append(step.value)

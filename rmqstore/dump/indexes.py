@@ -1,0 +1,137 @@
+"""Index files as objects: the header, its items in the order they were written, and the slots on request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from rmqstore.dump.fields import Fields, cells
+from rmqstore.dump.items import Value
+from rmqstore.errors import UsageError
+from rmqstore.formats import index, tiered_index
+from rmqstore.store.mapped import MappedFile
+from rmqstore.store.window import read_at
+
+_HEADER = Fields(index.HEADER)
+_SLOT = Fields(index.SLOT)
+_ITEM = Fields(index.ITEM)
+_TIERED_HEADER = Fields(tiered_index.HEADER)
+_TIERED_SLOT = Fields(tiered_index.SLOT)
+_TIERED_ITEM = Fields(tiered_index.ITEM)
+_TIERED_COMPACTED_ITEM = Fields(tiered_index.COMPACTED_ITEM)
+_LARGEST_SEARCH = 64 << 20
+
+Name = Callable[[MappedFile], str]
+
+
+def index_file(file: MappedFile, name: Name, configured_slots: int | None, slots: bool) -> Iterator[Value]:
+    """One file. `configured_slots`: maxHashSlotNum where it was given; otherwise it is found out from the items. Raises UsageError."""
+    if file.length < _HEADER.size:
+        yield _too_short(file, name)
+        return
+    header = _HEADER.read(read_at(file, 0, _HEADER.size))
+    count = max(header["index_count"], 1) - 1
+    slot_count = configured_slots if configured_slots is not None else _slot_count(file, header)
+    if slot_count is None and count == 0:
+        yield {"type": "index_header", "file": name(file), **header, "slots": None}
+        return
+    if slot_count is None or index.item_position(1, slot_count) > file.length:
+        raise UsageError(
+            f"{file.path}: the number of hash slots cannot be told from the file.", "Give it with --set maxHashSlotNum=N, as in broker.conf."
+        )
+    yield {"type": "index_header", "file": name(file), **header, "slots": slot_count}
+    if slots:
+        for position, data in cells(file, _SLOT.size, index.slot_position(0), index.slot_position(slot_count)):
+            number = (position - index.slot_position(0)) // _SLOT.size
+            yield {"type": "index_slot", "slot": number, **_SLOT.read(data), "file": name(file), "position": position}
+    begin = header["begin_timestamp"]
+    for position, data in cells(file, _ITEM.size, index.item_position(1, slot_count), index.item_position(count + 1, slot_count)):
+        item = _ITEM.read(data)
+        yield {
+            "type": "index_item",
+            "item": (position - index.item_position(0, slot_count)) // _ITEM.size,
+            "key_hash": item["key_hash"],
+            "physical_offset": item["phy_offset"],
+            "time_diff": item["time_diff"],
+            "prev_index": item["prev_index"],
+            "slot": item["key_hash"] % slot_count,
+            "store_timestamp": begin + item["time_diff"] * 1000,
+            "file": name(file),
+            "position": position,
+        }
+
+
+def _too_short(file: MappedFile, name: Name) -> Value:
+    text = f"{file.length} bytes are too few for a header"
+    return {"type": "damage", "file": name(file), "position": 0, "length": file.length, "reason": "truncated", "message": text}
+
+
+def _slot_count(file: MappedFile, header: Value) -> int | None:
+    """Number of hash slots that fits the file: item 1 stands behind them, tells the header's first offset, and its slot leads to a chain."""
+    if header["index_count"] <= 1:
+        return None
+    # Defaults give four items per slot, and most settings keep that.
+    for slots in (index.DEFAULT_HASH_SLOT_NUM, (file.length - index.HEADER_SIZE) // (index.SLOT_SIZE + 4 * index.ITEM_SIZE)):
+        if _fits(file, header, slots):
+            return slots
+    data = read_at(file, 0, min(file.length, _LARGEST_SEARCH))
+    wanted = header["begin_phy_offset"].to_bytes(8, "big", signed=True)
+    start = index.item_position(1, 1) + _SLOT.size
+    while (found := data.find(wanted, start)) >= 0:
+        position = found - 4
+        slots, rest = divmod(position - index.item_position(1, 0), index.SLOT_SIZE)
+        if rest == 0 and _fits(file, header, slots):
+            return slots
+        start = found + 1
+    return None
+
+
+def _fits(file: MappedFile, header: Value, slots: int) -> bool:
+    position = index.item_position(1, slots)
+    if slots < 1 or position + _ITEM.size > file.length or (file.length - index.item_position(0, slots)) % _ITEM.size:
+        return False
+    item = _ITEM.read(read_at(file, position, _ITEM.size))
+    if item["phy_offset"] != header["begin_phy_offset"] or item["key_hash"] < 0 or item["prev_index"] != 0:
+        return False
+    newest = _SLOT.read(read_at(file, index.slot_position(item["key_hash"] % slots), _SLOT.size))["item_number"]
+    return bool(1 <= newest < header["index_count"])
+
+
+def tiered_index_file(file: MappedFile, name: Name, slots: bool) -> Iterator[Value]:
+    """One local index file of the tiered store, of either generation, open or compacted."""
+    if file.length < _TIERED_HEADER.size:
+        yield _too_short(file, name)
+        return
+    header = _TIERED_HEADER.read(read_at(file, 0, _TIERED_HEADER.size))
+    found = _tiered_layout(file, header)
+    if found is None:
+        yield {"type": "tiered_index_header", "file": name(file), **header, "slots": None}
+        return
+    generation, slot_count = found
+    yield {"type": "tiered_index_header", "file": name(file), **header, "slots": slot_count, "releases": generation.releases}
+    if slots:
+        first = tiered_index.slot_position(0)
+        for position, data in cells(file, _TIERED_SLOT.size, first, tiered_index.slot_position(slot_count)):
+            number = (position - first) // _TIERED_SLOT.size
+            yield {"type": "tiered_index_slot", "slot": number, **_TIERED_SLOT.read(data), "file": name(file), "position": position}
+    begin = generation.item_position(generation.first_item, slot_count)
+    end = generation.item_position(generation.first_item + header["item_count"], slot_count)
+    for position, data in cells(file, _TIERED_ITEM.size, begin, end):
+        item = _TIERED_ITEM.read(data)
+        yield {
+            "type": "tiered_index_item",
+            "item": (position - generation.item_position(0, slot_count)) // _TIERED_ITEM.size,
+            **item,
+            "store_timestamp": header["begin_timestamp"] + item["time_diff"] * generation.milliseconds_per_time_diff,
+            "file": name(file),
+            "position": position,
+        }
+
+
+def _tiered_layout(file: MappedFile, header: Value) -> tuple[tiered_index.Generation, int] | None:
+    """Generation and number of slots by the length of the file; items per slot are four by default."""
+    for generation in (tiered_index.GENERATION_5_2, tiered_index.GENERATION_5_1):
+        one = generation.file_size(1, 4) - generation.file_size(0, 0)
+        slots, rest = divmod(file.length - generation.file_size(0, 0), one)
+        if rest == 0 and slots > 0:
+            return generation, slots
+    return None

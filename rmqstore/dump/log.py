@@ -1,0 +1,143 @@
+"""A commit log as objects: the first records one by one, so that little is done for few, and from then on by compiled code."""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+from rmqstore.dump.items import Item, Value
+from rmqstore.dump.message import message_object
+from rmqstore.dump.request import BodyForm, Filters, Request
+from rmqstore.dump.resync import next_record
+from rmqstore.dump.steps import MakeMessage, Step, damage, file_steps
+from rmqstore.store.mapped import MappedFile
+
+# Loading compiled code takes about as long as reading this many records without it.
+SLOW_RECORDS = 4000
+MISSING_FILE = "missing_file"
+UNWRITTEN = "unwritten"
+
+
+class LogDump:
+    """The objects of the files of one commit log, in the order of the log."""
+
+    def __init__(
+        self, files: Sequence[MappedFile], name: Callable[[MappedFile], str], request: Request, delay_levels: Sequence[int]
+    ) -> None:
+        self._files = files
+        self._name = name
+        self._request = request
+        self._filters = request.filters
+        self._delay_levels = delay_levels
+        self._make_message: MakeMessage = partial(
+            message_object, delay_levels=delay_levels, body=request.body, unpack=request.decompress
+        )
+
+    def items(self, slow_records: int | None = SLOW_RECORDS, threads: int | None = None) -> Iterator[Item]:
+        """Every wanted object; after `slow_records` records compiled code takes over (None: never), in `threads` threads (None: one per processor)."""
+        border = _Border(self._files, self._name)
+        file, position = self._first_place()
+        seen = 0
+        while file < len(self._files):
+            if slow_records is not None and seen >= slow_records:
+                yield from self._fast(file, position, threads or os.cpu_count() or 1, border)
+                return
+            mapped = self._files[file]
+            end = self._end(mapped)
+            with file_steps(mapped, self._name(mapped), self._make_message) as steps:
+                while position < end and (slow_records is None or seen < slow_records):
+                    step = steps.step(position)
+                    yield from border.damage(file, position, step)
+                    if step.value is not None and self._accept(step.value):
+                        yield step.value
+                    position = step.next
+                    seen += 1
+            if position >= mapped.length:
+                file, position = file + 1, 0
+            elif position >= end:
+                return
+
+    def _fast(self, file: int, position: int, threads: int, border: _Border) -> Iterator[Item]:
+        from rmqstore.dump.fast import FastLog, Place
+
+        full = self._request.body is not BodyForm.NONE
+        fast = FastLog(
+            self._files, self._name, self._make_message, self._accept, self._filters, self._delay_levels, full=full, threads=threads
+        )
+        for start, result in fast.results(Place(file, position)):
+            yield from border.result(start.file, start.position, result.empty, result.unwritten)
+            yield from result.items
+
+    def _accept(self, value: Value) -> bool:
+        if value["type"] == "message":
+            return self._filters.accept(value)
+        # Damage is always told; a BLANK is no message that somebody could have asked for.
+        return value["type"] == "damage" or not self._filters.selective
+
+    def _end(self, file: MappedFile) -> int:
+        """Where in the file the wanted range ends."""
+        to_offset = self._filters.to_offset
+        return file.length if to_offset is None else min(file.length, to_offset - file.start)
+
+    def _first_place(self) -> tuple[int, int]:
+        """The first record at or behind --from-offset, as (file, position in it)."""
+        from_offset = self._filters.from_offset
+        if from_offset is None or not self._files or from_offset <= self._files[0].start:
+            return 0, 0
+        index = bisect_right([file.start for file in self._files], from_offset) - 1
+        file = self._files[index]
+        if from_offset >= file.end:
+            return index + 1, 0
+        if from_offset == file.start:
+            return index, 0
+        found = _record_behind(file, self._name(file), from_offset - file.start, self._make_message)
+        return (index + 1, 0) if found >= file.length else (index, found)
+
+
+class _Border:
+    """What lies between objects: regions never written and files that are missing. They are damage only when something follows."""
+
+    def __init__(self, files: Sequence[MappedFile], name: Callable[[MappedFile], str]) -> None:
+        self._files = files
+        self._name = name
+        self._pending: list[Value] = []
+        self._file: int | None = None
+
+    def damage(self, file: int, position: int, step: Step) -> Iterator[Value]:
+        """Damage to tell before the object of `step`."""
+        return self.result(file, position, step.value is None, step.unwritten)
+
+    def result(self, file: int, position: int, empty: bool, unwritten: int | None) -> Iterator[Value]:
+        """Damage to tell before what was found from `position` on; `empty`: nothing was found there."""
+        if self._file is not None and self._file < file:
+            self._missing(file)
+        self._file = file
+        if not empty:
+            yield from self._pending
+            self._pending.clear()
+        if unwritten is not None:
+            mapped = self._files[file]
+            length = mapped.length - unwritten
+            text = "zeros up to the end of the file, but later files hold records"
+            self._pending.append(damage(mapped.start + unwritten, length, UNWRITTEN, text, self._name(mapped)))
+
+    def _missing(self, file: int) -> None:
+        before, after = self._files[file - 1], self._files[file]
+        if before.end < after.start:
+            text = f"no file between {before.path.name} and {after.path.name}"
+            self._pending.append(damage(before.end, after.start - before.end, MISSING_FILE, text, self._name(after)))
+
+
+def _record_behind(file: MappedFile, name: str, position: int, make_message: MakeMessage) -> int:
+    """Where the first record (or the BLANK) at or behind `position` begins; the file's length when there is none."""
+    with file_steps(file, name, make_message) as steps:
+        step = steps.step(position)
+    if step.value is None or step.value["type"] == "damage":
+        return step.next
+    if "faults" not in step.value:
+        return position
+    # Bytes inside of a record can look like one; only what stands where it says it stands counts.
+    following = next_record(file, position + 1)
+    return file.length if following is None else following

@@ -1,0 +1,126 @@
+"""Queues as objects: consume queue units, batch and sparse units, ext units."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from rmqstore.dump.fields import Fields, cells
+from rmqstore.dump.items import Value
+from rmqstore.formats import batchconsumequeue, consumequeue, consumequeue_ext
+from rmqstore.store.mapped import MappedFile
+from rmqstore.store.window import open_read_only, read_descriptor
+
+_UNIT = Fields(consumequeue.UNIT)
+_BATCH_UNIT = Fields(batchconsumequeue.UNIT)
+_EXT_PREFIX = Fields(consumequeue_ext.UNIT_PREFIX)
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFiles:
+    """The files of one queue; topic and queue id are None for a file taken out of its directory."""
+
+    topic: str | None
+    queue_id: int | None
+    files: tuple[MappedFile, ...]
+
+
+Name = Callable[[MappedFile], str]
+
+
+def consume_queue(queue: QueueFiles, name: Name) -> Iterator[Value]:
+    """Units in queue order. What was never written behind the last one is left out, a hole in front of it is damage."""
+    head = {"topic": queue.topic, "queue_id": queue.queue_id}
+    for file, position, data in _written_units(queue, name, _UNIT.size):
+        if isinstance(data, dict):
+            yield data
+            continue
+        kind = "pre_blank" if data == consumequeue.PRE_BLANK else "unit"
+        queue_offset = (file.start + position) // _UNIT.size
+        yield {"type": kind, **head, "queue_offset": queue_offset, **_UNIT.read(data), "file": name(file), "position": position}
+
+
+def batch_queue(queue: QueueFiles, name: Name) -> Iterator[Value]:
+    """Units of a BatchConsumeQueue or of the sparse queue of a compacted topic; the latter's last unit of a file is an `end_unit`."""
+    head = {"topic": queue.topic, "queue_id": queue.queue_id}
+    for file, position, data in _written_units(queue, name, _BATCH_UNIT.size):
+        if isinstance(data, dict):
+            yield data
+            continue
+        kind = "end_unit" if data == batchconsumequeue.SPARSE_END else "batch_unit"
+        yield {"type": kind, **head, **_BATCH_UNIT.read(data), "file": name(file), "position": position}
+
+
+def _written_units(queue: QueueFiles, name: Name, size: int) -> Iterator[tuple[MappedFile, int, bytes | Value]]:
+    """(file, position, unit) of every unit that was written, or the damage in front of it."""
+    pending: list[tuple[MappedFile, int, Value]] = []
+    for file in queue.files:
+        expected = 0
+        for position, data in cells(file, size, 0, file.length - file.length % size):
+            yield from pending
+            pending.clear()
+            if position > expected:
+                yield file, expected, hole(name(file), expected, position - expected)
+            expected = position + size
+            yield file, position, data
+        if expected < file.length:
+            pending.append((file, expected, hole(name(file), expected, file.length - expected)))
+
+
+def hole(name: str, position: int, length: int) -> Value:
+    """The object for units that were never written although later ones were."""
+    text = "never written, but units behind it were"
+    return {"type": "damage", "file": name, "position": position, "length": length, "reason": "unwritten", "message": text}
+
+
+def ext_queue(queue: QueueFiles, name: Name) -> Iterator[Value]:
+    """Ext units by hopping from size to size, as the broker does; each file ends at a size that is no size."""
+    for file in queue.files:
+        yield from _ext_file(queue, file, name)
+
+
+def _ext_file(queue: QueueFiles, file: MappedFile, name: Name) -> Iterator[Value]:
+    position = 0
+    with open_read_only(file.path) as descriptor:
+        data, start = b"", 0
+        while position + _EXT_PREFIX.size <= file.length:
+            if position + _EXT_PREFIX.size + 0x7FFF > start + len(data) < file.length or not data:
+                data, start = read_descriptor(descriptor, file.path, position, min(_CHUNK, file.length - position)), position
+            prefix = _EXT_PREFIX.read(data, position - start)
+            size = prefix["size"]
+            if size <= 0:
+                return
+            end = position + size
+            if size != _EXT_PREFIX.size + prefix["bit_map_size"] or end > file.length:
+                text = f"the size is {size}, the bitmap has {prefix['bit_map_size']} bytes, {file.length - position} bytes are left"
+                yield {
+                    "type": "damage",
+                    "file": name(file),
+                    "position": position,
+                    "length": file.length - position,
+                    "reason": "size_mismatch",
+                    "message": text,
+                }
+                return
+            yield {
+                "type": "ext_unit",
+                "topic": queue.topic,
+                "queue_id": queue.queue_id,
+                "address": consumequeue_ext.encode_address(file.start + position),
+                **prefix,
+                "filter_bit_map": data[position - start + _EXT_PREFIX.size : end - start].hex(),
+                "file": name(file),
+                "position": position,
+            }
+            position = end
+
+
+def each_queue(queues: Iterable[QueueFiles], dump: Callable[[QueueFiles, Name], Iterator[Value]], name: Name) -> Iterator[Value]:
+    """One queue after the other."""
+    for queue in queues:
+        yield from dump(queue, name)
+
+
+ObjectSource = Callable[[], Iterator[dict[str, Any]]]

@@ -1,0 +1,131 @@
+"""What a dump is asked for: filters, how many objects, how bodies are shown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from rmqstore.errors import UsageError
+from rmqstore.formats.javahash import LONG_MAX, LONG_MIN, index_key_hash, java_hash
+
+Value = Mapping[str, Any]
+_EPOCH_MS = re.compile(r"-?\d{1,19}")
+
+
+class BodyForm(StrEnum):
+    """How `--body` shows bodies."""
+
+    NONE = "none"
+    TEXT = "text"
+    HEX = "hex"
+    BASE64 = "base64"
+
+
+def parse_time(text: str) -> int:
+    """Milliseconds since the epoch of `1700000000000`, `2024-01-31`, `2024-01-31T12:00:00.5+08:00`; without an offset the time is UTC.
+
+    Raises UsageError.
+    """
+    if _EPOCH_MS.fullmatch(text):
+        return max(LONG_MIN, min(LONG_MAX, int(text)))
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise UsageError(f"{text!r} is not a time", "give ISO 8601 such as 2024-01-31T12:00:00 (UTC), or milliseconds since 1970") from error
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    elapsed = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    return (elapsed.days * 86_400 + elapsed.seconds) * 1000 + elapsed.microseconds // 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """Which objects are wanted; None means any. Times are ms and inclusive, `to_offset` is exclusive, offsets are bytes in the log."""
+
+    topic: str | None = None
+    queue_id: int | None = None
+    queue_offset: int | None = None
+    from_offset: int | None = None
+    to_offset: int | None = None
+    from_time: int | None = None
+    to_time: int | None = None
+    key: str | None = None
+    tag: str | None = None
+    _tests: list[Callable[[Value], bool]] = field(init=False, repr=False, compare=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        tests = (
+            (self.topic, self._has_topic),
+            (self.queue_id, self._has_queue_id),
+            (self.queue_offset, self._has_queue_offset),
+            (self.from_offset, self._begins_behind),
+            (self.to_offset, self._begins_before),
+            (self.from_time, self._is_late_enough),
+            (self.to_time, self._is_early_enough),
+            (self.key, self._has_key),
+            (self.tag, self._has_tag),
+        )
+        self._tests.extend(test for wanted, test in tests if wanted is not None)
+
+    @property
+    def selective(self) -> bool:
+        """Whether messages are chosen by what they are, not only by where they lie."""
+        chosen = (self.topic, self.queue_id, self.queue_offset, self.from_time, self.to_time, self.key, self.tag)
+        return any(wanted is not None for wanted in chosen)
+
+    def accept(self, value: Value) -> bool:
+        """Whether an object passes every filter; one that lacks the field a filter looks at does not."""
+        return all(test(value) for test in self._tests)
+
+    def _has_topic(self, value: Value) -> bool:
+        # An index item knows its topic only through the hash of its key.
+        return value.get("topic") == self.topic or (value["type"] == "index_item" and self.key is not None)
+
+    def _has_queue_id(self, value: Value) -> bool:
+        return value.get("queue_id") == self.queue_id
+
+    def _has_queue_offset(self, value: Value) -> bool:
+        first = value.get("queue_offset")
+        return first is not None and self.queue_offset is not None and first <= self.queue_offset < first + value.get("batch_size", 1)
+
+    def _begins_behind(self, value: Value) -> bool:
+        place = value.get("position" if value["type"] == "message" else "physical_offset")
+        return place is not None and self.from_offset is not None and place >= self.from_offset
+
+    def _begins_before(self, value: Value) -> bool:
+        place = value.get("position" if value["type"] == "message" else "physical_offset")
+        return place is not None and self.to_offset is not None and place < self.to_offset
+
+    def _is_late_enough(self, value: Value) -> bool:
+        time = value.get("store_timestamp")
+        return time is not None and self.from_time is not None and time >= self.from_time
+
+    def _is_early_enough(self, value: Value) -> bool:
+        time = value.get("store_timestamp")
+        return time is not None and self.to_time is not None and time <= self.to_time
+
+    def _has_key(self, value: Value) -> bool:
+        if value["type"] == "index_item":
+            return self.topic is not None and self.key is not None and bool(value["key_hash"] == index_key_hash(self.topic, self.key))
+        return value.get("unique_key") == self.key or self.key in (value.get("keys") or "").split(" ")
+
+    def _has_tag(self, value: Value) -> bool:
+        if value["type"] == "message":
+            return value["tags"] == self.tag
+        return self.tag is not None and value.get("tags_code") == java_hash(self.tag)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Everything a dump is asked for. `limit` and `tail` count objects, damage not among them; None means all."""
+
+    filters: Filters = field(default_factory=Filters)
+    limit: int | None = None
+    tail: int | None = None
+    body: BodyForm = BodyForm.NONE
+    decompress: bool = False
+    slots: bool = False

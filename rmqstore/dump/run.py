@@ -1,0 +1,99 @@
+"""From a target and a request to the items that are printed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from rmqstore.dump import dledger, indexes, queues, small, timers
+from rmqstore.dump.items import Item, Value, last, limited
+from rmqstore.dump.log import LogDump
+from rmqstore.dump.message import message_object
+from rmqstore.dump.queues import QueueFiles
+from rmqstore.dump.request import Request
+from rmqstore.dump.target import Target, demand_sensible
+from rmqstore.store.identify import FileKind
+from rmqstore.store.mapped import MappedFile
+
+_SMALL: dict[FileKind, small.Reader] = {
+    FileKind.CHECKPOINT: small.read_checkpoint,
+    FileKind.TIMERCHECK: small.read_timercheck,
+    FileKind.ABORT: small.read_abort,
+    FileKind.LOCK: small.read_lock,
+    FileKind.EPOCH: small.read_epoch,
+    FileKind.COMPACTION: small.read_positions,
+    FileKind.PROPERTIES: small.read_properties,
+    FileKind.JSON: small.read_json,
+    FileKind.TEXT: small.read_text,
+}
+_QUEUES: dict[FileKind, Callable[[QueueFiles, queues.Name], Iterator[Value]]] = {
+    FileKind.CONSUMEQUEUE: queues.consume_queue,
+    FileKind.BATCHCONSUMEQUEUE: queues.batch_queue,
+    FileKind.COMPACTION_QUEUE: queues.batch_queue,
+    FileKind.CONSUMEQUEUE_EXT: queues.ext_queue,
+}
+
+
+def dump(target: Target, request: Request, *, threads: int | None = None) -> Iterator[Item]:
+    """The objects of a target that a request asks for, in the order they lie. Raises UsageError, UnreadableError, StoreChangedError."""
+    demand_sensible(target.kind, request.filters)
+    if request.tail is None:
+        yield from limited(_items(target, request, target.files, threads), request.limit)
+    else:
+        yield from limited(_tail(target, request, request.tail, threads), request.limit)
+
+
+def _tail(target: Target, request: Request, count: int, threads: int | None) -> Iterator[Item]:
+    """The last `count` objects; of a log only as many files are read, from behind, as are needed."""
+    if target.kind is not FileKind.COMMITLOG:
+        yield from last(_items(target, request, target.files, threads), count)[0]
+        return
+    groups: list[list[Item]] = []
+    for file in reversed(target.files):
+        if count <= 0:
+            break
+        items, found = last(_items(target, request, (file,), threads), count)
+        groups.append(items)
+        count -= found
+    for group in reversed(groups):
+        yield from group
+
+
+def _items(target: Target, request: Request, files: tuple[MappedFile, ...], threads: int | None) -> Iterator[Item]:
+    if target.kind is FileKind.COMMITLOG:
+        return LogDump(files, target.name, request, target.delay_levels).items(threads=threads)
+    if target.kind is FileKind.COMPACTION_LOG:
+        return _compaction_logs(target, request, threads)
+    return (value for value in _objects(target, request) if value["type"] == "damage" or request.filters.accept(value))
+
+
+def _compaction_logs(target: Target, request: Request, threads: int | None) -> Iterator[Item]:
+    for queue in target.queues:
+        yield from LogDump(queue.files, target.name, request, target.delay_levels).items(threads=threads)
+
+
+def _objects(target: Target, request: Request) -> Iterator[Value]:
+    """Objects of everything that is no plain log of records, not filtered."""
+    make_message = partial(message_object, delay_levels=target.delay_levels, body=request.body, unpack=request.decompress)
+    if target.kind in _QUEUES:
+        for queue in target.queues:
+            yield from _QUEUES[target.kind](queue, target.name)
+    elif target.kind is FileKind.DLEDGER:
+        yield from dledger.dledger_log(target.files, target.name, make_message)
+    elif target.kind is FileKind.DLEDGER_INDEX:
+        yield from dledger.dledger_index(target.files, target.name)
+    elif target.kind is FileKind.TIMERLOG:
+        yield from timers.timer_log(target.files, target.name)
+    else:
+        for file in target.files:
+            yield from _one_file(target, request, file)
+
+
+def _one_file(target: Target, request: Request, file: MappedFile) -> Iterator[Value]:
+    if target.kind is FileKind.INDEX:
+        return indexes.index_file(file, target.name, target.hash_slots, request.slots)
+    if target.kind is FileKind.TIERED_INDEX:
+        return indexes.tiered_index_file(file, target.name, request.slots)
+    if target.kind is FileKind.TIMERWHEEL:
+        return timers.timer_wheel(file, target.name)
+    return small.small_file(file.path, target.name(file), _SMALL[target.kind])

@@ -1,0 +1,119 @@
+"""Walking a commit log file one object at a time, and on behind damage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from rmqstore.dump.resync import next_record
+from rmqstore.dump.zeros import end_of_nonzero, first_nonzero
+from rmqstore.formats.layout import fixed_layout
+from rmqstore.formats.record import BLANK, BLANK_MAGIC, Record, RecordError, StopReason, decode_record
+from rmqstore.store.mapped import MappedFile
+from rmqstore.store.window import map_window, open_read_only, read_descriptor
+
+_CHUNK = 256 * 1024
+# Records up to this size are read into memory before anything about them is known; larger claims are looked at through a mapping.
+_LARGE = 8 << 20
+_HEAD = 128
+_TOTAL_SIZE = fixed_layout(BLANK)["total_size"]
+
+MakeMessage = Callable[[Record, int], dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What lies at one position of a file: an object or nothing, and where the next one begins (the file's length: nowhere).
+
+    `unwritten`: from this position in the file on there are only zeros; they count as damage only when data follow in a later file.
+    """
+
+    value: dict[str, Any] | None
+    next: int
+    unwritten: int | None = None
+
+
+class FileSteps:
+    """One file of a commit log, opened for reading in pieces. Positions are bytes in the file."""
+
+    def __init__(self, file: MappedFile, name: str, descriptor: int, make_message: MakeMessage) -> None:
+        self._file = file
+        self._name = name
+        self._descriptor = descriptor
+        self._make_message = make_message
+        self._chunk = b""
+        self._chunk_start = 0
+
+    def step(self, position: int) -> Step:
+        """What lies at `position`. Raises UnreadableError, StoreChangedError."""
+        try:
+            record = self._record(position)
+        except RecordError as error:
+            return self._not_a_record(position, error)
+        return Step(self._make_message(record, self._file.start + position), position + record.size)
+
+    def _record(self, position: int) -> Record:
+        left = self._file.length - position
+        head = self._read(position, min(left, _HEAD))
+        size = int.from_bytes(head[: _TOTAL_SIZE.width], "big", signed=True)
+        if not len(head) < size <= left:
+            return _decode_head(head, size, left)
+        if size <= _LARGE:
+            return decode_record(self._read(position, size))
+        with map_window(self._file, position, size) as window:
+            view = memoryview(window.array)
+            try:
+                return decode_record(view)
+            finally:
+                view.release()
+
+    def _not_a_record(self, position: int, error: RecordError) -> Step:
+        file = self._file
+        if error.reason is StopReason.BLANK:
+            size = int.from_bytes(self._read(position, _TOTAL_SIZE.width), "big", signed=True)
+            value = {"type": "blank", "physical_offset": file.start + position, "size": size, "magic": BLANK_MAGIC}
+            if size != file.length - position:
+                value["faults"] = ["size"]
+            return Step(value, file.length)
+        if first_nonzero(file, position) == file.length:
+            return Step(None, file.length, position)
+        following = next_record(file, position + 1)
+        if following is not None:
+            return Step(self._damage(position, following, error), following)
+        end = end_of_nonzero(file, position)
+        return Step(self._damage(position, end, error), file.length, end if end < file.length else None)
+
+    def _damage(self, position: int, end: int, error: RecordError) -> dict[str, Any]:
+        return damage(self._file.start + position, end - position, str(error.reason), error.detail, self._name)
+
+    def _read(self, position: int, length: int) -> bytes:
+        begin = position - self._chunk_start
+        if not 0 <= begin <= len(self._chunk) - length:
+            self._chunk = read_descriptor(self._descriptor, self._file.path, position, min(max(_CHUNK, length), self._file.length - position))
+            self._chunk_start = position
+            begin = 0
+        return self._chunk[begin : begin + length]
+
+
+def _decode_head(head: bytes, size: int, left: int) -> Record:
+    try:
+        return decode_record(head)
+    except RecordError as error:
+        if error.reason is StopReason.SIZE_BEYOND_FILE:
+            # Only the head was given to the decoder, so it tells a wrong number of bytes.
+            raise RecordError(error.reason, f"TOTALSIZE is {size}, {left} bytes are left") from None
+        raise
+
+
+def damage(offset: int, length: int, reason: str, message: str, name: str) -> dict[str, Any]:
+    """The object for `length` bytes of a log that hold no record."""
+    return {"type": "damage", "physical_offset": offset, "length": length, "reason": reason, "message": message, "file": name}
+
+
+@contextmanager
+def file_steps(file: MappedFile, name: str, make_message: MakeMessage) -> Iterator[FileSteps]:
+    """Opens one file for stepping. Raises UnreadableError."""
+    with open_read_only(file.path) as descriptor:
+        yield FileSteps(file, name, descriptor, make_message)

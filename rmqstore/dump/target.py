@@ -1,0 +1,259 @@
+"""What PATH is: a root, a directory of a part, one queue, or a single file, and which part of it is asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from rmqstore.dump.queues import QueueFiles
+from rmqstore.dump.request import Filters
+from rmqstore.errors import NotAStoreError, UnreadableError, UsageError
+from rmqstore.formats.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
+from rmqstore.store.brokerconf import BrokerConfig
+from rmqstore.store.identify import FileKind, identify
+from rmqstore.store.mapped import MappedFile, MappedFileQueue, list_directory, parse_offset_name, unreadable
+from rmqstore.store.root import QueueDirectory, Store
+
+PARTS: Mapping[str, FileKind] = {
+    kind.value: kind
+    for kind in (
+        FileKind.COMMITLOG,
+        FileKind.CONSUMEQUEUE,
+        FileKind.CONSUMEQUEUE_EXT,
+        FileKind.BATCHCONSUMEQUEUE,
+        FileKind.INDEX,
+        FileKind.CHECKPOINT,
+        FileKind.ABORT,
+        FileKind.LOCK,
+        FileKind.TIMERWHEEL,
+        FileKind.TIMERLOG,
+        FileKind.TIMERCHECK,
+        FileKind.EPOCH,
+        FileKind.DLEDGER,
+        FileKind.DLEDGER_INDEX,
+        FileKind.COMPACTION,
+        FileKind.COMPACTION_LOG,
+        FileKind.COMPACTION_QUEUE,
+        FileKind.TIERED_INDEX,
+        FileKind.PROPERTIES,
+        FileKind.JSON,
+    )
+}
+"""What `--part` can name."""
+
+QUEUE_KINDS = {
+    FileKind.CONSUMEQUEUE,
+    FileKind.CONSUMEQUEUE_EXT,
+    FileKind.BATCHCONSUMEQUEUE,
+    FileKind.COMPACTION_LOG,
+    FileKind.COMPACTION_QUEUE,
+}
+_OPEN_BY_OTHERS = "RocksDB keeps its own format; look at it with RocksDB's `ldb`."
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is dumped: `queues` for the parts that consist of queues, `files` for all others, in order. `name` is how a file is called."""
+
+    kind: FileKind
+    files: tuple[MappedFile, ...]
+    queues: tuple[QueueFiles, ...]
+    name: Callable[[MappedFile], str]
+    delay_levels: tuple[int, ...]
+    hash_slots: int | None
+
+
+def find_target(path: Path, part: str | None, broker_conf: Path | None, settings: Mapping[str, str], filters: Filters) -> Target:
+    """What lies at `path`. Raises UnreadableError, NotAStoreError, UsageError."""
+    try:
+        is_directory = path.stat() and path.is_dir()
+    except OSError as error:
+        raise unreadable(path, error) from error
+    if not is_directory:
+        return _single_file(path, part, BrokerConfig.load(broker_conf, settings))
+    queue = _directory_of_files(path, part, BrokerConfig.load(broker_conf, settings, root=path), filters)
+    if queue is not None:
+        return queue
+    store = Store.open(path, broker_conf=broker_conf, settings=settings)
+    kind = PARTS[part] if part is not None else _default_part(store)
+    return _target(
+        kind,
+        tuple(_files(store, kind)),
+        tuple(_chosen(_queues(store, kind), filters)),
+        lambda file: store.relative(file.path),
+        store.config,
+    )
+
+
+def _target(
+    kind: FileKind,
+    files: tuple[MappedFile, ...],
+    queues: tuple[QueueFiles, ...],
+    name: Callable[[MappedFile], str],
+    config: BrokerConfig,
+) -> Target:
+    return Target(kind, files, queues, name, _delay_levels(config), config.explicit_integer("maxHashSlotNum"))
+
+
+def _delay_levels(config: BrokerConfig) -> tuple[int, ...]:
+    try:
+        return parse_delay_levels(config.delay_levels)
+    except ValueError:
+        # With such a table no broker starts; the deliver times in the store come from the table before.
+        return DEFAULT_DELAY_LEVELS
+
+
+def _single_file(path: Path, part: str | None, config: BrokerConfig) -> Target:
+    path = Path(os.path.abspath(path))
+    kind = PARTS[part] if part is not None else identify(path)
+    if kind is FileKind.ROCKSDB:
+        raise NotAStoreError(f"{path} belongs to a RocksDB database.", _OPEN_BY_OTHERS)
+    if kind is FileKind.UNKNOWN:
+        raise NotAStoreError(f"{path} is no file of a store that could be recognised.", "Say what it is with --part, for example --part commitlog.")
+    file = mapped_file(path)
+    if kind in (FileKind.COMMITLOG, FileKind.DLEDGER, FileKind.COMPACTION_LOG) and parse_offset_name(path.name) is None:
+        file = MappedFile(path, _start_of_renamed_log(file, kind), file.length, file.allocated)
+    queues = (_queue_of(path.parent, (file,)),) if kind in QUEUE_KINDS else ()
+    return _target(kind, (file,), queues, lambda one: one.path.name, config)
+
+
+def mapped_file(path: Path) -> MappedFile:
+    """A file by its path; its start offset is what its name says, 0 for a name that says nothing. Raises UnreadableError."""
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise unreadable(path, error) from error
+    return MappedFile(path, parse_offset_name(path.name) or 0, status.st_size, status.st_blocks * 512)
+
+
+def _start_of_renamed_log(file: MappedFile, kind: FileKind) -> int:
+    """Offset of the first byte, from the PHYSICALOFFSET of the first record."""
+    from rmqstore.formats.dledger import ENTRY_HEADER_SIZE
+    from rmqstore.formats.layout import fixed_layout
+    from rmqstore.formats.record import MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, RECORD_PREFIX
+    from rmqstore.store.window import read_at
+
+    prefix = fixed_layout(RECORD_PREFIX)
+    skip = ENTRY_HEADER_SIZE if kind is FileKind.DLEDGER else 0
+    head = read_at(file, 0, min(file.length, skip + prefix["physical_offset"].end))[skip:]
+    magic = int.from_bytes(head[prefix["magic_code"].offset : prefix["magic_code"].end], "big")
+    field = prefix["physical_offset"]
+    if len(head) < field.end or magic not in (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2):
+        return 0
+    return max(0, int.from_bytes(head[field.offset : field.end], "big", signed=True) - skip)
+
+
+def _queue_of(directory: Path, files: tuple[MappedFile, ...]) -> QueueFiles:
+    """Topic and queue id by the names of the directories `topic/queueId` that files lie in."""
+    if directory.name.isascii() and directory.name.isdigit() and len(directory.name) <= 10:
+        return QueueFiles(directory.parent.name, int(directory.name), files)
+    return QueueFiles(None, None, files)
+
+
+def _directory_of_files(path: Path, part: str | None, config: BrokerConfig, filters: Filters) -> Target | None:
+    """A directory of one queue, or of the queues of one topic, taken out of its tree; None for any other directory."""
+    path = Path(os.path.abspath(path))
+    own = MappedFileQueue.scan(path).files
+    below = [] if own else [QueueDirectoryFiles(Path(entry.path)) for entry in list_directory(path) if entry.name.isdigit() and entry.is_dir()]
+    queues = [_queue_of(path, own)] if own else [_queue_of(one.directory, one.files) for one in below if one.files]
+    if not queues:
+        return None
+    kind = PARTS[part] if part is not None else _kind_of(queues)
+    if kind is None:
+        return None
+    files = tuple(file for queue in queues for file in queue.files)
+    chosen = tuple(_chosen(iter(queues), filters)) if kind in QUEUE_KINDS else ()
+    return _target(kind, files, chosen, lambda file: file.path.relative_to(path).as_posix(), config)
+
+
+class QueueDirectoryFiles:
+    """The files in one directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.files = MappedFileQueue.scan(directory).files
+
+
+def _kind_of(queues: list[QueueFiles]) -> FileKind | None:
+    kinds = (identify(file.path) for queue in queues for file in queue.files[:2])
+    return next((kind for kind in kinds if kind is not FileKind.UNKNOWN), None)
+
+
+def _default_part(store: Store) -> FileKind:
+    if store.only is not None:
+        return PARTS[store.only.value]
+    if not store.commitlog.files and store.dledger is not None:
+        return FileKind.DLEDGER
+    return FileKind.COMMITLOG
+
+
+def _files(store: Store, kind: FileKind) -> Iterator[MappedFile]:
+    """The files of a part of a root."""
+    if kind is FileKind.COMMITLOG:
+        yield from store.commitlog.files
+    elif kind is FileKind.DLEDGER:
+        yield from store.dledger.data.files if store.dledger else ()
+    elif kind is FileKind.DLEDGER_INDEX:
+        yield from store.dledger.index.files if store.dledger else ()
+    elif kind is FileKind.TIMERLOG:
+        yield from store.timerlog.files
+    else:
+        for path in _paths(store, kind):
+            if path.is_file():
+                yield mapped_file(path)
+
+
+def _paths(store: Store, kind: FileKind) -> list[Path]:
+    root, config = store.root, store.config_path
+    if kind is FileKind.INDEX:
+        return [file.path for file in store.index_files()]
+    if kind is FileKind.TIERED_INDEX:
+        directory = root / "tiered_index_file"
+        return [Path(entry.path) for place in (directory, directory / "compacting") for entry in list_directory(place)]
+    if kind is FileKind.TIMERWHEEL:
+        return store.timerwheel_paths()
+    if kind is FileKind.JSON:
+        return [Path(entry.path) for entry in list_directory(config) if entry.is_file() and identify(Path(entry.path)) is FileKind.JSON]
+    if kind is FileKind.PROPERTIES:
+        # DLedger keeps two text files; a broker.conf may have been copied into the root.
+        directories = [root, config] + ([store.dledger.directory] if store.dledger else [])
+        entries = [entry for directory in directories for entry in list_directory(directory) if entry.is_file()]
+        return [Path(entry.path) for entry in entries if identify(Path(entry.path)) is FileKind.PROPERTIES]
+    single = {
+        FileKind.CHECKPOINT: store.checkpoint_path,
+        FileKind.ABORT: store.abort_path,
+        FileKind.LOCK: store.lock_path,
+        FileKind.TIMERCHECK: config / "timercheck",
+        FileKind.EPOCH: Path(store.config.text("storePathEpochFile") or root / "epochFileCheckpoint"),
+        FileKind.COMPACTION: root / "compaction" / "position-checkpoint",
+    }
+    return [single[kind]] if kind in single else []
+
+
+def _queues(store: Store, kind: FileKind) -> Iterator[QueueFiles]:
+    """The queues of a part of a root."""
+    trees: dict[FileKind, Callable[[], Iterator[QueueDirectory]]] = {
+        FileKind.CONSUMEQUEUE: store.queue_directories,
+        FileKind.CONSUMEQUEUE_EXT: store.ext_queue_directories,
+        FileKind.BATCHCONSUMEQUEUE: store.batch_queue_directories,
+        FileKind.COMPACTION_LOG: store.compaction_log_directories,
+        FileKind.COMPACTION_QUEUE: store.compaction_queue_directories,
+    }
+    if kind is FileKind.CONSUMEQUEUE and store.rocksdb_queues and not any(store.queue_directories()):
+        raise UnreadableError(f"the queues of {store.root} are kept in RocksDB.", _OPEN_BY_OTHERS)
+    for queue in trees[kind]() if kind in trees else ():
+        yield QueueFiles(queue.topic, queue.queue_id, queue.files.files)
+
+
+def _chosen(queues: Iterator[QueueFiles], filters: Filters) -> Iterator[QueueFiles]:
+    for queue in queues:
+        if filters.topic in (None, queue.topic) and filters.queue_id in (None, queue.queue_id):
+            yield queue
+
+
+def demand_sensible(kind: FileKind, filters: Filters) -> None:
+    """Refuse filters that the part cannot answer. Raises UsageError."""
+    if kind is FileKind.INDEX and (filters.topic is None) != (filters.key is None):
+        raise UsageError("an index item knows topic and key only through one hash", "give both --topic and --key, or neither")

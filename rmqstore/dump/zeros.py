@@ -1,0 +1,35 @@
+"""Where the zeros of a file begin and end, without reading the holes of sparse files."""
+
+from __future__ import annotations
+
+from rmqstore.store.mapped import MappedFile
+from rmqstore.store.window import data_extents, open_read_only, read_descriptor
+
+_CHUNK = 1 << 20
+
+
+def first_nonzero(file: MappedFile, position: int) -> int:
+    """Position in the file (bytes) of the first byte at or behind `position` that is not zero, the file's length when there is none."""
+    for begin, end in data_extents(file):
+        with open_read_only(file.path) as descriptor:
+            at = max(begin, position)
+            while at < end:
+                chunk = read_descriptor(descriptor, file.path, at, min(_CHUNK, end - at))
+                rest = chunk.lstrip(b"\0")
+                if rest:
+                    return at + len(chunk) - len(rest)
+                at += len(chunk)
+    return file.length
+
+
+def end_of_nonzero(file: MappedFile, position: int) -> int:
+    """Position behind the last byte that is not zero, `position` when everything behind it is zero."""
+    for begin, end in reversed(list(data_extents(file))):
+        with open_read_only(file.path) as descriptor:
+            while end > max(begin, position):
+                start = max(begin, position, end - _CHUNK)
+                chunk = read_descriptor(descriptor, file.path, start, end - start).rstrip(b"\0")
+                if chunk:
+                    return start + len(chunk)
+                end = start
+    return position

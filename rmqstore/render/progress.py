@@ -108,31 +108,20 @@ def note(text: str, *, quiet: bool = False) -> None:
 
 def _live_bar(unit: str) -> Progress:
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        MofNCompleteColumn,
-        Progress,
-        ProgressColumn,
-        Task,
-        TextColumn,
-        TimeRemainingColumn,
-        TransferSpeedColumn,
-    )
+    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
     from rich.text import Text
 
     class Rate(ProgressColumn):
         def render(self, task: Task) -> Text:
-            return Text(f"{task.speed:,.0f} {unit}/s" if task.speed else f"- {unit}/s")
+            speed = task.speed or 0.0
+            return Text(f"{speed / (1 << 20):,.0f} MiB/s" if unit == "bytes" else f"{speed:,.0f} {unit}/s")
 
-    counted: list[ProgressColumn] = (
-        [DownloadColumn(binary_units=True), TransferSpeedColumn()] if unit == "bytes" else [MofNCompleteColumn(), Rate()]
-    )
     # Standard output may be a pipe with the data in it: rich must not take it over.
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        *counted,
+        DownloadColumn(binary_units=True) if unit == "bytes" else MofNCompleteColumn(),
+        Rate(),
         TimeRemainingColumn(compact=True),
         console=Console(stderr=True),
         transient=True,

@@ -7,7 +7,8 @@ from rmqstore.catalogue.releases import ALL, COPY_FIRST, NOT_CHECKED, R5X, R49, 
 
 _RESTORE = COPY_FIRST + "Restore the record's bytes from a replica: same file name, same position. "
 _ACCEPTED_FIELD = {
-    ALL: "The record check does not look at this field: the record is accepted, dispatched and served with the value as it stands."
+    ALL: "Accepted, dispatched and served with the value as it stands: the record check does not look at these fields. One exception: a "
+    "DELAY that is no number in SCHEDULE_TOPIC_XXXX fails the check, and the log is cut there if the scan meets it.",
 }
 
 ENTRIES = (

@@ -1,0 +1,148 @@
+"""`rmqstore dump` gives back every message of every sample store as it was written."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rmqstore.formats.message_id import decode_offset_message_id
+from rmqstore.formats.naming import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
+from tests.support.cli import rmqstore
+from tests.support.stores import Case, case, cases, sample_store
+
+PUTS = [one.name for one in cases() if not one.is_broker]
+BROKERS = [one.name for one in cases() if one.is_broker]
+
+# fields of the ground truth and of `dump --format json`
+PUT_FIELDS = {
+    "topic": "topic",
+    "queueId": "queue_id",
+    "queueOffset": "queue_offset",
+    "physicalOffset": "physical_offset",
+    "size": "size",
+    "offsetMsgId": "offset_message_id",
+    "uniqKey": "unique_key",
+    "keys": "keys",
+    "tags": "tags",
+    "flag": "flag",
+    "sysFlag": "sys_flag",
+    "bornTimestamp": "born_timestamp",
+    "storeTimestamp": "store_timestamp",
+    "reconsumeTimes": "reconsume_times",
+    "preparedTransactionOffset": "prepared_transaction_offset",
+    "bodyLength": "body_length",
+    "storedCrc": "body_crc",
+    "properties": "properties",
+}
+# topics that hold a message for another topic until it is due
+WAITING_ROOMS = {SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC}
+
+
+def dump(root: Path, *options: str) -> list[dict[str, Any]]:
+    run = rmqstore("dump", root, "--format", "json", *options)
+    assert run.status == 0, run.err
+    return run.objects
+
+
+def messages(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [one for one in objects if one["type"] == "message"]
+
+
+@pytest.mark.parametrize("name", PUTS)
+def test_every_put_is_dumped_as_it_was_written(name: str) -> None:
+    sample, root = case(name), sample_store(name)
+    truth = [line for line in sample.truth() if line["physicalOffset"] >= sample.min_phy_offset]
+
+    found = messages(dump(root, "--part", "commitlog", "--body", "none", *sample.set_options(root)))
+
+    assert [{ours: line[theirs] for theirs, ours in PUT_FIELDS.items()} for line in truth] == [{ours: one[ours] for ours in PUT_FIELDS.values()} for one in found]
+    assert all(line["bodyCrc"] == line["storedCrc"] for line in truth)
+
+
+@pytest.mark.parametrize("name", ["4.9.8-transactions", "5.3.3-plain", "5.3.3-plain-crash"])
+def test_the_settings_are_not_needed(name: str) -> None:
+    root = sample_store(name)
+
+    assert dump(root, "--part", "commitlog") == dump(root, "--part", "commitlog", *case(name).set_options(root))
+
+
+@pytest.mark.parametrize("name", ["4.9.8-compressed", "5.5.1-compressed"])
+def test_stored_bodies_match_their_checksum(name: str) -> None:
+    """`--body` unpacks, so the body of the dump is checked against the stored one through its uncompressed records only."""
+    sample, root = case(name), sample_store(name)
+    truth = {line["physicalOffset"]: line for line in sample.truth()}
+    plain = [one for one in messages(dump(root, "--part", "commitlog", "--body", "hex")) if not one["sys_flag"] & 1]
+
+    assert plain
+    for one in plain:
+        assert crc(bytes.fromhex(one["body"])) == truth[one["physical_offset"]]["bodyCrc"]
+
+
+@pytest.mark.parametrize("name", BROKERS)
+def test_every_acknowledged_send_is_in_the_log(name: str) -> None:
+    sample, root = case(name), sample_store(name)
+    stored = records_of(sample, root)
+    by_offset = {one["physical_offset"]: one for one in stored}
+    unique_keys = {one["unique_key"] for one in stored}
+    acknowledged = [line for line in sample.truth() if line["status"] == "SEND_OK" and line["kind"] != "recall"]
+    messages_of_record = Counter(line["offsetMsgId"] for line in acknowledged)
+
+    assert acknowledged
+    for line in acknowledged:
+        if line["offsetMsgId"] is None:  # transactions are acknowledged without an offset
+            assert line["msgId"] in unique_keys
+            continue
+        one = by_offset[decode_offset_message_id(line["offsetMsgId"]).physical_offset]
+        if "INNER_NUM" in one["properties"]:
+            check_inner_batch(line, one, messages_of_record[line["offsetMsgId"]])
+        else:
+            check_send(line, one)
+
+
+@pytest.mark.parametrize("name", BROKERS)
+def test_the_log_of_a_broker_ends_where_it_ended(name: str) -> None:
+    sample, root = case(name), sample_store(name)
+    if not sample.max_phy_offset:
+        pytest.skip("a DLedger store has no commit log of its own")
+    found = messages(dump(root, "--part", "commitlog", *sample.set_options(root)))
+
+    assert len(found) == sample.data["records"]
+    assert found[-1]["physical_offset"] + found[-1]["size"] == sample.max_phy_offset
+
+
+def records_of(sample: Case, root: Path) -> list[dict[str, Any]]:
+    """The messages of a broker's log with their bodies, unpacked, as base64; in a DLedger store those inside the entries."""
+    if sample.data["settings"].get("enableDLegerCommitLog"):
+        entries = dump(root, "--part", "dledger", "--body", "base64")
+        return [one["message"] for one in entries if one["type"] == "dledger_entry" and one["message"]]
+    return messages(dump(root, "--part", "commitlog", "--body", "base64", *sample.set_options(root)))
+
+
+def check_send(line: Mapping[str, Any], one: Mapping[str, Any]) -> None:
+    assert one["properties"].get("REAL_TOPIC") == line["topic"] if one["topic"] in WAITING_ROOMS else one["topic"] == line["topic"]
+    assert (one["queue_id"], one["queue_offset"]) == (line["queueId"], line["queueOffset"])
+    assert one["offset_message_id"] == line["offsetMsgId"]
+    assert one["keys"] == line.get("keys")
+    assert one["tags"] == line.get("tags")
+    if "batch" not in line:  # all records of a batch of 5.x clients carry the unique key of the batch
+        assert one["unique_key"] == line["msgId"]
+    body = base64.b64decode(one["body"])
+    assert (len(body), crc(body)) == (line["bodyLen"], line["bodyCrc"])
+
+
+def check_inner_batch(line: Mapping[str, Any], one: Mapping[str, Any], count: int) -> None:
+    """One record holds several messages of a BatchCQ topic."""
+    first = int(one["properties"]["INNER_BASE"])
+    assert one["topic"] == line["topic"]
+    assert int(one["properties"]["INNER_NUM"]) == count
+    assert first <= line["queueOffset"] < first + count
+
+
+def crc(body: bytes) -> int:
+    return zlib.crc32(body) & 0x7FFF_FFFF

@@ -1,0 +1,71 @@
+"""No inspecting command changes a byte, a modification time or a directory listing; all of them work on a store that cannot be written."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli import rmqstore
+from tests.support.stores import case, content, fresh_store, snapshot
+
+STORES = ["4.9.8-cqext", "5.3.3-plain-crash", "5.3.3-batchcq-crash", "5.5.1-empty", "broker-5.5.1-crash", "broker-5.5.1-rocksdb-clean"]
+PARTS = [
+    "commitlog",
+    "consumequeue",
+    "consumequeue_ext",
+    "batchconsumequeue",
+    "index",
+    "checkpoint",
+    "abort",
+    "timerwheel",
+    "timerlog",
+    "compaction",
+]
+
+
+def commands(root: Path) -> list[list[str]]:
+    return [["info", str(root)], ["verify", str(root)], *(["dump", str(root), "--part", part] for part in PARTS)]
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_nothing_changes(name: str, tmp_path: Path) -> None:
+    root = fresh_store(name, tmp_path)
+    before = snapshot(root), content(root)
+
+    for command in commands(root):
+        run = rmqstore(*command, "--format", "json", *case(name).set_options(root))
+        assert run.status in (0, 1, 4), run.err
+        assert "Traceback" not in run.err
+
+    assert (snapshot(root), content(root)) == before
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_a_store_without_write_permission(name: str, tmp_path: Path) -> None:
+    """Everything that can be said of a store is said the same without a single write permission in it."""
+    if os.geteuid() == 0 and shutil.which("setpriv") is None:
+        pytest.skip("root may write everywhere, and there is no setpriv to give up that right")
+    root = fresh_store(name, tmp_path)
+    for path in [*root.rglob("*"), root]:
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    for parent in root.parents:
+        if tmp_path in (parent, *parent.parents):
+            parent.chmod(0o755)
+    before = snapshot(root), content(root)
+
+    for command in (["info", str(root)], ["verify", str(root)], ["dump", str(root), "--part", "commitlog"]):
+        run = without_privileges([*command, "--format", "json", *case(name).set_options(root)], tmp_path)
+        assert run.returncode == 0, run.stderr
+
+    assert (snapshot(root), content(root)) == before
+
+
+def without_privileges(arguments: list[str], home: Path) -> subprocess.CompletedProcess[str]:
+    """Runs rmqstore so that file permissions count: as root without the right to override them."""
+    drop = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--ambient-caps=-all"] if os.geteuid() == 0 else []
+    return subprocess.run([*drop, sys.executable, "-m", "rmqstore", *arguments], capture_output=True, text=True, timeout=120, check=False)

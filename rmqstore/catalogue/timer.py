@@ -5,8 +5,10 @@ from __future__ import annotations
 from rmqstore.catalogue.entry import ERROR, WARNING, Entry
 from rmqstore.catalogue.releases import R5X
 
-_CLEAR_SLOT = "Broker stopped, file copied: write 32 zero bytes over the slot, which empties it; units still in the timer log are put "
-"back at the start."
+_CLEAR_SLOT = (
+    "Broker stopped, file copied: write 32 zero bytes over the slot, which empties it; "
+    "units still in the timer log are put back at the start."
+)
 
 ENTRIES = (
     Entry(

@@ -12,7 +12,7 @@ def test_a_unit_that_5_3_3_wrote() -> None:
     raw = bytes.fromhex("00000034000000000000000000000001000001a1fd83e16800000bb800000000002d3bfa000001ab05b0b9830000000000000000")
     unit = timer.LOG_UNIT.parse(raw)
     assert (unit.size, unit.prev_pos, unit.magic, unit.write_time, unit.delay) == (52, 0, timer.UnitMagic.DEFAULT, 1795254641000, 3000)
-    assert (unit.offset_py, unit.size_py, unit.topic_hash, unit.reserved) == (2964474, 427, 95468931, 0)
+    assert (unit.offset_py, unit.size_py, unit.topic_hash, unit.reserved) == (2964474, 427, 95467907, 0)
     assert timer.LOG_UNIT.build(unit) == raw
 
 
@@ -44,7 +44,7 @@ def test_a_timercheck_that_5_3_3_wrote() -> None:
     check = timer.parse_check(raw)
     assert (check.last_read_time_ms, check.last_timer_log_flush_pos) == (1795254711000, 14716)
     assert (check.last_timer_queue_offset, check.master_timer_queue_offset) == (283, 283)
-    assert (check.data_version_state_version, check.data_version_timestamp, check.data_version_counter) == (0, 1795254710254, 62)
+    assert (check.data_version_state_version, check.data_version_timestamp, check.data_version_counter) == (0, 1795254711254, 62)
     assert timer.CHECK.build(check) == raw + bytes(4096 - 56)
 
 

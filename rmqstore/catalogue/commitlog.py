@@ -30,7 +30,7 @@ ENTRIES = (
             R532: "A size beyond the file's end stops the scan: the log is cut here, later files are deleted. A smaller wrong size passes.",
             R534: "As 5.3.2–5.3.3.",
             R540: "As 5.3.2–5.3.3.",
-            R55: "As 5.3.2–5.3.3; 5.5.1 also stops at a negative size.",
+            R55: "As 5.3.2–5.3.3.",
         },
         mend=COPY_FIRST
         + "If only the size is wrong, write the number of bytes left (the finding's expected value) as 4 big-endian bytes at its position. "

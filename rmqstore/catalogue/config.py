@@ -37,7 +37,7 @@ ENTRIES = (
         broker={
             R49: "Empty: the .bak file is used, without one the start goes on with defaults. Blank or null: defaults, without a look at "
             ".bak (subscriptionGroup.json: .bak).",
-            R50: "As 4.9.x (blank consumerOffset.json: .bak).",
+            R50: "Empty: as 4.9.x. Blank or null: defaults, without a look at .bak, except for a blank consumerOffset.json.",
             R532: "As 5.0–5.3.1.",
             R534: "As 5.0–5.3.1.",
             R540: "Only null is taken for valid; empty and blank fall back to .bak.",

@@ -251,9 +251,8 @@ ENTRIES = (
         meaning="File names are byte offsets in the queue; between two neighbours a file is missing. Messages whose units stood there "
         "cannot be consumed.",
         broker={
-            R49: "Starts; `[BUG]The mappedFile queue's data is damaged` only in a periodic check. Consumers in the gap are sent to the "
+            ALL: "Starts; `[BUG]The mappedFile queue's data is damaged` only in a periodic check. Consumers in the gap are sent to the "
             "next file.",
-            R5X: "As 4.9.x.",
         },
         mend="Put the file back from a copy, else: " + REBUILD_QUEUES,
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rmqstore.catalogue.entry import ERROR, WARNING, Entry
-from rmqstore.catalogue.releases import ALL, COPY_FIRST, NOT_CHECKED, R5X, R49, R50, R55, R532, R534, R540, SCAN_STOPS
+from rmqstore.catalogue.releases import ALL, COPY_FIRST, NOT_CHECKED, R49, R50, R55, R532, R534, R540, SCAN_STOPS
 
 _RESTORE = COPY_FIRST + "Restore the record's bytes from a replica: same file name, same position. "
 _ACCEPTED_FIELD = {
@@ -48,11 +48,9 @@ ENTRIES = (
         ERROR,
         "body checksum mismatch",
         meaning="The CRC-32 of the body differs from BODYCRC: body or checksum changed after they were written. Lengths are consistent, "
-        "so records behind it are readable.",
-        broker={
-            **SCAN_STOPS,
-            R49: SCAN_STOPS[R49] + " Outside the scan the damaged body is delivered to consumers, which check the CRC themselves and fail.",
-        },
+        "so records behind it are readable. Outside of what a start scans, brokers dispatch and deliver the message without a look at "
+        "the checksum.",
+        broker=SCAN_STOPS,
         mend=_RESTORE
         + "checkCRCOnRecover=false lets a broker start without cutting the log here; consumers then receive the record as it is.",
     ),
@@ -174,9 +172,8 @@ ENTRIES = (
         meaning="QUEUEOFFSET falls back and counts up again: the queue was deleted, or was lost before a start, and the broker numbered "
         "it from zero (or from a lower offset) again.",
         broker={
-            R49: "A queue built from the log keeps the older run; of the new run 0 is appended at the end, the other numbers already "
+            ALL: "A queue built from the log keeps the older run; of the new run 0 is appended at the end, the other numbers already "
             "taken are dropped.",
-            R5X: "As 4.9.x.",
         },
         mend="Normal if the topic was deleted and created again. Otherwise keep the existing queue files: a rebuild from the log would "
         "mix both runs.",

@@ -8,10 +8,11 @@ import shlex
 from pathlib import Path
 from types import ModuleType
 
+import click
 import pytest
 
 from rmqstore.catalogue import CATALOGUE
-from rmqstore.cli import COMMANDS
+from rmqstore.cli import COMMANDS, group
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -45,6 +46,23 @@ def test_a_page_names_only_commands_that_exist(page: str) -> None:
         re.findall(r"^(?:\$ )?rmqstore ([a-z][a-z-]*)", text, re.MULTILINE)
     )
     assert named <= set(COMMANDS)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/findings.md"])
+def test_a_page_names_only_options_that_its_commands_have(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    calls = re.findall(r"\brmqstore ([a-z-]+)([^`\n#]*)", text)
+    root = click.Context(group)
+    known = {name: {option for parameter in _command(root, name).params for option in parameter.opts} for name in COMMANDS}
+    named = [(name, option) for name, rest in calls if name in COMMANDS for option in re.findall(r"(?<=\s)--[a-z-]+", rest)]
+    assert len(named) > 1
+    assert [(name, option) for name, option in named if option not in known[name]] == []
+
+
+def _command(root: click.Context, name: str) -> click.Command:
+    command = group.get_command(root, name)
+    assert command is not None
+    return command
 
 
 def test_readme_names_only_paths_that_exist() -> None:

@@ -105,8 +105,8 @@ class FastLog:
         self._threads = threads
         self._pool: deque[NDArray[np.uint8]] = deque()
 
-    def results(self, start: Place) -> Iterator[Result]:
-        """Results in the order of the log; their buffers are used again once the next one is asked for."""
+    def results(self, start: Place) -> Iterator[tuple[Place, Result]]:
+        """Where a task began and what it gave, in the order of the log; buffers are used again once the next result is asked for."""
         sigbus.install()
         with ThreadPoolExecutor(self._threads) as executor:
             waiting: deque[tuple[Task, Future[Result]]] = deque()
@@ -119,7 +119,7 @@ class FastLog:
                         return
                     task, future = waiting.popleft()
                     result = future.result()
-                    yield result
+                    yield task.start, result
                     self._pool.extend(result.buffers)
                     if result.then != task.then:
                         # Damage, or more text than a worker may pile up: what was planned from here on does not hold.

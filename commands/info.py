@@ -120,7 +120,7 @@ def _log(summary: StoreSummary) -> str:
 
 def _checkpoint(fields: Mapping[str, int] | None) -> str:
     if fields is None:
-        return "missing"
+        return "missing or unreadable"
     return (
         ", ".join(f"{name} {_time(value) if name.endswith('_timestamp') else value}" for name, value in fields.items() if value)
         or "all zero"

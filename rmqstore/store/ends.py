@@ -142,10 +142,10 @@ def log_ends(log: MappedFileQueue, *, entry_header: int = 0, hint: int = -1, tai
 
 
 def read_records(log: MappedFileQueue, places: Sequence[tuple[int, int]]) -> Iterator[tuple[Record, bytes]]:
-    """Decode the records at (physical offset, size), each with its stored bytes; larger ones than 1 MiB and damaged ones are left out."""
+    """Decode the records at (physical offset, size), each with its stored bytes; those over 1 MiB and damaged ones are left out."""
     for offset, size in places:
         file = log.find(offset)
-        if file is not None and size <= _LARGEST_SAMPLE:
+        if file is not None and size <= _LARGEST_SAMPLE and offset + size <= file.end:
             data = read_at(file, offset - file.start, size)
             try:
                 yield decode_record(data), data

@@ -277,7 +277,7 @@ def _strays(store: Store) -> Iterator[str]:
 
 def _notes(store: Store) -> Iterator[str]:
     if store.only is not None:
-        yield f"This is a {store.only} directory without the rest of its store."
+        yield f"Only the part {store.only} of a store is here."
     yield from store.commitlog_directories.notes
     for key, value in store.config.malformed():
         yield f"The broker ignores the setting {key}={value}: it is not of the right type."

@@ -34,7 +34,7 @@ class Window:
         import numpy as np
 
         mapping, self._mapping = self._mapping, None
-        self.array = np.empty(0, dtype=np.uint8)
+        self.array = np.frombuffer(b"", dtype=np.uint8)
         if mapping is not None:
             # A BufferError says that a slice of the array is alive elsewhere: unmapping under it would crash the process.
             with suppress(BufferError):
@@ -57,7 +57,7 @@ def map_window(file: MappedFile, position: int, length: int) -> Window:
 
     _check_range(file, position, length)
     if length == 0:
-        return Window(None, np.empty(0, dtype=np.uint8))
+        return Window(None, np.frombuffer(b"", dtype=np.uint8))
     aligned = position - position % mmap.ALLOCATIONGRANULARITY
     lead = position - aligned
     with open_read_only(file.path) as descriptor:

@@ -63,7 +63,13 @@ def test_a_bad_value_in_the_file_counts_as_not_given(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("mappedFileSizeCommitLog", "1g"), ("mappedFileSizeCommitLog", "0"), ("maxIndexNum", "-5"), ("enableLmq", "yes"), ("brokerId", "2147483648")],
+    [
+        ("mappedFileSizeCommitLog", "1g"),
+        ("mappedFileSizeCommitLog", "0"),
+        ("maxIndexNum", "-5"),
+        ("enableLmq", "yes"),
+        ("brokerId", "2147483648"),
+    ],
 )
 def test_a_bad_setting_is_a_usage_error(key: str, value: str) -> None:
     with pytest.raises(UsageError, match=key):

@@ -19,6 +19,11 @@ class Run:
     err: str
 
     @property
+    def crashed(self) -> bool:
+        """Whether the program failed in a way that it did not foresee."""
+        return "Traceback" in self.err or "unexpected" in self.err
+
+    @property
     def objects(self) -> list[dict[str, Any]]:
         """The JSON lines of standard output."""
         return [json.loads(line) for line in self.out.splitlines()]

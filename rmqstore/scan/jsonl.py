@@ -7,15 +7,11 @@ kernel stops in front of them and its caller takes the first way.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-import llvmlite.ir as ir
 import numpy as np
-from numba import njit, types
-from numba.core import cgutils
-from numba.extending import intrinsic
+from numba import njit
 
 from rmqstore.formats import record as declared
 from rmqstore.formats.layout import fixed_layout
@@ -25,6 +21,7 @@ from rmqstore.scan.kernels_record import structure
 from rmqstore.scan.raw import HIGH_BITS, LOW_BITS, be32, be32u, be64, find_byte, java_hash_utf8, le64, store8, store64, trailing_zeros, u8
 
 _PREFIX = fixed_layout(declared.RECORD_PREFIX)
+_SIZE = _PREFIX["total_size"].offset
 _MAGIC = _PREFIX["magic_code"].offset
 _BODY_CRC = _PREFIX["body_crc"].offset
 _QUEUE_ID = _PREFIX["queue_id"].offset
@@ -84,6 +81,7 @@ _PROPERTY_END = np.uint64(0x0202020202020202)
 _BLANKS = np.uint64(0x2020202020202020)
 _QUOTES = np.uint64(0x2222222222222222)
 _BACKSLASHES = np.uint64(0x5C5C5C5C5C5C5C5C)
+_UNICODE_ESCAPE = np.uint64(int.from_bytes(b"\\u000000", "little"))
 _ZERO = np.uint64(0)
 _QUOTE, _BACKSLASH, _COMMA, _MINUS, _DIGIT = np.uint8(0x22), np.uint8(0x5C), np.uint8(0x2C), np.uint8(0x2D), np.uint8(0x30)
 
@@ -93,62 +91,69 @@ def _word(name: str) -> np.uint64:
     return np.uint64(int.from_bytes(name.encode("ascii"), "little"))
 
 
-_TAGS, _KEYS, _UNIQ_KEY, _DELAY = _word(TAGS), _word(KEYS), _word(UNIQ_KEY), _word(DELAY)
+_TAGS_NAME, _KEYS_NAME, _UNIQ_KEY_NAME, _DELAY_NAME = _word(TAGS), _word(KEYS), _word(UNIQ_KEY), _word(DELAY)
 _TAGS_LENGTH, _KEYS_LENGTH, _UNIQ_KEY_LENGTH, _DELAY_LENGTH = len(TAGS), len(KEYS), len(UNIQ_KEY), len(DELAY)
 _SCHEDULE_TOPIC = np.frombuffer(b"SCHEDULE_TOPIC_XXXX", np.uint8)
 
 
-def _literal(text: str) -> Callable[[int, int], int]:
-    """An intrinsic that writes a constant text at base + offset and returns the offset behind it."""
-    data = text.encode("ascii")
+_INT32, _INT64, _MAGIC_CODE, _HOST, _BODY_LENGTH = range(5)
+# The numbers and hosts at the front of an object, in the order of their keys: (key, kind, place in the record).
+_FRONT = (
+    ("physical_offset", _INT64, _PHYSICAL_OFFSET),
+    ("size", _INT32, _SIZE),
+    ("magic", _MAGIC_CODE, _MAGIC),
+    ("body_crc", _INT32, _BODY_CRC),
+    ("queue_id", _INT32, _QUEUE_ID),
+    ("flag", _INT32, _FLAG),
+    ("queue_offset", _INT64, _QUEUE_OFFSET),
+    ("sys_flag", _INT32, _SYS_FLAG),
+    ("born_timestamp", _INT64, _BORN_TIMESTAMP),
+    ("born_host", _HOST, _BORN_HOST),
+    ("store_timestamp", _INT64, _STORE_TIMESTAMP),
+    ("store_host", _HOST, _STORE_HOST),
+    ("reconsume_times", _INT32, _RECONSUME_TIMES),
+    ("prepared_transaction_offset", _INT64, _PREPARED),
+    ("body_length", _BODY_LENGTH, 0),
+)
+_FRONT_KINDS = np.array([kind for _, kind, _ in _FRONT], np.int64)
+_FRONT_PLACES = np.array([place for _, _, place in _FRONT], np.int64)
+_TEXTS = [
+    *((',' if number else '{"type":"message",') + f'"{key}":' for number, (key, _, _) in enumerate(_FRONT)),
+    ',"topic":"',
+    '","properties":{',
+    '":"',
+    '},"tags":',
+    ',"keys":',
+    ',"unique_key":',
+    ',"offset_message_id":"',
+    '","tags_code":',
+    ',"position":',
+    "}\n",
+    "null",
+]
+_TOPIC, _PROPERTIES, _COLON, _TAGS_KEY, _KEYS_KEY, _UNIQUE_KEY, _MESSAGE_ID, _TAGS_CODE, _POSITION, _END, _NULL = range(len(_FRONT), len(_TEXTS))
+_TEXT_LENGTHS = np.array([len(text) for text in _TEXTS], np.int64)
+_TEXT_PLACES = np.cumsum(_TEXT_LENGTHS) - _TEXT_LENGTHS
+# Texts are copied in words, so the last one may be read beyond its end.
+_TEXT_BYTES = np.frombuffer("".join(_TEXTS).encode("ascii") + bytes(8), np.uint8)
 
-    @intrinsic
-    def write(typingctx: Any, base: Any, offset: Any) -> Any:
-        signature = types.int64(types.uintp, types.int64)
+# The parts of the kernel live inside of it only: without wrappers for Python and C they compile in half the time.
+_part = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
-        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            constant = ir.Constant(ir.ArrayType(ir.IntType(8), len(data)), bytearray(data))
-            source = cgutils.global_constant(builder.module, "jsonl.literal", constant)
-            target = builder.inttoptr(builder.add(arguments[0], arguments[1]), ir.IntType(8).as_pointer())
-            pointer = builder.bitcast(source, ir.IntType(8).as_pointer())
-            cgutils.raw_memcpy(builder, target, pointer, ir.Constant(ir.IntType(64), len(data)), 1)
-            return builder.add(arguments[1], ir.Constant(ir.IntType(64), len(data)))
-
-        return signature, codegen
-
-    return write  # type: ignore[no-any-return]
-
-
-_begin = _literal('{"type":"message","physical_offset":')
-_size = _literal(',"size":')
-_magic_v1 = _literal(f',"magic":{declared.MESSAGE_MAGIC_V1},"body_crc":')
-_magic_v2 = _literal(f',"magic":{declared.MESSAGE_MAGIC_V2},"body_crc":')
-_queue_id = _literal(',"queue_id":')
-_flag = _literal(',"flag":')
-_queue_offset = _literal(',"queue_offset":')
-_sys_flag = _literal(',"sys_flag":')
-_born_timestamp = _literal(',"born_timestamp":')
-_born_host = _literal(',"born_host":"')
-_store_timestamp = _literal('","store_timestamp":')
-_store_host = _literal(',"store_host":"')
-_reconsume_times = _literal('","reconsume_times":')
-_prepared = _literal(',"prepared_transaction_offset":')
-_body_length = _literal(',"body_length":')
-_topic = _literal(',"topic":"')
-_properties = _literal('","properties":{')
-_colon = _literal('":"')
-_tags = _literal('},"tags":')
-_keys = _literal(',"keys":')
-_unique_key = _literal(',"unique_key":')
-_null = _literal("null")
-_message_id = _literal(',"offset_message_id":"')
-_tags_code = _literal('","tags_code":')
-_position = _literal(',"position":')
-_end = _literal("}\n")
-_short_escape = {8: "b", 9: "t", 10: "n", 12: "f", 13: "r", 0x22: '"', 0x5C: "\\"}
+_SHORT_ESCAPES = {8: "b", 9: "t", 10: "n", 12: "f", 13: "r", 0x22: '"', 0x5C: "\\"}
 # What stands behind a backslash, 0 where the four-digit form is due.
-_ESCAPES = np.array([ord(_short_escape.get(code, "\0")) for code in range(128)], np.uint8)
-_unicode_escape = _literal("\\u00")
+_ESCAPES = np.array([ord(_SHORT_ESCAPES.get(code, "\0")) for code in range(128)], np.uint8)
+
+
+@_part
+def _put_constant(out: int, at: int, text: int) -> int:
+    """Writes one of the constant texts; up to seven bytes more are touched."""
+    source = np.uintp(_TEXT_BYTES.ctypes.data)
+    start = _TEXT_PLACES[text]
+    length = _TEXT_LENGTHS[text]
+    for offset in range(0, length, 8):
+        store64(out, at + offset, le64(source, start + offset))
+    return at + length
 
 
 @njit(inline="always")
@@ -171,7 +176,7 @@ def _put_leading(out: int, at: int, value: int) -> int:
     return at + 8 - zeros
 
 
-@njit(cache=True)
+@_part
 def put_number(out: int, at: int, number: int) -> int:
     """Writes an int64 as decimal text at out + at (up to 27 bytes are touched) and returns the offset behind it."""
     value = np.uint64(number)
@@ -213,14 +218,18 @@ def _put_hex(out: int, at: int, base: int, start: int) -> int:
     return at + 8
 
 
-@njit(cache=True)
+@_part
 def _put_host(out: int, at: int, base: int, start: int) -> int:
-    """Writes an IPv4 host as `address:port`."""
+    """Writes an IPv4 host as `"address:port"`."""
+    store8(out, at, _QUOTE)
+    at += 1
     for index in range(4):
         at = put_number(out, at, np.int64(u8(base, start + index)))
         store8(out, at, np.uint8(0x2E if index < 3 else 0x3A))
         at += 1
-    return put_number(out, at, np.int64(be32(base, start + 4)))
+    at = put_number(out, at, np.int64(be32(base, start + 4)))
+    store8(out, at, _QUOTE)
+    return at + 1
 
 
 @njit(inline="always")
@@ -228,7 +237,7 @@ def _is_follow(base: int, position: int) -> bool:
     return (u8(base, position) & np.uint8(0xC0)) == np.uint8(0x80)
 
 
-@njit(cache=True)
+@_part
 def _sequence_length(base: int, start: int, end: int) -> int:
     """Bytes of the well-formed UTF-8 sequence at `start` whose first byte is above 0x7F; 0 when it is malformed."""
     lead = u8(base, start)
@@ -252,7 +261,7 @@ def _sequence_length(base: int, start: int, end: int) -> int:
     return length
 
 
-@njit(cache=True)
+@_part
 def put_text(out: int, at: int, base: int, start: int, end: int, readable: int) -> int:
     """Writes the UTF-8 bytes [start, end) as the inside of a JSON string and returns the offset behind it, -1 when they are malformed.
 
@@ -297,19 +306,20 @@ def put_text(out: int, at: int, base: int, start: int, end: int, readable: int) 
             store8(out, at + 1, short)
             at += 2
             continue
-        at = _unicode_escape(out, at)
-        store8(out, at, _DIGIT + (byte >> np.uint8(4)))
+        store64(out, at, _UNICODE_ESCAPE)
+        store8(out, at + 4, _DIGIT + (byte >> np.uint8(4)))
         low = byte & np.uint8(15)
-        store8(out, at + 1, low + (_DIGIT if low < np.uint8(10) else np.uint8(0x57)))
-        at += 2
+        store8(out, at + 5, low + (_DIGIT if low < np.uint8(10) else np.uint8(0x57)))
+        at += 6
     return at
 
 
-@njit(cache=True)
-def _put_property(out: int, at: int, base: int, start: int, end: int, readable: int) -> int:
-    """Writes a property value as a JSON string, null when there is none; -1 when it is malformed."""
+@_part
+def _put_property(out: int, at: int, key: int, base: int, start: int, end: int, readable: int) -> int:
+    """Writes a key and a property value as a JSON string, null when there is none; -1 when it is malformed."""
+    at = _put_constant(out, at, key)
     if start == end:
-        return _null(out, at)
+        return _put_constant(out, at, _NULL)
     store8(out, at, _QUOTE)
     at = put_text(out, at + 1, base, start, end, readable)
     if at >= 0:
@@ -332,7 +342,7 @@ def _name_word(base: int, start: int, end: int, readable: int) -> int:
     return word
 
 
-@njit(cache=True)
+@_part
 def _equals(base: int, start: int, end: int, text: Any) -> bool:
     if end - start != text.size:
         return False
@@ -342,7 +352,7 @@ def _equals(base: int, start: int, end: int, text: Any) -> bool:
     return True
 
 
-@njit(cache=True)
+@_part
 def _has_key(base: int, start: int, end: int, key: Any) -> bool:
     """Whether one of the blank-separated keys in [start, end) is `key`."""
     while start < end:
@@ -353,7 +363,7 @@ def _has_key(base: int, start: int, end: int, key: Any) -> bool:
     return False
 
 
-@njit(cache=True)
+@_part
 def _small_decimal(base: int, start: int, end: int) -> int:
     """A decimal number of one to nine digits, -1 for anything else."""
     if end - start < 1 or end - start > 9:
@@ -367,7 +377,7 @@ def _small_decimal(base: int, start: int, end: int) -> int:
     return value
 
 
-@njit(cache=True)
+@_part
 def _split_properties(base: int, start: int, end: int, readable: int, spans: Any) -> int:
     """Fills rows (name start, name end, value end, first bytes, fingerprint) of kept properties; their number, -1 when they need the other way."""
     count = 0
@@ -452,13 +462,13 @@ def write_messages(
             if length > 8:
                 continue
             word = np.uint64(spans[index, 3])
-            if length == _TAGS_LENGTH and word == _TAGS:
+            if length == _TAGS_LENGTH and word == _TAGS_NAME:
                 tags_start, tags_end = spans[index, 1] + 1, spans[index, 2]
-            elif length == _KEYS_LENGTH and word == _KEYS:
+            elif length == _KEYS_LENGTH and word == _KEYS_NAME:
                 keys_start, keys_end = spans[index, 1] + 1, spans[index, 2]
-            elif length == _UNIQ_KEY_LENGTH and word == _UNIQ_KEY:
+            elif length == _UNIQ_KEY_LENGTH and word == _UNIQ_KEY_NAME:
                 unique_start, unique_end = spans[index, 1] + 1, spans[index, 2]
-            elif length == _DELAY_LENGTH and word == _DELAY:
+            elif length == _DELAY_LENGTH and word == _DELAY_NAME:
                 delay_start, delay_end = spans[index, 1] + 1, spans[index, 2]
         if not (wanted.any_tag or _equals(base, tags_start, tags_end, wanted.tag)) or not (
             wanted.any_key or _equals(base, unique_start, unique_end, wanted.key) or _has_key(base, keys_start, keys_end, wanted.key)
@@ -487,26 +497,27 @@ def write_messages(
             level = min(level, delays.size - 1)
             if level > 0:
                 tags_code = store_timestamp + delays[level]
-        o = _begin(out, written)
-        o = put_number(out, o, physical_offset)
-        o = put_number(out, _size(out, o), size)
-        o = _magic_v2(out, o) if be32u(base, at + _MAGIC) == _MAGIC_V2 else _magic_v1(out, o)
-        o = put_number(out, o, np.int64(be32(base, at + _BODY_CRC)))
-        o = put_number(out, _queue_id(out, o), queue_id)
-        o = put_number(out, _flag(out, o), np.int64(be32(base, at + _FLAG)))
-        o = put_number(out, _queue_offset(out, o), queue_offset)
-        o = put_number(out, _sys_flag(out, o), np.int64(be32(base, at + _SYS_FLAG)))
-        o = put_number(out, _born_timestamp(out, o), be64(base, at + _BORN_TIMESTAMP))
-        o = _put_host(out, _born_host(out, o), base, at + _BORN_HOST)
-        o = put_number(out, _store_timestamp(out, o), store_timestamp)
-        o = _put_host(out, _store_host(out, o), base, at + _STORE_HOST)
-        o = put_number(out, _reconsume_times(out, o), np.int64(be32(base, at + _RECONSUME_TIMES)))
-        o = put_number(out, _prepared(out, o), be64(base, at + _PREPARED))
-        o = put_number(out, _body_length(out, o), body_length)
-        o = put_text(out, _topic(out, o), base, topic, topic_end, stop)
+        o = written
+        for index in range(_FRONT_KINDS.size):
+            o = _put_constant(out, o, index)
+            kind = _FRONT_KINDS[index]
+            place = at + _FRONT_PLACES[index]
+            if kind == _HOST:
+                o = _put_host(out, o, base, place)
+                continue
+            if kind == _INT64:
+                number = be64(base, place)
+            elif kind == _INT32:
+                number = np.int64(be32(base, place))
+            elif kind == _MAGIC_CODE:
+                number = np.int64(be32u(base, place))
+            else:
+                number = body_length
+            o = put_number(out, o, number)
+        o = put_text(out, _put_constant(out, o, _TOPIC), base, topic, topic_end, stop)
         if o < 0:
             return at, written, count, _ODD
-        o = _properties(out, o)
+        o = _put_constant(out, o, _PROPERTIES)
         for index in range(property_count):
             if index > 0:
                 store8(out, o, _COMMA)
@@ -515,23 +526,23 @@ def write_messages(
             o = put_text(out, o + 1, base, spans[index, 0], spans[index, 1], stop)
             if o < 0:
                 return at, written, count, _ODD
-            o = put_text(out, _colon(out, o), base, spans[index, 1] + 1, spans[index, 2], stop)
+            o = put_text(out, _put_constant(out, o, _COLON), base, spans[index, 1] + 1, spans[index, 2], stop)
             if o < 0:
                 return at, written, count, _ODD
             store8(out, o, _QUOTE)
             o += 1
         # Tags and keys are values of properties that have just been found well-formed.
-        o = _put_property(out, _tags(out, o), base, tags_start, tags_end, stop)
-        o = _put_property(out, _keys(out, o), base, keys_start, keys_end, stop)
-        o = _put_property(out, _unique_key(out, o), base, unique_start, unique_end, stop)
-        o = _message_id(out, o)
-        o = _put_hex(out, o, base, at + _STORE_HOST)
-        o = _put_hex(out, o, base, at + _STORE_HOST + 4)
-        o = _put_hex(out, o, base, at + _PHYSICAL_OFFSET)
-        o = _put_hex(out, o, base, at + _PHYSICAL_OFFSET + 4)
-        o = put_number(out, _tags_code(out, o), tags_code)
-        o = put_number(out, _position(out, o), physical_offset)
-        written = _end(out, o)
+        o = _put_property(out, o, _TAGS_KEY, base, tags_start, tags_end, stop)
+        o = _put_property(out, o, _KEYS_KEY, base, keys_start, keys_end, stop)
+        o = _put_property(out, o, _UNIQUE_KEY, base, unique_start, unique_end, stop)
+        o = _put_constant(out, o, _MESSAGE_ID)
+        for word in range(2):
+            o = _put_hex(out, o, base, at + _STORE_HOST + 4 * word)
+        for word in range(2):
+            o = _put_hex(out, o, base, at + _PHYSICAL_OFFSET + 4 * word)
+        o = put_number(out, _put_constant(out, o, _TAGS_CODE), tags_code)
+        o = put_number(out, _put_constant(out, o, _POSITION), physical_offset)
+        written = _put_constant(out, o, _END)
         count += 1
         at = record_end
     return at, written, count, _DONE

@@ -701,3 +701,15 @@ def _reinsert(names: tuple[int, ...]) -> None:
         while native32(slots, np.int64(slot) * 4) >= 0:
             slot = (slot + np.uint64(1)) & mask
         store32(slots, np.int64(slot) * 4, np.int32(queue))
+
+
+@njit(cache=True)
+def intern_topic(address: int, length: int, names: tuple[int, ...]) -> int:
+    """Dense number of the topic whose bytes begin at `address` (8 readable bytes must follow them), -1 when the tables are full."""
+    return _intern_topic(types.uintp(address), 0, length, names)
+
+
+@njit(cache=True)
+def intern_queue(topic: int, queue_id: int, names: tuple[int, ...]) -> int:
+    """Dense number of (topic, queue id), -1 when the tables are full."""
+    return _intern_queue(topic, queue_id, names)

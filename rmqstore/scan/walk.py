@@ -162,13 +162,13 @@ class LogScanner:
                 yield Batch(self._records[:count], self._keys[:keys], array, origin)
             reason = Stop(stop)
             if reason is Stop.NAMES_FULL:
-                self._grow(count)
+                self.grow(count)
                 addresses = self.names.addresses
             elif reason is not Stop.BATCH_FULL:
                 size = int.from_bytes(array[position : position + 4].tobytes(), "big", signed=True) if position + 4 <= array.size else 0
                 return at + position, reason, size
 
-    def _grow(self, walked: int) -> None:
+    def grow(self, walked: int = 1) -> None:
         """Doubles the tables that were full. Numbers of topics and queues stay what they were."""
         old = self.names
         if old.counts[0] >= old.topic_start.size * 7 // 8 or old.counts[1] + 65536 > old.heap.size:
@@ -218,8 +218,8 @@ class LogScanner:
     def _last_nonzero(self, file: MappedFile, at: int) -> int | None:
         """File position of the last byte at or behind `at` that is not zero, None for zeros only. Holes are not read."""
         last = None
-        for start, end in data_extents(file, at):
-            for begin in range(start, end, WINDOW):
+        for start, end in data_extents(file):
+            for begin in range(max(start, at), end, WINDOW):
                 with map_window(file, begin, min(WINDOW, end - begin)) as mapped:
                     array = mapped.array
                     if first_nonzero(array.ctypes.data, 0, array.size) < array.size:

@@ -1,0 +1,334 @@
+"""The pass over one commit-log file: records, and with them the queue units and index items they should have.
+
+One file is one independent piece of work whose result is a value; `rmqstore.verify.engine` runs the pieces side by side and merges the
+results in offset order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from rmqstore.findings import Finding
+from rmqstore.formats import consumequeue
+from rmqstore.formats.index import message_keys
+from rmqstore.formats.javahash import index_key_hash
+from rmqstore.formats.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET
+from rmqstore.formats.record import decode_record
+from rmqstore.scan.columns import Check, Fault, Mark, Stop
+from rmqstore.scan.kernels_record import intern_queue, intern_topic
+from rmqstore.scan.walk import Batch, Damage, FileEnd, LogScanner
+from rmqstore.store.mapped import MappedFile
+from rmqstore.store.root import QueueDirectory
+from rmqstore.store.window import read_at
+from rmqstore.verify.batchqueue import BatchRows
+from rmqstore.verify.context import Context
+from rmqstore.verify.ext import ExtReader
+from rmqstore.verify.findings_of_records import Neighbours, of_damage, of_faults
+from rmqstore.verify.index import IndexCursor, IndexMatch, IndexView
+from rmqstore.verify.units import QueueClaims, QueueKey, QueueSpan
+
+LMQ_PREFIX = "%LMQ%"
+_COMMIT = 8
+_HELD_RECORDS = 8192
+_CHECKED_COMMITS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """What lies behind the last live record of a file, when it is not zeros: bytes [start, end), and what kind of bytes they are."""
+
+    start: int
+    end: int
+    kind: str  # "torn", "stale" or "bytes"
+    reason: Stop
+    records: int = 0
+
+
+@dataclass
+class FileResult:
+    """What the pass over one file found. Everything is in offset order."""
+
+    file: MappedFile
+    records: int = 0
+    first_position: int = -1
+    end_offset: int = 0  # behind the last live record
+    first_timestamp: int = 0
+    last_timestamp: int = 0
+    end: FileEnd | None = None
+    tail: Tail | None = None
+    findings: list[Finding] = field(default_factory=list)
+    damages: list[tuple[int, int]] = field(default_factory=list)
+    queues: dict[QueueKey, QueueSpan] = field(default_factory=dict)
+    events: list[tuple[QueueKey, npt.NDArray[np.void]]] = field(default_factory=list)
+    index: IndexMatch = field(default_factory=IndexMatch)
+    multi_dispatch: set[QueueKey] = field(default_factory=set)
+    commits: list[tuple[int, int]] = field(default_factory=list)  # (position, half message's physical offset)
+    unreadable: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the pass over a file compares with: the queues by key, the batch queues, the index, and whether later files hold records."""
+
+    queues: Mapping[QueueKey, QueueDirectory]
+    batch_queues: Mapping[QueueKey, QueueDirectory]
+    ext_queues: Mapping[QueueKey, QueueDirectory]
+    index: Sequence[IndexView]
+    compare_queues: bool
+    compare_index: bool
+    last_data_file: MappedFile | None
+
+
+class FilePass:
+    """The pass over one file."""
+
+    def __init__(self, context: Context, around: Surroundings, advance: Callable[[int], None]) -> None:
+        checks = Check(0) if context.options.quick else Check.BODY_CRC | Check.PROPERTY_CRC
+        if around.compare_index:
+            checks |= Check.KEYS
+        delays = np.array([0, *context.delays], np.int64)
+        self._context = context
+        self._around = around
+        self._advance = advance
+        self._scanner = LogScanner(checks=checks, delays=delays)
+        self._claims = QueueClaims(self._scanner, around.queues, frozenset(around.batch_queues), around.compare_queues)
+        self._cursor = IndexCursor(around.index)
+        self._neighbours = Neighbours(context)
+        self._ext = ExtReader(context, around.ext_queues)
+        self._batch_rows = BatchRows(context, around.batch_queues)
+        self._held: list[tuple[npt.NDArray[np.void], npt.NDArray[np.void], bytes, int]] = []
+        self._held_start = -1
+        self._held_end = -1
+        self._held_count = 0
+        self._pending: Damage | None = None
+
+    def run(self, file: MappedFile) -> FileResult:
+        """Reads the file and returns what it found. Raises UnreadableError and StoreChangedError."""
+        self.result = FileResult(file, end_offset=file.start)
+        self._last_file = self._around.last_data_file is None or file.start >= self._around.last_data_file.start
+        if self._around.compare_index:
+            self._cursor.seek(file.start)
+        reached = file.start
+        for event in self._scanner.scan(file):
+            if isinstance(event, Batch):
+                if not self._take(event):
+                    break
+                end = int(event.records["position"][-1])
+                self._advance(end - reached)
+                reached = end
+            elif isinstance(event, Damage):
+                if event.resumed:
+                    self._pending = event
+                else:
+                    self._unfollowed(event)
+            else:
+                self._finish_held()
+                if self._pending is not None:
+                    self._accept(self._pending)
+                self.result.end = event
+        self._advance(file.end - reached)
+        return self._close()
+
+    # Which records are live
+
+    def _take(self, batch: Batch) -> bool:
+        """Takes a batch; False when it begins the stale tail of the log, so that nothing behind it counts."""
+        if self._pending is not None:
+            damage, self._pending = self._pending, None
+            older = int(batch.records["store_timestamp"][0]) < self.result.last_timestamp
+            if self._last_file and older:
+                self._finish_held()
+                rest = self._rest_of_file(damage.start)
+                self.result.tail = Tail(damage.start, rest, "stale", damage.reason, len(batch.records))
+                self.result.end = FileEnd(damage.start, Stop.END_OF_DATA)
+                return False
+            self._accept(damage)
+        displaced = (batch.records["faults"] & int(Fault.PHYSICAL_OFFSET)) != 0
+        if not displaced.any() and not self._held:
+            self._process(batch.records, batch.keys, batch)
+            return True
+        placed = np.flatnonzero(~displaced)
+        live = int(placed[-1]) + 1 if placed.size else 0
+        if live:
+            self._release_held()
+            self._process(batch.records[:live], batch.keys[batch.keys["record"] < live], batch)
+        if live < len(batch.records):
+            self._hold(batch, live)
+        return True
+
+    def _hold(self, batch: Batch, start: int) -> None:
+        """Keeps records with a wrong PHYSICALOFFSET back until a right one follows, or the end of the log tells that they are stale."""
+        records = batch.records[start:]
+        if self._held_start < 0:
+            self._held_start = int(records["position"][0])
+        self._held_end = int(records["position"][-1] + records["size"][-1])
+        self._held_count += len(records)
+        if sum(len(held[0]) for held in self._held) < _HELD_RECORDS:
+            keys = batch.keys[batch.keys["record"] >= start].copy()
+            keys["record"] -= start
+            first = int(records["position"][0]) - batch.origin
+            data = batch.window[first : self._held_end - batch.origin].tobytes()
+            self._held.append((records.copy(), keys, data, int(records["position"][0])))
+
+    def _release_held(self) -> None:
+        held, self._held = self._held, []
+        self._held_start = self._held_end = -1
+        self._held_count = 0
+        for records, keys, data, origin in held:
+            self._process(records, keys, Batch(records, keys, np.frombuffer(data, np.uint8), origin))
+
+    def _finish_held(self) -> None:
+        """At the end of the file: held records are damaged ones if queues know them or files follow, else a stale tail."""
+        if not self._held:
+            return
+        if not self._last_file or self._known_to_queue(self._held[0][0][0]):
+            self._release_held()
+            return
+        self.result.tail = Tail(self._held_start, self._held_end, "stale", Stop.NONE, self._held_count)
+        self._held = []
+
+    def _known_to_queue(self, record: npt.NDArray[np.void]) -> bool:
+        """Whether the queue unit at the record's QUEUEOFFSET points at it."""
+        key = self._scanner.queue(int(record["queue"]))
+        directory = self._around.queues.get(key)
+        if directory is None:
+            return False
+        at = int(record["queue_offset"]) * consumequeue.UNIT.sizeof()
+        file = directory.files.find(at) if at >= 0 else None
+        if file is None or at + consumequeue.UNIT.sizeof() > file.end:
+            return False
+        unit = consumequeue.UNIT.parse(read_at(file, at - file.start, consumequeue.UNIT.sizeof()))
+        return int(unit["physical_offset"]) == int(record["position"])
+
+    def _accept(self, damage: Damage) -> None:
+        """A damaged range that live records follow."""
+        self._pending = None
+        self._release_held()
+        self.result.damages.append((damage.start, damage.end))
+        self.result.findings.append(of_damage(self._context, damage))
+
+    def _unfollowed(self, damage: Damage) -> None:
+        """Bytes behind which nothing plausible comes in this file."""
+        if not self._last_file:
+            self._release_held()
+            self.result.damages.append((damage.start, self.result.file.end))
+            self.result.findings.append(of_damage(self._context, damage))
+            return
+        self._finish_held()
+        if self.result.tail is None:
+            kind = "torn" if self._looks_torn(damage) else "bytes"
+            self.result.tail = Tail(damage.start, damage.end, kind, damage.reason)
+        if self._queues_point_at(damage.start):
+            self.result.damages.append((damage.start, damage.end))
+
+    def _looks_torn(self, damage: Damage) -> bool:
+        """A record whose beginning is there: its size fits the file, and its magic and PHYSICALOFFSET as far as they were written."""
+        file = self.result.file
+        position = damage.start - file.start
+        head = read_at(file, position, min(48, file.length - position)).ljust(48, b"\0")
+        size = int.from_bytes(head[:4], "big", signed=True)
+        if not 0 < size <= file.length - position or damage.end > damage.start + size:
+            return False
+        magic = head[4:8]
+        offset = int.from_bytes(head[28:36], "big")
+        return (magic in (b"\xda\xa3\x20\xa7", b"\xda\xa3\x20\xab") and offset == damage.start) or not any(head[len(head[:36].rstrip(b"\0")) :])
+
+    def _queues_point_at(self, offset: int) -> bool:
+        return False
+
+    def _rest_of_file(self, start: int) -> int:
+        file = self.result.file
+        data = np.flatnonzero(np.frombuffer(read_at(file, start - file.start, file.end - start), np.uint8))
+        return start + int(data[-1]) + 1 if data.size else start
+
+    # What live records should have
+
+    def _process(self, records: npt.NDArray[np.void], keys: npt.NDArray[np.void], batch: Batch) -> None:
+        result = self.result
+        if result.records == 0:
+            result.first_position = int(records["position"][0])
+            result.first_timestamp = int(records["store_timestamp"][0])
+        result.records += len(records)
+        result.end_offset = int(records["position"][-1] + records["size"][-1])
+        result.last_timestamp = int(records["store_timestamp"][-1])
+        if records["faults"].any():
+            topics = {int(number): self._scanner.topic(int(number)) for number in np.unique(records["topic"])}
+            result.findings.extend(of_faults(self._context, records, topics))
+        result.findings.extend(self._neighbours.check(records))
+        marks = records["marks"]
+        if marks.any():
+            if (marks & int(Mark.MALFORMED_TEXT)).any():
+                self._rehash(records, keys, batch)
+        commits = records[(records["sys_flag"] & 0xC) == _COMMIT]
+        if commits.size and len(result.commits) < _CHECKED_COMMITS:
+            result.commits.extend(zip(commits["position"].tolist(), commits["prepared_transaction_offset"].tolist(), strict=True))
+        exts = self._claims.add(records)
+        if exts.size:
+            result.findings.extend(self._ext.check(self._scanner, exts))
+        if self._around.batch_queues:
+            result.findings.extend(self._batch_rows.check(self._scanner, records, batch))
+        if (marks & int(Mark.MULTI_DISPATCH)).any():
+            self._dispatch(records, batch)
+        if self._around.compare_index and keys.size:
+            self._cursor.match(records, keys)
+
+    def _bytes_of(self, record: npt.NDArray[np.void], batch: Batch) -> bytes:
+        start = int(record["position"]) - batch.origin
+        return batch.window[start : start + int(record["size"])].tobytes()
+
+    def _rehash(self, records: npt.NDArray[np.void], keys: npt.NDArray[np.void], batch: Batch) -> None:
+        """Hashes of tags and keys that are not UTF-8, by Java's rules for malformed text."""
+        for row in np.flatnonzero(records["marks"] & int(Mark.MALFORMED_TEXT)):
+            record = decode_record(self._bytes_of(records[row], batch))
+            tags_code = record.tags_code(self._context.delays)
+            if tags_code is not None:
+                records["tags_code"][row] = tags_code
+            mine = np.flatnonzero(keys["record"] == row)
+            hashes = [index_key_hash(record.topic, key) for key in message_keys(record.properties, True)]
+            if len(mine) == len(hashes):
+                keys["hash"][mine] = hashes
+
+    def _dispatch(self, records: npt.NDArray[np.void], batch: Batch) -> None:
+        """Extra queues of multi-dispatched records: one more claim per queue name, with the offset the broker assigned."""
+        extra = []
+        for row in np.flatnonzero(records["marks"] & int(Mark.MULTI_DISPATCH)):
+            record = decode_record(self._bytes_of(records[row], batch))
+            names = record.properties.get(INNER_MULTI_DISPATCH, "").split(",")
+            offsets = record.properties.get(INNER_MULTI_QUEUE_OFFSET, "").split(",")
+            if len(names) != len(offsets):
+                continue
+            for name, offset in zip(names, offsets, strict=True):
+                if not name or not offset.isdigit() or len(offset) > 18:
+                    continue
+                queue_id = 0 if name.startswith(LMQ_PREFIX) else record.queue_id
+                if (name, queue_id) not in self._around.queues:
+                    self.result.multi_dispatch.add((name, queue_id))
+                    continue
+                claim = records[row].copy()
+                claim["queue"] = self._name(name, queue_id)
+                claim["queue_offset"] = int(offset)
+                extra.append(claim)
+        if extra:
+            self._claims.add(np.array(extra, records.dtype), ordered=False)
+
+    def _name(self, topic: str, queue_id: int) -> int:
+        """Dense number of a queue that no record header names."""
+        data = np.frombuffer(topic.encode() + bytes(8), np.uint8)
+        while True:
+            number = intern_topic(data.ctypes.data, data.size - 8, self._scanner.names.addresses)
+            queue = intern_queue(number, queue_id, self._scanner.names.addresses) if number >= 0 else -1
+            if queue >= 0:
+                return int(queue)
+            self._scanner.grow()
+
+    def _close(self) -> FileResult:
+        result = self.result
+        result.queues, result.events = self._claims.finish()
+        result.unreadable = {path: error.message for path, error in self._claims.unreadable.items()}
+        if self._around.compare_index:
+            result.index = self._cursor.finish(result.end_offset if self._last_file else result.file.end)
+        return result

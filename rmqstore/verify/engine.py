@@ -1,0 +1,231 @@
+"""Verification of a whole store: one pass over the log, everything compared both ways, findings in a stable order.
+
+The pass is a map over commit-log files (threads here; any other runner may do the same pieces elsewhere) and a merge of their results in
+offset order. Nothing is written.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from rmqstore.errors import RmqstoreError
+from rmqstore.findings import Finding
+from rmqstore.store.mapped import MappedFile
+from rmqstore.store.root import Store
+from rmqstore.store.window import read_at
+from rmqstore.verify import batchqueue, checkpoint, config, files, index, queues, surroundings, tail, timer
+from rmqstore.verify.commitlog import FilePass, FileResult, Surroundings
+from rmqstore.verify.context import Context, LogFacts, Options
+from rmqstore.verify.index import IndexView
+from rmqstore.verify.units import QueueKey
+
+Advance = Callable[[int], None]
+
+
+@dataclass
+class Totals:
+    """What a verification covered: bytes of the commit log, live records, seconds of wall time."""
+
+    bytes: int = 0
+    records: int = 0
+    seconds: float = 0.0
+    indexed_keys: int = 0
+    queues: int = 0
+    notes: list[str] = field(default_factory=list)
+
+
+class Verification:
+    """One verification of one store."""
+
+    def __init__(self, store: Store, options: Options | None = None) -> None:
+        self.store = store
+        self.options = options or Options()
+        self.context = Context(store, self.options)
+        self.totals = Totals()
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of the commit log that the pass will read."""
+        return self.store.commitlog.length if self._reads_log else 0
+
+    @property
+    def _reads_log(self) -> bool:
+        return any(self.options.wants(part) for part in ("commitlog", "consumequeue", "index", "checkpoint", "timer"))
+
+    def run(self, advance: Advance = lambda count: None) -> Iterator[Finding]:
+        """Yields all findings. `advance` is told the bytes of the log as they are read, from several threads."""
+        started = time.perf_counter()
+        for item in self._run(advance):
+            if item.topic is None or self.options.wants_topic(item.topic):
+                yield item
+        self.totals.seconds = time.perf_counter() - started
+
+    def _run(self, advance: Advance) -> Iterator[Finding]:
+        context, options = self.context, self.options
+        if options.wants("store"):
+            yield from self._guarded(surroundings.check)
+        yield from (item for item in self._guarded(files.check) if self._wants_code(item))
+        if self._reads_log:
+            yield from self._log(advance)
+        if options.wants("checkpoint"):
+            yield from self._guarded(checkpoint.check)
+        if options.wants("timer"):
+            yield from self._guarded(timer.check)
+        if options.wants("config"):
+            yield from self._guarded(config.check)
+        self.totals.records = context.log.records
+
+    def _wants_code(self, item: Finding) -> bool:
+        area = {"CL": "commitlog", "CQ": "consumequeue", "IX": "index", "CP": "checkpoint", "TM": "timer", "CF": "config"}
+        return self.options.wants(area.get(item.code.split("-")[1], "store"))
+
+    def _guarded(self, check: Callable[[Context], Iterator[Finding]]) -> Iterator[Finding]:
+        """The findings of one check; what it cannot read becomes a finding."""
+        try:
+            yield from check(self.context)
+        except RmqstoreError as error:
+            yield self.context.finding("RMQ-ST-UNREADABLE", error.message, mend=error.hint)
+        except OSError as error:
+            yield self.context.finding("RMQ-ST-UNREADABLE", f"{error.filename or 'a file'} cannot be read: {error.strerror}", file=error.filename)
+
+    # The log and what is derived from it
+
+    def _log(self, advance: Advance) -> Iterator[Finding]:
+        context, store, options = self.context, self.store, self.options
+        log_files = list(store.commitlog.files)
+        compare_queues = options.wants("consumequeue") and bool(log_files)
+        compare_index = options.wants("index") and bool(log_files)
+        queue_directories = self._directories(store.queue_directories()) if options.wants("consumequeue") else {}
+        batch_directories = self._directories(store.batch_queue_directories()) if options.wants("consumequeue") else {}
+        ext_directories = self._directories(store.ext_queue_directories()) if options.wants("consumequeue") else {}
+        views, unreadable = index.open_views(context) if options.wants("index") else ([], [])
+        yield from unreadable
+        around = Surroundings(
+            queue_directories,
+            batch_directories,
+            ext_directories,
+            views,
+            compare_queues and not store.rocksdb_queues,
+            compare_index,
+            _last_file_with_data(log_files),
+        )
+        results: list[FileResult] = []
+        with ThreadPoolExecutor(max_workers=max(options.threads, 1)) as pool:
+            passes = [pool.submit(self._pass, around, file, advance) for file in log_files]
+            try:
+                for future in passes:
+                    result, failed = future.result()
+                    yield from failed
+                    results.append(result)
+            except BaseException:
+                _cancel(passes)
+                raise
+        yield from self._merge(results, around)
+
+    def _pass(self, around: Surroundings, file: MappedFile, advance: Advance) -> tuple[FileResult, list[Finding]]:
+        work = FilePass(self.context, around, advance)
+        try:
+            return work.run(file), []
+        except RmqstoreError as error:
+            self.totals.notes.append(error.message)
+            failed = self.context.finding("RMQ-ST-UNREADABLE", error.message, file=file.path, offset=file.start, mend=error.hint)
+            return FileResult(file, damages=[(file.start, file.end)]), [failed]
+
+    def _directories(self, listed: Iterator[queues.QueueDirectory]) -> dict[QueueKey, queues.QueueDirectory]:
+        return {(directory.topic, directory.queue_id): directory for directory in listed}
+
+    def _merge(self, results: list[FileResult], around: Surroundings) -> Iterator[Finding]:
+        context, options = self.context, self.options
+        context.log = _facts(self.store, results)
+        self.totals.bytes = sum(result.file.length for result in results)
+        if options.wants("commitlog"):
+            for result in results:
+                yield from result.findings
+                for path, message in result.unreadable.items():
+                    yield context.finding("RMQ-ST-UNREADABLE", message, file=path)
+            yield from tail.check(context, results)
+        if options.wants("consumequeue"):
+            yield from self._queues(results, around)
+        if options.wants("index"):
+            yield from self._index(results, around.index)
+
+    def _queues(self, results: list[FileResult], around: Surroundings) -> Iterator[Finding]:
+        context = self.context
+        histories, odd = queues.merge(context, results)
+        if self.options.wants("commitlog"):
+            yield from odd
+        self.totals.queues = len(around.queues) + len(around.batch_queues)
+        if not around.compare_queues:
+            return
+        judge = queues.QueueJudge(context, queues.known_topics(context))
+        for key in sorted(around.queues):
+            if self.options.wants_topic(key[0]):
+                yield from self._judged(judge, key, around, histories.get(key))
+        for key in sorted(set(histories) - set(around.queues) - set(around.batch_queues)):
+            if histories[key].runs:
+                yield from judge.missing(key, histories[key])
+        for key in sorted(around.batch_queues):
+            try:
+                yield from batchqueue.check_surplus(context, key, around.batch_queues[key])
+            except RmqstoreError as error:
+                yield context.finding("RMQ-ST-UNREADABLE", error.message, file=around.batch_queues[key].directory)
+
+    def _judged(
+        self, judge: queues.QueueJudge, key: QueueKey, around: Surroundings, history: queues.QueueHistory | None
+    ) -> Iterator[Finding]:
+        try:
+            yield from judge.judge(key, around.queues[key], history)
+        except RmqstoreError as error:
+            yield self.context.finding("RMQ-ST-UNREADABLE", error.message, file=around.queues[key].directory, topic=key[0], queue_id=key[1])
+
+    def _index(self, results: list[FileResult], views: object) -> Iterator[Finding]:
+        context = self.context
+        assert isinstance(views, list)
+        for view in views:
+            try:
+                yield from index.check_file(context, view)
+            except RmqstoreError as error:
+                yield context.finding("RMQ-ST-UNREADABLE", error.message, file=view.file.path)
+        if not results:
+            return
+        for result in results:
+            yield from index.of_match(context, result.index)
+            self.totals.indexed_keys += result.index.matched
+        yield from index.coverage(context, [result.index for result in results], views)
+
+
+def verify(store: Store, options: Options | None = None) -> list[Finding]:
+    """All findings of a verification of `store`."""
+    return list(Verification(store, options).run())
+
+
+def _cancel(passes: list[Future[tuple[FileResult, list[Finding]]]]) -> None:
+    for future in passes:
+        future.cancel()
+
+
+def _last_file_with_data(log_files: list[MappedFile]) -> MappedFile | None:
+    """The last file whose first bytes are not zero: behind it lie only pre-allocated files."""
+    for file in reversed(log_files):
+        try:
+            if file.length >= 8 and any(read_at(file, 0, min(file.length, 64))):
+                return file
+        except RmqstoreError:
+            return file
+    return None
+
+
+def _facts(store: Store, results: list[FileResult]) -> LogFacts:
+    """What the passes found of the log as a whole."""
+    facts = LogFacts(min_offset=store.commitlog.min_offset, end_offset=store.commitlog.min_offset)
+    for result in results:
+        facts.damages += result.damages
+        if result.records:
+            facts.first_timestamp = facts.first_timestamp or result.first_timestamp
+            facts.last_timestamp = max(facts.last_timestamp, result.last_timestamp)
+            facts.end_offset = result.end_offset
+            facts.records += result.records
+    return facts

@@ -1,0 +1,135 @@
+"""Findings of single records: what their own bytes and their neighbours say, without queues and index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from rmqstore.findings import Finding
+from rmqstore.scan.columns import Fault, Stop
+from rmqstore.scan.walk import Damage
+from rmqstore.verify.context import Context
+
+FAULTS: dict[Fault, tuple[str, str]] = {
+    Fault.BODY_CRC: ("RMQ-CL-CRC", "the body does not have the CRC that the record stores"),
+    Fault.PHYSICAL_OFFSET: ("RMQ-CL-PHYOFFSET", "PHYSICALOFFSET is not the position of the record"),
+    Fault.PROPERTY_CRC: ("RMQ-CL-PROPCRC", "the record does not have the CRC that its properties store"),
+    Fault.QUEUE_ID: ("RMQ-CL-FIELD", "QUEUEID is negative"),
+    Fault.SYS_FLAG: ("RMQ-CL-FIELD", "SYSFLAG has bits that no release writes"),
+    Fault.STORE_TIMESTAMP: ("RMQ-CL-FIELD", "STORETIMESTAMP is not a time"),
+    Fault.BORN_TIMESTAMP: ("RMQ-CL-FIELD", "BORNTIMESTAMP is not a plausible time"),
+    Fault.PREPARED_OFFSET: ("RMQ-CL-FIELD", "PREPAREDTRANSACTIONOFFSET does not fit the transaction type"),
+    Fault.TOPIC: ("RMQ-CL-FIELD", "the topic is not a legal name"),
+    Fault.COMPRESSION: ("RMQ-CL-COMPRESSION", "SYSFLAG says compressed, the body does not begin like that compression"),
+    Fault.DELAY: ("RMQ-CL-FIELD", "DELAY of a schedule message is not a number"),
+    Fault.HOST: ("RMQ-CL-FIELD", "the port of BORNHOST or STOREHOST is not a port"),
+    Fault.RECONSUME_TIMES: ("RMQ-CL-FIELD", "RECONSUMETIMES is negative"),
+}
+
+_FIELDS: dict[Fault, str] = {
+    Fault.PHYSICAL_OFFSET: "physical_offset",
+    Fault.BODY_CRC: "body_crc",
+    Fault.QUEUE_ID: "queue_id",
+    Fault.SYS_FLAG: "sys_flag",
+    Fault.STORE_TIMESTAMP: "store_timestamp",
+    Fault.BORN_TIMESTAMP: "born_timestamp",
+    Fault.PREPARED_OFFSET: "prepared_transaction_offset",
+    Fault.RECONSUME_TIMES: "reconsume_times",
+}
+
+DAMAGE_CODES: dict[Stop, str] = {
+    Stop.ILLEGAL_MAGIC: "RMQ-CL-MAGIC",
+    Stop.SIZE_TOO_SMALL: "RMQ-CL-SIZE",
+    Stop.SIZE_BEYOND_FILE: "RMQ-CL-SIZE",
+    Stop.BODY_LENGTH: "RMQ-CL-LENGTHS",
+    Stop.TOPIC_LENGTH: "RMQ-CL-LENGTHS",
+    Stop.PROPERTIES_LENGTH: "RMQ-CL-LENGTHS",
+    Stop.SIZE_MISMATCH: "RMQ-CL-LENGTHS",
+    Stop.BLANK: "RMQ-CL-BLANK",
+    Stop.END_OF_DATA: "RMQ-CL-DAMAGE",
+    Stop.TRUNCATED: "RMQ-CL-DAMAGE",
+}
+
+DAMAGE_TEXTS: dict[Stop, str] = {
+    Stop.ILLEGAL_MAGIC: "no record begins here: illegal magic",
+    Stop.SIZE_TOO_SMALL: "TOTALSIZE is below the smallest record",
+    Stop.SIZE_BEYOND_FILE: "TOTALSIZE reaches beyond the end of the file",
+    Stop.BODY_LENGTH: "BODYLEN does not fit TOTALSIZE",
+    Stop.TOPIC_LENGTH: "TOPICLEN does not fit TOTALSIZE",
+    Stop.PROPERTIES_LENGTH: "PROPLEN does not fit TOTALSIZE",
+    Stop.SIZE_MISMATCH: "TOTALSIZE is not the sum of the lengths",
+    Stop.BLANK: "a BLANK whose size is not the rest of the file",
+    Stop.END_OF_DATA: "zeros where a record should begin",
+    Stop.TRUNCATED: "the file ends inside a record",
+}
+
+
+def of_faults(context: Context, records: npt.NDArray[np.void], topic_of: dict[int, str]) -> Iterator[Finding]:
+    """One finding for every fault of every record that has one."""
+    for record in records[records["faults"] != 0]:
+        faults = Fault(int(record["faults"]))
+        for fault, (code, text) in FAULTS.items():
+            if fault in faults:
+                field = _FIELDS.get(fault)
+                expected = int(record["position"]) if fault is Fault.PHYSICAL_OFFSET else None
+                yield context.log_finding(
+                    code,
+                    text,
+                    int(record["position"]),
+                    int(record["size"]),
+                    topic=topic_of[int(record["topic"])],
+                    queue_id=int(record["queue_id"]),
+                    queue_offset=int(record["queue_offset"]),
+                    expected=expected,
+                    found=int(record[field]) if field else None,
+                )
+
+
+def of_damage(context: Context, damage: Damage) -> Finding:
+    """The finding of a range without records that records follow."""
+    length = damage.end - damage.start
+    return context.log_finding(
+        DAMAGE_CODES[damage.reason],
+        f"{DAMAGE_TEXTS[damage.reason]}; {length} bytes are unreadable up to the next record at {damage.end}",
+        damage.start,
+        length,
+        found=damage.claimed_size if damage.reason is not Stop.END_OF_DATA else 0,
+    )
+
+
+class Neighbours:
+    """Compares each record with the one before and behind it: store time that goes back, a store host that only one record has."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._last: npt.NDArray[np.void] | None = None
+
+    def check(self, records: npt.NDArray[np.void]) -> Iterator[Finding]:
+        """Findings about the records of the next batch; the last two records are carried over."""
+        rows = records[["position", "size", "store_timestamp", "store_host"]].copy()
+        if self._last is not None:
+            rows = np.concatenate([self._last, rows])
+        times = rows["store_timestamp"]
+        carried = 0 if self._last is None else len(self._last)
+        for i in np.flatnonzero(times[1:] < times[:-1]) + 1:
+            if i >= carried:
+                yield self._context.log_finding(
+                    "RMQ-CL-TIME",
+                    "STORETIMESTAMP is smaller than that of the record before",
+                    int(rows["position"][i]),
+                    int(rows["size"][i]),
+                    expected=int(times[i - 1]),
+                    found=int(times[i]),
+                )
+        hosts = rows["store_host"]
+        odd = np.flatnonzero((hosts[1:-1] != hosts[:-2]) & (hosts[:-2] == hosts[2:])) + 1
+        for i in odd:
+            yield self._context.log_finding(
+                "RMQ-CL-HOST",
+                "STOREHOST differs from that of both neighbours, which agree",
+                int(rows["position"][i]),
+                int(rows["size"][i]),
+            )
+        self._last = rows[-2:].copy()

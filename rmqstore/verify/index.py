@@ -1,0 +1,499 @@
+"""Index files: header, slots and chains of each file, and a cursor that compares their items with the keys of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from rmqstore.errors import RmqstoreError
+from rmqstore.findings import Finding
+from rmqstore.formats import index as declared
+from rmqstore.formats.layout import fixed_layout
+from rmqstore.scan.kernels_index import (
+    ITEM_SIZE,
+    ITEMS_END,
+    LINK_DTYPE,
+    ODDITY_DTYPE,
+    ItemOddity,
+    compare_slots,
+    follow_chains,
+    match_items,
+)
+from rmqstore.scan.raw import first_nonzero
+from rmqstore.store.mapped import MappedFile
+from rmqstore.store.root import IndexFile
+from rmqstore.store.window import data_extents, map_window, read_at
+from rmqstore.verify.context import Context
+
+HEADER_LAYOUT = fixed_layout(declared.HEADER)
+WINDOW = 8 << 20
+_CHUNK_ITEMS = 16_384
+_LOOK_AHEAD = 64
+_SHOWN_LINKS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class IndexView:
+    """One index file as the comparison needs it. `items` is the number of items, numbered from 1."""
+
+    file: MappedFile
+    slots: int
+    capacity: int
+    items: int
+    begin_timestamp: int
+    end_timestamp: int
+    begin_phy_offset: int
+    end_phy_offset: int
+    hash_slot_count: int
+    index_count: int
+    earlier_end: int  # end timestamp of the file before, 0 without one
+    first_offset: int  # physical offset of item 1
+    last_offset: int  # of the last item
+
+    def item_position(self, item: int) -> int:
+        """Position in the file of an item."""
+        return declared.item_position(item, self.slots)
+
+    def item_offset(self, item: int) -> int:
+        """Physical offset that an item stores."""
+        return int(declared.ITEM.parse(read_at(self.file, self.item_position(item), ITEM_SIZE))["phy_offset"])
+
+
+def geometry(context: Context, length: int) -> tuple[int, int] | None:
+    """(slots, items) of an index file of this length: by the settings, the defaults, or the lengths of its own areas; None if none fits."""
+    config = context.store.config
+    slots, items = config.explicit_integer("maxHashSlotNum"), config.explicit_integer("maxIndexNum")
+    if slots and items:
+        return (slots, items) if declared.file_size(slots, items) == length else None
+    if length == declared.file_size(declared.DEFAULT_HASH_SLOT_NUM, declared.DEFAULT_INDEX_NUM):
+        return declared.DEFAULT_HASH_SLOT_NUM, declared.DEFAULT_INDEX_NUM
+    if slots and (length - declared.file_size(slots, 0)) % ITEM_SIZE == 0:
+        return slots, (length - declared.file_size(slots, 0)) // ITEM_SIZE
+    return None
+
+
+def guess_geometry(files: Sequence[MappedFile]) -> tuple[int, int] | None:
+    """(slots, items) found by trying: with the right number of slots every item stands in the chain of its own slot.
+
+    Tries all divisions of the file length into slots and items for which item 0 is empty and item 1 begins at the header's begin offset.
+    """
+    for file in sorted(files, key=lambda each: each.start, reverse=True):
+        found = _guess(file)
+        if found is not None:
+            return found
+    return None
+
+
+def _guess(file: MappedFile) -> tuple[int, int] | None:
+    header = declared.HEADER.parse(read_at(file, 0, declared.HEADER_SIZE))
+    count = int(header["index_count"])
+    begin = int(header["begin_phy_offset"])
+    if count < 2 or file.length > 64 << 20:
+        return None
+    data = np.frombuffer(read_at(file, 0, file.length), np.uint8)
+    # Item 1 stores the begin offset 4 bytes behind its hash and has no earlier item; item 0 before it is empty.
+    wanted = np.frombuffer(begin.to_bytes(8, "big"), np.uint8)
+    body = data[declared.HEADER_SIZE :]
+    windows = np.lib.stride_tricks.sliding_window_view(body, 8)
+    best: tuple[int, tuple[int, int]] | None = None
+    for hit in np.flatnonzero((windows == wanted).all(axis=1)):
+        start_of_items = int(hit) - 4 - ITEM_SIZE
+        if start_of_items < 0 or start_of_items % declared.SLOT_SIZE:
+            continue
+        slots = start_of_items // declared.SLOT_SIZE
+        rest = file.length - declared.file_size(slots, 0)
+        if slots < 1 or rest % ITEM_SIZE or rest // ITEM_SIZE < count or body[start_of_items : start_of_items + ITEM_SIZE].any():
+            continue
+        newest = np.zeros(slots, np.int32)
+        state = np.zeros(4, np.int64)
+        first = data.ctypes.data + declared.item_position(1, slots)
+        wrong = follow_chains(first, 1, count - 1, newest, state, np.zeros(1, LINK_DTYPE), 0)
+        if best is None or wrong < best[0]:
+            best = (wrong, (slots, rest // ITEM_SIZE))
+    return best[1] if best and best[0] * 2 < count else None
+
+
+def open_views(context: Context) -> tuple[list[IndexView], list[Finding]]:
+    """The readable index files in the order of their names, and findings about those that are not."""
+    findings: list[Finding] = []
+    listed = [file for file in context.store.index_files() if file.named_right]
+    files = [MappedFile(file.path, int(file.path.name), file.length, file.allocated) for file in listed]
+    guessed: tuple[int, int] | None = None
+    tried = False
+    views: list[IndexView] = []
+    earlier_end = 0
+    for file in files:
+        try:
+            sizes = geometry(context, file.length)
+            if sizes is None and context.store.config.explicit_integer("maxHashSlotNum") is None:
+                if not tried:
+                    guessed, tried = guess_geometry([each for each in files if each.length >= declared.HEADER_SIZE]), True
+                if guessed and declared.file_size(*guessed) == file.length:
+                    sizes = guessed
+            if sizes is None:
+                continue
+            view = _open(file, *sizes, earlier_end)
+        except RmqstoreError as error:
+            findings.append(context.finding("RMQ-ST-UNREADABLE", error.message, file=file.path))
+            continue
+        earlier_end = view.end_timestamp
+        views.append(view)
+    return views, findings
+
+
+def _open(file: MappedFile, slots: int, capacity: int, earlier_end: int) -> IndexView:
+    header = declared.HEADER.parse(read_at(file, 0, declared.HEADER_SIZE))
+    items = min(max(int(header["index_count"]) - 1, 0), capacity - 1)
+
+    def offset(item: int) -> int:
+        return int(declared.ITEM.parse(read_at(file, declared.item_position(item, slots), ITEM_SIZE))["phy_offset"])
+
+    # A header that lost count must not hide items: they are dense, so an empty place after the last is the end.
+    while items + 1 < capacity and any(read_at(file, declared.item_position(items + 1, slots), ITEM_SIZE)):
+        items += 1
+    while items > 0 and not any(read_at(file, declared.item_position(items, slots), ITEM_SIZE)):
+        items = _last_item(file, slots, items)
+    return IndexView(
+        file,
+        slots,
+        capacity,
+        items,
+        int(header["begin_timestamp"]),
+        int(header["end_timestamp"]),
+        int(header["begin_phy_offset"]),
+        int(header["end_phy_offset"]),
+        int(header["hash_slot_count"]),
+        int(header["index_count"]),
+        earlier_end,
+        offset(1) if items else 0,
+        offset(items) if items else 0,
+    )
+
+
+def _last_item(file: MappedFile, slots: int, limit: int) -> int:
+    """Number of the last item at or below `limit` that is not empty, 0 for none. Holes are not read."""
+    start = declared.item_position(1, slots)
+    end = declared.item_position(limit, slots) + ITEM_SIZE
+    for begin, stop in reversed(list(data_extents(file))):
+        stop = min(stop, end)
+        while stop > max(begin, start):
+            at = max(begin, start, stop - WINDOW)
+            filled = np.flatnonzero(np.frombuffer(read_at(file, at, stop - at), np.uint8))
+            if filled.size:
+                return (at + int(filled[-1]) - start) // ITEM_SIZE + 1
+            stop = at
+    return 0
+
+
+def check_file(context: Context, view: IndexView) -> Iterator[Finding]:
+    """Header, slots and chains of one file."""
+    newest = np.zeros(view.slots, np.int32)
+    links = np.zeros(_SHOWN_LINKS, LINK_DTYPE)
+    state = np.zeros(4, np.int64)
+    wrong = 0
+    for first in range(1, view.items + 1, WINDOW // ITEM_SIZE):
+        count = min(WINDOW // ITEM_SIZE, view.items + 1 - first)
+        with map_window(view.file, view.item_position(first), count * ITEM_SIZE) as window:
+            wrong = follow_chains(window.array.ctypes.data, first, count, newest, state, links, wrong)
+    for link in links[: min(wrong, _SHOWN_LINKS)]:
+        yield context.finding(
+            "RMQ-IX-CHAIN",
+            f"item {link['item']} links to item {link['found']}, the item before it in slot {link['slot']} is {link['expected']}",
+            file=view.file.path,
+            position=view.item_position(int(link["item"])),
+            length=ITEM_SIZE,
+            expected=int(link["expected"]),
+            found=int(link["found"]),
+        )
+    if wrong > _SHOWN_LINKS:
+        yield context.finding("RMQ-IX-CHAIN", f"{wrong} items in all have a wrong link", file=view.file.path, found=wrong)
+    yield from _check_slots(context, view, newest)
+    yield from _check_header(context, view, int(state[0]))
+    yield from _check_trailing(context, view)
+
+
+def _check_slots(context: Context, view: IndexView, newest: npt.NDArray[np.int32]) -> Iterator[Finding]:
+    links = np.zeros(_SHOWN_LINKS, LINK_DTYPE)
+    wrong = 0
+    for first in range(0, view.slots, WINDOW // declared.SLOT_SIZE):
+        count = min(WINDOW // declared.SLOT_SIZE, view.slots - first)
+        with map_window(view.file, declared.slot_position(first), count * declared.SLOT_SIZE) as window:
+            wrong = compare_slots(window.array.ctypes.data, first, count, newest, links, wrong)
+    for link in links[: min(wrong, _SHOWN_LINKS)]:
+        yield context.finding(
+            "RMQ-IX-SLOT",
+            f"slot {link['slot']} names item {link['found']}, its newest item is {link['expected']}",
+            file=view.file.path,
+            position=declared.slot_position(int(link["slot"])),
+            length=declared.SLOT_SIZE,
+            expected=int(link["expected"]),
+            found=int(link["found"]),
+        )
+    if wrong > _SHOWN_LINKS:
+        yield context.finding("RMQ-IX-SLOT", f"{wrong} slots in all name a wrong item", file=view.file.path, found=wrong)
+
+
+def _check_header(context: Context, view: IndexView, used_slots: int) -> Iterator[Finding]:
+    first, last = view.first_offset, view.last_offset
+    # A file without items has 0 or 1 (a flush writes 1) and what it inherited from the file before.
+    if view.items == 0:
+        if view.index_count not in (0, 1):
+            yield _header_finding(context, view, "RMQ-IX-COUNT", "index_count", 1, view.index_count)
+        return
+    if view.index_count != view.items + 1:
+        yield _header_finding(context, view, "RMQ-IX-COUNT", "index_count", view.items + 1, view.index_count)
+    if view.hash_slot_count not in (used_slots, view.items):
+        yield _header_finding(context, view, "RMQ-IX-HEADER", "hash_slot_count", used_slots, view.hash_slot_count)
+    if view.begin_phy_offset != first:
+        yield _header_finding(context, view, "RMQ-IX-HEADER", "begin_phy_offset", first, view.begin_phy_offset)
+    if view.end_phy_offset != last:
+        yield _header_finding(context, view, "RMQ-IX-HEADER", "end_phy_offset", last, view.end_phy_offset)
+    for name, found, offset in (("begin_timestamp", view.begin_timestamp, first), ("end_timestamp", view.end_timestamp, last)):
+        record = context.record_at(offset)
+        if record is not None and record.store_timestamp != found:
+            yield _header_finding(context, view, "RMQ-IX-HEADER", name, record.store_timestamp, found)
+
+
+def _header_finding(context: Context, view: IndexView, code: str, name: str, expected: int, found: int) -> Finding:
+    field_place = HEADER_LAYOUT[name]
+    return context.finding(
+        code,
+        f"{name} of the header does not fit the items",
+        file=view.file.path,
+        position=field_place.offset,
+        length=field_place.width,
+        expected=expected,
+        found=found,
+    )
+
+
+def _check_trailing(context: Context, view: IndexView) -> Iterator[Finding]:
+    """Item 0 and the places behind the last item are zero."""
+    ranges = [(view.item_position(0), view.item_position(1)), (view.item_position(view.items + 1), view.file.length)]
+    for start, end in ranges:
+        for begin, stop in data_extents(view.file):
+            for at in range(max(begin, start), min(stop, end), WINDOW):
+                with map_window(view.file, at, min(WINDOW, min(stop, end) - at)) as window:
+                    array = window.array
+                    found = first_nonzero(array.ctypes.data, 0, array.size)
+                if found < array.size:
+                    yield context.finding(
+                        "RMQ-IX-TRAILING",
+                        "bytes that are not zero where no item is",
+                        file=view.file.path,
+                        position=at + found,
+                        length=1,
+                    )
+                    break
+
+
+@dataclass(slots=True)
+class IndexMatch:
+    """What one commit-log file and the index have in common. Uncovered = keys for which no index file claims to hold items."""
+
+    matched: int = 0
+    oddities: list[tuple[IndexView, npt.NDArray[np.void]]] = field(default_factory=list)
+    before: int = 0  # keys before the first index file
+    between: int = 0
+    behind: int = 0  # keys behind the last index file
+    between_position: int = 0
+    first_key_position: int = -1
+    behind_position: int = -1
+    leftovers: list[tuple[IndexView, int, int]] = field(default_factory=list)  # items [from, to) that no record came up for
+
+
+class IndexCursor:
+    """Walks the items of all index files beside the records of one commit-log file."""
+
+    def __init__(self, views: Sequence[IndexView]) -> None:
+        self._views = [view for view in views if view.items]
+        self.result = IndexMatch()
+        self._file = 0
+        self._item = 1
+        self._chunk_first = 0
+        self._chunk: npt.NDArray[np.uint8] = np.zeros(0, np.uint8)
+        self._chunk_of: IndexView | None = None
+        self._matched = np.full(3, 0, np.int64)
+        self._matched[2] = -1
+        self._oddities = np.zeros(256, ODDITY_DTYPE)
+
+    def seek(self, offset: int) -> None:
+        """Goes to the first item whose physical offset is not below `offset`."""
+        for number, view in enumerate(self._views):
+            if view.last_offset >= offset or _runs_past(view, offset):
+                self._file, self._item = number, _first_item(view, offset)
+                return
+        self._file, self._item = len(self._views), 1
+
+    def _load(self, view: IndexView) -> tuple[int, int, bool]:
+        """(address of the buffered items, their number, whether the buffer reaches the last item)."""
+        behind = self._chunk_first + self._chunk.size // ITEM_SIZE
+        here = self._chunk_of is view and self._chunk_first <= self._item < behind
+        if not here or (behind <= view.items and self._item + _LOOK_AHEAD >= behind):
+            count = min(_CHUNK_ITEMS, view.items + 1 - self._item)
+            self._chunk = np.frombuffer(read_at(view.file, view.item_position(self._item), count * ITEM_SIZE), np.uint8)
+            self._chunk_first, self._chunk_of = self._item, view
+            behind = self._item + count
+        return self._chunk.ctypes.data, behind - self._chunk_first, behind > view.items
+
+    def match(self, records: npt.NDArray[np.void], keys: npt.NDArray[np.void]) -> None:
+        """Compares the keys of the next records with the items at the cursor."""
+        result = self.result
+        key = 0
+        positions = records["position"][keys["record"]]
+        plain = keys["is_tag"] == 0
+        if result.first_key_position < 0 and plain.any():
+            result.first_key_position = int(positions[np.argmax(plain)])
+        while key < keys.size:
+            if self._file >= len(self._views):
+                missed = int(np.count_nonzero(plain[key:]))
+                if missed and result.behind_position < 0:
+                    result.behind_position = int(positions[key:][np.argmax(plain[key:])])
+                result.behind += missed
+                return
+            view = self._views[self._file]
+            if self._item == 1:
+                covered = int(np.searchsorted(positions, view.first_offset, side="left"))
+                if covered > key and not _is_outlier(view):
+                    missed = int(np.count_nonzero(plain[key:covered]))
+                    if self._file == 0:
+                        result.before += missed
+                    elif missed:
+                        result.between_position = result.between_position or int(positions[key])
+                        result.between += missed
+                    key = covered
+                    if key >= keys.size:
+                        return
+            base, count, last = self._load(view)
+            key, local, used, state = match_items(
+                records,
+                keys,
+                key,
+                base,
+                self._chunk_first,
+                self._item - self._chunk_first,
+                count,
+                int(last),
+                view.begin_timestamp,
+                view.earlier_end,
+                self._matched,
+                self._oddities,
+            )
+            self._item = self._chunk_first + local
+            if used:
+                result.oddities.append((view, self._oddities[:used].copy()))
+            if state == ITEMS_END and last:
+                self._file += 1
+                self._item = 1
+
+    def finish(self, end: int) -> IndexMatch:
+        """Collects the items below physical offset `end` that no key came up for."""
+        while self._file < len(self._views):
+            view = self._views[self._file]
+            stop = _first_item(view, end, self._item)
+            if stop > self._item:
+                self.result.leftovers.append((view, self._item, stop))
+            if stop <= view.items:
+                break
+            self._file += 1
+            self._item = 1
+        self.result.matched = int(self._matched[0])
+        return self.result
+
+
+def _is_outlier(view: IndexView) -> bool:
+    """Whether item 1 lies behind item 2: then its offset says nothing about where the file begins."""
+    return view.items > 1 and view.item_offset(2) < view.first_offset
+
+
+def _runs_past(view: IndexView, offset: int) -> bool:
+    """Whether the file reaches `offset` although its last item does not say so."""
+    return view.items > 1 and view.item_offset(view.items - 1) >= offset
+
+
+def _first_item(view: IndexView, offset: int, start: int = 1) -> int:
+    """Number of the first item at or behind `start` whose physical offset is not below `offset`; items + 1 for none.
+
+    Offsets ascend unless an item is damaged: a result that its neighbours contradict is found again by reading all items.
+    """
+    low, high = start, view.items + 1
+    while low < high:
+        middle = (low + high) // 2
+        if view.item_offset(middle) >= offset:
+            high = middle
+        else:
+            low = middle + 1
+    around = [number for number in range(low - 3, low + 4) if start <= number <= view.items]
+    if all((view.item_offset(number) >= offset) == (number >= low) for number in around):
+        return low
+    for number in range(start, view.items + 1):
+        ahead = [each for each in (number, number + 1) if each <= view.items]
+        if all(view.item_offset(each) >= offset for each in ahead):
+            return number
+    return view.items + 1
+
+
+ODDITY_TEXT: dict[ItemOddity, tuple[str, str]] = {
+    ItemOddity.BOGUS: ("RMQ-IX-ITEM", "item {item} belongs to no key of the log"),
+    ItemOddity.HASH: ("RMQ-IX-ITEM", "the hash of item {item} is not that of the record's key"),
+    ItemOddity.OFFSET: ("RMQ-IX-ITEM", "the physical offset of item {item} is not that of the record with this key"),
+    ItemOddity.TIME: ("RMQ-IX-TIME", "the time difference of item {item} does not fit the record's STORETIMESTAMP"),
+    ItemOddity.MISSING: ("RMQ-IX-MISSING", "a key of the record is not in the index"),
+    ItemOddity.DUPLICATE: ("RMQ-IX-DUPLICATE", "item {item} indexes the record before it once more"),
+}
+
+
+def of_match(context: Context, match: IndexMatch) -> Iterator[Finding]:
+    """Findings of one comparison."""
+    for view, rows in match.oddities:
+        for row in rows:
+            kind = ItemOddity(int(row["oddity"]))
+            code, text = ODDITY_TEXT[kind]
+            item = int(row["item"])
+            missing = kind is ItemOddity.MISSING
+            if kind is ItemOddity.BOGUS and context.log.is_damaged(int(row["found"])):
+                continue
+            yield context.finding(
+                code,
+                text.format(item=item),
+                file=view.file.path,
+                position=view.item_position(item),
+                length=0 if missing else ITEM_SIZE,
+                offset=int(row["position"]),
+                expected=int(row["expected"]),
+                found=None if missing else int(row["found"]),
+            )
+    for view, start, stop in match.leftovers:
+        undamaged = [item for item in range(start, stop) if not context.log.is_damaged(view.item_offset(item))]
+        if undamaged:
+            yield context.finding(
+                "RMQ-IX-ITEM",
+                f"{len(undamaged)} items from item {undamaged[0]} on point at no keyed record of the log",
+                file=view.file.path,
+                position=view.item_position(undamaged[0]),
+                length=(undamaged[-1] + 1 - undamaged[0]) * ITEM_SIZE,
+                offset=view.item_offset(undamaged[0]),
+            )
+
+
+def coverage(context: Context, matches: Sequence[IndexMatch], views: Sequence[IndexView]) -> Iterator[Finding]:
+    """Keys of the log for which no index file claims to hold items: before, between and behind the files."""
+    before = sum(match.before for match in matches)
+    between = sum(match.between for match in matches)
+    behind = sum(match.behind for match in matches)
+    where: dict[str, object] = {"file": views[0].file.path} if views else {"file": "index"}
+    if before:
+        first = next(match.first_key_position for match in matches if match.first_key_position >= 0)
+        yield context.finding("RMQ-IX-INCOMPLETE", f"{before} keys of the log lie before the first index file", offset=first, found=before, expected=0, **where)
+    if between:
+        position = next(match.between_position for match in matches if match.between)
+        yield context.finding("RMQ-IX-INCOMPLETE", f"{between} keys of the log lie between two index files", offset=position, found=between, expected=0, **where)
+    if behind:
+        position = next(match.behind_position for match in matches if match.behind)
+        indexed = any(view.items for view in views)
+        code = "RMQ-IX-BEHIND" if indexed else "RMQ-IX-INCOMPLETE"
+        text = f"{behind} keys of the log lie behind the last item of the index" if indexed else f"none of the {behind} keys of the log is indexed"
+        yield context.finding(code, text, offset=position, found=behind, expected=0, file=views[-1].file.path if views else "index")

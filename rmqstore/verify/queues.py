@@ -1,0 +1,387 @@
+"""Consume queues: merges what the passes over the log files saw of each queue, and looks at the units that no record claimed."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from rmqstore.errors import RmqstoreError
+from rmqstore.findings import Finding
+from rmqstore.formats.properties import INNER_MULTI_DISPATCH
+from rmqstore.formats.record import Record
+from rmqstore.scan.kernels_queue import UNIT_RUN_DTYPE, UNIT_SIZE, Claim, Order, UnitKind, classify_units
+from rmqstore.store.mapped import MappedFile
+from rmqstore.store.root import QueueDirectory
+from rmqstore.store.window import data_extents, read_at
+from rmqstore.verify.commitlog import FileResult
+from rmqstore.verify.context import Context
+from rmqstore.verify.units import QueueKey
+
+_CHUNK = 51_200 * UNIT_SIZE
+_PROBED_UNITS = 10_000
+
+Interval = tuple[int, int]
+
+
+@dataclass
+class QueueHistory:
+    """One queue along the whole log."""
+
+    runs: list[npt.NDArray[np.void]] = field(default_factory=list)
+    next_offset: int | None = None
+    last_position: int = -1
+    records: int = 0
+
+    def rows(self) -> npt.NDArray[np.void]:
+        """All runs in log order."""
+        return np.concatenate(self.runs)
+
+
+def merge(context: Context, results: Sequence[FileResult]) -> tuple[dict[QueueKey, QueueHistory], list[Finding]]:
+    """The histories of all queues, and findings about QUEUEOFFSETs that do not continue."""
+    histories: dict[QueueKey, QueueHistory] = defaultdict(QueueHistory)
+    odd: list[tuple[QueueKey, int, int, int, int]] = []
+    for result in results:
+        for key, span in result.queues.items():
+            history = histories[key]
+            history.runs += span.runs
+            if span.records:
+                if history.next_offset is not None and span.first_offset != history.next_offset:
+                    order = Order.GAP if span.first_offset > history.next_offset else Order.REPEAT
+                    order = Order.RESTART if span.first_offset == 0 else order
+                    odd.append((key, int(order), history.next_offset, span.first_offset, span.first_position))
+                history.next_offset = span.next_offset
+                history.last_position = span.last_position
+                history.records += span.records
+        for key, event in result.events:
+            odd.append((key, int(event["order"]), int(event["expected"]), int(event["found"]), int(event["position"])))
+    findings = [_of_order(context, *event) for event in sorted(odd, key=lambda event: event[4]) if not _explained(context, event)]
+    return histories, findings
+
+
+def _explained(context: Context, event: tuple[QueueKey, int, int, int, int]) -> bool:
+    """A gap behind a damaged range is the damage, told once already."""
+    return event[1] == Order.GAP and any(start < event[4] for start, _ in context.log.damages)
+
+
+_ORDER_TEXT = {
+    Order.GAP: ("RMQ-CL-QOFFSET-GAP", "QUEUEOFFSETs of the queue are missing in the log"),
+    Order.REPEAT: ("RMQ-CL-QOFFSET-REPEAT", "a QUEUEOFFSET that the queue had already"),
+    Order.RESTART: ("RMQ-CL-QOFFSET-RESTART", "the queue starts again at QUEUEOFFSET 0"),
+}
+
+
+def _of_order(context: Context, key: QueueKey, order: int, expected: int, found: int, position: int) -> Finding:
+    code, text = _ORDER_TEXT[Order(order)]
+    return context.log_finding(
+        code, text, position, topic=key[0], queue_id=key[1], queue_offset=found, expected=expected, found=found
+    )
+
+
+class QueueJudge:
+    """Judges one queue at a time."""
+
+    def __init__(self, context: Context, known_topics: frozenset[str] | None) -> None:
+        self._context = context
+        self._known_topics = known_topics
+
+    def missing(self, key: QueueKey, history: QueueHistory) -> Iterator[Finding]:
+        """A queue of the log without directory."""
+        rows = history.rows()
+        deleted = self._known_topics is not None and key[0] not in self._known_topics
+        first = rows[0]
+        text = f"{history.records} records of this queue are in the log, the queue has no files"
+        if deleted:
+            text += "; the topic is not configured either, so it was probably deleted"
+        finding = self._context.finding(
+            "RMQ-CQ-DELETED" if deleted else "RMQ-CQ-MISSING",
+            text,
+            file=f"consumequeue/{key[0]}/{key[1]}",
+            offset=int(first["position"]),
+            topic=key[0],
+            queue_id=key[1],
+            queue_offset=int(first["start"]),
+            expected=history.records,
+            found=0,
+        )
+        yield finding
+
+    def judge(self, key: QueueKey, directory: QueueDirectory, history: QueueHistory | None) -> Iterator[Finding]:
+        """A queue with files: claims that failed, and units that nobody claimed."""
+        rows = history.rows() if history is not None and history.runs else np.zeros(0, _RUN)
+        present = np.isin(rows["claim"], (Claim.MATCH, Claim.TAGS, Claim.SIZE))
+        held = union([(int(row["start"]), int(row["end"])) for row in rows[present]])
+        end = held[-1][1] if held else 0
+        claimed: list[Interval] = list(held)
+        for row in rows:
+            interval = (int(row["start"]), int(row["end"]))
+            claim = Claim(int(row["claim"]))
+            if claim is Claim.MATCH:
+                continue
+            if claim in (Claim.TAGS, Claim.SIZE):
+                yield self._wrong_field(key, directory, row, claim)
+                continue
+            for start, stop in subtract([interval], held):
+                yield from self._failed(key, directory, row, claim, start, stop, end)
+            if claim is not Claim.ABSENT:
+                claimed.append(interval)
+        yield from self._unclaimed(key, directory, union(claimed), end)
+
+    # Claims that failed
+
+    def _where(self, key: QueueKey, directory: QueueDirectory, start: int, stop: int) -> dict[str, object]:
+        at = start * UNIT_SIZE
+        file = directory.files.find(at) if at >= 0 else None
+        return {
+            "file": file.path if file else directory.directory,
+            "position": at - file.start if file else None,
+            "length": (stop - start) * UNIT_SIZE,
+            "topic": key[0],
+            "queue_id": key[1],
+            "queue_offset": start,
+        }
+
+    def _wrong_field(self, key: QueueKey, directory: QueueDirectory, row: npt.NDArray[np.void], claim: Claim) -> Finding:
+        name = "size" if claim is Claim.SIZE else "tags_code"
+        code = "RMQ-CQ-SIZE" if claim is Claim.SIZE else "RMQ-CQ-TAGS"
+        start, stop = int(row["start"]), int(row["end"])
+        return self._context.finding(
+            code,
+            f"{name} of {_units(stop - start)} is not that of the record",
+            offset=int(row["position"]),
+            expected=int(row[name]),
+            found=int(row["unit_size" if claim is Claim.SIZE else "unit_tags_code"]),
+            **self._where(key, directory, start, stop),
+        )
+
+    def _failed(
+        self, key: QueueKey, directory: QueueDirectory, row: npt.NDArray[np.void], claim: Claim, start: int, stop: int, end: int
+    ) -> Iterator[Finding]:
+        where = self._where(key, directory, start, stop)
+        offset = int(row["position"])
+        count = _units(stop - start)
+        if claim is Claim.OTHER:
+            found = int(row["unit_position"])
+            if found == 0 and int(row["unit_size"]) == 0x7FFFFFFF:
+                yield self._context.finding("RMQ-CQ-PREBLANK", f"a pre-blank stands where the units of {stop - start} records should be", offset=offset, **where)
+                return
+            shift = self._shift(key, start, found)
+            if shift:
+                yield self._context.finding(
+                    "RMQ-CQ-SHIFTED",
+                    f"{count} point at records whose QUEUEOFFSET is {shift:+d} from the unit's place",
+                    offset=offset,
+                    expected=offset,
+                    found=found,
+                    **where,
+                )
+            else:
+                yield self._context.finding(
+                    "RMQ-CQ-UNIT", f"{count} do not point at the record with this QUEUEOFFSET", offset=offset, expected=offset, found=found, **where
+                )
+        elif start >= end:
+            yield self._context.finding("RMQ-CQ-BEHIND", f"{count} are missing at the end of the queue", offset=offset, expected=stop, found=end, **where)
+        elif claim is Claim.ZERO:
+            yield self._context.finding("RMQ-CQ-HOLE", f"{count} inside the queue were never written", offset=offset, expected=offset, found=0, **where)
+        else:
+            yield self._context.finding("RMQ-CQ-GAP", f"{count} are missing: no file of the queue holds them", offset=offset, expected=offset, **where)
+
+    def _shift(self, key: QueueKey, place: int, offset: int) -> int:
+        """How far the QUEUEOFFSET of the record at `offset` is from `place`, 0 when it is no record of this queue."""
+        record = self._context.record_at(offset)
+        if record is None or (record.topic, record.queue_id) != key:
+            return 0
+        return record.queue_offset - place
+
+    # Units that nobody claimed
+
+    def _unclaimed(self, key: QueueKey, directory: QueueDirectory, claimed: list[Interval], end: int) -> Iterator[Finding]:
+        files = directory.files.files
+        runs: list[npt.NDArray[np.void]] = []
+        for file in files:
+            try:
+                runs.extend(self._runs_of(file, claimed))
+            except RmqstoreError as error:
+                yield self._context.finding("RMQ-ST-UNREADABLE", error.message, file=file.path, topic=key[0], queue_id=key[1])
+        last_used = max([end, *(int(row["end"]) for row in runs if row["kind"] != UnitKind.ZERO)], default=0)
+        first_unit = files[0].start // UNIT_SIZE if files else 0
+        prefix = first_unit
+        pre_blanks = 0
+        for row in runs:
+            start, stop, kind = int(row["start"]), int(row["end"]), UnitKind(int(row["kind"]))
+            if kind in (UnitKind.PRE_BLANK, UnitKind.EXPIRED) and start == prefix:
+                prefix = stop
+                pre_blanks += (stop - start) if kind is UnitKind.PRE_BLANK else 0
+            yield from self._unclaimed_run(key, directory, row, kind, start, stop, last_used, prefix)
+        if files and pre_blanks and not claimed and pre_blanks == last_used - first_unit:
+            yield self._context.finding(
+                "RMQ-CQ-PREBLANK-ONLY", "nothing but pre-blank units", **self._where(key, directory, first_unit, first_unit + pre_blanks)
+            )
+        yield from self._zero_file(key, directory, last_used)
+
+    def _zero_file(self, key: QueueKey, directory: QueueDirectory, last_used: int) -> Iterator[Finding]:
+        files = directory.files.files
+        if files and files[-1].start // UNIT_SIZE >= last_used and files[-1].length:
+            yield self._context.finding(
+                "RMQ-CQ-ZEROFILE",
+                "the last file of the queue holds no unit",
+                file=files[-1].path,
+                position=0,
+                length=files[-1].length,
+                topic=key[0],
+                queue_id=key[1],
+            )
+
+    def _runs_of(self, file: MappedFile, claimed: list[Interval]) -> Iterator[npt.NDArray[np.void]]:
+        """Runs of unclaimed units that hold anything (holes of the file are skipped, zeros inside its data are runs)."""
+        first = file.start // UNIT_SIZE
+        whole = (first, first + file.length // UNIT_SIZE)
+        rows = np.zeros(4096, UNIT_RUN_DTYPE)
+        log = self._context.log
+        for begin, stop in data_extents(file):
+            extent = (max(first + begin // UNIT_SIZE, whole[0]), min(first + -(-stop // UNIT_SIZE), whole[1]))
+            for start, end in subtract([extent], claimed):
+                at = start
+                while at < end:
+                    count = min(end - at, _CHUNK // UNIT_SIZE)
+                    data = np.frombuffer(read_at(file, (at - first) * UNIT_SIZE, count * UNIT_SIZE), np.uint8)
+                    done, used = classify_units(data.ctypes.data, at, count, log.min_offset, log.end_offset, rows, 0)
+                    yield from rows[:used].copy()
+                    at += done
+
+    def _unclaimed_run(
+        self,
+        key: QueueKey,
+        directory: QueueDirectory,
+        row: npt.NDArray[np.void],
+        kind: UnitKind,
+        start: int,
+        stop: int,
+        last_used: int,
+        prefix: int,
+    ) -> Iterator[Finding]:
+        where = self._where(key, directory, start, stop)
+        count = _units(stop - start)
+        offset = int(row["position"])
+        if kind is UnitKind.ZERO:
+            if start < last_used:
+                yield self._context.finding("RMQ-CQ-HOLE", f"{count} inside the queue were never written", **where)
+        elif kind is UnitKind.PRE_BLANK:
+            if stop > prefix:
+                yield self._context.finding("RMQ-CQ-PREBLANK", f"{count} behind the beginning of the queue are pre-blank", **where)
+        elif kind is UnitKind.EXPIRED:
+            if stop <= prefix:
+                yield self._context.finding("RMQ-CQ-EXPIRED", f"{count} point before the first commit log file", offset=offset, **where)
+            else:
+                yield self._context.finding(
+                    "RMQ-CQ-ORDER", f"{count} inside the queue point before the first commit log file", offset=offset, found=offset, **where
+                )
+        elif kind is UnitKind.BEYOND:
+            if self._context.log.is_damaged(offset):
+                yield self._context.finding("RMQ-CQ-LOST", f"{count} belong to records in a damaged range", offset=offset, **where)
+            else:
+                end = self._context.log.end_offset
+                yield self._context.finding(
+                    "RMQ-CQ-BEYOND", f"{count} point beyond the end of the log", offset=offset, expected=end, found=offset, **where
+                )
+        elif kind is UnitKind.INVALID:
+            yield self._context.finding(
+                "RMQ-CQ-UNIT", f"{count} hold no possible offset and size", found=offset, **where
+            )
+        else:
+            yield from self._pointing(key, directory, start, stop)
+
+    def _pointing(self, key: QueueKey, directory: QueueDirectory, start: int, stop: int) -> Iterator[Finding]:
+        """Units into the log that no record with their QUEUEOFFSET claimed: what is there instead? One finding per equal answers."""
+        answer: tuple[str, str] | None = None
+        begun = start
+        first_offset = 0
+        for unit in range(start, min(stop, start + _PROBED_UNITS)):
+            at = unit * UNIT_SIZE
+            file = directory.files.find(at)
+            if file is None:
+                continue
+            offset = int.from_bytes(read_at(file, at - file.start, 8), "big", signed=True)
+            this = self._answer(key, unit, offset)
+            if this != answer:
+                if answer is not None:
+                    yield self._pointing_finding(key, directory, answer, begun, unit, first_offset)
+                answer, begun, first_offset = this, unit, offset
+        if answer is not None:
+            yield self._pointing_finding(key, directory, answer, begun, stop, first_offset)
+
+    def _pointing_finding(self, key: QueueKey, directory: QueueDirectory, answer: tuple[str, str], start: int, stop: int, offset: int) -> Finding:
+        code, text = answer
+        return self._context.finding(code, f"{_units(stop - start)}: {text}", offset=offset, **self._where(key, directory, start, stop))
+
+    def _answer(self, key: QueueKey, unit: int, offset: int) -> tuple[str, str]:
+        if self._context.log.is_damaged(offset):
+            return "RMQ-CQ-LOST", "the record lies in a damaged range"
+        record = self._context.record_at(offset)
+        if record is None:
+            return "RMQ-CQ-UNIT", "no record begins where the unit points"
+        if (record.topic, record.queue_id) != key and not _dispatched_to(record, key):
+            return "RMQ-CQ-UNIT", f"the record there belongs to {record.topic}/{record.queue_id}"
+        if int(record.transaction_type) in (4, 12):
+            return "RMQ-CQ-SURPLUS", "a prepared or rolled back record has no place in a queue"
+        if record.queue_offset != unit:
+            return "RMQ-CQ-SHIFTED", f"the record there has a QUEUEOFFSET {record.queue_offset - unit:+d} from the unit's place"
+        return "RMQ-CQ-SURPLUS", "the record there is not part of the live log"
+
+
+def _dispatched_to(record: Record, key: QueueKey) -> bool:
+    return key[0] in record.properties.get(INNER_MULTI_DISPATCH, "").split(",")
+
+
+def _units(count: int) -> str:
+    return "a unit" if count == 1 else f"{count} units"
+
+
+def union(intervals: Sequence[Interval]) -> list[Interval]:
+    """The same points as sorted intervals that do not touch."""
+    merged: list[Interval] = []
+    for start, end in sorted(intervals):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def subtract(intervals: Sequence[Interval], removed: Sequence[Interval]) -> list[Interval]:
+    """The points of `intervals` that are in none of `removed` (sorted, disjoint)."""
+    from bisect import bisect_left
+
+    starts = [start for start, _ in removed]
+    left: list[Interval] = []
+    for start, end in intervals:
+        at = start
+        for begin, stop in removed[max(bisect_left(starts, start) - 1, 0) :]:
+            if begin >= end:
+                break
+            if stop <= at:
+                continue
+            if begin > at:
+                left.append((at, begin))
+            at = max(at, stop)
+        if at < end:
+            left.append((at, end))
+    return left
+
+
+def known_topics(context: Context) -> frozenset[str] | None:
+    """The topics of `config/topics.json`, None when it cannot be told."""
+    path = context.store.config_path / "topics.json"
+    try:
+        table = json.loads(path.read_text("utf-8"))["topicConfigTable"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return frozenset(table) if isinstance(table, Mapping) else None
+
+
+_RUN = np.dtype([("claim", "i4"), ("start", "i8"), ("end", "i8")])

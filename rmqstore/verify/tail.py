@@ -1,0 +1,64 @@
+"""The end of the log: how each file ends, what lies behind the last live record, and files without records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rmqstore.findings import Finding
+from rmqstore.scan.columns import Stop
+from rmqstore.store.mapped import MappedFile
+from rmqstore.verify.commitlog import FileResult, Tail
+from rmqstore.verify.context import Context
+
+_TAIL_CODES = {"torn": "RMQ-CL-TORN", "stale": "RMQ-CL-STALE", "bytes": "RMQ-CL-TAILBYTES"}
+
+
+def check(context: Context, results: Sequence[FileResult]) -> Iterator[Finding]:
+    """Findings about the ends of all files, in offset order."""
+    with_records = [number for number, result in enumerate(results) if result.records]
+    last = with_records[-1] if with_records else -1
+    for number, result in enumerate(results):
+        if result.tail is not None:
+            yield _of_tail(context, result, result.tail)
+        if result.records == 0 and result.tail is None and not result.damages:
+            yield from _without_records(context, result.file, behind=number > last, alone=last < 0 and number == 0)
+        elif number < last and result.end is not None:
+            yield from _inner_end(context, result)
+    for result in results:
+        for position, prepared in result.commits:
+            if prepared >= context.log.min_offset and not context.log.is_damaged(prepared) and context.record_at(prepared) is None:
+                yield context.log_finding(
+                    "RMQ-CL-TRANSACTION",
+                    "PREPAREDTRANSACTIONOFFSET of a committed message is not the place of a record",
+                    position,
+                    found=prepared,
+                )
+
+
+def _of_tail(context: Context, result: FileResult, tail: Tail) -> Finding:
+    length = tail.end - tail.start
+    texts = {
+        "torn": f"the last record is only partly written: {length} bytes of it",
+        "stale": f"{length} bytes of older records lie behind the end of the log",
+        "bytes": f"{length} bytes that are no record lie behind the end of the log",
+    }
+    return context.log_finding(_TAIL_CODES[tail.kind], texts[tail.kind], tail.start, length, expected=0, found=length)
+
+
+def _without_records(context: Context, file: MappedFile, *, behind: bool, alone: bool) -> Iterator[Finding]:
+    where = {"file": file.path, "position": 0, "length": file.length, "offset": file.start}
+    if behind and not alone:
+        yield context.finding("RMQ-CL-PREALLOC", "a pre-allocated file without records follows the last record", **where)
+    elif not behind:
+        yield context.finding("RMQ-CL-ZEROFILE", "a file without records lies between files with records", **where)
+
+
+def _inner_end(context: Context, result: FileResult) -> Iterator[Finding]:
+    end = result.end
+    if end is not None and end.reason in (Stop.END_OF_DATA, Stop.TRUNCATED):
+        yield context.log_finding(
+            "RMQ-CL-NOBLANK",
+            "records end here without a BLANK, although later files hold records",
+            end.position,
+            result.file.end - end.position,
+        )

@@ -32,6 +32,9 @@ from rmqstore.store.window import open_read_only, read_at, read_descriptor
 _PREFIX = struct.Struct(struct_format(RECORD_PREFIX))
 _PREFIX_NAMES = list(fixed_layout(RECORD_PREFIX))
 _PHYSICAL_OFFSET = _PREFIX_NAMES.index("physical_offset")
+_QUEUE_UNIT = struct.Struct(struct_format(consumequeue.UNIT))
+_BATCH_UNIT = struct.Struct(struct_format(batchconsumequeue.UNIT))
+_BLOCK_UNITS = 64
 _CHUNK = 64 * 1024
 _LARGEST_SAMPLE = 1024 * 1024
 
@@ -63,53 +66,58 @@ class QueueEnds:
 
 def queue_ends(files: MappedFileQueue) -> QueueEnds:
     """Ends of a file consume queue; used units are taken for a prefix of each file, as brokers write them. Raises UnreadableError."""
-    unit = struct.Struct(struct_format(consumequeue.UNIT))
-    position = _used_end(files.files, unit)
+    position = _used_end(files.files, _QUEUE_UNIT)
     if position is None:
         return QueueEnds(0, 0, -1, 0)
-    file, used = position
-    physical_offset, size, _ = unit.unpack(read_at(file, (used - 1) * unit.size, unit.size))
+    file, used, last = position
+    physical_offset, size, _ = _QUEUE_UNIT.unpack(last)
     first = files.files[0]
-    blanks = _prefix_length(first, unit.size, lambda data: data == consumequeue.PRE_BLANK)
-    return QueueEnds(first.start // unit.size + blanks, file.start // unit.size + used, physical_offset, size)
+    blanks, _ = _prefix(first, _QUEUE_UNIT.size, lambda unit: unit == consumequeue.PRE_BLANK)
+    return QueueEnds(first.start // _QUEUE_UNIT.size + blanks, file.start // _QUEUE_UNIT.size + used, physical_offset, size)
 
 
 def batch_queue_ends(files: MappedFileQueue) -> QueueEnds:
     """Ends of a batch consume queue, from base offset and batch size of its first and last unit. Raises UnreadableError."""
-    unit = struct.Struct(struct_format(batchconsumequeue.UNIT))
-    names = list(fixed_layout(batchconsumequeue.UNIT))
-    position = _used_end(files.files, unit)
+    position = _used_end(files.files, _BATCH_UNIT)
     if position is None:
         return QueueEnds(0, 0, -1, 0)
-    file, used = position
-    last = dict(zip(names, unit.unpack(read_at(file, (used - 1) * unit.size, unit.size)), strict=True))
-    first = dict(zip(names, unit.unpack(read_at(files.files[0], 0, unit.size)), strict=True))
-    end = last["msg_base_offset"] + last["batch_size"]
-    return QueueEnds(first["msg_base_offset"], end, last["physical_offset"], last["size"])
+    last = batchconsumequeue.UNIT.parse(position[2])
+    first = batchconsumequeue.UNIT.parse(read_at(files.files[0], 0, _BATCH_UNIT.size))
+    return QueueEnds(first.msg_base_offset, last.msg_base_offset + last.batch_size, last.physical_offset, last.size)
 
 
-def _used_end(files: Sequence[MappedFile], unit: struct.Struct) -> tuple[MappedFile, int] | None:
-    """The last file with used units, and how many it has."""
+def _used_end(files: Sequence[MappedFile], unit: struct.Struct) -> tuple[MappedFile, int, bytes] | None:
+    """The last file with used units, how many it has, and the last of them."""
 
     def is_used(data: bytes) -> bool:
         physical_offset, size = unit.unpack(data)[:2]
         return bool(physical_offset >= 0 and size > 0)
 
     for file in reversed(files):
-        used = _prefix_length(file, unit.size, is_used)
+        used, last = _prefix(file, unit.size, is_used)
         if used:
-            return file, used
+            return file, used, last
     return None
 
 
-def _prefix_length(file: MappedFile, unit_size: int, holds: Callable[[bytes], bool]) -> int:
-    """Number of units at the start of the file for which `holds(bytes)` is true, by halving."""
+def _prefix(file: MappedFile, unit_size: int, holds: Callable[[bytes], bool]) -> tuple[int, bytes]:
+    """Number of units at the start of the file for which `holds(unit)` is true, and the last of them.
+
+    Most queues are short and end within the first block; the end of a longer one is found by halving.
+    """
+    count = file.length // unit_size
     with open_read_only(file.path) as descriptor:
 
-        def ends_at(index: int) -> bool:
-            return not holds(read_descriptor(descriptor, file.path, index * unit_size, unit_size))
+        def read(index: int, units: int = 1) -> bytes:
+            return read_descriptor(descriptor, file.path, index * unit_size, units * unit_size)
 
-        return bisect_left(range(file.length // unit_size), True, key=ends_at)
+        block = read(0, min(count, _BLOCK_UNITS))
+        units = [block[position : position + unit_size] for position in range(0, len(block), unit_size)]
+        end = bisect_left(units, True, key=lambda unit: not holds(unit))
+        if end < len(units) or count == len(units):
+            return end, units[end - 1] if end else b""
+        end = bisect_left(range(count), True, lo=end, key=lambda index: not holds(read(index)))
+        return end, read(end - 1)
 
 
 def log_ends(log: MappedFileQueue, *, entry_header: int = 0, hint: int = -1, tail_records: int = 64) -> LogEnds:

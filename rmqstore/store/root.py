@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from rmqstore.errors import NotAStoreError
-from rmqstore.formats import checkpoint, consumequeue, dledger
+from rmqstore.formats import consumequeue, dledger
 from rmqstore.store.brokerconf import BrokerConfig
 from rmqstore.store.commitlogpaths import CommitLogDirectories, find_commit_log_directories
 from rmqstore.store.identify import identify_directory
-from rmqstore.store.mapped import MappedFileQueue, list_directory, parse_offset_name, unreadable
+from rmqstore.store.mapped import MappedFileQueue, list_directory
 from rmqstore.store.parts import Part, PartKind, list_parts, part_kind, relative_to_root
+from rmqstore.store.queues import QueueDirectory, Stray, directories, open_queues, single_queues, tree_queues, tree_strays
+from rmqstore.store.recognise import demand_directory, is_index_name, not_a_store, tells_a_root
 from rmqstore.store.window import read_whole
 
-INDEX_NAME_LENGTH = 17
+__all__ = ["DLedgerLog", "IndexFile", "QueueDirectory", "Store", "Stray"]
+
 _DLEDGER_PREFIX = "dledger-"
-
-
-@dataclass(frozen=True, slots=True)
-class QueueDirectory:
-    """One queue of one topic: its directory and its files."""
-
-    topic: str
-    queue_id: int
-    files: MappedFileQueue
-    directory: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +31,6 @@ class IndexFile:
     length: int
     allocated: int
     named_right: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Stray:
-    """An entry below a part that no broker puts there. `path` is absolute."""
-
-    path: Path
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +61,16 @@ class Store:
         """
         root = Path(path).absolute()
         config = BrokerConfig.load(broker_conf, settings, root=root)
-        _demand_directory(root)
+        demand_directory(root)
         entries = list_directory(root)
-        if any(map(_tells_a_root, entries)):
+        if any(map(tells_a_root, entries)):
             return cls(root, config)
         only = identify_directory(root)
         if only is not None:
             return cls(root, config, only)
         if config.explicit("storePathCommitLog") is not None and cls(root, config).commitlog.files:
             return cls(root, config)
-        raise _not_a_store(root, entries)
+        raise not_a_store(root, entries)
 
     # Where things lie
 
@@ -149,14 +132,14 @@ class Store:
         """The DLedger commit log of this store; None when there is none."""
         if self.only is PartKind.DLEDGER:
             return self._dledger(self.root if (self.root / "data").is_dir() else self.root.parent)
-        directories = {
+        members = {
             entry.name.removeprefix(_DLEDGER_PREFIX): Path(entry.path)
-            for entry in _directories(self.root)
+            for entry in directories(self.root)
             if entry.name.startswith(_DLEDGER_PREFIX)
         }
-        if self.only is not None or not directories:
+        if self.only is not None or not members:
             return None
-        return self._dledger(directories.get(self.config.text("dLegerSelfId")) or directories[min(directories)])
+        return self._dledger(members.get(self.config.text("dLegerSelfId")) or members[min(members)])
 
     def _dledger(self, directory: Path) -> DLedgerLog:
         data = self.root if self.only is PartKind.DLEDGER and directory != self.root else directory / "data"
@@ -193,18 +176,9 @@ class Store:
 
     def strays(self, kind: PartKind) -> Iterator[Stray]:
         """Entries of a queue tree (consumequeue, consumequeue_ext, batchconsumequeue) that are no topic and no queue."""
-        if not self.covers(kind) or (self.only is kind and _single_queues(self.root) is not None):
+        if not self.covers(kind) or (self.only is kind and single_queues(self.root) is not None):
             return
-        for topic in list_directory(self.path_of(kind)):
-            if not topic.is_dir():
-                if not (kind is PartKind.CONSUMEQUEUE and self.rocksdb_queues):
-                    yield Stray(Path(topic.path), "a file among topics")
-                continue
-            for queue in list_directory(Path(topic.path)):
-                if not queue.is_dir():
-                    yield Stray(Path(queue.path), "a file among queues")
-                elif _queue_id(queue.name) is None:
-                    yield Stray(Path(queue.path), "the directory name is no queue id")
+        yield from tree_strays(self.path_of(kind), rocksdb=kind is PartKind.CONSUMEQUEUE and self.rocksdb_queues)
 
     @cached_property
     def rocksdb_queues(self) -> bool:
@@ -219,12 +193,8 @@ class Store:
         tree = self.path_of(kind) if below is None else self.path_of(kind) / below
         if not self.covers(kind):
             return
-        queues = _single_queues(self.root) if self.only is kind else None
-        listed = [(topic, queue_id, path, list_directory(path)) for topic, queue_id, path in queues or _tree_queues(tree)]
-        # All queues of a store have files of one length, so queues with many files speak for those with a single odd one.
-        expected = configured or _majority_length([entries for *_, entries in listed]) or default
-        for topic, queue_id, path, entries in listed:
-            yield QueueDirectory(topic, queue_id, MappedFileQueue.of_entries(entries, configured_size=expected), path)
+        queues = single_queues(self.root) if self.only is kind else None
+        yield from open_queues(queues or tree_queues(tree), configured, default)
 
     # Index, timer, the rest
 
@@ -234,7 +204,7 @@ class Store:
         for entry in self._entries(PartKind.INDEX):
             if entry.is_file():
                 status = entry.stat()
-                result.append(IndexFile(Path(entry.path), status.st_size, status.st_blocks * 512, _is_index_name(entry.name)))
+                result.append(IndexFile(Path(entry.path), status.st_size, status.st_blocks * 512, is_index_name(entry.name)))
         return result
 
     def index_directories(self) -> list[Path]:
@@ -262,95 +232,6 @@ class Store:
     def parts(self) -> list[Part]:
         """Every part that exists, with sizes, known ones first, then what no broker knows. Walks all directories, reads no file."""
         return list_parts(self.root, self.commitlog_directories, self.only)
-
-
-# A directory with one of these is a root; the other names are common words and need content.
-_TELLING = frozenset(
-    {
-        *(PartKind.COMMITLOG, PartKind.DLEDGER, PartKind.CONSUMEQUEUE, PartKind.CONSUMEQUEUE_EXT, PartKind.BATCHCONSUMEQUEUE),
-        *(PartKind.CONSUMEQUEUE_ROCKSDB, PartKind.ROCKSDBSTORE, PartKind.TIMERWHEEL, PartKind.TIMERLOG, PartKind.TIERED_INDEX),
-        *(PartKind.EPOCH, PartKind.BROKER_IDENTITY),
-    }
-)
-
-
-def _tells_a_root(entry: os.DirEntry[str]) -> bool:
-    kind = part_kind(entry.name)
-    if kind is PartKind.INDEX and entry.is_dir():
-        return any(_is_index_name(file.name) for file in list_directory(Path(entry.path)))
-    if kind is PartKind.CHECKPOINT and entry.is_file():
-        return entry.stat().st_size == checkpoint.FILE_SIZE
-    return kind in _TELLING
-
-
-def _is_index_name(name: str) -> bool:
-    return len(name) == INDEX_NAME_LENGTH and name.isascii() and name.isdigit()
-
-
-def _demand_directory(root: Path) -> None:
-    try:
-        root.stat()
-    except OSError as error:
-        raise unreadable(root, error) from error
-    if not root.is_dir():
-        kind = "a file" if root.is_file() else "neither a file nor a directory"
-        hint = "Give the broker's storePathRootDir; for a single file there is `rmqstore dump FILE`."
-        raise NotAStoreError(f"{root} is {kind}, not a store.", hint)
-
-
-def _not_a_store(root: Path, entries: Sequence[os.DirEntry[str]]) -> NotAStoreError:
-    if not entries:
-        return NotAStoreError(f"{root} is empty.", "Give the broker's storePathRootDir (default ~/store).")
-    for child in entries:
-        if child.is_dir() and os.access(child.path, os.R_OK | os.X_OK) and any(map(_tells_a_root, list_directory(Path(child.path)))):
-            return NotAStoreError(f"{root} is not a store, but {child.name} in it looks like one.", f"Give {child.path}.")
-    return NotAStoreError(
-        f"{root} is not a store: no commitlog, consumequeue, index or other part of one lies in it.",
-        "Give the broker's storePathRootDir, or with --broker-conf the broker.conf that names the commit log directories.",
-    )
-
-
-def _tree_queues(tree: Path) -> list[tuple[str, int, Path]]:
-    """(topic, queue id, directory) of every queue below `tree`, by topic and queue id; other directories are left out."""
-    found = []
-    for topic in _directories(tree):
-        for queue in _directories(Path(topic.path)):
-            queue_id = _queue_id(queue.name)
-            if queue_id is not None:
-                found.append((topic.name, queue_id, Path(queue.path)))
-    return sorted(found, key=lambda queue: queue[:2])
-
-
-def _single_queues(directory: Path) -> list[tuple[str, int, Path]] | None:
-    """The queues of a directory that was copied from inside a tree: of one queue or of one topic; None for a whole tree."""
-    if _holds_files(directory):
-        return [(directory.parent.name, _queue_id(directory.name) or 0, directory)]
-    numbered = [(_queue_id(queue.name), Path(queue.path)) for queue in _directories(directory)]
-    queues = [(directory.name, queue_id, path) for queue_id, path in numbered if queue_id is not None and _holds_files(path)]
-    return sorted(queues, key=lambda queue: queue[1]) or None
-
-
-def _holds_files(directory: Path) -> bool:
-    return any(parse_offset_name(entry.name) is not None and entry.is_file() for entry in list_directory(directory))
-
-
-def _directories(directory: Path) -> Iterator[os.DirEntry[str]]:
-    return (entry for entry in list_directory(directory) if entry.is_dir())
-
-
-def _queue_id(name: str) -> int | None:
-    return int(name) if name.isascii() and name.isdigit() and len(name) <= 10 else None
-
-
-def _majority_length(queues: list[list[os.DirEntry[str]]]) -> int | None:
-    lengths: Counter[int] = Counter()
-    for entries in queues:
-        for entry in entries:
-            if parse_offset_name(entry.name) is not None and entry.is_file():
-                lengths[entry.stat().st_size] += 1
-    del lengths[0]
-    # More of one length win; between equals the longer one, because copies and crashes cut files but never extend them.
-    return max(lengths, key=lambda length: (lengths[length], length), default=None)
 
 
 def _text_or_none(path: Path) -> str | None:

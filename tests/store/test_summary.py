@@ -128,6 +128,17 @@ def test_pre_blank_units_are_no_entries(tmp_path: Path) -> None:
     assert (ends.min_offset, ends.max_offset, ends.entries) == (7, 9, 2)
 
 
+@pytest.mark.parametrize("count", [0, 1, 63, 64, 65, 99, 100, 101, 200, 250])
+def test_ends_of_queues_of_any_length(count: int, tmp_path: Path) -> None:
+    builder = StoreBuilder(tmp_path, queue_file_size=2000)
+    builder.message(topic="Other")
+    for _ in range(count):
+        builder.message(body=b"")
+    builder.build()
+    ends = {queue.topic: queue_ends(queue.files).max_offset for queue in Store.open(tmp_path).queue_directories()}
+    assert ends == {"Other": 1, **({"TopicA": count} if count else {})}
+
+
 def test_a_torn_last_record_is_not_counted(tmp_path: Path) -> None:
     builder = StoreBuilder(tmp_path, log_file_size=4096)
     builder.message(body=b"a" * 100)

@@ -1,0 +1,99 @@
+"""Trees of queues: the directories `<topic>/<queue id>` below a part, and what else lies between them."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rmqstore.store.mapped import MappedFileQueue, list_directory, parse_offset_name
+
+QueuePlace = tuple[str, int, Path]
+"""Topic, queue id, directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDirectory:
+    """One queue of one topic: its directory and its files."""
+
+    topic: str
+    queue_id: int
+    files: MappedFileQueue
+    directory: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Stray:
+    """An entry below a part that no broker puts there. `path` is absolute."""
+
+    path: Path
+    reason: str
+
+
+def open_queues(places: Sequence[QueuePlace], configured: int | None, default: int | None) -> Iterator[QueueDirectory]:
+    """The queues at `places`; `configured` is the file length by configuration (bytes), `default` that of a broker without one."""
+    listed = [(topic, queue_id, path, list_directory(path)) for topic, queue_id, path in places]
+    # All queues of a store have files of one length, so queues with many files speak for those with a single odd one.
+    expected = configured or _majority_length([entries for *_, entries in listed]) or default
+    for topic, queue_id, path, entries in listed:
+        yield QueueDirectory(topic, queue_id, MappedFileQueue.of_entries(entries, configured_size=expected), path)
+
+
+def tree_queues(tree: Path) -> list[tuple[str, int, Path]]:
+    """(topic, queue id, directory) of every queue below `tree`, by topic and queue id; other directories are left out."""
+    found = []
+    for topic in directories(tree):
+        for queue in directories(Path(topic.path)):
+            queue_id = _queue_id(queue.name)
+            if queue_id is not None:
+                found.append((topic.name, queue_id, Path(queue.path)))
+    return sorted(found, key=lambda queue: queue[:2])
+
+
+def single_queues(directory: Path) -> list[tuple[str, int, Path]] | None:
+    """The queues of a directory that was copied from inside a tree: of one queue or of one topic; None for a whole tree."""
+    if _holds_files(directory):
+        return [(directory.parent.name, _queue_id(directory.name) or 0, directory)]
+    numbered = [(_queue_id(queue.name), Path(queue.path)) for queue in directories(directory)]
+    queues = [(directory.name, queue_id, path) for queue_id, path in numbered if queue_id is not None and _holds_files(path)]
+    return sorted(queues, key=lambda queue: queue[1]) or None
+
+
+def _holds_files(directory: Path) -> bool:
+    return any(parse_offset_name(entry.name) is not None and entry.is_file() for entry in list_directory(directory))
+
+
+def tree_strays(tree: Path, *, rocksdb: bool) -> Iterator[Stray]:
+    """Entries of a tree that are no topic and no queue; with `rocksdb` the files beside the topics belong to a database."""
+    for topic in list_directory(tree):
+        if not topic.is_dir():
+            if not rocksdb:
+                yield Stray(Path(topic.path), "a file among topics")
+            continue
+        for queue in list_directory(Path(topic.path)):
+            if not queue.is_dir():
+                yield Stray(Path(queue.path), "a file among queues")
+            elif _queue_id(queue.name) is None:
+                yield Stray(Path(queue.path), "the directory name is no queue id")
+
+
+def directories(directory: Path) -> Iterator[os.DirEntry[str]]:
+    """The directories in a directory, by name."""
+    return (entry for entry in list_directory(directory) if entry.is_dir())
+
+
+def _queue_id(name: str) -> int | None:
+    return int(name) if name.isascii() and name.isdigit() and len(name) <= 10 else None
+
+
+def _majority_length(queues: list[list[os.DirEntry[str]]]) -> int | None:
+    lengths: Counter[int] = Counter()
+    for entries in queues:
+        for entry in entries:
+            if parse_offset_name(entry.name) is not None and entry.is_file():
+                lengths[entry.stat().st_size] += 1
+    del lengths[0]
+    # More of one length win; between equals the longer one, because copies and crashes cut files but never extend them.
+    return max(lengths, key=lambda length: (lengths[length], length), default=None)

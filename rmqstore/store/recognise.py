@@ -1,0 +1,63 @@
+"""Is a directory the root of a store? If not, what to tell the person who gave it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from rmqstore.errors import NotAStoreError
+from rmqstore.formats import checkpoint
+from rmqstore.store.mapped import list_directory, unreadable
+from rmqstore.store.parts import PartKind, part_kind
+
+INDEX_NAME_LENGTH = 17
+
+# A directory with one of these is a root; the other names are common words and need content.
+_TELLING = frozenset(
+    {
+        *(PartKind.COMMITLOG, PartKind.DLEDGER, PartKind.CONSUMEQUEUE, PartKind.CONSUMEQUEUE_EXT, PartKind.BATCHCONSUMEQUEUE),
+        *(PartKind.CONSUMEQUEUE_ROCKSDB, PartKind.ROCKSDBSTORE, PartKind.TIMERWHEEL, PartKind.TIMERLOG, PartKind.TIERED_INDEX),
+        *(PartKind.EPOCH, PartKind.BROKER_IDENTITY),
+    }
+)
+
+
+def tells_a_root(entry: os.DirEntry[str]) -> bool:
+    """Whether a directory with this entry is the root of a store."""
+    kind = part_kind(entry.name)
+    if kind is PartKind.INDEX and entry.is_dir():
+        return any(is_index_name(file.name) for file in list_directory(Path(entry.path)))
+    if kind is PartKind.CHECKPOINT and entry.is_file():
+        return entry.stat().st_size == checkpoint.FILE_SIZE
+    return kind in _TELLING
+
+
+def is_index_name(name: str) -> bool:
+    """Whether a file name is the 17 digits of an index file (yyyyMMddHHmmssSSS)."""
+    return len(name) == INDEX_NAME_LENGTH and name.isascii() and name.isdigit()
+
+
+def demand_directory(root: Path) -> None:
+    """Raises UnreadableError when there is nothing at `root`, NotAStoreError when it is no directory."""
+    try:
+        root.stat()
+    except OSError as error:
+        raise unreadable(root, error) from error
+    if not root.is_dir():
+        kind = "a file" if root.is_file() else "neither a file nor a directory"
+        hint = "Give the broker's storePathRootDir; for a single file there is `rmqstore dump FILE`."
+        raise NotAStoreError(f"{root} is {kind}, not a store.", hint)
+
+
+def not_a_store(root: Path, entries: Sequence[os.DirEntry[str]]) -> NotAStoreError:
+    """What to tell about a directory with these entries, among them nothing of a store."""
+    if not entries:
+        return NotAStoreError(f"{root} is empty.", "Give the broker's storePathRootDir (default ~/store).")
+    for child in entries:
+        if child.is_dir() and os.access(child.path, os.R_OK | os.X_OK) and any(map(tells_a_root, list_directory(Path(child.path)))):
+            return NotAStoreError(f"{root} is not a store, but {child.name} in it looks like one.", f"Give {child.path}.")
+    return NotAStoreError(
+        f"{root} is not a store: no commitlog, consumequeue, index or other part of one lies in it.",
+        "Give the broker's storePathRootDir, or with --broker-conf the broker.conf that names the commit log directories.",
+    )

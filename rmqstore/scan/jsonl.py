@@ -156,7 +156,7 @@ def _put_constant(out: int, at: int, text: int) -> int:
     return at + length
 
 
-@njit(inline="always")
+@_part
 def _digits(value: int) -> int:
     """Eight decimal digits (0 to 9 each, the highest in the lowest byte) of an uint64 below 10**8."""
     high = value // np.uint64(10000)
@@ -167,7 +167,7 @@ def _digits(value: int) -> int:
     return tens | ((word - tens * np.uint64(10)) << np.uint64(8))
 
 
-@njit(inline="always")
+@_part
 def _put_leading(out: int, at: int, value: int) -> int:
     """Writes an uint64 from 1 to 10**8 - 1 without leading zeros."""
     word = _digits(value)
@@ -202,7 +202,7 @@ def put_number(out: int, at: int, number: int) -> int:
     return at + 8
 
 
-@njit(inline="always")
+@_part
 def _put_hex(out: int, at: int, base: int, start: int) -> int:
     """Writes four bytes as eight upper-case hexadecimal digits."""
     word = np.uint64(be32u(base, start))
@@ -232,7 +232,7 @@ def _put_host(out: int, at: int, base: int, start: int) -> int:
     return at + 1
 
 
-@njit(inline="always")
+@_part
 def _is_follow(base: int, position: int) -> bool:
     return (u8(base, position) & np.uint8(0xC0)) == np.uint8(0x80)
 
@@ -328,7 +328,7 @@ def _put_property(out: int, at: int, key: int, base: int, start: int, end: int, 
     return at
 
 
-@njit(inline="always")
+@_part
 def _name_word(base: int, start: int, end: int, readable: int) -> int:
     """The first up to eight bytes of [start, end) as an uint64, the first one lowest."""
     length = end - start

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding
@@ -95,7 +95,7 @@ class Verification:
 
     def _log(self, advance: Advance) -> Iterator[Finding]:
         context, store, options = self.context, self.store, self.options
-        log_files = list(store.commitlog.files)
+        log_files = _without_excess(store)
         compare_queues = options.wants("consumequeue") and bool(log_files)
         compare_index = options.wants("index") and bool(log_files)
         queue_directories = self._directories(store.queue_directories()) if options.wants("consumequeue") else {}
@@ -207,6 +207,29 @@ def _cancel(passes: list[Future[tuple[FileResult, list[Finding]]]]) -> None:
         future.cancel()
 
 
+def _without_excess(store: Store) -> list[MappedFile]:
+    """The log files, those that are too long cut to the length the broker maps."""
+    size = store.commitlog.file_size
+    return [replace(file, length=size) if size and file.length > size else file for file in store.commitlog.files]
+
+
+def _missing_ranges(results: list[FileResult]) -> Iterator[tuple[int, int]]:
+    """Ranges [start, end) of the log between its first and last record that no file holds, or a file without records."""
+    with_records = [result for result in results if result.records]
+    if not with_records:
+        return
+    first, last = with_records[0].file.start, with_records[-1].file.start
+    reached = first
+    for result in results:
+        if not first <= result.file.start <= last:
+            continue
+        if result.file.start > reached:
+            yield reached, result.file.start
+        if not result.records:
+            yield result.file.start, result.file.end
+        reached = max(reached, result.file.end)
+
+
 def _last_file_with_data(log_files: list[MappedFile]) -> MappedFile | None:
     """The last file whose first bytes are not zero: behind it lie only pre-allocated files."""
     for file in reversed(log_files):
@@ -228,4 +251,6 @@ def _facts(store: Store, results: list[FileResult]) -> LogFacts:
             facts.last_timestamp = max(facts.last_timestamp, result.last_timestamp)
             facts.end_offset = result.end_offset
             facts.records += result.records
+    facts.damages += _missing_ranges(results)
+    facts.damages.sort()
     return facts

@@ -26,7 +26,7 @@ from rmqstore.scan.raw import first_nonzero
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import IndexFile
 from rmqstore.store.window import data_extents, map_window, read_at
-from rmqstore.verify.context import Context
+from rmqstore.verify.context import Context, read_record
 
 HEADER_LAYOUT = fixed_layout(declared.HEADER)
 WINDOW = 8 << 20
@@ -43,7 +43,8 @@ class IndexView:
     slots: int
     capacity: int
     items: int
-    begin_timestamp: int
+    begin: int  # STORETIMESTAMP of item 1's record, from which time differences count
+    begin_timestamp: int  # as the header has it
     end_timestamp: int
     begin_phy_offset: int
     end_phy_offset: int
@@ -51,6 +52,7 @@ class IndexView:
     index_count: int
     earlier_end: int  # end timestamp of the file before, 0 without one
     first_offset: int  # physical offset of item 1
+    first_hash: int  # key hash of item 1
     last_offset: int  # of the last item
 
     def item_position(self, item: int) -> int:
@@ -135,7 +137,7 @@ def open_views(context: Context) -> tuple[list[IndexView], list[Finding]]:
                     sizes = guessed
             if sizes is None:
                 continue
-            view = _open(file, *sizes, earlier_end)
+            view = _open(context, file, *sizes, earlier_end)
         except RmqstoreError as error:
             findings.append(context.finding("RMQ-ST-UNREADABLE", error.message, file=file.path))
             continue
@@ -144,7 +146,7 @@ def open_views(context: Context) -> tuple[list[IndexView], list[Finding]]:
     return views, findings
 
 
-def _open(file: MappedFile, slots: int, capacity: int, earlier_end: int) -> IndexView:
+def _open(context: Context, file: MappedFile, slots: int, capacity: int, earlier_end: int) -> IndexView:
     header = declared.HEADER.parse(read_at(file, 0, declared.HEADER_SIZE))
     items = min(max(int(header["index_count"]) - 1, 0), capacity - 1)
 
@@ -156,11 +158,13 @@ def _open(file: MappedFile, slots: int, capacity: int, earlier_end: int) -> Inde
         items += 1
     while items > 0 and not any(read_at(file, declared.item_position(items, slots), ITEM_SIZE)):
         items = _last_item(file, slots, items)
+    first_offset = offset(1) if items else 0
     return IndexView(
         file,
         slots,
         capacity,
         items,
+        _begin(context, int(header["begin_timestamp"]), first_offset),
         int(header["begin_timestamp"]),
         int(header["end_timestamp"]),
         int(header["begin_phy_offset"]),
@@ -168,9 +172,17 @@ def _open(file: MappedFile, slots: int, capacity: int, earlier_end: int) -> Inde
         int(header["hash_slot_count"]),
         int(header["index_count"]),
         earlier_end,
-        offset(1) if items else 0,
+        first_offset,
+        int(declared.ITEM.parse(read_at(file, declared.item_position(1, slots), ITEM_SIZE))["key_hash"]) if items else 0,
         offset(items) if items else 0,
     )
+
+
+def _begin(context: Context, begin_timestamp: int, first_offset: int) -> int:
+    """The record tells when the header was damaged; where there is no record any more, the header must do."""
+    file = context.store.commitlog.find(first_offset)
+    record = read_record(file, first_offset) if file is not None and first_offset >= 0 else None
+    return record.store_timestamp if record is not None else begin_timestamp
 
 
 def _last_item(file: MappedFile, slots: int, limit: int) -> int:
@@ -367,6 +379,7 @@ class IndexCursor:
                     key = covered
                     if key >= keys.size:
                         return
+                key = self._skip_straddled(view, positions, keys, key)
             base, count, last = self._load(view)
             key, local, used, state = match_items(
                 records,
@@ -377,7 +390,7 @@ class IndexCursor:
                 self._item - self._chunk_first,
                 count,
                 int(last),
-                view.begin_timestamp,
+                view.begin,
                 view.earlier_end,
                 self._matched,
                 self._oddities,
@@ -388,6 +401,14 @@ class IndexCursor:
             if state == ITEMS_END and last:
                 self._file += 1
                 self._item = 1
+
+    def _skip_straddled(self, view: IndexView, positions: npt.NDArray[np.int64], keys: npt.NDArray[np.void], key: int) -> int:
+        """Keys of one message may end one file and go on in the next: where the earlier file is gone, so are its first keys."""
+        if key >= keys.size or positions[key] != view.first_offset:
+            return key
+        same = int(np.searchsorted(positions, view.first_offset, side="right"))
+        hits = np.flatnonzero(keys["hash"][key:same] == view.first_hash)
+        return key + int(hits[0]) if hits.size else key
 
     def finish(self, end: int) -> IndexMatch:
         """Collects the items below physical offset `end` that no key came up for."""

@@ -1,0 +1,163 @@
+"""The checkpoint against the log: times and offsets must be of something that was written, and not older than a broker leaves them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from rmqstore.findings import Finding
+from rmqstore.formats import index
+from rmqstore.formats.checkpoint import CHECKPOINT, FILE_SIZE, parse_checkpoint
+from rmqstore.formats.layout import fixed_layout
+from rmqstore.store.parts import PartKind
+from rmqstore.store.window import read_whole
+from rmqstore.verify.context import Context
+from rmqstore.verify.guard import guarded
+
+_LAYOUT = fixed_layout(CHECKPOINT)
+
+# The log time advances with every "flush everything", each 10 s; the queue time from 5.5.0 on with every full queue flush, each 60 s.
+# Both may be skipped once more by the stop itself (fact sheet commit log §4.5, sheet of the newer releases §6).
+LOG_LAG_MS = 20_000
+QUEUE_LAG_MS = 120_000
+# What a start up to 5.4.0 takes off the times of the checkpoint.
+MARGIN_MS = 3000
+
+
+class _Time(NamedTuple):
+    field: str
+    name: str
+
+
+PHYSIC = _Time("physic_msg_timestamp", "log time (physicMsgTimestamp)")
+LOGICS = _Time("logics_msg_timestamp", "queue time (logicsMsgTimestamp)")
+INDEX = _Time("index_msg_timestamp", "index time (indexMsgTimestamp)")
+OFFSETS = {
+    "master_flushed_offset": "masterFlushedOffset",
+    "confirm_phy_offset": "confirmPhyOffset",
+    "logics_physical_offset": "logicsPhysicalOffset",
+}
+# -1 is the "not known" of the broker's own fields.
+NO_OFFSET = -1
+
+
+def check(context: Context) -> Iterator[Finding]:
+    """Findings about `checkpoint`. Reads the file, heads of index files, and the records that its offsets name."""
+    store = context.store
+    path = store.checkpoint_path
+    if not store.covers(PartKind.CHECKPOINT):
+        return
+    if not path.exists():
+        yield context.finding("RMQ-CP-MISSING", "there is no checkpoint", file=path)
+    elif not path.is_file():
+        yield context.finding("RMQ-ST-KIND", "checkpoint is not a file: no release starts", file=path)
+    else:
+        yield from guarded(context, path, lambda: _file(context))
+
+
+def _file(context: Context) -> Iterator[Finding]:
+    path = context.store.checkpoint_path
+    length = path.stat().st_size
+    if length != FILE_SIZE:
+        message = f"the checkpoint is {length} bytes long instead of {FILE_SIZE}"
+        yield context.finding("RMQ-CP-LENGTH", message, file=path, expected=FILE_SIZE, found=length)
+    fields = parse_checkpoint(read_whole(path, FILE_SIZE))
+    invalid = list(_invalid(context, fields))
+    yield from invalid
+    # Of a file full of noise one thing is to be said, not ten.
+    if not invalid and context.log.last_timestamp > 0:
+        yield from _ahead(context, fields)
+        yield from _behind(context, fields)
+        yield from _offsets(context, fields)
+        yield from _doomed_index_files(context, fields)
+
+
+def _about(context: Context, code: str, field: str, message: str, **where: Any) -> Finding:
+    place = _LAYOUT[field]
+    return context.finding(code, message, file=context.store.checkpoint_path, position=place.offset, length=place.width, **where)
+
+
+def _invalid(context: Context, fields: Any) -> Iterator[Finding]:
+    for time in (PHYSIC, LOGICS, INDEX):
+        if fields[time.field] < 0:
+            yield _about(context, "RMQ-CP-INVALID", time.field, f"the {time.name} is negative", found=fields[time.field])
+    for field, name in OFFSETS.items():
+        if fields[field] < NO_OFFSET:
+            yield _about(context, "RMQ-CP-INVALID", field, f"{name} is negative", found=fields[field])
+    used = next((position for position, byte in enumerate(fields.reserved) if byte), None)
+    if used is not None:
+        position = _LAYOUT["reserved"].offset + used
+        message = f"byte {position} is not zero, as every release leaves it"
+        yield context.finding("RMQ-CP-INVALID", message, file=context.store.checkpoint_path, position=position, expected=0, found=fields.reserved[used])
+
+
+def _ahead(context: Context, fields: Any) -> Iterator[Finding]:
+    last = context.log.last_timestamp
+    for time in (PHYSIC, LOGICS, INDEX):
+        value = fields[time.field]
+        if value > last:
+            message = f"the {time.name} is {value - last} ms later than the last message"
+            yield _about(context, "RMQ-CP-AHEAD", time.field, message, expected=last, found=value)
+
+
+def _behind(context: Context, fields: Any) -> Iterator[Finding]:
+    """Times that are older than a stop leaves them. Without file queues the queue time is never written."""
+    last = context.log.last_timestamp
+    full_flush_only = fields.logics_physical_offset > 0 or _may_be_first_minute(context, fields)
+    lags = {PHYSIC: LOG_LAG_MS, LOGICS: QUEUE_LAG_MS if full_flush_only else LOG_LAG_MS}
+    for time, lag in lags.items():
+        value = fields[time.field]
+        if time is LOGICS and value == 0 and (context.store.rocksdb_queues or full_flush_only and fields.logics_physical_offset == 0):
+            continue
+        if value < last - lag:
+            message = f"the {time.name} is 0" if value == 0 else f"the {time.name} is {last - value} ms before the last message"
+            yield _about(context, "RMQ-CP-BEHIND", time.field, message, expected=last, found=value)
+
+
+def _may_be_first_minute(context: Context, fields: Any) -> bool:
+    """From 5.5.0 on both fields of the queues stay 0 until the first full flush; `rocksdbstore` is a sign of 5.4.0 and later."""
+    log = context.log
+    empty = fields.logics_msg_timestamp == 0 and fields.logics_physical_offset == 0 and fields.physic_msg_timestamp > 0
+    return empty and log.last_timestamp - log.first_timestamp < QUEUE_LAG_MS and (context.store.root / PartKind.ROCKSDBSTORE).exists()
+
+
+def _offsets(context: Context, fields: Any) -> Iterator[Finding]:
+    confirm = fields.confirm_phy_offset
+    # With a controller it is what all replicas have acknowledged, which may end inside a record.
+    controlled = (context.store.root / PartKind.EPOCH).exists()
+    if not _is_start(context, confirm, or_end=True) and not (controlled and confirm <= context.log.end_offset):
+        yield _about(context, "RMQ-CP-OFFSET", "confirm_phy_offset", _offset_message(context, "confirmPhyOffset", confirm), offset=confirm)
+    logics = fields.logics_physical_offset
+    if not _is_start(context, logics, or_end=False):
+        message = _offset_message(context, "logicsPhysicalOffset", logics)
+        yield _about(context, "RMQ-CP-OFFSET", "logics_physical_offset", message, offset=logics)
+
+
+def _is_start(context: Context, offset: int, *, or_end: bool) -> bool:
+    """Whether a record begins there; what lies before the log or in a damaged range cannot be told and passes."""
+    log = context.log
+    if offset <= 0 or offset < log.min_offset or log.is_damaged(offset) or (or_end and offset == log.end_offset):
+        return True
+    return context.record_at(offset) is not None
+
+
+def _offset_message(context: Context, name: str, offset: int) -> str:
+    end = context.log.end_offset
+    return f"{name} {offset} lies beyond the end of the log, {end}" if offset >= end else f"{name} {offset} is not the start of a record"
+
+
+def _doomed_index_files(context: Context, fields: Any) -> Iterator[Finding]:
+    """Index files that the start after a crash deletes: those that end after min(log time, queue time) - 3 s or the index time."""
+    if not context.crashed:
+        return
+    limit = min(max(0, min(fields.physic_msg_timestamp, fields.logics_msg_timestamp) - MARGIN_MS), fields.index_msg_timestamp)
+    files = context.store.index_files()
+    ends = {file.path.name: _end_timestamp(context, file.path.name) for file in files if file.named_right and file.length >= index.HEADER_SIZE}
+    doomed = sorted(name for name, end in ends.items() if end > limit)
+    if doomed:
+        message = f"the start after this crash deletes {len(doomed)} of {len(files)} index files: {', '.join(doomed[:5])}{', …' if doomed[5:] else ''}"
+        yield _about(context, "RMQ-CP-INDEX", INDEX.field, message, expected=max(ends.values()), found=limit)
+
+
+def _end_timestamp(context: Context, name: str) -> int:
+    return int(index.HEADER.parse(read_whole(context.store.path_of(PartKind.INDEX) / name, index.HEADER_SIZE)).end_timestamp)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rmqstore.catalogue.entry import ERROR, WARNING, Entry
+from rmqstore.catalogue.entry import ERROR, INFO, WARNING, Entry
 from rmqstore.catalogue.releases import ALL, R5X, R49, R50, R55, R532, R534, R540
 
 _FALLBACK = {
@@ -72,5 +72,30 @@ ENTRIES = (
         mend="Broker stopped, file copied: set the offset in config/consumerOffset.json to the end of the queue (the finding's expected "
         "value).",
         crash_severity=WARNING,
+    ),
+    Entry(
+        "RMQ-CF-MISSING",
+        WARNING,
+        "configuration file is missing",
+        meaning="The file does not exist although its .bak does, or topics.json does not exist beside queues of user topics. From 5.3.4 "
+        "on a crash in the middle of a write leaves that state, with a whole .bak; up to 5.0.0 the newest text may be in the .tmp file.",
+        broker={
+            ALL: "The .bak file is used. Without it the start goes on with defaults: unknown topics cannot be pulled, groups without "
+            "offsets start anew."
+        },
+        mend="Nothing if the .bak is whole. Otherwise bring the file back from a copy before the start.",
+        crash_severity=INFO,
+    ),
+    Entry(
+        "RMQ-CF-QUEUE-TYPE",
+        ERROR,
+        "topic has queues of another type than its configuration says",
+        meaning="The attribute queue.type in topics.json decides where a topic's queues lie: BatchCQ in batchconsumequeue, everything "
+        "else, and every topic that topics.json does not know, in consumequeue. This topic has queues in the other place.",
+        broker={
+            R49: "Knows no batch queues; the directory is ignored.",
+            R5X: "`The queue type of topic: ... should be ..., but is ...`: the broker does not start.",
+        },
+        mend="If topics.json was lost or rolled back, bring it back. If the topic really changed its type, move the directory away.",
     ),
 )

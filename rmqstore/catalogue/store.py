@@ -139,4 +139,13 @@ ENTRIES = (
         },
         mend="Nothing.",
     ),
+    Entry(
+        "RMQ-ST-PATH",
+        WARNING,
+        "configured commit log directory does not exist",
+        meaning="storePathCommitLog or readOnlyCommitLogStorePaths names a directory that is not there: a volume is not mounted, or the "
+        "setting is not the one of this store. Files that lay in it are missing from the log.",
+        broker={ALL: "Makes an empty directory in its place and starts with the files of the other directories."},
+        mend="Mount the volume or correct the setting before a broker starts.",
+    ),
 )

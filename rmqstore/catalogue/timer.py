@@ -102,4 +102,13 @@ ENTRIES = (
         },
         mend="If it is due later than the stop of the broker: clear its slot. " + _CLEAR_SLOT,
     ),
+    Entry(
+        "RMQ-TM-LOG-ZEROLEN",
+        ERROR,
+        "timer log file of length zero",
+        meaning="A crash or a full disk between creating and extending the next file leaves an empty one. It holds no data.",
+        broker={R5X: "Deleted at load if it sorts last (from 5.1.3); otherwise the timer does not load and the broker does not start."},
+        mend="Delete it if it is the last file. If it is not, see RMQ-TM-LOG-FILELEN.",
+        crash_severity=WARNING,
+    ),
 )

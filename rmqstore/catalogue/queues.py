@@ -41,6 +41,19 @@ ENTRIES = (
         crash_severity=WARNING,
     ),
     Entry(
+        "RMQ-CQ-DELETED",
+        WARNING,
+        "queue of a topic that is not configured is missing",
+        meaning="The commit log holds messages of this queue, it has no directory, and topics.json does not know the topic: most likely "
+        "the topic was deleted, which leaves its messages in the log until they expire. If topics.json was lost or rolled back, the "
+        "queue may be lost as well.",
+        broker={
+            ALL: "A clean start leaves it so. A start after a crash dispatches the messages it scans again, so a deleted topic may come "
+            "back with a part of its messages.",
+        },
+        mend="Nothing if the topic was deleted on purpose. Otherwise bring topics.json back first, then rebuild: " + REBUILD_QUEUES,
+    ),
+    Entry(
         "RMQ-CQ-BEHIND",
         ERROR,
         "queue ends before the log",

@@ -86,12 +86,12 @@ ENTRIES = (
         "RMQ-CP-INDEX",
         INFO,
         "index files that the next start deletes",
-        meaning="The store crashed, and index files end later than the times of the checkpoint allow. Normal: the index time is written "
+        meaning="The store crashed, and index files end later than the index time of the checkpoint. Normal: the index time is written "
         "only when an index file is full, so at least the newest file is always among them. Messages whose index items lay in them and "
         "that the start does not read again can no longer be found by key or message id.",
         broker={
-            ALL: "After a crash deletes every index file whose end time is later than the smaller of index time and "
-            "min(log time, queue time) - 3 s, then indexes only what it scans. messageIndexSafe=true makes it scan far enough."
+            ALL: "After a crash deletes every index file whose end time is later than the checkpoint's index time, then indexes only "
+            "what it scans. messageIndexSafe=true makes it scan far enough."
         },
         mend="Copy the index directory before the start if queries by key matter. Consuming is not affected.",
     ),

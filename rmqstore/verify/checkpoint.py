@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from rmqstore.findings import Finding
@@ -20,8 +21,6 @@ _LAYOUT = fixed_layout(CHECKPOINT)
 # Both may be skipped once more by the stop itself (fact sheet commit log §4.5, sheet of the newer releases §6).
 LOG_LAG_MS = 20_000
 QUEUE_LAG_MS = 120_000
-# What a start up to 5.4.0 takes off the times of the checkpoint.
-MARGIN_MS = 3000
 
 
 class _Time(NamedTuple):
@@ -147,17 +146,18 @@ def _offset_message(context: Context, name: str, offset: int) -> str:
 
 
 def _doomed_index_files(context: Context, fields: Any) -> Iterator[Finding]:
-    """Index files that the start after a crash deletes: those that end after min(log time, queue time) - 3 s or the index time."""
+    """Index files that the start after a crash deletes: those that end after the index time."""
     if not context.crashed:
         return
-    limit = min(max(0, min(fields.physic_msg_timestamp, fields.logics_msg_timestamp) - MARGIN_MS), fields.index_msg_timestamp)
-    files = context.store.index_files()
-    ends = {file.path.name: _end_timestamp(context, file.path.name) for file in files if file.named_right and file.length >= index.HEADER_SIZE}
+    limit = fields.index_msg_timestamp
+    files = [file for file in context.store.index_files() if file.named_right and file.length >= index.HEADER_SIZE]
+    ends = {file.path.name: _end_timestamp(file.path) for file in files}
     doomed = sorted(name for name, end in ends.items() if end > limit)
     if doomed:
-        message = f"the start after this crash deletes {len(doomed)} of {len(files)} index files: {', '.join(doomed[:5])}{', …' if doomed[5:] else ''}"
+        names = ", ".join(doomed[:5]) + (", …" if doomed[5:] else "")
+        message = f"the start after this crash deletes {len(doomed)} of {len(files)} index files: {names}"
         yield _about(context, "RMQ-CP-INDEX", INDEX.field, message, expected=max(ends.values()), found=limit)
 
 
-def _end_timestamp(context: Context, name: str) -> int:
-    return int(index.HEADER.parse(read_whole(context.store.path_of(PartKind.INDEX) / name, index.HEADER_SIZE)).end_timestamp)
+def _end_timestamp(path: Path) -> int:
+    return int(index.HEADER.parse(read_whole(path, index.HEADER_SIZE)).end_timestamp)

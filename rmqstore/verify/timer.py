@@ -1,0 +1,304 @@
+"""The timer: slots of the wheel against units of the timer log against messages of the commit log (fact sheet timer §1.9)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rmqstore.findings import Finding
+from rmqstore.formats import timer
+from rmqstore.formats.javahash import java_hash
+from rmqstore.formats.layout import fixed_layout
+from rmqstore.formats.naming import TIMER_TOPIC
+from rmqstore.formats.properties import REAL_TOPIC
+from rmqstore.store.ends import QueueEnds, queue_ends
+from rmqstore.store.mapped import MappedFileQueue
+from rmqstore.store.parts import PartKind
+from rmqstore.store.window import read_at, read_whole
+from rmqstore.verify.context import Context
+from rmqstore.verify.guard import guarded, limited
+from rmqstore.verify.timerlog import Mask, Offsets, TimerLog, Units, Window, integer_columns
+
+_SLOT = integer_columns(timer.WHEEL_SLOT)
+_CHECK = fixed_layout(timer.CHECK)
+_CHUNK_SLOTS = 1 << 17
+_CLOCK_SLACK_MS = 60_000
+# A commit of the queue offset counts the last message before 5.2.0 and the next one from then on.
+_OFF_BY_ONE = 1
+
+
+class _Slots(NamedTuple):
+    """The slots that are not all zero: number in the wheel, time in units of the precision, offsets in the timer log."""
+
+    number: Offsets
+    time: Offsets
+    first: Offsets
+    last: Offsets
+
+
+@dataclass(frozen=True, slots=True)
+class _Timer:
+    """What the checks of one timer share. `read_time` (ms): slots from there on are still to be delivered."""
+
+    log: TimerLog
+    wheel: Path
+    slots: _Slots | None
+    check: Any | None
+    flushed: int
+    precision: int
+
+    @property
+    def read_time(self) -> int:
+        return 0 if self.check is None else max(0, int(self.check.last_read_time_ms))
+
+    def is_live(self, slot_time: Offsets) -> Mask:
+        """Slots that are not delivered yet, by their time."""
+        return np.asarray((slot_time >= -(-self.read_time // self.precision)) & (slot_time > 0))
+
+    def slot_time(self, units: Units) -> Offsets:
+        """Slot time of each unit, in units of the precision."""
+        return np.asarray((units["write_time"].astype(np.int64) + units["delay"]) // self.precision)
+
+
+def check(context: Context) -> Iterator[Finding]:
+    """Findings about timerwheel, timerlog and timercheck. Reads them whole, and the record of every unit that is not delivered yet."""
+    store = context.store
+    if not (store.covers(PartKind.TIMERLOG) or store.covers(PartKind.TIMERWHEEL)):
+        return
+    log_path = store.path_of(PartKind.TIMERLOG)
+    yield from guarded(context, log_path, partial(_check, context))
+
+
+def _check(context: Context) -> Iterator[Finding]:
+    wheels = context.store.timerwheel_paths() if context.store.only is None else []
+    for path in wheels:
+        yield from _wheel_length(context, path)
+    path, flushed = _wheel_in_use(context.store.root / PartKind.TIMERWHEEL, wheels)
+    whole = path.is_file() and path.stat().st_size == timer.WHEEL_FILE_SIZE
+    slots = _read_slots(path) if whole else None
+    check_path = context.store.config_path / "timercheck"
+    fields = timer.parse_check(read_whole(check_path, timer.CHECK_FILE_SIZE)) if check_path.is_file() else None
+    log = TimerLog(context.store.timerlog)
+    state = _Timer(log, path, slots, fields, flushed or (fields.last_timer_log_flush_pos if fields else 0), _precision(context, slots, fields))
+    log_path = context.store.path_of(PartKind.TIMERLOG)
+    yield from limited(context, log_path, _units(context, state))
+    yield from limited(context, log_path, _damages(context, log))
+    if slots is not None:
+        yield from limited(context, path, _slots(context, state, slots))
+    if context.store.only is None and (context.store.timerlog.files or (slots is not None and slots.number.size)):
+        yield from _check_file(context, state, check_path)
+
+
+# Wheel
+
+
+def _wheel_length(context: Context, path: Path) -> Iterator[Finding]:
+    length = path.stat().st_size
+    # An empty wheel is extended with zeros and filled again from the log.
+    if length not in (0, timer.WHEEL_FILE_SIZE) and path.suffix != ".tmp":
+        message = f"{path.name} is {length} bytes long instead of {timer.WHEEL_FILE_SIZE}"
+        yield context.finding("RMQ-TM-WHEEL-LENGTH", message, file=path, expected=timer.WHEEL_FILE_SIZE, found=length)
+
+
+def _wheel_in_use(plain: Path, wheels: list[Path]) -> tuple[Path, int]:
+    """The newest snapshot and the timer log offset it was flushed at, else the plain wheel and 0."""
+    snapshots = {int(path.suffix[1:]): path for path in wheels if path.suffix[1:].isdigit()}
+    newest = max(snapshots, default=0)
+    return (snapshots[newest], newest) if snapshots else (plain, 0)
+
+
+def _read_slots(path: Path) -> _Slots:
+    parts = []
+    for first in range(0, timer.WHEEL_SLOTS, _CHUNK_SLOTS):
+        number = min(_CHUNK_SLOTS, timer.WHEEL_SLOTS - first)
+        data = read_at(path, first * timer.WHEEL_SLOT_SIZE, number * timer.WHEEL_SLOT_SIZE)
+        used = np.flatnonzero(np.frombuffer(data, np.uint64).reshape(number, -1).any(axis=1))
+        slots = np.frombuffer(data, _SLOT)[used]
+        parts.append((first + used, slots["time"], slots["first_pos"], slots["last_pos"]))
+    return _Slots(*(np.concatenate(columns).astype(np.int64) for columns in zip(*parts, strict=True)))
+
+
+def _precision(context: Context, slots: _Slots | None, check: Any | None) -> int:
+    """Milliseconds of one slot: the setting, else what brings the slots nearest to the read time; the default without slots."""
+    configured = context.store.config.explicit_integer("timerPrecisionMs")
+    if configured is not None:
+        return next((precision for precision in timer.PRECISIONS if precision <= configured), timer.PRECISIONS[-1])
+    reference = check.last_read_time_ms if check is not None and check.last_read_time_ms > 0 else context.log.last_timestamp
+    if slots is None or not slots.time.size or reference <= 0:
+        return timer.PRECISIONS[0]
+    middle = int(np.median(slots.time))
+    return min(timer.PRECISIONS, key=lambda precision: abs(middle * precision - reference))
+
+
+def _slots(context: Context, state: _Timer, slots: _Slots) -> Iterator[Finding]:
+    end = state.log.end(state.flushed)
+    begin = state.log.queue.min_offset
+    misplaced = slots.time % timer.WHEEL_SLOTS != slots.number
+    live = state.is_live(slots.time) & ~misplaced
+    for i in map(int, np.flatnonzero(misplaced)):
+        message = f"its time {slots.time[i]} belongs into slot {slots.time[i] % timer.WHEEL_SLOTS}"
+        yield _slot_finding(context, state, "RMQ-TM-WHEEL-SLOT", slots, i, message)
+    odd = (slots.last < -1) | (slots.first < -1)
+    if state.log.queue.files:
+        odd |= ((slots.last >= 0) & ~state.log.aligned(slots.last)) | ((slots.first >= 0) & ~state.log.aligned(slots.first))
+    for i in map(int, np.flatnonzero(odd & ~misplaced)):
+        message = f"its positions {slots.first[i]} and {slots.last[i]} are no unit boundaries of the timer log"
+        yield _slot_finding(context, state, "RMQ-TM-WHEEL-SLOT", slots, i, message)
+    for i in map(int, np.flatnonzero(live & ~odd & (slots.last >= end))):
+        message = f"its newest unit {slots.last[i]} lies at or behind the end of the timer log"
+        yield _slot_finding(context, state, "RMQ-TM-WHEEL-BEYOND", slots, i, message, expected=end, found=int(slots.last[i]))
+    inside = np.flatnonzero(live & ~odd & (slots.last >= begin) & (slots.last < end))
+    units = state.log.units_at(slots.last[inside])
+    wrong = (units["size"] != timer.LOG_UNIT_SIZE) | (state.slot_time(units) != slots.time[inside])
+    for i in map(int, inside[wrong]):
+        message = f"the unit at {slots.last[i]} is not one of its time"
+        yield _slot_finding(context, state, "RMQ-TM-WHEEL-SLOT", slots, i, message)
+
+
+def _slot_finding(context: Context, state: _Timer, code: str, slots: _Slots, i: int, message: str, **where: Any) -> Finding:
+    number = int(slots.number[i])
+    position = number * timer.WHEEL_SLOT_SIZE
+    return context.finding(
+        code, f"slot {number}: {message}", file=state.wheel, position=position, length=timer.WHEEL_SLOT_SIZE, **where
+    )
+
+
+# Log
+
+
+def _damages(context: Context, log: TimerLog) -> Iterator[Finding]:
+    for run in log.damages():
+        message = f"{run.rule} at {run.file.start + run.position} of the timer log, although units follow"
+        yield context.finding("RMQ-TM-LOG-UNIT", message, file=run.file.path, position=run.position, length=run.length)
+
+
+def _units(context: Context, state: _Timer) -> Iterator[Finding]:
+    """Chains and messages of the units that are not delivered yet, in log order; reads the whole timer log."""
+    replayed = state.log.replay_start(state.flushed)
+    unknown: list[int] = []
+    number = 0
+    for window in state.log.windows():
+        times = state.slot_time(window.units)
+        live = np.flatnonzero(window.sound & state.is_live(times))
+        if not live.size:
+            continue
+        yield from _chains(context, state, window, times, live)
+        yield from _messages(context, window, live)
+        old = live[window.offsets[live] < replayed]
+        forgotten = old[~_known_to_wheel(state, times[old], window.offsets[old])]
+        number += forgotten.size
+        unknown.extend(int(offset) for offset in window.offsets[forgotten[:1]])
+    if unknown:
+        message = f"the wheel lacks {number} units that are still to be delivered, the first at {unknown[0]}; a start reads from {replayed} on only"
+        yield context.finding("RMQ-TM-WHEEL-SLOT", message, file=state.wheel, expected=0, found=number)
+
+
+def _unit_finding(context: Context, code: str, window: Window, i: int, message: str, **where: Any) -> Finding:
+    file = context.store.timerlog.find(int(window.offsets[i]))
+    position = int(window.offsets[i]) - file.start if file else None
+    return context.finding(code, message, file=file.path if file else None, position=position, length=timer.LOG_UNIT_SIZE, **where)
+
+
+def _chains(context: Context, state: _Timer, window: Window, times: Offsets, live: Offsets) -> Iterator[Finding]:
+    links = window.units["prev_pos"].astype(np.int64)
+    linked = live[links[live] >= 0]
+    wrong = (links[linked] >= window.offsets[linked]) | ~state.log.aligned(links[linked])
+    for i in linked[wrong]:
+        message = f"the unit at {window.offsets[i]} links to {links[i]}, which is no older unit"
+        yield _unit_finding(context, "RMQ-TM-CHAIN", window, int(i), message, found=int(links[i]))
+    # What lies before the first file has been deleted with the messages it stood for.
+    rest = linked[~wrong & (links[linked] >= state.log.queue.min_offset)]
+    older = state.log.units_at(links[rest])
+    foreign = (older["size"] != timer.LOG_UNIT_SIZE) | (state.slot_time(older) != times[rest])
+    for i in rest[foreign]:
+        message = f"the unit at {window.offsets[i]} links to {links[i]}, where no unit of the same time stands"
+        yield _unit_finding(context, "RMQ-TM-CHAIN", window, int(i), message, found=int(links[i]))
+
+
+def _known_to_wheel(state: _Timer, times: Offsets, offsets: Offsets) -> Mask:
+    """Whether the slot of each time reaches the unit at the offset."""
+    if state.slots is None:
+        return np.full(len(times), state.wheel.is_file() and state.wheel.stat().st_size > 0)
+    slots = state.slots
+    if not slots.number.size:
+        return np.zeros(len(times), np.bool_)
+    number = times % timer.WHEEL_SLOTS
+    place = np.minimum(np.searchsorted(slots.number, number), slots.number.size - 1)
+    return np.asarray((slots.number[place] == number) & (slots.time[place] == times) & (slots.last[place] >= offsets))
+
+
+def _messages(context: Context, window: Window, live: Offsets) -> Iterator[Finding]:
+    log = context.log
+    if not context.store.commitlog.files or log.end_offset == 0:
+        return
+    for i in live:
+        unit = window.units[i]
+        offset, size = int(unit["offset_py"]), int(unit["size_py"])
+        if offset < log.min_offset:
+            continue  # expired before it was due
+        record = context.record_at(offset)
+        if record is None:
+            message = f"no message begins at {offset}"
+        elif record.size != size:
+            message = f"the message at {offset} is {record.size} bytes long, the unit says {size}"
+        elif record.topic != TIMER_TOPIC:
+            message = f"the message at {offset} is one of {record.topic}, not of {TIMER_TOPIC}"
+        elif (java_hash(record.properties[REAL_TOPIC]) if REAL_TOPIC in record.properties else 0) != int(unit["topic_hash"]):
+            message = f"the message at {offset} is for another topic than the unit says"
+        else:
+            continue
+        yield _unit_finding(context, "RMQ-TM-MESSAGE", window, int(i), message, offset=offset)
+
+
+# Check point
+
+
+def _check_file(context: Context, state: _Timer, path: Path) -> Iterator[Finding]:
+    fields = state.check
+    if fields is None:
+        yield context.finding("RMQ-TM-CHECK", "there is no timercheck: everything of the last seven days is delivered again", file=path)
+        return
+    length = path.stat().st_size
+    if length < timer.CHECK_FILE_SIZE:
+        message = f"timercheck is {length} bytes long instead of {timer.CHECK_FILE_SIZE}; what is missing counts as zero"
+        yield context.finding("RMQ-TM-CHECK", message, file=path, expected=timer.CHECK_FILE_SIZE, found=length)
+    for field, message, expected in _implausible(context, state, fields):
+        place = _CHECK[field]
+        yield context.finding(
+            "RMQ-TM-CHECK", message, file=path, position=place.offset, length=place.width, expected=expected, found=fields[field]
+        )
+
+
+def _implausible(context: Context, state: _Timer, fields: Any) -> Iterator[tuple[str, str, int | None]]:
+    read_time, changed = fields.last_read_time_ms, fields.data_version_timestamp
+    if read_time <= 0:
+        yield "last_read_time_ms", "the read time is not set: everything of the last seven days is delivered again", None
+    elif read_time % state.precision:
+        yield "last_read_time_ms", f"the read time {read_time} is no multiple of {state.precision} ms", read_time - read_time % state.precision
+    elif read_time > time.time() * 1000 + _CLOCK_SLACK_MS:
+        yield "last_read_time_ms", "the read time lies in the future: nothing is delivered until then", None
+    elif 0 < changed < read_time - _CLOCK_SLACK_MS:
+        yield "last_read_time_ms", f"the read time is {read_time - changed} ms later than the moment it was written at", changed
+    queue_offset, master = fields.last_timer_queue_offset, fields.master_timer_queue_offset
+    if queue_offset > master:
+        yield "last_timer_queue_offset", f"the queue offset {queue_offset} is larger than that of the master, {master}", master
+    ends = _timer_queue_ends(context)
+    if ends is not None and not ends.min_offset - _OFF_BY_ONE <= queue_offset <= ends.max_offset:
+        message = f"the queue offset {queue_offset} lies outside of the queue of {TIMER_TOPIC}, {ends.min_offset} to {ends.max_offset}"
+        yield "last_timer_queue_offset", message, min(max(queue_offset, ends.min_offset), ends.max_offset)
+    flushed, end = fields.last_timer_log_flush_pos, state.log.queue.max_offset
+    if not 0 <= flushed <= end:
+        yield "last_timer_log_flush_pos", f"the flushed position {flushed} lies outside of the timer log, which ends at {end}", None
+
+
+def _timer_queue_ends(context: Context) -> QueueEnds | None:
+    store = context.store
+    directory = store.path_of(PartKind.CONSUMEQUEUE) / TIMER_TOPIC / "0"
+    queue = MappedFileQueue.scan(directory, configured_size=store.config.consume_queue_file_size)
+    return queue_ends(queue) if queue.files else None

@@ -1,0 +1,200 @@
+"""The timer log as columns: units window by window, what breaks their sequence, and where a start would stop reading."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+from construct import Struct
+
+from rmqstore.formats import timer
+from rmqstore.formats.layout import fixed_layout
+from rmqstore.store.mapped import MappedFile, MappedFileQueue
+from rmqstore.store.window import read_at
+
+Units = npt.NDArray[np.void]
+Offsets = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+def integer_columns(struct: Struct) -> np.dtype[np.void]:
+    """A declared structure of signed integers as a numpy type."""
+    layout = fixed_layout(struct)
+    return np.dtype(
+        {
+            "names": list(layout),
+            "formats": [f">i{place.width}" for place in layout.values()],
+            "offsets": [place.offset for place in layout.values()],
+            "itemsize": int(struct.sizeof()),
+        }
+    )
+
+
+UNIT = integer_columns(timer.LOG_UNIT)
+_CHUNK_UNITS = 20_000
+_KINDS = (1, 3, 5, 7)
+# The widest roll window, and a third more that a unit may stay beyond it (fact sheet timer §1.2, §1.3).
+_LARGEST_DELAY_MS = 604_740 * 1000 // 3 * 4
+# Every precision is a multiple of 100 ms, whatever it was when the unit was written.
+_SMALLEST_PRECISION_MS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Consecutive units: `offsets` in the timer log, `sound` those that a start would accept and that break no rule of a writer."""
+
+    offsets: Offsets
+    units: Units
+    sound: Mask
+
+
+@dataclass(slots=True)
+class BadRun:
+    """Consecutive places of a file without a sound unit."""
+
+    file: MappedFile
+    position: int
+    length: int
+    rule: str
+
+
+@dataclass(slots=True)
+class _FileState:
+    file: MappedFile
+    stop: int | None = None  # position where a start would stop reading this file
+    last_sound: int = -1  # position of the last sound unit
+    runs: list[BadRun] = field(default_factory=list)
+    blank: str | None = None  # what is wrong with the mark at the end of a full file
+
+
+class TimerLog:
+    """Reads the units of a timer log. `file_size` is the length that its files should have, in bytes."""
+
+    MAX_RUNS = 1000
+
+    def __init__(self, queue: MappedFileQueue) -> None:
+        self.queue = queue
+        self.file_size = queue.file_size or timer.DEFAULT_LOG_FILE_SIZE
+        self.last_unit = timer.last_unit_position(self.file_size)
+        self._states: list[_FileState] = []
+
+    def windows(self) -> Iterator[Window]:
+        """All units of all files up to the unused rest of each file. Raises UnreadableError, StoreChangedError."""
+        self._states = []
+        for file in self.queue.files:
+            state = _FileState(file)
+            self._states.append(state)
+            count = min(self.last_unit + timer.LOG_UNIT_SIZE, file.length) // timer.LOG_UNIT_SIZE
+            for first in range(0, count, _CHUNK_UNITS):
+                number = min(_CHUNK_UNITS, count - first)
+                data = read_at(file, first * timer.LOG_UNIT_SIZE, number * timer.LOG_UNIT_SIZE)
+                units = np.frombuffer(data, UNIT)
+                positions = (first + np.arange(number, dtype=np.int64)) * timer.LOG_UNIT_SIZE
+                accepted = (units["size"] == timer.LOG_UNIT_SIZE) & ((units["magic"] | 0xF) == 0xF)
+                sound = accepted & _keeps_rules(units)
+                self._note(state, positions, units, accepted, sound)
+                yield Window(file.start + positions, units, sound)
+            state.blank = self._blank_problem(file)
+
+    def _note(self, state: _FileState, positions: Offsets, units: Units, accepted: Mask, sound: Mask) -> None:
+        if state.stop is None and not accepted.all():
+            state.stop = int(positions[np.argmin(accepted)])
+        if sound.any():
+            state.last_sound = int(positions[np.flatnonzero(sound)[-1]])
+        bad = np.flatnonzero(~sound)
+        if not bad.size:
+            return
+        for run in np.split(bad, np.flatnonzero(np.diff(bad) != 1) + 1):
+            position, length = int(positions[run[0]]), len(run) * timer.LOG_UNIT_SIZE
+            previous = state.runs[-1] if state.runs else None
+            if previous is not None and previous.position + previous.length == position:
+                previous.length += length
+            elif len(state.runs) < self.MAX_RUNS:
+                rule = "no unit" if not accepted[run[0]] else "a unit with impossible values"
+                if not units[run[0] : run[-1] + 1].tobytes().strip(b"\0"):
+                    rule = "zeros"
+                state.runs.append(BadRun(state.file, position, length, rule))
+
+    def _blank_problem(self, file: MappedFile) -> str | None:
+        position = self.last_unit + timer.LOG_UNIT_SIZE
+        if position + timer.LOG_BLANK_SIZE > file.length:
+            return "the file is too short for its end mark"
+        data = read_at(file, position, timer.LOG_BLANK_SIZE)
+        if data[12:] != timer.LOG_BLANK_MAGIC.to_bytes(4, "big"):
+            return "the end mark is missing"
+        left = int.from_bytes(data[:4], "big", signed=True)
+        return None if left == self.file_size - position else f"the end mark counts {left} bytes left instead of {self.file_size - position}"
+
+    def replay_start(self, flushed: int) -> int:
+        """Offset where a start begins to read: the last file that begins at or before the flushed position less one file."""
+        begin = max(0, flushed - self.file_size)
+        starts = [file.start for file in self.queue.files]
+        return max((start for start in starts if start <= begin), default=starts[0] if starts else 0)
+
+    # After the windows were read
+
+    def end(self, flushed: int) -> int:
+        """Offset where a start stops reading: what lies behind is given up, later files are deleted."""
+        first = self.replay_start(flushed)
+        end = 0
+        for state in self._states:
+            if state.file.start < first:
+                continue
+            if state.stop is not None:
+                return state.file.start + state.stop
+            end = state.file.start + self.last_unit + timer.LOG_UNIT_SIZE
+            if state.blank is not None:
+                return end
+            end = state.file.start + self.file_size
+        return end
+
+    def damages(self) -> Iterator[BadRun]:
+        """Places without a sound unit although units follow, in this file or in a later one."""
+        units_follow = False
+        found: list[BadRun] = []
+        for state in reversed(self._states):
+            limit = self.last_unit + 1 if units_follow else state.last_sound
+            if units_follow and state.blank is not None:
+                position = self.last_unit + timer.LOG_UNIT_SIZE
+                found.append(BadRun(state.file, position, timer.LOG_BLANK_SIZE, state.blank))
+            for run in reversed(state.runs):
+                if run.position < limit:
+                    found.append(run)
+            units_follow = units_follow or state.last_sound >= 0
+        yield from reversed(found)
+
+    def units_at(self, offsets: Offsets) -> Units:
+        """The unit at each offset of the timer log; zeros where no file holds one. `offsets` may come in any order."""
+        result = np.zeros(len(offsets), UNIT)
+        chunk = _CHUNK_UNITS * timer.LOG_UNIT_SIZE
+        for file in self.queue.files:
+            inside = np.flatnonzero((offsets >= file.start) & (offsets <= file.end - timer.LOG_UNIT_SIZE))
+            positions = offsets[inside] - file.start
+            for number in np.unique(positions // chunk):
+                start = int(number) * chunk
+                buffer = np.frombuffer(read_at(file, start, min(chunk + timer.LOG_UNIT_SIZE, file.length - start)), np.uint8)
+                here = positions // chunk == number
+                at = positions[here, None] - start + np.arange(timer.LOG_UNIT_SIZE)
+                result[inside[here]] = np.ascontiguousarray(buffer[at]).view(UNIT)[:, 0]
+        return result
+
+    def aligned(self, offsets: Offsets) -> Mask:
+        """Whether a unit can begin at these offsets."""
+        positions = offsets % self.file_size
+        return (positions % timer.LOG_UNIT_SIZE == 0) & (positions <= self.last_unit)
+
+
+def _keeps_rules(units: Units) -> Mask:
+    """What every writer keeps (fact sheet timer §1.9 L2); fields of a foreign unit are compared without overflow."""
+    return np.asarray(
+        np.isin(units["magic"], _KINDS)
+        & (units["reserved"] == 0)
+        & (units["prev_pos"] >= -1)
+        & (units["write_time"] > 0)
+        & (units["write_time"] % _SMALLEST_PRECISION_MS == 0)
+        & (np.abs(units["delay"].astype(np.int64)) <= _LARGEST_DELAY_MS)
+        & (units["offset_py"] >= 0)
+        & (units["size_py"] > 0)
+    )

@@ -53,10 +53,10 @@ _PARTS = (
 @click.option("--tag", help="Only messages with exactly these TAGS, and queue units with their hash.")
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help="At most N objects.")
 @click.option("--tail", type=click.IntRange(min=0), metavar="N", help="The last N objects.")
-@click.option("--body", type=click.Choice(["none", "text", "hex", "base64"]), default="none", show_default=True, help="How bodies are shown.")
+@click.option("--body", type=click.Choice(["none", "text", "hex", "base64"]), default="none", show_default=True, help="Show bodies.")
 @click.option("--decompress", is_flag=True, help="Decompress bodies (zlib, LZ4, Zstandard) before they are shown.")
 @click.option("--slots", is_flag=True, help="The hash slots of index files too.")
-@click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads that decode a large log; one per processor when not given.")
+@click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads for a large log; one per processor when not given.")
 @store_options
 @output_options
 def command(
@@ -129,4 +129,5 @@ def _print(items: Watched, target: Target, view: View) -> None:
     if items.damages and not view.quiet:
         from rmqstore.render.progress import note
 
-        note(f"{items.damages} damaged {'range' if items.damages == 1 else 'ranges'}, {items.damaged_bytes} bytes; `rmqstore verify` tells more")
+        ranges = "range" if items.damages == 1 else "ranges"
+        note(f"{items.damages} damaged {ranges}, {items.damaged_bytes} bytes; `rmqstore verify` tells more")

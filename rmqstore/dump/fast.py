@@ -18,7 +18,7 @@ from rmqstore.errors import StoreChangedError
 from rmqstore.formats.javahash import LONG_MAX, LONG_MIN
 from rmqstore.formats.record import MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, MIN_RECORD_SIZE_V1
 from rmqstore.scan import sigbus
-from rmqstore.scan.jsonl import SMALLEST_OUTPUT, Ending, Wanted, hop, write_messages
+from rmqstore.scan.jsonl import SMALLEST_OUTPUT, Ending, Wanted, hop, make_spans, write_messages
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.window import map_window
 
@@ -38,7 +38,7 @@ class Place(NamedTuple):
 
 
 class Task(NamedTuple):
-    """Records from `start` on that begin before `last`; the bytes up to `end` (in the file) belong to them. `then`: where the next task starts."""
+    """Records that begin in [`start`, `last`); the bytes up to `end` (in the file) belong to them. The next task starts at `then`."""
 
     start: Place
     last: int
@@ -81,7 +81,7 @@ def compiled_filters(filters: Filters) -> Wanted:
 
 
 class FastLog:
-    """Renders the records of a log from a place on. `accept` filters what the kernel hands back, `full` asks for bodies (no text by kernel)."""
+    """Renders the records of a log from a place on. `accept` filters what the kernel hands back; `full`: bodies, which it cannot write."""
 
     def __init__(
         self,
@@ -186,12 +186,14 @@ class FastLog:
         """Renders what begins in [start, last); the position behind it, which damage can push far behind `end`."""
         position = start
         chosen = np.empty(_POSITIONS if self._full else 0, np.int64)
+        spans = make_spans()
         with map_window(file, start, end - start) as window:
             base = window.array.ctypes.data
             while position < last and output.piled < _PILE:
                 address, room = (0, 0) if self._full else output.room()
+                ahead = position - start, last - start, end - start
                 at, written, count, ending = write_messages(
-                    base, position - start, last - start, end - start, file.start + start, self._wanted, self._delays, address, room, chosen
+                    base, *ahead, file.start + start, self._wanted, self._delays, address, room, chosen, spans
                 )
                 if self._full:
                     for place in chosen[:count]:
@@ -231,7 +233,7 @@ class _Output:
     def written(self, length: int, count: int) -> None:
         """The kernel wrote `count` lines into that memory."""
         if count:
-            text = memoryview(self.result.buffers[-1])[self._used : self._used + length]
+            text = self.result.buffers[-1].data[self._used : self._used + length]
             self.result.items.append(Lines(text, count))
             self._used += length
             self.piled += length

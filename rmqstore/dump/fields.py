@@ -19,7 +19,7 @@ _CHUNK_UNITS = 8192
 class Fields:
     """A declared structure of static size as a fast reader of its fields."""
 
-    def __init__(self, declaration: Struct[Any, Any]) -> None:
+    def __init__(self, declaration: Struct) -> None:
         self.names = tuple(fixed_layout(declaration))
         self._struct = struct.Struct(struct_format(declaration))
         self.size = self._struct.size

@@ -36,7 +36,8 @@ def index_file(file: MappedFile, name: Name, configured_slots: int | None, slots
         return
     if slot_count is None or index.item_position(1, slot_count) > file.length:
         raise UsageError(
-            f"{file.path}: the number of hash slots cannot be told from the file.", "Give it with --set maxHashSlotNum=N, as in broker.conf."
+            f"{file.path}: the number of hash slots cannot be told from the file.",
+            "Give it with --set maxHashSlotNum=N, as in broker.conf.",
         )
     yield {"type": "index_header", "file": name(file), **header, "slots": slot_count}
     if slots:
@@ -66,7 +67,7 @@ def _too_short(file: MappedFile, name: Name) -> Value:
 
 
 def _slot_count(file: MappedFile, header: Value) -> int | None:
-    """Number of hash slots that fits the file: item 1 stands behind them, tells the header's first offset, and its slot leads to a chain."""
+    """Number of hash slots that fits: item 1 stands behind them, tells the header's first offset, and its slot leads to a chain."""
     if header["index_count"] <= 1:
         return None
     # Defaults give four items per slot, and most settings keep that.

@@ -73,11 +73,11 @@ def last(items: Iterable[Item], count: int) -> tuple[list[Item], int]:
     total = 0
     for item in items:
         if isinstance(item, Lines):
-            item = Lines(memoryview(bytes(item.data)), item.count)
             counted = item.count
+            kept.append((Lines(memoryview(bytes(item.data)), counted), counted))
         else:
             counted = int(item["type"] != _DAMAGE)
-        kept.append((item, counted))
+            kept.append((item, counted))
         total += counted
         while kept and total - kept[0][1] >= count:
             total -= kept.popleft()[1]

@@ -9,7 +9,7 @@ from functools import partial
 
 from rmqstore.dump.items import Item, Value
 from rmqstore.dump.message import message_object
-from rmqstore.dump.request import BodyForm, Filters, Request
+from rmqstore.dump.request import BodyForm, Request
 from rmqstore.dump.resync import next_record
 from rmqstore.dump.steps import MakeMessage, Step, damage, file_steps
 from rmqstore.store.mapped import MappedFile
@@ -31,12 +31,10 @@ class LogDump:
         self._request = request
         self._filters = request.filters
         self._delay_levels = delay_levels
-        self._make_message: MakeMessage = partial(
-            message_object, delay_levels=delay_levels, body=request.body, unpack=request.decompress
-        )
+        self._make_message: MakeMessage = partial(message_object, delay_levels=delay_levels, body=request.body, unpack=request.decompress)
 
     def items(self, slow_records: int | None = SLOW_RECORDS, threads: int | None = None) -> Iterator[Item]:
-        """Every wanted object; after `slow_records` records compiled code takes over (None: never), in `threads` threads (None: one per processor)."""
+        """Every wanted object. After `slow_records` records (None: never) compiled code takes over, in a thread per processor."""
         border = _Border(self._files, self._name)
         file, position = self._first_place()
         seen = 0

@@ -35,7 +35,8 @@ def parse_time(text: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
-        raise UsageError(f"{text!r} is not a time", "give ISO 8601 such as 2024-01-31T12:00:00 (UTC), or milliseconds since 1970") from error
+        hint = "give ISO 8601 such as 2024-01-31T12:00:00 (UTC), or milliseconds since 1970"
+        raise UsageError(f"{text!r} is not a time", hint) from error
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     elapsed = moment - datetime(1970, 1, 1, tzinfo=UTC)
@@ -115,7 +116,7 @@ class Filters:
 
     def _has_tag(self, value: Value) -> bool:
         if value["type"] == "message":
-            return value["tags"] == self.tag
+            return bool(value["tags"] == self.tag)
         return self.tag is not None and value.get("tags_code") == java_hash(self.tag)
 
 

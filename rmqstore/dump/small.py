@@ -55,7 +55,8 @@ def read_abort(data: bytes, name: str) -> Iterator[Value]:
 
 def read_lock(data: bytes, name: str) -> Iterator[Value]:
     """The lock file and whether it holds what a broker writes."""
-    yield {"type": "lock", "content": data[:64].decode("utf-8", "backslashreplace"), "as_written": data == lock.LOCK.build({}), "file": name}
+    text = data[:64].decode("utf-8", "backslashreplace")
+    yield {"type": "lock", "content": text, "as_written": data == lock.LOCK.build({}), "file": name}
 
 
 def read_epoch(data: bytes, name: str) -> Iterator[Value]:

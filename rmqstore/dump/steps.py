@@ -63,7 +63,7 @@ class FileSteps:
         if size <= _LARGE:
             return decode_record(self._read(position, size))
         with map_window(self._file, position, size) as window:
-            view = memoryview(window.array)
+            view = window.array.data
             try:
                 return decode_record(view)
             finally:
@@ -91,7 +91,8 @@ class FileSteps:
     def _read(self, position: int, length: int) -> bytes:
         begin = position - self._chunk_start
         if not 0 <= begin <= len(self._chunk) - length:
-            self._chunk = read_descriptor(self._descriptor, self._file.path, position, min(max(_CHUNK, length), self._file.length - position))
+            wanted = min(max(_CHUNK, length), self._file.length - position)
+            self._chunk = read_descriptor(self._descriptor, self._file.path, position, wanted)
             self._chunk_start = position
             begin = 0
         return self._chunk[begin : begin + length]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,12 +105,13 @@ def _delay_levels(config: BrokerConfig) -> tuple[int, ...]:
 
 
 def _single_file(path: Path, part: str | None, config: BrokerConfig) -> Target:
-    path = Path(os.path.abspath(path))
+    path = path.absolute()
     kind = PARTS[part] if part is not None else identify(path)
     if kind is FileKind.ROCKSDB:
         raise NotAStoreError(f"{path} belongs to a RocksDB database.", _OPEN_BY_OTHERS)
     if kind is FileKind.UNKNOWN:
-        raise NotAStoreError(f"{path} is no file of a store that could be recognised.", "Say what it is with --part, for example --part commitlog.")
+        hint = "Say what it is with --part, for example --part commitlog."
+        raise NotAStoreError(f"{path} is no file of a store that could be recognised.", hint)
     file = mapped_file(path)
     if kind in (FileKind.COMMITLOG, FileKind.DLEDGER, FileKind.COMPACTION_LOG) and parse_offset_name(path.name) is None:
         file = MappedFile(path, _start_of_renamed_log(file, kind), file.length, file.allocated)
@@ -154,10 +154,13 @@ def _queue_of(directory: Path, files: tuple[MappedFile, ...]) -> QueueFiles:
 
 def _directory_of_files(path: Path, part: str | None, config: BrokerConfig, filters: Filters) -> Target | None:
     """A directory of one queue, or of the queues of one topic, taken out of its tree; None for any other directory."""
-    path = Path(os.path.abspath(path))
+    path = path.absolute()
     own = MappedFileQueue.scan(path).files
-    below = [] if own else [QueueDirectoryFiles(Path(entry.path)) for entry in list_directory(path) if entry.name.isdigit() and entry.is_dir()]
-    queues = [_queue_of(path, own)] if own else [_queue_of(one.directory, one.files) for one in below if one.files]
+    if own:
+        queues = [_queue_of(path, own)]
+    else:
+        below = (Path(entry.path) for entry in list_directory(path) if entry.name.isdigit() and entry.is_dir())
+        queues = [queue for queue in (_queue_of(one, MappedFileQueue.scan(one).files) for one in below) if queue.files]
     if not queues:
         return None
     kind = PARTS[part] if part is not None else _kind_of(queues)
@@ -166,14 +169,6 @@ def _directory_of_files(path: Path, part: str | None, config: BrokerConfig, filt
     files = tuple(file for queue in queues for file in queue.files)
     chosen = tuple(_chosen(iter(queues), filters)) if kind in QUEUE_KINDS else ()
     return _target(kind, files, chosen, lambda file: file.path.relative_to(path).as_posix(), config)
-
-
-class QueueDirectoryFiles:
-    """The files in one directory."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.files = MappedFileQueue.scan(directory).files
 
 
 def _kind_of(queues: list[QueueFiles]) -> FileKind | None:

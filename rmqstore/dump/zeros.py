@@ -26,10 +26,11 @@ def end_of_nonzero(file: MappedFile, position: int) -> int:
     """Position behind the last byte that is not zero, `position` when everything behind it is zero."""
     for begin, end in reversed(list(data_extents(file))):
         with open_read_only(file.path) as descriptor:
-            while end > max(begin, position):
-                start = max(begin, position, end - _CHUNK)
-                chunk = read_descriptor(descriptor, file.path, start, end - start).rstrip(b"\0")
+            first, at = max(begin, position), end
+            while at > first:
+                start = max(first, at - _CHUNK)
+                chunk = read_descriptor(descriptor, file.path, start, at - start).rstrip(b"\0")
                 if chunk:
                     return start + len(chunk)
-                end = start
+                at = start
     return position

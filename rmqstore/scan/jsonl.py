@@ -5,6 +5,9 @@ byte for byte. Records that need judgement (damage, malformed UTF-8, repeated pr
 kernel stops in front of them and its caller takes the first way.
 """
 
+# numba, not mypy, gives the compiled functions their types.
+# mypy: disable-error-code="call-overload, untyped-decorator, no-any-return, call-arg, unreachable, assignment, return-value"
+
 from __future__ import annotations
 
 from enum import IntEnum
@@ -83,12 +86,15 @@ _QUOTES = np.uint64(0x2222222222222222)
 _BACKSLASHES = np.uint64(0x5C5C5C5C5C5C5C5C)
 _UNICODE_ESCAPE = np.uint64(int.from_bytes(b"\\u000000", "little"))
 _ZERO = np.uint64(0)
-_QUOTE, _BACKSLASH, _COMMA, _MINUS, _DIGIT = np.uint8(0x22), np.uint8(0x5C), np.uint8(0x2C), np.uint8(0x2D), np.uint8(0x30)
+_HUNDRED_MILLION = np.uint64(100_000_000)
+_DIGITS = 0x3030303030303030
+_LAST_DIGIT = 1 << 56
+_QUOTE, _BACKSLASH, _COMMA, _MINUS = b'"\\,-'
 
 
-def _word(name: str) -> np.uint64:
+def _word(name: str) -> int:
     """A property name of up to eight characters as the integer that `_name_word` makes of its bytes."""
-    return np.uint64(int.from_bytes(name.encode("ascii"), "little"))
+    return int.from_bytes(name.encode("ascii"), "little")
 
 
 _TAGS_NAME, _KEYS_NAME, _UNIQ_KEY_NAME, _DELAY_NAME = _word(TAGS), _word(KEYS), _word(UNIQ_KEY), _word(DELAY)
@@ -118,7 +124,7 @@ _FRONT = (
 _FRONT_KINDS = np.array([kind for _, kind, _ in _FRONT], np.int64)
 _FRONT_PLACES = np.array([place for _, _, place in _FRONT], np.int64)
 _TEXTS = [
-    *((',' if number else '{"type":"message",') + f'"{key}":' for number, (key, _, _) in enumerate(_FRONT)),
+    *(("," if number else '{"type":"message",') + f'"{key}":' for number, (key, _, _) in enumerate(_FRONT)),
     ',"topic":"',
     '","properties":{',
     '":"',
@@ -131,49 +137,42 @@ _TEXTS = [
     "}\n",
     "null",
 ]
-_TOPIC, _PROPERTIES, _COLON, _TAGS_KEY, _KEYS_KEY, _UNIQUE_KEY, _MESSAGE_ID, _TAGS_CODE, _POSITION, _END, _NULL = range(len(_FRONT), len(_TEXTS))
+_TOPIC, _PROPERTIES, _COLON, _TAGS_KEY, _KEYS_KEY, _UNIQUE_KEY, _MESSAGE_ID, _TAGS_CODE, _POSITION, _END, _NULL = range(
+    len(_FRONT), len(_TEXTS)
+)
 _TEXT_LENGTHS = np.array([len(text) for text in _TEXTS], np.int64)
-_TEXT_PLACES = np.cumsum(_TEXT_LENGTHS) - _TEXT_LENGTHS
-# Texts are copied in words, so the last one may be read beyond its end.
-_TEXT_BYTES = np.frombuffer("".join(_TEXTS).encode("ascii") + bytes(8), np.uint8)
+_TEXT_WORDS = np.array([np.frombuffer(text.encode("ascii").ljust(48, b"\0"), np.int64) for text in _TEXTS])
 
 # The parts of the kernel live inside of it only: without wrappers for Python and C they compile in half the time.
 _part = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 _SHORT_ESCAPES = {8: "b", 9: "t", 10: "n", 12: "f", 13: "r", 0x22: '"', 0x5C: "\\"}
-# What stands behind a backslash, 0 where the four-digit form is due.
-_ESCAPES = np.array([ord(_SHORT_ESCAPES.get(code, "\0")) for code in range(128)], np.uint8)
+# For each ASCII byte: 0 = stands for itself, 1 = four-digit escape, else what stands behind the backslash.
+_ESCAPES = np.array([ord(_SHORT_ESCAPES.get(code, "\1" if code < 32 else "\0")) for code in range(128)], np.int64)
+_HEX_DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
+_HOST_MARKS = np.frombuffer(b'...:"', np.uint8)
+# By first byte from 0x80 on; 0 = no character begins with it.
+_SEQUENCE_LENGTHS = np.array([0] * 66 + [2] * 30 + [3] * 16 + [4] * 5 + [0] * 11, np.int64)
 
 
 @_part
 def _put_constant(out: int, at: int, text: int) -> int:
     """Writes one of the constant texts; up to seven bytes more are touched."""
-    source = np.uintp(_TEXT_BYTES.ctypes.data)
-    start = _TEXT_PLACES[text]
     length = _TEXT_LENGTHS[text]
-    for offset in range(0, length, 8):
-        store64(out, at + offset, le64(source, start + offset))
+    for word in range((length + 7) >> 3):
+        store64(out, at + 8 * word, _TEXT_WORDS[text, word])
     return at + length
 
 
 @_part
 def _digits(value: int) -> int:
-    """Eight decimal digits (0 to 9 each, the highest in the lowest byte) of an uint64 below 10**8."""
-    high = value // np.uint64(10000)
-    word = high | ((value - high * np.uint64(10000)) << np.uint64(32))
-    hundreds = ((word * np.uint64(10486)) >> np.uint64(20)) & np.uint64(0x0000007F0000007F)
-    word = hundreds | ((word - hundreds * np.uint64(100)) << np.uint64(16))
-    tens = ((word * np.uint64(103)) >> np.uint64(10)) & np.uint64(0x000F000F000F000F)
-    return tens | ((word - tens * np.uint64(10)) << np.uint64(8))
-
-
-@_part
-def _put_leading(out: int, at: int, value: int) -> int:
-    """Writes an uint64 from 1 to 10**8 - 1 without leading zeros."""
-    word = _digits(value)
-    zeros = trailing_zeros(word) >> 3
-    store64(out, at, (word | np.uint64(0x3030303030303030)) >> np.uint64(8 * zeros))
-    return at + 8 - zeros
+    """Eight decimal digits (0 to 9 each, the highest in the lowest byte) of an int64 from 0 to 10**8 - 1."""
+    high = value // 10000
+    word = high | ((value - high * 10000) << 32)
+    hundreds = ((word * 10486) >> 20) & 0x0000007F0000007F
+    word = hundreds | ((word - hundreds * 100) << 16)
+    tens = ((word * 103) >> 10) & 0x000F000F000F000F
+    return tens | ((word - tens * 10) << 8)
 
 
 @_part
@@ -184,37 +183,35 @@ def put_number(out: int, at: int, number: int) -> int:
         store8(out, at, _MINUS)
         at += 1
         value = _ZERO - value
-    if value < np.uint64(10):
-        store8(out, at, np.uint8(value) + _DIGIT)
-        return at + 1
-    if value < np.uint64(100000000):
-        return _put_leading(out, at, value)
-    high = value // np.uint64(100000000)
-    low = value - high * np.uint64(100000000)
-    if high < np.uint64(100000000):
-        at = _put_leading(out, at, high)
-    else:
-        top = high // np.uint64(100000000)
-        at = _put_leading(out, at, top)
-        store64(out, at, _digits(high - top * np.uint64(100000000)) | np.uint64(0x3030303030303030))
+    rest = np.int64(value // _HUNDRED_MILLION)
+    low = np.int64(value % _HUNDRED_MILLION)
+    top = rest // 100_000_000
+    middle = rest - top * 100_000_000
+    leading = top if top else (middle if rest else low)
+    word = _digits(leading) | _DIGITS
+    # All but the last of the eight digits may be leading zeros.
+    zeros = trailing_zeros((word ^ _DIGITS) | _LAST_DIGIT) >> 3
+    store64(out, at, word >> (8 * zeros))
+    at += 8 - zeros
+    if top:
+        store64(out, at, _digits(middle) | _DIGITS)
         at += 8
-    store64(out, at, _digits(low) | np.uint64(0x3030303030303030))
-    return at + 8
+    if rest:
+        store64(out, at, _digits(low) | _DIGITS)
+        at += 8
+    return at
 
 
 @_part
 def _put_hex(out: int, at: int, base: int, start: int) -> int:
     """Writes four bytes as eight upper-case hexadecimal digits."""
-    word = np.uint64(be32u(base, start))
-    # Big-endian value to bytes in memory order, one per 16-bit lane.
-    word = ((word >> np.uint64(24)) | ((word >> np.uint64(8)) & np.uint64(0xFF00)) | ((word & np.uint64(0xFF00)) << np.uint64(8))) | (
-        (word & np.uint64(0xFF)) << np.uint64(24)
-    )
-    word = (word | (word << np.uint64(16))) & np.uint64(0x0000FFFF0000FFFF)
-    word = (word | (word << np.uint64(8))) & np.uint64(0x00FF00FF00FF00FF)
-    nibbles = ((word >> np.uint64(4)) & np.uint64(0x000F000F000F000F)) | ((word & np.uint64(0x000F000F000F000F)) << np.uint64(8))
-    letters = ((nibbles + np.uint64(0x0606060606060606)) >> np.uint64(4)) & LOW_BITS
-    store64(out, at, nibbles + np.uint64(0x3030303030303030) + letters * np.uint64(7))
+    word = np.int64(be32u(base, start))
+    # Each nibble of the big-endian value into a byte of its own, the highest one into the lowest byte.
+    nibbles = np.int64(0)
+    for index in range(8):
+        nibbles |= ((word >> (28 - 4 * index)) & 15) << (8 * index)
+    letters = ((nibbles + 0x0606060606060606) >> 4) & 0x0101010101010101
+    store64(out, at, nibbles + _DIGITS + letters * 7)
     return at + 8
 
 
@@ -223,41 +220,31 @@ def _put_host(out: int, at: int, base: int, start: int) -> int:
     """Writes an IPv4 host as `"address:port"`."""
     store8(out, at, _QUOTE)
     at += 1
-    for index in range(4):
-        at = put_number(out, at, np.int64(u8(base, start + index)))
-        store8(out, at, np.uint8(0x2E if index < 3 else 0x3A))
+    for index in range(5):
+        at = put_number(out, at, np.int64(u8(base, start + index)) if index < 4 else np.int64(be32(base, start + 4)))
+        store8(out, at, _HOST_MARKS[index])
         at += 1
-    at = put_number(out, at, np.int64(be32(base, start + 4)))
-    store8(out, at, _QUOTE)
-    return at + 1
-
-
-@_part
-def _is_follow(base: int, position: int) -> bool:
-    return (u8(base, position) & np.uint8(0xC0)) == np.uint8(0x80)
+    return at
 
 
 @_part
 def _sequence_length(base: int, start: int, end: int) -> int:
     """Bytes of the well-formed UTF-8 sequence at `start` whose first byte is above 0x7F; 0 when it is malformed."""
-    lead = u8(base, start)
-    if lead < np.uint8(0xC2) or lead > np.uint8(0xF4):
+    lead = np.int64(u8(base, start))
+    length = _SEQUENCE_LENGTHS[lead - 128]
+    if length == 0 or start + length > end:
         return 0
-    length = 2 if lead < np.uint8(0xE0) else (3 if lead < np.uint8(0xF0) else 4)
-    if start + length > end:
-        return 0
-    second = u8(base, start + 1)
-    if lead == np.uint8(0xE0) and second < np.uint8(0xA0):
-        return 0
-    if lead == np.uint8(0xED) and second > np.uint8(0x9F):
-        return 0
-    if lead == np.uint8(0xF0) and second < np.uint8(0x90):
-        return 0
-    if lead == np.uint8(0xF4) and second > np.uint8(0x8F):
-        return 0
+    point = lead
     for index in range(1, length):
-        if not _is_follow(base, start + index):
+        follow = np.int64(u8(base, start + index))
+        if follow & 0xC0 != 0x80:
             return 0
+        point = point << 6 | follow & 0x3F
+    # With the bits of the first byte on top: neither longer than needed, nor a surrogate, nor above U+10FFFF.
+    if length == 3 and (point < 0xE0800 or 0xED800 <= point < 0xEE000):
+        return 0
+    if length == 4 and not 0x3C10000 <= point <= 0x3D0FFFF:
+        return 0
     return length
 
 
@@ -285,8 +272,8 @@ def put_text(out: int, at: int, base: int, start: int, end: int, readable: int) 
             at += clean
             if clean == 8:
                 continue
-        byte = u8(base, position)
-        if byte >= np.uint8(0x80):
+        byte = np.int64(u8(base, position))
+        if byte >= 0x80:
             length = _sequence_length(base, position, end)
             if length == 0:
                 return -1
@@ -296,21 +283,19 @@ def put_text(out: int, at: int, base: int, start: int, end: int, readable: int) 
             position += length
             continue
         position += 1
-        if byte >= np.uint8(0x20) and byte != _QUOTE and byte != _BACKSLASH:
+        short = _ESCAPES[byte]
+        if short == 0:
             store8(out, at, byte)
             at += 1
-            continue
-        short = _ESCAPES[byte]
-        if short != np.uint8(0):
+        elif short > 1:
             store8(out, at, _BACKSLASH)
             store8(out, at + 1, short)
             at += 2
-            continue
-        store64(out, at, _UNICODE_ESCAPE)
-        store8(out, at + 4, _DIGIT + (byte >> np.uint8(4)))
-        low = byte & np.uint8(15)
-        store8(out, at + 5, low + (_DIGIT if low < np.uint8(10) else np.uint8(0x57)))
-        at += 6
+        else:
+            store64(out, at, _UNICODE_ESCAPE)
+            store8(out, at + 4, _HEX_DIGITS[byte >> 4])
+            store8(out, at + 5, _HEX_DIGITS[byte & 15])
+            at += 6
     return at
 
 
@@ -330,26 +315,31 @@ def _put_property(out: int, at: int, key: int, base: int, start: int, end: int, 
 
 @_part
 def _name_word(base: int, start: int, end: int, readable: int) -> int:
-    """The first up to eight bytes of [start, end) as an uint64, the first one lowest."""
+    """The first up to eight bytes of [start, end) as an int64, the first one lowest."""
     length = end - start
     if length >= 8:
-        return le64(base, start)
+        return np.int64(le64(base, start))
     if start + 8 <= readable:
-        return le64(base, start) & ((np.uint64(1) << np.uint64(8 * length)) - np.uint64(1))
-    word = _ZERO
+        return np.int64(le64(base, start)) & ((1 << (8 * length)) - 1)
+    word = np.int64(0)
     for index in range(length):
-        word |= np.uint64(u8(base, start + index)) << np.uint64(8 * index)
+        word |= np.int64(u8(base, start + index)) << (8 * index)
     return word
+
+
+def make_spans() -> Any:
+    """Memory for the properties of one record; every thread needs its own."""
+    return np.empty((MAX_PROPERTIES, 5), np.int64)
 
 
 @_part
 def _equals(base: int, start: int, end: int, text: Any) -> bool:
     if end - start != text.size:
         return False
+    same = True
     for index in range(text.size):
-        if u8(base, start + index) != text[index]:
-            return False
-    return True
+        same = same and u8(base, start + index) == text[index]
+    return same
 
 
 @_part
@@ -379,7 +369,7 @@ def _small_decimal(base: int, start: int, end: int) -> int:
 
 @_part
 def _split_properties(base: int, start: int, end: int, readable: int, spans: Any) -> int:
-    """Fills rows (name start, name end, value end, first bytes, fingerprint) of kept properties; their number, -1 when they need the other way."""
+    """Fills rows (name start, name end, value end, first bytes, fingerprint) of the kept properties; -1 instead of their number: odd."""
     count = 0
     position = start
     while position < end:
@@ -390,17 +380,16 @@ def _split_properties(base: int, start: int, end: int, readable: int, spans: Any
                 return -1
             length = name_end - position
             word = _name_word(base, position, name_end, readable)
-            mixed = word ^ (np.uint64(length) << np.uint64(56))
+            fingerprint = word ^ (length << 56)
             if length > 8:
-                mixed = (mixed * np.uint64(0x9E3779B97F4A7C15)) ^ le64(base, name_end - 8)
-            fingerprint = np.int64(mixed)
+                fingerprint = fingerprint * 0x1E3779B97F4A7C15 ^ np.int64(le64(base, name_end - 8))
             for other in range(count):
                 if spans[other, 4] == fingerprint:
                     return -1
             spans[count, 0] = position
             spans[count, 1] = name_end
             spans[count, 2] = piece_end
-            spans[count, 3] = np.int64(word)
+            spans[count, 3] = word
             spans[count, 4] = fingerprint
             count += 1
         position = piece_end + 1
@@ -409,14 +398,14 @@ def _split_properties(base: int, start: int, end: int, readable: int, spans: Any
 
 @njit(nogil=True, cache=True)
 def write_messages(
-    base: int, start: int, last: int, stop: int, origin: int, wanted: Wanted, delays: Any, out: int, room: int, positions: Any
+    base: int, start: int, last: int, stop: int, origin: int, wanted: Wanted, delays: Any, out: int, room: int, positions: Any, spans: Any
 ) -> tuple[int, int, int, int]:
     """Writes the records of a window as JSON lines, in order, as far as it goes.
 
     Args: base = address of the window; start, last, stop = bytes relative to it: a record begins at `start`, records from `last` on are
     left alone, no byte from `stop` on is read; origin = physical offset of the window's first byte; delays = int64[] ms per delay level,
     index 0 unused; out, room = address and bytes of the output, at least `SMALLEST_OUTPUT`; positions = int64[]: when it is not empty, the
-    positions (relative to base) of the wanted records go there and nothing is written.
+    positions (relative to base) of the wanted records go there and nothing is written; spans = memory to work in, made by `make_spans`.
     Returns (position where it stopped, bytes written, records, Ending).
     """
     base = np.uintp(base)
@@ -426,7 +415,6 @@ def write_messages(
     count = np.int64(0)
     room = np.int64(room) - _FIXED_ROOM
     select = positions.size > 0
-    spans = np.empty((MAX_PROPERTIES, 5), np.int64)
     while at < last:
         reason, size, body, body_length, topic, properties = structure(base, at, stop, stop)
         if reason != 0 or (be32(base, at + _SYS_FLAG) & _V6) != 0:
@@ -461,7 +449,7 @@ def write_messages(
             length = spans[index, 1] - spans[index, 0]
             if length > 8:
                 continue
-            word = np.uint64(spans[index, 3])
+            word = spans[index, 3]
             if length == _TAGS_LENGTH and word == _TAGS_NAME:
                 tags_start, tags_end = spans[index, 1] + 1, spans[index, 2]
             elif length == _KEYS_LENGTH and word == _KEYS_NAME:
@@ -550,7 +538,7 @@ def write_messages(
 
 @njit(nogil=True, cache=True)
 def hop(base: int, start: int, last: int, end: int) -> int:
-    """Steps over records by their size alone: the position behind the last one that begins before `last` and lies completely in [start, end)."""
+    """Steps over records by their size alone: the end of the last one that begins before `last` and lies completely in [start, end)."""
     base = np.uintp(base)
     at = np.int64(start)
     while at < last and at + _SYS_FLAG <= end:

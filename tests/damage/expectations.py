@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from rmqstore.formats.properties import KEYS, TAGS, UNIQ_KEY, parse_properties
-
 from tests.damage import places
 from tests.damage.places import Place, Scene
 from tests.support.damages import DAMAGES
@@ -68,7 +67,10 @@ BAD_MAGIC = [find("CL-MAGIC", places.record)]
 NOT_AT_HOME = [find("CL-PHYOFFSET", places.record)]
 WRONG_BLANK = [find("CL-BLANK", places.log_offset)]
 TORN = [find("CL-TORN", places.last_record)]
-QUEUE_OFFSET_JUMPS = [find("CL-QOFFSET-GAP|CL-QOFFSET-REPEAT|CL-QOFFSET-RESTART", places.record), find("CQ-UNIT|CQ-SHIFTED|CQ-SURPLUS", places.unit_of_record)]
+QUEUE_OFFSET_JUMPS = [
+    find("CL-QOFFSET-GAP|CL-QOFFSET-REPEAT|CL-QOFFSET-RESTART", places.record),
+    find("CQ-UNIT|CQ-SHIFTED|CQ-SURPLUS", places.unit_of_record),
+]
 GOES_BACK = [find("CL-TIME", places.record_or_next)]
 UNIT_OF_ANOTHER_QUEUE = find("CQ-SURPLUS|CQ-UNIT", places.unit_of_record)
 FOREIGN = [find("ST-FOREIGN", places.file())]
@@ -109,7 +111,7 @@ TABLE: Mapping[str, Expectation] = {
     "field-topiclen-mid": BAD_LENGTHS,
     "field-proplen-last": BAD_LENGTHS,
     **{f"totalsize-{how}": BAD_SIZE for how in ("zero", "negative", "huge", "pastfile", "half-gib", "small")},
-    **{name: BAD_LENGTHS for name in ("bodylen-negative", "bodylen-huge", "bodylen-plus1", "proplen-negative", "topiclen-negative")},
+    **dict.fromkeys(("bodylen-negative", "bodylen-huge", "bodylen-plus1", "proplen-negative", "topiclen-negative"), BAD_LENGTHS),
     "magic-v2": BAD_LENGTHS,
     "sysflag-bornv6": BAD_LENGTHS,
     "sysflag-rollback": [UNIT_OF_ANOTHER_QUEUE],
@@ -128,9 +130,17 @@ TABLE: Mapping[str, Expectation] = {
     "zero-200-mid": _zero_200,
     "zero-200-last": _zero_200,
     "zero-4k-mid": [find("CL-CRC|CL-LENGTHS|CL-SIZE|CL-MAGIC", places.record)],
-    "zero-record-mid": [find("CL-MAGIC|CL-SIZE", places.record), find("CL-DAMAGE", places.whole_record), find("CQ-LOST", places.unit_of_record)],
+    "zero-record-mid": [
+        find("CL-MAGIC|CL-SIZE", places.record),
+        find("CL-DAMAGE", places.whole_record),
+        find("CQ-LOST", places.unit_of_record),
+    ],
     **{f"garbage-300-{place}": [find("CL-LENGTHS|CL-PHYOFFSET|CL-CRC|CL-SIZE", places.record)] for place in ("early", "mid", "last")},
-    "garbage-file-mid": [find("CL-MAGIC|CL-SIZE", places.start_of_log_file), find("CL-DAMAGE", places.start_of_log_file), find("CQ-LOST", places.unit_of_first_record_in_file)],
+    "garbage-file-mid": [
+        find("CL-MAGIC|CL-SIZE", places.start_of_log_file),
+        find("CL-DAMAGE", places.start_of_log_file),
+        find("CQ-LOST", places.unit_of_first_record_in_file),
+    ],
     "zero-file-mid": [find("CL-ZEROFILE", places.file()), find("CQ-LOST", places.unit_of_first_record_in_file)],
     "zero-file-last": [find("CL-PREALLOC|CL-ZEROFILE", places.file()), find("CQ-BEYOND|CQ-LOST", places.unit_of_first_record_in_file)],
     # the end of the log

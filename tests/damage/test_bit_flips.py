@@ -72,7 +72,9 @@ def live_bytes(view: StoreView) -> Iterator[Byte]:
             yield Byte(target.path, position, "user property" if position in user else target.field_at(position), target.offset)
     for file in view.log_files:
         if file.blank is not None:
-            yield from (Byte(file.path, position, "blank", file.start + file.blank) for position in range(file.blank, file.blank + BLANK_SIZE))
+            yield from (
+                Byte(file.path, position, "blank", file.start + file.blank) for position in range(file.blank, file.blank + BLANK_SIZE)
+            )
     for key in view.queues:
         for unit in view.units(key):
             for name, field in fixed_layout(consumequeue.UNIT).items():
@@ -126,7 +128,7 @@ def test_every_flipped_bit_is_found_or_listed(part: int, small_store: tuple[Path
     assert not missed, "\n".join(missed)
 
 
-class flipped:  # noqa: N801 - reads as a statement
+class flipped:
     """Within the block one bit of the file is inverted."""
 
     def __init__(self, path: Path, position: int, mask: int) -> None:
@@ -154,7 +156,11 @@ def points_at(finding: Finding, byte: Byte, view: StoreView) -> bool:
     if target is None:
         return False
     own = target.record
-    return (finding.topic, finding.queue_id, finding.queue_offset) == (own.topic, own.queue_id, own.queue_offset) or finding.file in view.index_files
+    return (finding.topic, finding.queue_id, finding.queue_offset) == (
+        own.topic,
+        own.queue_id,
+        own.queue_offset,
+    ) or finding.file in view.index_files
 
 
 def listed(byte: Byte, bit: int, view: StoreView) -> bool:

@@ -98,7 +98,14 @@ def test_what_is_no_store_is_refused(make: Callable[[Path], None], command: str,
 FILES = {
     "5.3.3-cqext": ["commitlog/*", "consumequeue/*/*/*", "consumequeue_ext/*/*/*", "index/*", "checkpoint", "abort.bak", "lock"],
     "5.3.3-batchcq-crash": ["batchconsumequeue/*/*/*", "abort"],
-    "broker-5.5.1-crash": ["timerwheel", "timerlog/*", "config/timercheck", "config/*.json", "compaction/compactionLog/*/*/*", "compaction/compactionCq/*/*/*"],
+    "broker-5.5.1-crash": [
+        "timerwheel",
+        "timerlog/*",
+        "config/timercheck",
+        "config/*.json",
+        "compaction/compactionLog/*/*/*",
+        "compaction/compactionCq/*/*/*",
+    ],
 }
 TARGETS = [(name, pattern) for name, patterns in FILES.items() for pattern in patterns]
 
@@ -143,7 +150,17 @@ def link_to_itself(path: Path) -> None:
     path.symlink_to(path)
 
 
-CHANGES: list[Callable[[Path], None]] = [noise, cut_in_half, cut_last_byte, cut_to_three_bytes, emptied, ones, largest_integers, directory, link_to_itself]
+CHANGES: list[Callable[[Path], None]] = [
+    noise,
+    cut_in_half,
+    cut_last_byte,
+    cut_to_three_bytes,
+    emptied,
+    ones,
+    largest_integers,
+    directory,
+    link_to_itself,
+]
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
@@ -258,7 +275,9 @@ def test_a_root_that_may_not_be_read(command: str, tmp_path: Path) -> None:
 
 
 @needs_permissions
-@pytest.mark.parametrize("path", ["commitlog/00000000000000065536", "consumequeue/TopicA/0/00000000000000000000", "checkpoint", "consumequeue/TopicA", "index"])
+@pytest.mark.parametrize(
+    "path", ["commitlog/00000000000000065536", "consumequeue/TopicA/0/00000000000000000000", "checkpoint", "consumequeue/TopicA", "index"]
+)
 def test_a_part_that_may_not_be_read_is_a_finding(path: str, tmp_path: Path) -> None:
     root = stores.fresh_store("5.3.3-plain", tmp_path)
     (root / path).chmod(0)

@@ -56,10 +56,27 @@ def test_every_release_family_is_there(family: str, end: str) -> None:
     assert [one for one in cases() if one.family == family and one.data["end"] == end]
 
 
-SCENARIOS = """
-    batch batchcq broker compressed cqext dledger empty headless ipv6 lmq longtopic manyfiles multipath plain propcrc rocksdb schedule
-    transactions transientpool
-""".split()
+SCENARIOS = [
+    "batch",
+    "batchcq",
+    "broker",
+    "compressed",
+    "cqext",
+    "dledger",
+    "empty",
+    "headless",
+    "ipv6",
+    "lmq",
+    "longtopic",
+    "manyfiles",
+    "multipath",
+    "plain",
+    "propcrc",
+    "rocksdb",
+    "schedule",
+    "transactions",
+    "transientpool",
+]
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)

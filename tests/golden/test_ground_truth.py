@@ -61,7 +61,9 @@ def test_every_put_is_dumped_as_it_was_written(name: str) -> None:
 
     found = messages(dump(root, "--part", "commitlog", "--body", "none", *sample.set_options(root)))
 
-    assert [{ours: line[theirs] for theirs, ours in PUT_FIELDS.items()} for line in truth] == [{ours: one[ours] for ours in PUT_FIELDS.values()} for one in found]
+    assert [{ours: line[theirs] for theirs, ours in PUT_FIELDS.items()} for line in truth] == [
+        {ours: one[ours] for ours in PUT_FIELDS.values()} for one in found
+    ]
     assert all(line["bodyCrc"] == line["storedCrc"] for line in truth)
 
 

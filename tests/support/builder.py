@@ -73,7 +73,7 @@ class StoreBuilder:
         trailing_separator: bool = True,
         delay_levels: Sequence[int] = DEFAULT_DELAY_LEVELS,
     ) -> None:
-        """Sizes in bytes, `slots` and `items` per index file, `first_offset` the start of the first commit log file; `index_tags` as releases from 5.4.0."""
+        """Sizes in bytes, `slots` and `items` per index file, `first_offset` the start of the log; `index_tags` as releases from 5.4.0."""
         self.root = root
         self.log_file_size = log_file_size
         self.queue_file_size = consumequeue.file_size(queue_file_size)
@@ -135,7 +135,9 @@ class StoreBuilder:
                 "queue_id": queue_id,
                 "flag": flag,
                 "queue_offset": offset,
-                "sys_flag": sys_flag | (SysFlag.BORN_HOST_V6 if "[" in born_host else 0) | (SysFlag.STORE_HOST_V6 if "[" in store_host else 0),
+                "sys_flag": sys_flag
+                | (SysFlag.BORN_HOST_V6 if "[" in born_host else 0)
+                | (SysFlag.STORE_HOST_V6 if "[" in store_host else 0),
                 "born_timestamp": born_timestamp,
                 "born_host": born_host,
                 "store_timestamp": self.store_timestamp + 1 if store_timestamp is None else store_timestamp,

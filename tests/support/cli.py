@@ -35,7 +35,10 @@ def rmqstore(*arguments: str | Path) -> Run:
     The streams are real files, because fast paths write to the descriptor behind `sys.stdout`.
     """
     kept = sys.stdout, sys.stderr
-    with tempfile.TemporaryFile("w+", encoding="utf-8", newline="") as out, tempfile.TemporaryFile("w+", encoding="utf-8", newline="") as err:
+    with (
+        tempfile.TemporaryFile("w+", encoding="utf-8", newline="") as out,
+        tempfile.TemporaryFile("w+", encoding="utf-8", newline="") as err,
+    ):
         sys.stdout, sys.stderr = out, err
         try:
             status = main([str(argument) for argument in arguments])

@@ -16,7 +16,6 @@ from rmqstore.formats import checkpoint, consumequeue, index
 from rmqstore.formats.layout import fixed_layout
 from rmqstore.formats.naming import offset_to_file_name
 from rmqstore.formats.record import BLANK_MAGIC, MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, SysFlag
-
 from tests.support.operations import Copy, Create, Delete, Flip, MakeDirectory, Move, Noise, Op, Resize, Write, Zero, apply
 from tests.support.storeview import UNIT_SIZE, LogRecord, StoreView, Unit
 
@@ -270,7 +269,10 @@ def _undispatched(view: StoreView, how: str) -> list[Op]:
         start = position + number * last.size
         if start + last.size + 8 <= view.log_file_size:
             copy = bytearray(view.read(last.path)[last.position : last.end])
-            for name, value in (("queue_offset", last.record.queue_offset + 1 + number), ("physical_offset", view.end + number * last.size)):
+            for name, value in (
+                ("queue_offset", last.record.queue_offset + 1 + number),
+                ("physical_offset", view.end + number * last.size),
+            ):
                 field = last.fields[name]
                 copy[field.offset - last.position : field.offset - last.position + field.width] = value.to_bytes(field.width, "big")
             operations.append(Write(path, start, bytes(copy)))
@@ -564,7 +566,11 @@ def _cq_ghost_topic(view: StoreView) -> list[Op]:
 
 @damage("cq-odd-entries")
 def _cq_odd_entries(view: StoreView) -> list[Op]:
-    return [MakeDirectory("consumequeue/TopicA/notanumber"), Create("consumequeue/plainfile", b"\0"), Create("consumequeue/TopicA/plainfile", b"\0")]
+    return [
+        MakeDirectory("consumequeue/TopicA/notanumber"),
+        Create("consumequeue/plainfile", b"\0"),
+        Create("consumequeue/TopicA/plainfile", b"\0"),
+    ]
 
 
 # ---- index

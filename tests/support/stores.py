@@ -1,8 +1,8 @@
 """The sample stores: a list of cases, a shared read-only copy of each, own copies to change.
 
-    case("5.3.3-plain").settings(root)     broker.conf entries
-    sample_store("broker-5.5.1-crash")     shared; never change it
-    fresh_store("5.3.3-plain", tmp_path)   own copy
+case("5.3.3-plain").settings(root)     broker.conf entries
+sample_store("broker-5.5.1-crash")     shared; never change it
+fresh_store("5.3.3-plain", tmp_path)   own copy
 """
 
 from __future__ import annotations
@@ -137,9 +137,9 @@ def _unpacked(name: str) -> Path:
     sparse.unpack(archive, work)
     (work / "manifest.json").write_text(json.dumps(snapshot(work / "store")))
     if target.is_dir():
-        os.rename(target, Path(tempfile.mkdtemp(prefix="stale-", dir=cache)) / "old")
+        target.rename(Path(tempfile.mkdtemp(prefix="stale-", dir=cache)) / "old")
     try:
-        os.rename(work, target)
+        work.rename(target)
     except OSError:
         shutil.rmtree(work)  # another process was faster with the same content
     for stale in cache.glob("stale-*"):
@@ -171,7 +171,9 @@ def snapshot(root: Path) -> dict[str, list[int]]:
 def content(root: Path) -> dict[str, str]:
     """SHA-256 of every file below root."""
     return {
-        path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(root.rglob("*")) if path.is_file()
+        path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(root.rglob("*"))
+        if path.is_file()
     }
 
 

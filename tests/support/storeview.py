@@ -109,7 +109,7 @@ class StoreView:
         return self.data_files[index_of[place]]
 
     def record_at(self, place: str) -> LogRecord:
-        """A record: zero (the very first), lastrec, head and headprev (first of the last and last but one file), or one with a body inside `file_at`."""
+        """A record: zero (the first), lastrec, head and headprev (first of the last and last but one file), or one inside `file_at`."""
         match place:
             case "zero":
                 return self.records[0]
@@ -134,8 +134,13 @@ class StoreView:
     @cached_property
     def queues(self) -> dict[tuple[str, str], list[str]]:
         """Files of every consume queue, by topic and queue id."""
-        directories = {(topic, queue): f"consumequeue/{topic}/{queue}" for topic in self._list("consumequeue") for queue in self._list(f"consumequeue/{topic}")}
-        return {key: [f"{directory}/{name}" for name in names] for key, directory in directories.items() if (names := self._list(directory))}
+        found = {}
+        for topic in self._list("consumequeue"):
+            for queue in self._list(f"consumequeue/{topic}"):
+                directory = f"consumequeue/{topic}/{queue}"
+                if names := self._list(directory):
+                    found[topic, queue] = [f"{directory}/{name}" for name in names]
+        return found
 
     def units(self, key: tuple[str, str]) -> list[Unit]:
         """Every used unit of a queue, in order."""

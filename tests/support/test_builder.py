@@ -58,7 +58,12 @@ def rebuild(sample: Case, root: Path, target: Path) -> StoreBuilder:
 def test_a_store_of_a_real_broker_is_rebuilt_byte_for_byte(name: str, tmp_path: Path) -> None:
     root = sample_store(name)
     files = rebuild(case(name), root, tmp_path / "store").contents()
-    real = {path.relative_to(root).as_posix(): path.read_bytes() for part in ("commitlog", "consumequeue", "index") for path in (root / part).rglob("*") if path.is_file()}
+    real = {
+        path.relative_to(root).as_posix(): path.read_bytes()
+        for part in ("commitlog", "consumequeue", "index")
+        for path in (root / part).rglob("*")
+        if path.is_file()
+    }
 
     for part in ("commitlog", "consumequeue"):
         assert _part(files, part) == _part(real, part)

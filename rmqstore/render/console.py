@@ -106,19 +106,19 @@ class Console:
             self._tree(value, "")
 
     def _tree(self, value: Mapping[str, Any], indent: str) -> None:
-        width = max((len(str(name)) for name, item in value.items() if not _is_nested(item)), default=0)
+        leaves = {name: item for name, item in value.items() if not _is_nested(item)}
+        width = max(map(len, leaves), default=0)
+        for name, item in leaves.items():
+            self._line((f"{indent}{_label(name):<{width}}  ", "bold"), (_listed(item), ""))
         for name, item in value.items():
-            label = printable(str(name).replace("_", " "))
-            if _is_nested(item):
-                self._line()
-                self._line((f"{indent}{label}", "bold"))
-                if isinstance(item, Mapping):
-                    self._tree(item, indent + "  ")
-                else:
-                    self.rows(item)
+            if name in leaves:
+                continue
+            self._line()
+            self._line((f"{indent}{_label(name)}", "bold"))
+            if isinstance(item, Mapping):
+                self._tree(item, indent + "  ")
             else:
-                text = ", ".join(printable(one) for one in item) if isinstance(item, (list, tuple)) else printable(item)
-                self._line((f"{indent}{label:<{width}}  ", "bold"), (text, ""))
+                self.rows(item)
 
     def _prose(self, text: str, first: str, following: str) -> None:
         width = min(get_terminal_size((100, 24)).columns, 110)
@@ -140,7 +140,17 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_nested(value: Any) -> bool:
-    return isinstance(value, Mapping) or (isinstance(value, (list, tuple)) and bool(value) and isinstance(value[0], Mapping))
+    return bool(value) and (isinstance(value, Mapping) or (isinstance(value, (list, tuple)) and isinstance(value[0], Mapping)))
+
+
+def _listed(value: Any) -> str:
+    if isinstance(value, (list, tuple, Mapping)):
+        return ", ".join(map(printable, value)) or "none"
+    return printable(value)
+
+
+def _label(name: str) -> str:
+    return printable(name.replace("_", " "))
 
 
 def _aligned(cells: Iterable[tuple[str, str, bool]], widths: Mapping[str, int]) -> str:

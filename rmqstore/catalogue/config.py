@@ -98,4 +98,14 @@ ENTRIES = (
         },
         mend="If topics.json was lost or rolled back, bring it back. If the topic really changed its type, move the directory away.",
     ),
+    Entry(
+        "RMQ-CF-LMQ-OFFSET",
+        WARNING,
+        "consumer offset outside its multi-dispatch queue",
+        meaning="The offset of a %LMQ% queue's group is negative or beyond the end of the queue. In these queues offsets are given away "
+        "twice or skipped in good health, and clients may set any offset, so this alone is no sign of damage.",
+        broker={ALL: "As RMQ-CF-OFFSET: loaded as it is, messages that arrive below the stored offset are never delivered to the group."},
+        mend="As RMQ-CF-OFFSET, if the group should get what comes next: set the offset to the end of the queue (the finding's expected "
+        "value).",
+    ),
 )

@@ -86,8 +86,9 @@ def _invalid(context: Context, fields: Any) -> Iterator[Finding]:
     used = next((position for position, byte in enumerate(fields.reserved) if byte), None)
     if used is not None:
         position = _LAYOUT["reserved"].offset + used
-        message = f"byte {position} is not zero, as every release leaves it"
-        yield context.finding("RMQ-CP-INVALID", message, file=context.store.checkpoint_path, position=position, expected=0, found=fields.reserved[used])
+        message, found = f"byte {position} is not zero, as every release leaves it", fields.reserved[used]
+        path = context.store.checkpoint_path
+        yield context.finding("RMQ-CP-INVALID", message, file=path, position=position, expected=0, found=found)
 
 
 def _ahead(context: Context, fields: Any) -> Iterator[Finding]:
@@ -102,12 +103,11 @@ def _ahead(context: Context, fields: Any) -> Iterator[Finding]:
 def _behind(context: Context, fields: Any) -> Iterator[Finding]:
     """Times that are older than a stop leaves them. Without file queues the queue time is never written."""
     last = context.log.last_timestamp
-    full_flush_only = fields.logics_physical_offset > 0 or _may_be_first_minute(context, fields)
-    lags = {PHYSIC: LOG_LAG_MS, LOGICS: QUEUE_LAG_MS if full_flush_only else LOG_LAG_MS}
+    lags = {PHYSIC: LOG_LAG_MS, LOGICS: QUEUE_LAG_MS if fields.logics_physical_offset > 0 else LOG_LAG_MS}
+    if fields.logics_msg_timestamp == 0 and (context.store.rocksdb_queues or _may_be_first_minute(context, fields)):
+        del lags[LOGICS]
     for time, lag in lags.items():
         value = fields[time.field]
-        if time is LOGICS and value == 0 and (context.store.rocksdb_queues or full_flush_only and fields.logics_physical_offset == 0):
-            continue
         if value < last - lag:
             message = f"the {time.name} is 0" if value == 0 else f"the {time.name} is {last - value} ms before the last message"
             yield _about(context, "RMQ-CP-BEHIND", time.field, message, expected=last, found=value)

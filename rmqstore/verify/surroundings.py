@@ -61,7 +61,8 @@ def _abort_and_users(context: Context) -> Iterator[Finding]:
     if found.in_use:
         users = ", ".join(f"{user.command} ({user.pid}, {user.files} files)" for user in found.users) or f"process {found.lock_holder}"
         holds = f"process {found.lock_holder} holds its lock" if found.lock_holder is not None else "files are open for writing"
-        yield context.finding("RMQ-ST-IN-USE", f"the store is in use: {holds}; open in {users}", file=store.lock_path, found=found.lock_holder)
+        message = f"the store is in use: {holds}; open in {users}"
+        yield context.finding("RMQ-ST-IN-USE", message, file=store.lock_path, found=found.lock_holder)
 
 
 def _lock(context: Context) -> Iterator[Finding]:
@@ -99,7 +100,8 @@ def _kind(context: Context, path: Path, *, directory: bool) -> Iterator[Finding]
         yield context.finding("RMQ-ST-KIND", f"{path.name} is a link that leads nowhere", file=path, expected=wanted)
     elif not right:
         found = "directory" if path.is_dir() else "file" if path.is_file() else "special file"
-        yield context.finding("RMQ-ST-KIND", f"{path.name} is a {found}, where a {wanted} should be", file=path, expected=wanted, found=found)
+        message = f"{path.name} is a {found}, where a {wanted} should be"
+        yield context.finding("RMQ-ST-KIND", message, file=path, expected=wanted, found=found)
 
 
 def _kinds_of_store(context: Context) -> Iterator[Finding]:
@@ -109,7 +111,8 @@ def _kinds_of_store(context: Context) -> Iterator[Finding]:
         path = separate if separate.is_dir() else store.path_of(PartKind.CONSUMEQUEUE)
         yield context.finding("RMQ-CQ-ROCKSDB", "the consume queues are kept in RocksDB", file=path)
     if store.dledger is not None:
-        yield context.finding("RMQ-ST-DLEDGER", f"the commit log is that of DLedger member {store.dledger.self_id}", file=store.dledger.directory)
+        message = f"the commit log is that of DLedger member {store.dledger.self_id}"
+        yield context.finding("RMQ-ST-DLEDGER", message, file=store.dledger.directory)
 
 
 # Epoch file
@@ -133,9 +136,10 @@ def _epoch(context: Context) -> Iterator[Finding]:
         return
     if not file.increases:
         yield context.finding("RMQ-ST-EPOCH", "epochs or start offsets do not rise", file=path)
-    end = context.log.end_offset
+    # Behind the last file there is no log in any case, also while the log has not been read.
+    end = context.log.end_offset or context.store.commitlog.max_offset
     beyond = [entry for entry in file.entries if entry.start_offset > end]
-    if beyond and context.log.last_timestamp > 0:
+    if beyond and context.store.commitlog.files:
         message = f"epoch {beyond[0].epoch} begins at {beyond[0].start_offset}, behind the end of the log"
         yield context.finding("RMQ-ST-EPOCH", message, file=path, expected=end, found=beyond[0].start_offset)
 
@@ -177,8 +181,9 @@ def _permissions(context: Context, top: Path, owner: int) -> Iterator[Finding]:
             yield context.finding("RMQ-ST-OWNER", message, file=path, expected=owner, found=status.st_uid)
         needed = stat.S_IRWXU if stat.S_ISDIR(status.st_mode) else stat.S_IRUSR | stat.S_IWUSR
         if status.st_mode & needed != needed:
-            message = f"{path.name} has mode {stat.S_IMODE(status.st_mode):04o}: its owner may not {'use' if stat.S_ISDIR(status.st_mode) else 'read and write'} it"
             found = f"{stat.S_IMODE(status.st_mode):04o}"
+            forbidden = "use" if stat.S_ISDIR(status.st_mode) else "read and write"
+            message = f"{path.name} has mode {found}: its owner may not {forbidden} it"
             yield context.finding("RMQ-ST-MODE", message, file=path, expected=f"{needed:04o}", found=found)
         if stat.S_ISREG(status.st_mode) and not os.access(path, os.R_OK):
             yield context.finding("RMQ-ST-UNREADABLE", f"{path.name} may not be read by this user", file=path)

@@ -85,7 +85,9 @@ def _check(context: Context) -> Iterator[Finding]:
     check_path = context.store.config_path / "timercheck"
     fields = timer.parse_check(read_whole(check_path, timer.CHECK_FILE_SIZE)) if check_path.is_file() else None
     log = TimerLog(context.store.timerlog)
-    state = _Timer(log, path, slots, fields, flushed or (fields.last_timer_log_flush_pos if fields else 0), _precision(context, slots, fields))
+    if not flushed and fields is not None:
+        flushed = fields.last_timer_log_flush_pos
+    state = _Timer(log, path, slots, fields, flushed, _precision(context, slots, fields))
     log_path = context.store.path_of(PartKind.TIMERLOG)
     yield from limited(context, log_path, _units(context, state))
     yield from limited(context, log_path, _damages(context, log))
@@ -164,9 +166,7 @@ def _slots(context: Context, state: _Timer, slots: _Slots) -> Iterator[Finding]:
 def _slot_finding(context: Context, state: _Timer, code: str, slots: _Slots, i: int, message: str, **where: Any) -> Finding:
     number = int(slots.number[i])
     position = number * timer.WHEEL_SLOT_SIZE
-    return context.finding(
-        code, f"slot {number}: {message}", file=state.wheel, position=position, length=timer.WHEEL_SLOT_SIZE, **where
-    )
+    return context.finding(code, f"slot {number}: {message}", file=state.wheel, position=position, length=timer.WHEEL_SLOT_SIZE, **where)
 
 
 # Log
@@ -195,7 +195,7 @@ def _units(context: Context, state: _Timer) -> Iterator[Finding]:
         number += forgotten.size
         unknown.extend(int(offset) for offset in window.offsets[forgotten[:1]])
     if unknown:
-        message = f"the wheel lacks {number} units that are still to be delivered, the first at {unknown[0]}; a start reads from {replayed} on only"
+        message = f"the wheel lacks {number} pending units, the first at {unknown[0]}; a start reads the timer log from {replayed} on only"
         yield context.finding("RMQ-TM-WHEEL-SLOT", message, file=state.wheel, expected=0, found=number)
 
 
@@ -280,7 +280,8 @@ def _implausible(context: Context, state: _Timer, fields: Any) -> Iterator[tuple
     if read_time <= 0:
         yield "last_read_time_ms", "the read time is not set: everything of the last seven days is delivered again", None
     elif read_time % state.precision:
-        yield "last_read_time_ms", f"the read time {read_time} is no multiple of {state.precision} ms", read_time - read_time % state.precision
+        floor = read_time - read_time % state.precision
+        yield "last_read_time_ms", f"the read time {read_time} is no multiple of {state.precision} ms", floor
     elif read_time > time.time() * 1000 + _CLOCK_SLACK_MS:
         yield "last_read_time_ms", "the read time lies in the future: nothing is delivered until then", None
     elif 0 < changed < read_time - _CLOCK_SLACK_MS:

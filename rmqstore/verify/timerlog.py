@@ -124,8 +124,8 @@ class TimerLog:
         data = read_at(file, position, timer.LOG_BLANK_SIZE)
         if data[12:] != timer.LOG_BLANK_MAGIC.to_bytes(4, "big"):
             return "the end mark is missing"
-        left = int.from_bytes(data[:4], "big", signed=True)
-        return None if left == self.file_size - position else f"the end mark counts {left} bytes left instead of {self.file_size - position}"
+        found, left = int.from_bytes(data[:4], "big", signed=True), self.file_size - position
+        return None if found == left else f"the end mark counts {found} bytes left instead of {left}"
 
     def replay_start(self, flushed: int) -> int:
         """Offset where a start begins to read: the last file that begins at or before the flushed position less one file."""
@@ -183,7 +183,7 @@ class TimerLog:
     def aligned(self, offsets: Offsets) -> Mask:
         """Whether a unit can begin at these offsets."""
         positions = offsets % self.file_size
-        return (positions % timer.LOG_UNIT_SIZE == 0) & (positions <= self.last_unit)
+        return np.asarray((positions % timer.LOG_UNIT_SIZE == 0) & (positions <= self.last_unit))
 
 
 def _keeps_rules(units: Units) -> Mask:

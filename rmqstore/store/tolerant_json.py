@@ -1,0 +1,124 @@
+"""JSON as brokers read it: bare integer keys, comments, zero bytes, byte order mark, trailing commas; and which of these it took.
+
+Source: fact sheet timer §3.1, sheet of the newer releases §8.1. What every release rejects (cut-off text, text behind the object) is
+rejected here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Leniency(StrEnum):
+    """A departure from the JSON standard that was needed to read a text."""
+
+    INTEGER_KEYS = "integer keys without quotes"
+    COMMENTS = "comments"
+    TRAILING_COMMAS = "trailing commas"
+    BYTE_ORDER_MARK = "a byte order mark"
+    ZERO_BYTES_AROUND = "zero bytes before or behind the text"
+    ZERO_BYTES_INSIDE = "zero bytes inside the text"  # rejected by 5.4.0, accepted by all others
+    MALFORMED_UTF8 = "bytes that are no UTF-8"
+
+
+@dataclass(frozen=True, slots=True)
+class TolerantJson:
+    """A parsed text. `leniencies` is empty for standard JSON; for the files of a broker `INTEGER_KEYS` is the normal case."""
+
+    value: Any
+    leniencies: frozenset[Leniency]
+
+
+_TOKEN = re.compile(
+    r"""
+      (?P<string>"[^"\\]*(?:\\.[^"\\]*)*")
+    | (?P<comment>/\*.*?\*/|//[^\n]*)
+    | (?P<zero>\0+)
+    | (?P<comma>,)
+    | (?P<close>[}\]])
+    | (?P<open>[{\[:])
+    | (?P<space>[\ \t\r\n]+)
+    | (?P<word>[^\s\0,{}\[\]:"/]+)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_INTEGER = re.compile(r"-?[0-9]+")
+_BYTE_ORDER_MARK = "\ufeff"
+
+
+def parse(data: bytes) -> TolerantJson:
+    """The value of a text that a broker would accept. Raises ValueError with the reason for any other text."""
+    leniencies: set[Leniency] = set()
+    text = _decode(data, leniencies)
+    try:
+        value = _load(text)
+    except ValueError:
+        # Only now, because reading token by token takes many times longer.
+        value = _load(_standard(text, leniencies))
+    return TolerantJson(value, frozenset(leniencies))
+
+
+def is_blank(data: bytes) -> bool:
+    """Whether a text consists of white space only; zero bytes are no white space."""
+    return not data.strip(b" \t\r\n\f")
+
+
+def _decode(data: bytes, leniencies: set[Leniency]) -> str:
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        leniencies.add(Leniency.MALFORMED_UTF8)
+        text = data.decode("utf-8", "replace")
+    stripped = text.strip("\0")
+    if stripped != text:
+        leniencies.add(Leniency.ZERO_BYTES_AROUND)
+    if stripped.startswith(_BYTE_ORDER_MARK):
+        leniencies.add(Leniency.BYTE_ORDER_MARK)
+        stripped = stripped.removeprefix(_BYTE_ORDER_MARK)
+    return stripped
+
+
+def _standard(text: str, leniencies: set[Leniency]) -> str:
+    """The text with every leniency written as the standard wants it. Contents of strings are never touched."""
+    pieces: list[str] = []
+    last = ""  # the last token that counts, for keys: what stands before a colon
+    last_at = -1
+    position = 0
+    while position < len(text):
+        match = _TOKEN.match(text, position)
+        if match is None:
+            raise ValueError(f"unexpected character at {position}")
+        kind, token, position = match.lastgroup, match[0], match.end()
+        if kind == "comment":
+            leniencies.add(Leniency.COMMENTS)
+            continue
+        if kind == "zero":
+            leniencies.add(Leniency.ZERO_BYTES_INSIDE)
+            continue
+        if kind == "close" and last == ",":
+            leniencies.add(Leniency.TRAILING_COMMAS)
+            pieces[last_at] = ""
+        elif token == ":" and _INTEGER.fullmatch(last):
+            leniencies.add(Leniency.INTEGER_KEYS)
+            pieces[last_at] = f'"{last}"'
+        if kind != "space":
+            last, last_at = token, len(pieces)
+        pieces.append(token)
+    return "".join(pieces)
+
+
+def _load(text: str) -> Any:
+    try:
+        return json.loads(text, strict=False, parse_constant=_no_constant)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{error.msg} at character {error.pos}") from error
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON value")

@@ -1,0 +1,251 @@
+"""The JSON files of the broker as it would judge them at load, and what they say about queues against the queues."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rmqstore.findings import Finding
+from rmqstore.formats.naming import LMQ_PREFIX, SCHEDULE_TOPIC
+from rmqstore.store import tolerant_json
+from rmqstore.store.ends import QueueEnds, batch_queue_ends, queue_ends
+from rmqstore.store.mapped import MappedFileQueue, list_directory
+from rmqstore.store.parts import PartKind
+from rmqstore.store.window import read_whole
+from rmqstore.verify.context import Context
+from rmqstore.verify.guard import guarded, limited
+
+TOPICS = "topics.json"
+CONSUMER_OFFSETS = "consumerOffset.json"
+LMQ_OFFSETS = "lmqConsumerOffset.json"
+DELAY_OFFSETS = "delayOffset.json"
+FILES = (
+    TOPICS,
+    "topicQueueMapping.json",
+    "subscriptionGroup.json",
+    CONSUMER_OFFSETS,
+    LMQ_OFFSETS,
+    "consumerFilter.json",
+    "consumerOrderInfo.json",
+    DELAY_OFFSETS,
+    "messageRequestMode.json",
+    "tieredStoreMetadata.json",
+    "timermetrics",
+    "transactionMetrics",
+)
+# Databases that take the place of topics.json, subscriptionGroup.json and consumerOffset.json (fact sheet timer §3.6).
+ROCKSDB_DIRECTORIES = ("topics", "metadata", "rdb")
+IN_ROCKSDB = frozenset({TOPICS, "subscriptionGroup.json", CONSUMER_OFFSETS, LMQ_OFFSETS})
+BATCH_QUEUE = "BatchCQ"
+_LARGEST = 512 << 20
+
+
+class State(Enum):
+    """What a load finds."""
+
+    MISSING = auto()
+    EMPTY = auto()
+    NOTHING = auto()  # parsed, but into nothing
+    DAMAGED = auto()
+    WHOLE = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A configuration file as a broker would read it; `why` is for people, `value` the object of a whole file."""
+
+    path: Path
+    state: State
+    why: str = ""
+    value: Mapping[str, Any] | None = None
+
+
+def check(context: Context) -> Iterator[Finding]:
+    """Findings about the files in `config`, which are read whole, and about the ends of the queues they name."""
+    store = context.store
+    directory = store.config_path
+    if not store.covers(PartKind.CONFIG) or not directory.is_dir():
+        return
+    # What could not be read counts as missing for what follows, after it was reported.
+    texts = {name: Text(directory / name, State.MISSING) for name in FILES}
+    for name in FILES:
+        yield from guarded(context, directory / name, partial(_file, context, name, texts))
+    if store.only is not None:
+        return
+    yield from guarded(context, directory / TOPICS, partial(_missing_topics, context, texts))
+    yield from guarded(context, directory / TOPICS, partial(_queue_types, context, texts))
+    if not store.rocksdb_queues:
+        offsets = directory / CONSUMER_OFFSETS
+        yield from guarded(context, offsets, lambda: limited(context, offsets, _consumer_offsets(context, texts)))
+        yield from guarded(context, directory / DELAY_OFFSETS, partial(_delay_offsets, context, texts))
+
+
+# The files
+
+
+def read(path: Path) -> Text:
+    """A configuration file as the broker of any release finds it. Raises UnreadableError."""
+    if not path.is_file():
+        return Text(path, State.MISSING, "missing")
+    data = read_whole(path, _LARGEST)
+    if not data:
+        return Text(path, State.EMPTY, "empty")
+    if tolerant_json.is_blank(data):
+        return Text(path, State.NOTHING, "blank")
+    if not data.strip(b"\0"):
+        return Text(path, State.DAMAGED, f"nothing but {len(data)} zero bytes")
+    try:
+        value = tolerant_json.parse(data).value
+    except ValueError as error:
+        return Text(path, State.DAMAGED, f"not readable ({error})")
+    if value is None or value == []:
+        return Text(path, State.NOTHING, "null" if value is None else "an empty list")
+    if not isinstance(value, dict):
+        return Text(path, State.DAMAGED, "not an object")
+    return Text(path, State.WHOLE, "whole", value)
+
+
+def _file(context: Context, name: str, texts: dict[str, Text]) -> Iterator[Finding]:
+    path = context.store.config_path / name
+    for candidate in (path, path.with_name(name + ".bak")):
+        if candidate.is_dir():
+            yield context.finding("RMQ-ST-KIND", f"{candidate.name} is a directory, where a file should be", file=candidate)
+    text, backup = read(path), read(path.with_name(name + ".bak"))
+    texts[name] = text if text.state is State.WHOLE or backup.state is not State.WHOLE else backup
+    beside = f"{backup.path.name} is {backup.why}"
+    match text.state:
+        case State.DAMAGED:
+            yield context.finding("RMQ-CF-JSON", f"{name} is {text.why}; {beside}", file=path)
+        case State.EMPTY | State.NOTHING:
+            yield context.finding("RMQ-CF-EMPTY", f"{name} is {text.why}; {beside}", file=path)
+        case State.MISSING if backup.state is not State.MISSING and not _elsewhere(context, name):
+            yield context.finding("RMQ-CF-MISSING", f"{name} is missing; {beside}", file=path)
+    if backup.state in (State.EMPTY, State.NOTHING, State.DAMAGED):
+        yield context.finding("RMQ-CF-BAK", f"{backup.path.name} is {backup.why}; {name} is {text.why}", file=backup.path)
+
+
+def _elsewhere(context: Context, name: str) -> bool:
+    """Whether the content of a file is kept in RocksDB, or, for consumer offsets, in the file of the other mode."""
+    directory = context.store.config_path
+    other = {CONSUMER_OFFSETS: LMQ_OFFSETS, LMQ_OFFSETS: CONSUMER_OFFSETS}.get(name)
+    return (name in IN_ROCKSDB and _in_rocksdb(context)) or (other is not None and (directory / other).exists())
+
+
+def _in_rocksdb(context: Context) -> bool:
+    return any((context.store.config_path / name / "CURRENT").exists() for name in ROCKSDB_DIRECTORIES)
+
+
+# What they say about queues
+
+
+def _missing_topics(context: Context, texts: Mapping[str, Text]) -> Iterator[Finding]:
+    path = context.store.config_path / TOPICS
+    if texts[TOPICS].state is not State.MISSING or _in_rocksdb(context):
+        return
+    # A message store alone writes delayOffset.json, only a whole broker writes the others, and with them topics.json.
+    if all(text.state is State.MISSING for name, text in texts.items() if name != DELAY_OFFSETS):
+        return
+    topics = [entry.name for entry in list_directory(context.store.path_of(PartKind.CONSUMEQUEUE)) if entry.is_dir()]
+    if topics and not context.store.rocksdb_queues:
+        message = f"{TOPICS} and its .bak are missing, but there are queues of {len(topics)} topics"
+        yield context.finding("RMQ-CF-MISSING", message, file=path)
+
+
+def _queue_types(context: Context, texts: Mapping[str, Text]) -> Iterator[Finding]:
+    """Topics whose queues lie where a start does not expect them; a lost topics.json makes every topic a simple one."""
+    if _in_rocksdb(context):
+        return
+    table = _table(texts[TOPICS], "topicConfigTable")
+    if table is None and texts[TOPICS].state is not State.MISSING:
+        return  # reported already; where both files are damaged a broker does not get as far as to compare
+    batch = {topic for topic, config in (table or {}).items() if _is_batch(config)}
+    for kind in (PartKind.CONSUMEQUEUE, PartKind.BATCHCONSUMEQUEUE):
+        if kind is PartKind.CONSUMEQUEUE and context.store.rocksdb_queues:
+            continue
+        for entry in list_directory(context.store.path_of(kind)):
+            if entry.is_dir() and (entry.name in batch) != (kind is PartKind.BATCHCONSUMEQUEUE) and _has_queues(Path(entry.path)):
+                expected = BATCH_QUEUE if entry.name in batch else "SimpleCQ"
+                message = f"topic {entry.name} is configured as {expected}, but has queues in {kind.value}"
+                found = "SimpleCQ" if kind is PartKind.CONSUMEQUEUE else BATCH_QUEUE
+                yield context.finding("RMQ-CF-QUEUE-TYPE", message, file=Path(entry.path), topic=entry.name, expected=expected, found=found)
+
+
+def _is_batch(config: Any) -> bool:
+    attributes = config.get("attributes") if isinstance(config, dict) else None
+    return isinstance(attributes, dict) and attributes.get("queue.type") == BATCH_QUEUE
+
+
+def _has_queues(topic: Path) -> bool:
+    return any(entry.is_dir() and entry.name.isascii() and entry.name.isdigit() for entry in list_directory(topic))
+
+
+def _table(text: Text, name: str) -> Mapping[str, Any] | None:
+    """A table of a whole file, None where there is none."""
+    table = None if text.value is None else text.value.get(name)
+    return table if isinstance(table, dict) else None
+
+
+def _consumer_offsets(context: Context, texts: Mapping[str, Text]) -> Iterator[Finding]:
+    if _in_rocksdb(context):
+        return
+    name = _offsets_in_use(context, texts)
+    text = texts[name]
+    for key, offsets in (_table(text, "offsetTable") or {}).items():
+        topic, at, group = key.partition("@")
+        if at and "@" not in group and isinstance(offsets, dict):
+            for queue, offset in offsets.items():
+                if queue.isascii() and queue.isdigit():
+                    yield from _offset(context, text.path, group, topic, int(queue), offset)
+    for key, offset in (_table(text, "lmqOffsetTable") or {}).items():
+        topic, at, group = key.partition("@")
+        if at:
+            yield from _offset(context, text.path, group, topic, 0, offset)
+
+
+def _offsets_in_use(context: Context, texts: Mapping[str, Text]) -> str:
+    """enableLmq decides which of two files is read; where it is not known the newer one is."""
+    present = [name for name in (CONSUMER_OFFSETS, LMQ_OFFSETS) if texts[name].state is State.WHOLE]
+    if context.store.config.explicit("enableLmq") is not None:
+        return LMQ_OFFSETS if context.store.config.flag("enableLmq") else CONSUMER_OFFSETS
+    return max(present, key=lambda name: texts[name].path.stat().st_mtime_ns, default=CONSUMER_OFFSETS)
+
+
+def _offset(context: Context, path: Path, group: str, topic: str, queue_id: int, offset: Any) -> Iterator[Finding]:
+    if not isinstance(offset, int) or isinstance(offset, bool) or not context.options.wants_topic(topic):
+        return
+    end = _max_offset(context, topic, queue_id)
+    if end is None or 0 <= offset <= end:
+        return
+    where = f"beyond its end, {end}" if offset > end else "negative"
+    message = f"offset {offset} of group {group} in {topic}/{queue_id} is {where}"
+    expected = end if offset > end else 0
+    code = "RMQ-CF-LMQ-OFFSET" if topic.startswith(LMQ_PREFIX) else "RMQ-CF-OFFSET"
+    yield context.finding(code, message, file=path, topic=topic, queue_id=queue_id, expected=expected, found=offset)
+
+
+def _delay_offsets(context: Context, texts: Mapping[str, Text]) -> Iterator[Finding]:
+    text = texts[DELAY_OFFSETS]
+    for level, offset in (_table(text, "offsetTable") or {}).items():
+        if level.isascii() and level.isdigit() and int(level) > 0:
+            yield from _offset(context, text.path, f"delay level {level}", SCHEDULE_TOPIC, int(level) - 1, offset)
+
+
+_TREES: tuple[tuple[PartKind, Callable[[MappedFileQueue], QueueEnds]], ...] = (
+    (PartKind.CONSUMEQUEUE, queue_ends),
+    (PartKind.BATCHCONSUMEQUEUE, batch_queue_ends),
+)
+
+
+def _max_offset(context: Context, topic: str, queue_id: int) -> int | None:
+    """Offset behind the last message of a queue, None for a queue without files."""
+    if "/" in topic or topic in ("", ".", ".."):
+        return None
+    for kind, ends in _TREES:
+        queue = MappedFileQueue.scan(context.store.path_of(kind) / topic / str(queue_id))
+        if queue.files:
+            return ends(queue).max_offset
+    return None

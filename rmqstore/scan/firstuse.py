@@ -16,5 +16,5 @@ def note_first_use(*, quiet: bool) -> None:
 def _cached() -> bool:
     from rmqstore.scan.kernels_record import walk
 
-    directory = Path(walk.stats.cache_path)
+    directory = Path(str(walk.stats.cache_path))
     return directory.is_dir() and any(directory.glob("kernels_record.walk-*.nbi"))

@@ -25,7 +25,6 @@ from rmqstore.scan.raw import (
     equal_mask32,
     find_byte,
     java_hash_utf8,
-    le64,
     native32,
     native64,
     prefetch,
@@ -47,9 +46,9 @@ _SYS_FLAG = _PREFIX["sys_flag"].offset
 _BORN_TIMESTAMP = _PREFIX["born_timestamp"].offset
 _BORN_HOST = _BORN_TIMESTAMP + _PREFIX["born_timestamp"].width
 
-_MAGIC_V1 = np.uint32(declared.MESSAGE_MAGIC_V1)
-_MAGIC_V2 = np.uint32(declared.MESSAGE_MAGIC_V2)
-_BLANK_MAGIC = np.uint32(declared.BLANK_MAGIC)
+_MAGIC_V1 = declared.MESSAGE_MAGIC_V1
+_MAGIC_V2 = declared.MESSAGE_MAGIC_V2
+_BLANK_MAGIC = declared.BLANK_MAGIC
 _MIN_SIZE = declared.MIN_RECORD_SIZE_V1
 _BORN_V6 = 0x10
 _STORE_V6 = 0x20
@@ -58,11 +57,11 @@ _KNOWN_SYS_FLAGS = 0x7FF
 _MAX_COMPRESSION = 3
 
 _SPACE = np.uint64(0x2020202020202020)
-_NAME_END = np.uint8(1)
+_NAME_END = 1
 
 
-def _word(text: bytes) -> np.uint32:
-    return np.uint32(int.from_bytes(text, "big"))
+def _word(text: bytes) -> int:
+    return int.from_bytes(text, "big")
 
 
 _TAGS, _KEYS, _UNIQ, _UKEY = _word(b"TAGS"), _word(b"KEYS"), _word(b"UNIQ"), _word(b"_KEY")
@@ -73,7 +72,10 @@ _PROPERTY_CRC_LENGTH = 20
 
 # How far ahead of the record (bytes) its successors are asked for: memory answers while this one is decoded.
 _AHEAD = 4096
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+# Topic syntax of the brokers: letters, digits, `%`, `|`, `_`, `-`; `+` and `$` stand in names that brokers make.
+_LEGAL_TOPIC_BYTE = np.zeros(256, np.bool_)
+_LEGAL_TOPIC_BYTE[list(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789%|_-+$")] = True
+_GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)
 _TOPIC_SCHEDULE = 1
 _TOPIC_ILLEGAL = 2
 
@@ -155,47 +157,31 @@ def make_names(topics: int = 4096, queues: int = 16384) -> Names:
 
 
 @njit(**INTERNAL)
-def _legal_topic_byte(byte: int) -> bool:
-    """Topic syntax of the brokers: letters, digits, `%`, `|`, `_`, `-`; `+` and `$` in names the broker makes, `/` in LMQ names."""
-    return (
-        (np.uint8(0x61) <= byte <= np.uint8(0x7A))
-        or (np.uint8(0x41) <= byte <= np.uint8(0x5A))
-        or (np.uint8(0x30) <= byte <= np.uint8(0x39))
-        or byte == np.uint8(0x25)
-        or byte == np.uint8(0x7C)
-        or byte == np.uint8(0x5F)
-        or byte == np.uint8(0x2D)
-        or byte == np.uint8(0x2B)
-        or byte == np.uint8(0x24)
-    )
-
-
-@njit(**INTERNAL)
 def _topic_mix(base: int, start: int, length: int) -> int:
     """A 64-bit number of the topic bytes, for the slot table."""
-    mixed = np.uint64(length) * _GOLDEN
+    mixed = length * _GOLDEN
     position = start
     end = start + length
     while position + 8 <= end:
-        mixed = (mixed ^ le64(base, position)) * _GOLDEN
-        mixed ^= mixed >> np.uint64(29)
+        mixed = (mixed ^ native64(base, position)) * _GOLDEN
+        mixed ^= (mixed >> 29) & 0x7FFFFFFFF
         position += 8
-    rest = np.uint64(0)
+    rest = 0
     if length >= 8:
-        rest = le64(base, end - 8)
+        rest = native64(base, end - 8)
     else:
         while position < end:
-            rest = (rest << np.uint64(8)) | np.uint64(u8(base, position))
+            rest = (rest << 8) | u8(base, position)
             position += 1
     mixed = (mixed ^ rest) * _GOLDEN
-    return mixed ^ (mixed >> np.uint64(32))
+    return mixed ^ ((mixed >> 32) & 0xFFFFFFFF)
 
 
 @njit(**INTERNAL)
 def _queue_mix(topic: int, queue_id: int) -> int:
     """A 64-bit number of (topic, queue id), for the slot table."""
-    mixed = ((np.uint64(topic) << np.uint64(32)) ^ np.uint64(np.uint32(queue_id))) * _GOLDEN
-    return mixed ^ (mixed >> np.uint64(31))
+    mixed = ((topic << 32) ^ (queue_id & 0xFFFFFFFF)) * _GOLDEN
+    return mixed ^ ((mixed >> 31) & 0x1FFFFFFFF)
 
 
 @njit(**INTERNAL)
@@ -203,11 +189,11 @@ def _same_bytes(left: int, right: int, length: int) -> bool:
     """Whether the bytes at two addresses are equal."""
     i = 0
     while i + 8 <= length:
-        if le64(left, i) != le64(right, i):
+        if native64(left, i) != native64(right, i):
             return False
         i += 8
     if length >= 8:
-        return le64(left, length - 8) == le64(right, length - 8)
+        return native64(left, length - 8) == native64(right, length - 8)
     while i < length:
         if u8(left, i) != u8(right, i):
             return False
@@ -218,25 +204,25 @@ def _same_bytes(left: int, right: int, length: int) -> bool:
 @njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _intern_topic(base: int, start: int, length: int, names: tuple[int, ...]) -> int:
     """Dense number of the topic, -1 when the tables are full."""
-    mask = np.uint64(names[_TOPIC_MASK])
+    mask = names[_TOPIC_MASK]
     slot = _topic_mix(base, start, length) & mask
-    heap = types.uintp(names[_HEAP])
-    slots = types.uintp(names[_TOPIC_SLOTS])
-    text = base + types.uintp(start)
+    heap = names[_HEAP]
+    slots = names[_TOPIC_SLOTS]
+    text = base + start
     while True:
-        topic = np.int64(native32(slots, np.int64(slot) * 4))
+        topic = native32(slots, slot * 4)
         if topic < 0:
             break
-        if np.int64(native32(types.uintp(names[_TOPIC_LENGTH]), topic * 4)) == length:
-            stored = native64(types.uintp(names[_TOPIC_START]), topic * 8)
-            if _same_bytes(heap + types.uintp(stored), text, length):
+        if native32(names[_TOPIC_LENGTH], topic * 4) == length:
+            stored = native64(names[_TOPIC_START], topic * 8)
+            if _same_bytes(heap + stored, text, length):
                 return topic
-        slot = (slot + np.uint64(1)) & mask
-    counts = types.uintp(names[_COUNTS])
+        slot = (slot + 1) & mask
+    counts = names[_COUNTS]
     topic = native64(counts, 0)
     stored = native64(counts, 8)
     if topic >= names[_TOPIC_CAPACITY] or stored + length > names[_HEAP_CAPACITY]:
-        return np.int64(-1)
+        return -1
     marks = 0
     if length == 0:
         marks |= _TOPIC_ILLEGAL
@@ -244,69 +230,74 @@ def _intern_topic(base: int, start: int, length: int, names: tuple[int, ...]) ->
     for i in range(length):
         byte = u8(text, i)
         store8(heap, stored + i, byte)
-        if not _legal_topic_byte(byte):
+        if not _LEGAL_TOPIC_BYTE[byte]:
             marks |= _TOPIC_ILLEGAL
         if schedule and byte != _SCHEDULE_TOPIC[i]:
             schedule = False
     if schedule:
         marks |= _TOPIC_SCHEDULE
-    plain, well_formed = java_hash_utf8(np.uint32(0), text, np.int64(0), length)
+    plain, well_formed = java_hash_utf8(np.int64(0), text, np.int64(0), length)
     if not well_formed:
         marks |= _TOPIC_ILLEGAL
-    store64(types.uintp(names[_TOPIC_START]), topic * 8, np.uint64(stored))
-    store32(types.uintp(names[_TOPIC_LENGTH]), topic * 4, np.int32(length))
-    store32(types.uintp(names[_TOPIC_HASH]), topic * 4, np.int32(np.uint32(np.uint32(plain) * np.uint32(31) + np.uint32(35))))
-    store32(types.uintp(names[_TOPIC_MARKS]), topic * 4, np.int32(marks))
-    store32(slots, np.int64(slot) * 4, np.int32(topic))
-    store64(counts, 0, np.uint64(topic + 1))
-    store64(counts, 8, np.uint64(stored + length))
+    store64(names[_TOPIC_START], topic * 8, stored)
+    store32(names[_TOPIC_LENGTH], topic * 4, length)
+    store32(names[_TOPIC_HASH], topic * 4, plain * 31 + 35)
+    store32(names[_TOPIC_MARKS], topic * 4, marks)
+    store32(slots, slot * 4, topic)
+    store64(counts, 0, topic + 1)
+    store64(counts, 8, stored + length)
     return topic
 
 
 @njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _intern_queue(topic: int, queue_id: int, names: tuple[int, ...]) -> int:
     """Dense number of the queue, -1 when the tables are full."""
-    mask = np.uint64(names[_QUEUE_MASK])
+    mask = names[_QUEUE_MASK]
     slot = _queue_mix(topic, queue_id) & mask
-    slots = types.uintp(names[_QUEUE_SLOTS])
-    topics = types.uintp(names[_QUEUE_TOPIC])
-    ids = types.uintp(names[_QUEUE_IDS])
+    slots = names[_QUEUE_SLOTS]
+    topics = names[_QUEUE_TOPIC]
+    ids = names[_QUEUE_IDS]
     while True:
-        queue = np.int64(native32(slots, np.int64(slot) * 4))
+        queue = native32(slots, slot * 4)
         if queue < 0:
             break
         if native32(topics, queue * 4) == topic and native32(ids, queue * 4) == queue_id:
             return queue
-        slot = (slot + np.uint64(1)) & mask
-    counts = types.uintp(names[_COUNTS])
+        slot = (slot + 1) & mask
+    counts = names[_COUNTS]
     queue = native64(counts, 16)
     if queue >= names[_QUEUE_CAPACITY]:
-        return np.int64(-1)
-    store32(topics, queue * 4, np.int32(topic))
+        return -1
+    store32(topics, queue * 4, topic)
     store32(ids, queue * 4, np.int32(queue_id))
-    store32(slots, np.int64(slot) * 4, np.int32(queue))
-    store64(counts, 16, np.uint64(queue + 1))
+    store32(slots, slot * 4, queue)
+    store64(counts, 16, queue + 1)
     return queue
+
+
+@njit(**INTERNAL)
+def _signed(state: int) -> int:
+    """A hash of 0 … 2^32-1 as the signed number that Java has."""
+    return state - 0x100000000 if state > 0x7FFFFFFF else state
 
 
 @njit(**INTERNAL)
 def _key_hash(state: int) -> int:
     """The hash an index item stores: abs() of the signed hash, 0 for the one value without an absolute."""
-    signed = np.int32(np.uint32(state))
-    if signed < 0:
-        signed = np.int32(0) if signed == np.int32(-2147483648) else np.int32(-signed)
-    return signed
+    if state < 0x80000000:
+        return state
+    return 0 if state == 0x80000000 else 0x100000000 - state
 
 
 @njit(**INTERNAL)
 def _mix_host(base: int, start: int, length: int) -> int:
     """A 32-bit number of the host bytes (8 or 20)."""
-    word = le64(base, start)
+    word = native64(base, start)
     if length > 8:
-        word ^= le64(base, start + 8) * _GOLDEN
-        word ^= np.uint64(be32u(base, start + 16)) << np.uint64(17)
-    word *= np.uint64(0xD6E8FEB86659FD93)
-    return np.uint32(word >> np.uint64(32))
+        word ^= native64(base, start + 8) * _GOLDEN
+        word ^= be32u(base, start + 16) << 17
+    word *= _GOLDEN
+    return (word >> 32) & 0xFFFFFFFF
 
 
 @njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
@@ -314,12 +305,12 @@ def _compressed_body_fits(base: int, start: int, length: int, sys_flag: int) -> 
     """Whether the first body bytes are those of the compression that SYSFLAG names."""
     kind = (sys_flag >> 8) & 7
     if kind == 1:
-        return length >= 4 and be32u(base, start) == np.uint32(0x04224D18)
+        return length >= 4 and be32u(base, start) == 0x04224D18
     if kind == 2:
-        return length >= 4 and be32u(base, start) == np.uint32(0x28B52FFD)
+        return length >= 4 and be32u(base, start) == 0x28B52FFD
     if length < 2:
         return False
-    head = (np.int64(u8(base, start)) << 8) | np.int64(u8(base, start + 1))
+    head = (u8(base, start) << 8) | u8(base, start + 1)
     return (head & 0x0F00) == 0x0800 and head % 31 == 0
 
 
@@ -327,16 +318,20 @@ def _compressed_body_fits(base: int, start: int, length: int, sys_flag: int) -> 
 def _decimal(base: int, start: int, end: int) -> tuple[int, bool]:
     """A signed 32-bit decimal as Java's Integer.parseInt reads it; (value, valid)."""
     negative = False
-    if start < end and (u8(base, start) == np.uint8(0x2D) or u8(base, start) == np.uint8(0x2B)):
-        negative = u8(base, start) == np.uint8(0x2D)
+    if start < end and (u8(base, start) == 0x2D or u8(base, start) == 0x2B):
+        negative = u8(base, start) == 0x2D
         start += 1
-    if start >= end or end - start > 10:
-        return np.int64(0), False
-    value = np.int64(0)
+    if start >= end:
+        return 0, False
+    while end - start > 10 and u8(base, start) == 0x30:
+        start += 1
+    if end - start > 10:
+        return 0, False
+    value = 0
     for position in range(start, end):
-        digit = np.int64(u8(base, position)) - 48
+        digit = u8(base, position) - 48
         if digit < 0 or digit > 9:
-            return np.int64(0), False
+            return 0, False
         value = value * 10 + digit
     if negative:
         value = -value
@@ -344,17 +339,12 @@ def _decimal(base: int, start: int, end: int) -> tuple[int, bool]:
 
 
 @njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
-def _property_crc_matches(base: int, start: int, size: int, properties_end: int) -> bool:
-    """Compares the property CRC (last 20 bytes of the record) with the bytes before it."""
-    digits = properties_end - 11
-    value = np.int64(0)
-    for i in range(9, -1, -1):
-        digit = np.int64(u8(base, digits + i)) - 48
-        if digit < 0 or digit > 9:
-            return False
-        value = value * 10 + digit
-    found = np.int64(crc32(base, start, size - _PROPERTY_CRC_LENGTH) & np.uint32(0x7FFFFFFF))
-    return found == value
+def _property_crc_matches(base: int, start: int, size: int, digits: int, digits_end: int) -> bool:
+    """Compares the digits of a property CRC, least significant first, with the record without its last 20 bytes; wraps as Java does."""
+    value = 0
+    for position in range(digits_end - 1, digits - 1, -1):
+        value = (value * 10 + u8(base, position) - 48) & 0xFFFFFFFF
+    return (crc32(base, start, size - _PROPERTY_CRC_LENGTH) & 0x7FFFFFFF) == value
 
 
 @njit(**INTERNAL)
@@ -368,15 +358,15 @@ def structure(base: int, at: int, end: int, file_end: int) -> tuple[int, int, in
         return _STOP_TRUNCATED, 0, 0, 0, 0, 0
     if at + 8 > end:
         return _STOP_WINDOW, 0, 0, 0, 0, 0
-    size = np.int64(be32(base, at))
+    size = be32(base, at)
     magic = be32u(base, at + _MAGIC)
     if magic != _MAGIC_V1 and magic != _MAGIC_V2:
         if magic == _BLANK_MAGIC:
             return _STOP_BLANK, size, 0, 0, 0, 0
-        if magic == np.uint32(0) and size == 0:
+        if magic == 0 and size == 0:
             return _STOP_ZERO, size, 0, 0, 0, 0
         return _STOP_MAGIC, size, 0, 0, 0, 0
-    wide = np.int64(1) if magic == _MAGIC_V2 else np.int64(0)
+    wide = 1 if magic == _MAGIC_V2 else 0
     smallest = _MIN_SIZE + wide
     if size < smallest:
         return _STOP_SMALL, size, 0, 0, 0, 0
@@ -396,15 +386,15 @@ def structure(base: int, at: int, end: int, file_end: int) -> tuple[int, int, in
         return _STOP_WINDOW, size, 0, 0, 0, 0
     # From here every fixed field lies inside [at, at + size).
     body = at + smallest - 3 - wide
-    body_length = np.int64(be32(base, body - 4))
+    body_length = be32(base, body - 4)
     if body_length < 0 or smallest + body_length > size:
         return _STOP_BODY, size, body, body_length, 0, 0
     topic = body + body_length + 1 + wide
-    topic_length = np.int64(be16(base, topic - 2)) if wide else np.int64(np.int8(u8(base, topic - 1)))
+    topic_length = be16(base, topic - 2) if wide else (u8(base, topic - 1) ^ 0x80) - 0x80
     if topic_length < 0 or smallest + body_length + topic_length > size:
         return _STOP_TOPIC, size, body, body_length, topic, 0
     properties = topic + topic_length + 2
-    properties_length = np.int64(be16(base, properties - 2))
+    properties_length = be16(base, properties - 2)
     if properties_length < 0 or properties + properties_length > at + size:
         return _STOP_PROPERTIES, size, body, body_length, topic, properties
     if properties + properties_length != at + size:
@@ -416,15 +406,15 @@ def structure(base: int, at: int, end: int, file_end: int) -> tuple[int, int, in
 def _separators(base: int, start: int, stop: int, readable: int) -> int:
     """Bit i is set when byte start + i ends a property; bytes at `stop` and behind do not count, at `readable` and behind are not touched."""
     if start + 32 <= readable:
-        mask = equal_mask32(base, start, np.uint8(2))
+        mask = equal_mask32(base, start, 2)
     else:
-        mask = np.uint32(0)
+        mask = 0
         for i in range(readable - start):
-            if u8(base, start + i) == np.uint8(2):
-                mask |= np.uint32(1) << np.uint32(i)
+            if u8(base, start + i) == 2:
+                mask |= 1 << i
     if stop - start < 32:
-        mask &= (np.uint32(1) << np.uint32(stop - start)) - np.uint32(1)
-    return np.uint32(mask)
+        mask &= (1 << (stop - start)) - 1
+    return mask
 
 
 @njit(nogil=True, cache=True)
@@ -475,9 +465,9 @@ def walk(
         stored_crc = be32u(base, at + _BODY_CRC)
         if want_crc:
             if body_length > 0:
-                if (crc32(base, body, body_length) & np.uint32(0x7FFFFFFF)) != stored_crc:
+                if (crc32(base, body, body_length) & 0x7FFFFFFF) != stored_crc:
                     faults |= _F_CRC
-            elif stored_crc != np.uint32(0):
+            elif stored_crc != 0:
                 faults |= _F_CRC
         physical_offset = be64(base, at + _PHYSICAL_OFFSET)
         if physical_offset != origin + at:
@@ -487,8 +477,8 @@ def walk(
         if (sys_flag & ~_KNOWN_SYS_FLAGS) != 0 or ((sys_flag >> 8) & 7) > _MAX_COMPRESSION:
             faults |= _F_SYS
         born_timestamp = be64(base, at + _BORN_TIMESTAMP)
-        born_host_length = np.int64(20) if sys_flag & _BORN_V6 else np.int64(8)
-        store_host_length = np.int64(20) if sys_flag & _STORE_V6 else np.int64(8)
+        born_host_length = 20 if sys_flag & _BORN_V6 else 8
+        store_host_length = 20 if sys_flag & _STORE_V6 else 8
         store_time_at = at + _BORN_HOST + born_host_length
         store_timestamp = be64(base, store_time_at)
         store_host = store_time_at + 8
@@ -496,7 +486,7 @@ def walk(
             faults |= _F_STORE
         if born_timestamp < 0 or born_timestamp > store_timestamp + _BORN_AHEAD_LIMIT:
             faults |= _F_BORN
-        if be32u(base, store_time_at - 4) > np.uint32(65535) or be32u(base, store_host + store_host_length - 4) > np.uint32(65535):
+        if be32u(base, store_time_at - 4) > 65535 or be32u(base, store_host + store_host_length - 4) > 65535:
             faults |= _F_HOST
         reconsume_at = store_host + store_host_length
         reconsume_times = be32(base, reconsume_at)
@@ -506,28 +496,28 @@ def walk(
         transaction = sys_flag & 0xC
         if prepared != 0 and (transaction == 0 or transaction == 4 or prepared < 0 or prepared >= origin + at):
             faults |= _F_PREPARED
-        topic_marks = native32(types.uintp(names[_TOPIC_MARKS]), topic * 4)
+        topic_marks = native32(names[_TOPIC_MARKS], topic * 4)
         if topic_marks & _TOPIC_ILLEGAL:
             faults |= _F_TOPIC
         if (sys_flag & 1) != 0 and not _compressed_body_fits(base, body, body_length, sys_flag):
             faults |= _F_COMPRESSION
         properties_end = at + size
-        tags_start = tags_end = keys_start = keys_end = unique_start = unique_end = np.int64(0)
-        delay_start = delay_end = np.int64(0)
-        batch_size = np.int64(1)
+        tags_start = tags_end = keys_start = keys_end = unique_start = unique_end = 0
+        delay_start = delay_end = 0
+        batch_size = 1
         p = properties
         block = properties
         mask = _separators(base, block, properties_end, end)
         while p < properties_end:
-            while mask == np.uint32(0):
+            while mask == 0:
                 block += 32
                 if block >= properties_end:
                     break
                 mask = _separators(base, block, properties_end, end)
             next_p = properties_end
-            if mask != np.uint32(0):
-                next_p = block + trailing_zeros(np.uint64(mask))
-                mask &= mask - np.uint32(1)
+            if mask != 0:
+                next_p = block + trailing_zeros(mask)
+                mask &= mask - 1
             if next_p - p >= 6:
                 head = be32u(base, p)
                 if head == _TAGS:
@@ -543,7 +533,7 @@ def walk(
                         unique_start = p + 9
                         unique_end = next_p
                 elif head == _DELA:
-                    if next_p - p >= 7 and u8(base, p + 4) == np.uint8(0x59) and u8(base, p + 5) == _NAME_END:
+                    if next_p - p >= 7 and u8(base, p + 4) == 0x59 and u8(base, p + 5) == _NAME_END:
                         delay_start = p + 6
                         delay_end = next_p
                 elif head == _INNE and next_p - p >= 10:
@@ -552,36 +542,38 @@ def walk(
                         marks |= _M_DISPATCH
                     elif second == _R_NU:
                         marks |= _M_INNER
-                        if u8(base, p + 8) == np.uint8(0x4D) and u8(base, p + 9) == _NAME_END:
+                        if u8(base, p + 8) == 0x4D and u8(base, p + 9) == _NAME_END:
                             number, valid = _decimal(base, p + 10, next_p)
                             if valid and 0 < number <= 32767:
                                 batch_size = number
                     elif second == _R_BA:
                         marks |= _M_INNER
-                elif head == _CRC_A and next_p - p == 19 and be32u(base, p + 4) == _CRC_B and u8(base, p + 8) == _NAME_END:
+                elif head == _CRC_A and next_p - p >= 10 and be32u(base, p + 4) == _CRC_B and u8(base, p + 8) == _NAME_END:
                     marks |= _M_PROPCRC
+                    crc_start = p + 9
+                    crc_end = next_p
             p = next_p + 1
         if (marks & _M_PROPCRC) and (checks & _CHECK_PROPERTY_CRC):
-            if not _property_crc_matches(base, at, size, properties_end):
+            if not _property_crc_matches(base, at, size, crc_start, crc_end):
                 faults |= _F_PROPCRC
-        tags_code = np.int64(0)
+        tags_code = 0
         if tags_end > tags_start:
-            state, well_formed = java_hash_utf8(np.uint32(0), base, tags_start, tags_end)
-            tags_code = np.int64(np.int32(np.uint32(state)))
+            state, well_formed = java_hash_utf8(np.int64(0), base, tags_start, tags_end)
+            tags_code = _signed(state)
             if not well_formed:
                 marks |= _M_TEXT
         if (topic_marks & _TOPIC_SCHEDULE) and delay_end > delay_start:
             level, valid = _decimal(base, delay_start, delay_end)
             if not valid:
                 faults |= _F_DELAY
-            elif level > 0:
+            elif level > 0 and delays.size > 1:
                 marks |= _M_SCHEDULED
                 if level > delays.size - 1:
-                    level = np.int64(delays.size - 1)
+                    level = delays.size - 1
                 tags_code = store_timestamp + delays[level]
         first_key = key_count
         if want_keys and transaction != 0xC:
-            prefix = np.uint32(native32(types.uintp(names[_TOPIC_HASH]), topic * 4))
+            prefix = native32(names[_TOPIC_HASH], topic * 4) & 0xFFFFFFFF
             if unique_end > unique_start:
                 state, well_formed = java_hash_utf8(prefix, base, unique_start, unique_end)
                 if not well_formed:
@@ -607,7 +599,7 @@ def walk(
                     key_count += 1
                 p = next_p + 1
             if tags_end > tags_start:
-                state = np.uint32((np.uint32(prefix) * np.uint32(31) + np.uint32(84)) * np.uint32(31) + np.uint32(35))
+                state = ((prefix * 31 + 84) * 31 + 35) & 0xFFFFFFFF
                 state, well_formed = java_hash_utf8(state, base, tags_start, tags_end)
                 keys[key_count].hash = _key_hash(state)
                 keys[key_count].record = count
@@ -625,7 +617,7 @@ def walk(
         row.queue_id = queue_id
         row.sys_flag = sys_flag
         row.flag = be32(base, at + _FLAG)
-        row.body_crc = np.int32(stored_crc)
+        row.body_crc = stored_crc
         row.reconsume_times = reconsume_times
         row.body_length = body_length
         row.properties_length = properties_end - properties
@@ -671,7 +663,7 @@ def resync(base: int, at: int, end: int, file_end: int, origin: int) -> tuple[in
             return start, _STOP_WINDOW
         if reason == 0 and be64(base, start + _PHYSICAL_OFFSET) == origin + start:
             stored = be32u(base, start + _BODY_CRC)
-            if (crc32(base, body, body_length) & np.uint32(0x7FFFFFFF)) == stored:
+            if (crc32(base, body, body_length) & 0x7FFFFFFF) == stored:
                 return start, 0
         at = start + 1
 
@@ -683,33 +675,21 @@ def reinsert(names: Names) -> None:
 
 @njit(cache=True)
 def _reinsert(names: tuple[int, ...]) -> None:
-    heap = types.uintp(names[_HEAP])
-    counts = types.uintp(names[_COUNTS])
-    slots = types.uintp(names[_TOPIC_SLOTS])
-    mask = np.uint64(names[_TOPIC_MASK])
+    heap = names[_HEAP]
+    counts = names[_COUNTS]
+    slots = names[_TOPIC_SLOTS]
+    mask = names[_TOPIC_MASK]
     for topic in range(native64(counts, 0)):
-        start = native64(types.uintp(names[_TOPIC_START]), topic * 8)
-        slot = _topic_mix(heap, start, np.int64(native32(types.uintp(names[_TOPIC_LENGTH]), topic * 4))) & mask
-        while native32(slots, np.int64(slot) * 4) >= 0:
-            slot = (slot + np.uint64(1)) & mask
-        store32(slots, np.int64(slot) * 4, np.int32(topic))
-    slots = types.uintp(names[_QUEUE_SLOTS])
-    mask = np.uint64(names[_QUEUE_MASK])
+        start = native64(names[_TOPIC_START], topic * 8)
+        slot = _topic_mix(heap, start, native32(names[_TOPIC_LENGTH], topic * 4)) & mask
+        while native32(slots, slot * 4) >= 0:
+            slot = (slot + 1) & mask
+        store32(slots, slot * 4, topic)
+    slots = names[_QUEUE_SLOTS]
+    mask = names[_QUEUE_MASK]
     for queue in range(native64(counts, 16)):
-        topic_of = np.int64(native32(types.uintp(names[_QUEUE_TOPIC]), queue * 4))
-        slot = _queue_mix(topic_of, np.int64(native32(types.uintp(names[_QUEUE_IDS]), queue * 4))) & mask
-        while native32(slots, np.int64(slot) * 4) >= 0:
-            slot = (slot + np.uint64(1)) & mask
-        store32(slots, np.int64(slot) * 4, np.int32(queue))
-
-
-@njit(cache=True)
-def intern_topic(address: int, length: int, names: tuple[int, ...]) -> int:
-    """Dense number of the topic whose bytes begin at `address` (8 readable bytes must follow them), -1 when the tables are full."""
-    return _intern_topic(types.uintp(address), 0, length, names)
-
-
-@njit(cache=True)
-def intern_queue(topic: int, queue_id: int, names: tuple[int, ...]) -> int:
-    """Dense number of (topic, queue id), -1 when the tables are full."""
-    return _intern_queue(topic, queue_id, names)
+        topic_of = native32(names[_QUEUE_TOPIC], queue * 4)
+        slot = _queue_mix(topic_of, native32(names[_QUEUE_IDS], queue * 4)) & mask
+        while native32(slots, slot * 4) >= 0:
+            slot = (slot + 1) & mask
+        store32(slots, slot * 4, queue)

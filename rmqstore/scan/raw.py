@@ -14,44 +14,66 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from rmqstore.scan.cache import use_kernel_cache
+
+use_kernel_cache()
+
 # Options of functions that only other kernels call: no wrapper for Python, always inlined by LLVM.
 INTERNAL: dict[str, bool] = {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
-U32_31 = np.uint32(31)
 LOW_BITS = np.uint64(0x0101010101010101)
 HIGH_BITS = np.uint64(0x8080808080808080)
 BYTE = np.uint64(0xFF)
 
-_POWERS = [np.uint32(pow(31, exponent, 1 << 32)) for exponent in range(9)]
-_P1, _P2, _P3, _P4, _P5, _P6, _P7, _P8 = _POWERS[1:]
 
 
-def _load(bits: int, result: Any, swap: bool) -> Any:
-    """An intrinsic that loads `bits` bits at base + offset, byte-swapped for big-endian values."""
+def _load(bits: int, *, signed: bool, swap: bool) -> Any:
+    """An intrinsic that loads `bits` bits at base + offset as int64, byte-swapped for big-endian values.
+
+    Every load widens to int64: mixed widths would make the compiler's type inference, which is most of its time, resolve a cast at
+    every use.
+    """
 
     @intrinsic
     def load(typingctx: Any, base: Any, offset: Any) -> Any:
-        signature = result(types.uintp, types.int64)
+        signature = types.int64(types.uintp, types.int64)
 
         def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             pointer = builder.inttoptr(builder.add(arguments[0], arguments[1]), ir.IntType(bits).as_pointer())
             value = builder.load(pointer)
             value.align = 1
-            return builder.bswap(value) if swap else value
+            if swap:
+                value = builder.bswap(value)
+            if bits == 64:
+                return value
+            return builder.sext(value, ir.IntType(64)) if signed else builder.zext(value, ir.IntType(64))
 
         return signature, codegen
 
     return load
 
 
-u8 = _load(8, types.uint8, swap=False)
-be16 = _load(16, types.int16, swap=True)
-be32 = _load(32, types.int32, swap=True)
-be32u = _load(32, types.uint32, swap=True)
-be64 = _load(64, types.int64, swap=True)
-le64 = _load(64, types.uint64, swap=False)
-native32 = _load(32, types.int32, swap=False)
-native64 = _load(64, types.int64, swap=False)
+@intrinsic
+def le64(typingctx: Any, base: Any, offset: Any) -> Any:
+    """The eight bytes at base + offset as one uint64, the first byte lowest."""
+    signature = types.uint64(types.uintp, types.int64)
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer = builder.inttoptr(builder.add(arguments[0], arguments[1]), ir.IntType(64).as_pointer())
+        value = builder.load(pointer)
+        value.align = 1
+        return value
+
+    return signature, codegen
+
+
+u8 = _load(8, signed=False, swap=False)
+be16 = _load(16, signed=True, swap=True)
+be32 = _load(32, signed=True, swap=True)
+be32u = _load(32, signed=False, swap=True)
+be64 = _load(64, signed=True, swap=True)
+native32 = _load(32, signed=True, swap=False)
+native64 = _load(64, signed=True, swap=False)
 
 
 def _store(bits: int, kind: Any) -> Any:
@@ -106,8 +128,8 @@ def prefetch(typingctx: Any, base: Any, offset: Any) -> Any:
 
 @intrinsic
 def equal_mask32(typingctx: Any, base: Any, offset: Any, byte: Any) -> Any:
-    """Bit i is set when byte i of the 32 bytes at base + offset equals `byte` (uint8)."""
-    signature = types.uint32(types.uintp, types.int64, types.uint8)
+    """int64 whose bit i is set when byte i of the 32 bytes at base + offset equals `byte`."""
+    signature = types.int64(types.uintp, types.int64, types.uint8)
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         vector = ir.VectorType(ir.IntType(8), 32)
@@ -117,7 +139,7 @@ def equal_mask32(typingctx: Any, base: Any, offset: Any, byte: Any) -> Any:
         first = builder.insert_element(ir.Constant(vector, ir.Undefined), arguments[2], ir.Constant(ir.IntType(32), 0))
         lanes = ir.Constant(ir.VectorType(ir.IntType(32), 32), [0] * 32)
         pattern = builder.shuffle_vector(first, ir.Constant(vector, ir.Undefined), lanes)
-        return builder.bitcast(builder.icmp_unsigned("==", data, pattern), ir.IntType(32))
+        return builder.zext(builder.bitcast(builder.icmp_unsigned("==", data, pattern), ir.IntType(32)), ir.IntType(64))
 
     return signature, codegen
 
@@ -126,23 +148,18 @@ def equal_mask32(typingctx: Any, base: Any, offset: Any, byte: Any) -> Any:
 def find_byte(base: int, start: int, end: int, pattern: int) -> int:
     """First offset in [start, end) whose byte equals the byte replicated eight times in `pattern` (uint64), else `end`."""
     position = start
+    low = np.int64(pattern & BYTE)
     while position + 8 <= end:
         word = le64(base, position) ^ pattern
         hit = (word - LOW_BITS) & ~word & HIGH_BITS
-        if hit != np.uint64(0):
+        if hit:
             return position + (trailing_zeros(hit) >> 3)
         position += 8
     while position < end:
-        if np.uint64(u8(base, position)) == (pattern & BYTE):
+        if u8(base, position) == low:
             return position
         position += 1
     return end
-
-
-@njit(**INTERNAL)
-def is_zero(base: int, start: int, end: int) -> bool:
-    """Whether every byte of [start, end) is zero."""
-    return first_nonzero(base, start, end) == end
 
 
 @njit(cache=True, nogil=True)
@@ -150,12 +167,12 @@ def first_nonzero(base: int, start: int, end: int) -> int:
     """First offset in [start, end) whose byte is not zero, else `end`."""
     position = start
     while position + 64 <= end:
-        word = le64(base, position) | le64(base, position + 8) | le64(base, position + 16) | le64(base, position + 24)
-        word |= le64(base, position + 32) | le64(base, position + 40) | le64(base, position + 48) | le64(base, position + 56)
-        if word != np.uint64(0):
+        word = native64(base, position) | native64(base, position + 8) | native64(base, position + 16) | native64(base, position + 24)
+        word |= native64(base, position + 32) | native64(base, position + 40) | native64(base, position + 48) | native64(base, position + 56)
+        if word != 0:
             break
         position += 64
-    while position < end and u8(base, position) == np.uint8(0):
+    while position < end and u8(base, position) == 0:
         position += 1
     return position
 
@@ -163,74 +180,68 @@ def first_nonzero(base: int, start: int, end: int) -> int:
 @njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _hash_wide(state: int, base: int, start: int, end: int) -> tuple[int, bool]:
     """Continues a Java string hash over UTF-8 that is not plain ASCII: one step per UTF-16 unit; (hash, well-formed)."""
-    h = np.uint32(state)
+    h = state
     position = start
     while position < end:
-        lead = np.uint32(u8(base, position))
-        if lead < np.uint32(0x80):
-            h = h * U32_31 + lead
+        lead = u8(base, position)
+        if lead < 0x80:
+            h = h * 31 + lead
             position += 1
             continue
-        if np.uint32(0xC2) <= lead < np.uint32(0xE0):
+        if 0xC2 <= lead < 0xE0:
             more = 1
-            point = lead & np.uint32(0x1F)
-        elif np.uint32(0xE0) <= lead < np.uint32(0xF0):
+            point = lead & 0x1F
+        elif 0xE0 <= lead < 0xF0:
             more = 2
-            point = lead & np.uint32(0x0F)
-        elif np.uint32(0xF0) <= lead < np.uint32(0xF5):
+            point = lead & 0x0F
+        elif 0xF0 <= lead < 0xF5:
             more = 3
-            point = lead & np.uint32(0x07)
+            point = lead & 0x07
         else:
-            return np.uint32(h), False
+            return 0, False
         if position + more >= end:
-            return np.uint32(h), False
+            return 0, False
         for step in range(1, more + 1):
-            follow = np.uint32(u8(base, position + step))
-            if (follow & np.uint32(0xC0)) != np.uint32(0x80):
-                return np.uint32(h), False
-            point = (point << np.uint32(6)) | (follow & np.uint32(0x3F))
-        if more == 2 and (point < np.uint32(0x800) or np.uint32(0xD800) <= point <= np.uint32(0xDFFF)):
-            return np.uint32(h), False
+            follow = u8(base, position + step)
+            if follow & 0xC0 != 0x80:
+                return 0, False
+            point = (point << 6) | (follow & 0x3F)
+        if more == 2 and (point < 0x800 or 0xD800 <= point <= 0xDFFF):
+            return 0, False
         if more == 3:
-            if point < np.uint32(0x10000) or point > np.uint32(0x10FFFF):
-                return np.uint32(h), False
-            point -= np.uint32(0x10000)
-            h = h * U32_31 + (np.uint32(0xD800) | (point >> np.uint32(10)))
-            h = h * U32_31 + (np.uint32(0xDC00) | (point & np.uint32(0x3FF)))
+            if point < 0x10000 or point > 0x10FFFF:
+                return 0, False
+            point -= 0x10000
+            h = h * 31 + (0xD800 | (point >> 10))
+            h = h * 31 + (0xDC00 | (point & 0x3FF))
         else:
-            h = h * U32_31 + point
+            h = h * 31 + point
         position += more + 1
-    return np.uint32(h), True
+    return h & 0xFFFFFFFF, True
 
 
 @njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def java_hash_utf8(state: int, base: int, start: int, end: int) -> tuple[int, bool]:
-    """Java `String.hashCode` of the UTF-8 bytes [start, end), continued from `state` (uint32).
+    """Java `String.hashCode` of the UTF-8 bytes [start, end), continued from `state` (0 … 2^32-1).
 
-    Returns (hash as uint32, well-formed). For malformed UTF-8 the hash is meaningless and the caller decodes by Java's own rules.
+    Returns (hash as 0 … 2^32-1, well-formed). For malformed UTF-8 the hash is 0 and the caller decodes by Java's own rules. Products
+    wrap around at 64 bits, which leaves the low 32 bits right.
     """
-    h = np.uint32(state)
+    h = state
     position = start
-    while position + 8 <= end:
-        word = le64(base, position)
-        if word & HIGH_BITS:
+    while position + 4 <= end:
+        a = u8(base, position)
+        b = u8(base, position + 1)
+        c = u8(base, position + 2)
+        d = u8(base, position + 3)
+        if (a | b | c | d) & 0x80:
             return _hash_wide(h, base, position, end)
-        h = (
-            h * _P8
-            + np.uint32(word & BYTE) * _P7
-            + np.uint32((word >> np.uint64(8)) & BYTE) * _P6
-            + np.uint32((word >> np.uint64(16)) & BYTE) * _P5
-            + np.uint32((word >> np.uint64(24)) & BYTE) * _P4
-            + np.uint32((word >> np.uint64(32)) & BYTE) * _P3
-            + np.uint32((word >> np.uint64(40)) & BYTE) * _P2
-            + np.uint32((word >> np.uint64(48)) & BYTE) * _P1
-            + np.uint32(word >> np.uint64(56))
-        )
-        position += 8
+        h = h * 923521 + a * 29791 + b * 961 + c * 31 + d
+        position += 4
     while position < end:
-        byte = np.uint32(u8(base, position))
-        if byte >= np.uint32(0x80):
+        a = u8(base, position)
+        if a & 0x80:
             return _hash_wide(h, base, position, end)
-        h = h * _P1 + byte
+        h = h * 31 + a
         position += 1
-    return np.uint32(h), True
+    return h & 0xFFFFFFFF, True

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rmqstore.errors import StoreChangedError
+from rmqstore.formats.record import MESSAGE, MESSAGE_MAGIC_V2
 from rmqstore.scan import sigbus
 from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE, Check, Stop
 from rmqstore.scan.kernels_record import Names, make_names, reinsert, resync, walk
@@ -75,6 +76,7 @@ class LogScanner:
         self._records = np.zeros(BATCH, RECORD_DTYPE)
         self._keys = np.zeros(BATCH * KEYS_PER_RECORD + 8192, KEY_DTYPE)
         self._topics: list[str] = []
+        self._numbers: dict[tuple[str, int], int] = {}
 
     @property
     def queue_count(self) -> int:
@@ -93,6 +95,27 @@ class LogScanner:
     def queue(self, number: int) -> tuple[str, int]:
         """(topic, queue id) of a dense number."""
         return self.topic(int(self.names.queue_topic[number])), int(self.names.queue_id[number])
+
+    def number_of(self, topic: str, queue_id: int) -> int:
+        """Dense number of a queue that no record header names: walks a record made for it."""
+        known = self._numbers.get((topic, queue_id))
+        if known is not None:
+            return known
+        name = topic.encode("utf-8", "surrogateescape")[:32767]
+        blank_fields = dict.fromkeys(("body_crc", "flag", "queue_offset", "physical_offset", "sys_flag", "reconsume_times"), 0)
+        times = dict.fromkeys(("born_timestamp", "store_timestamp", "prepared_transaction_offset"), 0)
+        hosts = dict.fromkeys(("born_host", "store_host"), "0.0.0.0:0")
+        made = {"magic_code": MESSAGE_MAGIC_V2, "queue_id": queue_id, "body": b"", "topic": name, "properties": b""}
+        data = np.frombuffer(MESSAGE.build({**blank_fields, **times, **hosts, **made}), np.uint8)
+        one = np.zeros(1, RECORD_DTYPE)
+        while True:
+            place = (data.ctypes.data, 0, data.size, data.size, 0, 0, self._delays, self.names.addresses)
+            _, count, _, _ = walk(*place, one, self._keys)
+            if count:
+                break
+            self.grow()
+        self._numbers[topic, queue_id] = int(one["queue"][0])
+        return int(one["queue"][0])
 
     def scan(self, file: MappedFile, *, start: int | None = None) -> Iterator[Batch | Damage | FileEnd]:
         """All events of one file in offset order, the last one is always a FileEnd.
@@ -168,7 +191,7 @@ class LogScanner:
                 size = int.from_bytes(array[position : position + 4].tobytes(), "big", signed=True) if position + 4 <= array.size else 0
                 return at + position, reason, size
 
-    def grow(self, walked: int = 1) -> None:
+    def grow(self, walked: int = 0) -> None:
         """Doubles the tables that were full. Numbers of topics and queues stay what they were."""
         old = self.names
         if old.counts[0] >= old.topic_start.size * 7 // 8 or old.counts[1] + 65536 > old.heap.size:

@@ -19,7 +19,6 @@ from rmqstore.formats.javahash import index_key_hash
 from rmqstore.formats.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET
 from rmqstore.formats.record import decode_record
 from rmqstore.scan.columns import Check, Fault, Mark, Stop
-from rmqstore.scan.kernels_record import intern_queue, intern_topic
 from rmqstore.scan.walk import Batch, Damage, FileEnd, LogScanner
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import QueueDirectory
@@ -222,8 +221,6 @@ class FilePass:
         if self.result.tail is None:
             kind = "torn" if self._looks_torn(damage) else "bytes"
             self.result.tail = Tail(damage.start, damage.end, kind, damage.reason)
-        if self._queues_point_at(damage.start):
-            self.result.damages.append((damage.start, damage.end))
 
     def _looks_torn(self, damage: Damage) -> bool:
         """A record whose beginning is there: its size fits the file, and its magic and PHYSICALOFFSET as far as they were written."""
@@ -236,9 +233,6 @@ class FilePass:
         magic = head[4:8]
         offset = int.from_bytes(head[28:36], "big")
         return (magic in (b"\xda\xa3\x20\xa7", b"\xda\xa3\x20\xab") and offset == damage.start) or not any(head[len(head[:36].rstrip(b"\0")) :])
-
-    def _queues_point_at(self, offset: int) -> bool:
-        return False
 
     def _rest_of_file(self, start: int) -> int:
         file = self.result.file
@@ -309,21 +303,11 @@ class FilePass:
                     self.result.multi_dispatch.add((name, queue_id))
                     continue
                 claim = records[row].copy()
-                claim["queue"] = self._name(name, queue_id)
+                claim["queue"] = self._scanner.number_of(name, queue_id)
                 claim["queue_offset"] = int(offset)
                 extra.append(claim)
         if extra:
             self._claims.add(np.array(extra, records.dtype), ordered=False)
-
-    def _name(self, topic: str, queue_id: int) -> int:
-        """Dense number of a queue that no record header names."""
-        data = np.frombuffer(topic.encode() + bytes(8), np.uint8)
-        while True:
-            number = intern_topic(data.ctypes.data, data.size - 8, self._scanner.names.addresses)
-            queue = intern_queue(number, queue_id, self._scanner.names.addresses) if number >= 0 else -1
-            if queue >= 0:
-                return int(queue)
-            self._scanner.grow()
 
     def _close(self) -> FileResult:
         result = self.result

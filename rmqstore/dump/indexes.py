@@ -18,6 +18,7 @@ _TIERED_HEADER = Fields(tiered_index.HEADER)
 _TIERED_SLOT = Fields(tiered_index.SLOT)
 _TIERED_ITEM = Fields(tiered_index.ITEM)
 _TIERED_COMPACTED_ITEM = Fields(tiered_index.COMPACTED_ITEM)
+_COMPACTED_SLOT = Fields(tiered_index.COMPACTED_SLOT)
 _LARGEST_SEARCH = 64 << 20
 
 Name = Callable[[MappedFile], str]
@@ -103,6 +104,10 @@ def tiered_index_file(file: MappedFile, name: Name, slots: bool) -> Iterator[Val
         yield _too_short(file, name)
         return
     header = _TIERED_HEADER.read(read_at(file, 0, _TIERED_HEADER.size))
+    compacted = _compacted_slots(file, header)
+    if compacted is not None:
+        yield from _compacted(file, name, header, compacted, slots)
+        return
     found = _tiered_layout(file, header)
     if found is None:
         yield {"type": "tiered_index_header", "file": name(file), **header, "slots": None}
@@ -136,3 +141,28 @@ def _tiered_layout(file: MappedFile, header: Value) -> tuple[tiered_index.Genera
         if rest == 0 and slots > 0:
             return generation, slots
     return None
+
+
+def _compacted_slots(file: MappedFile, header: Value) -> int | None:
+    """Number of slots of a compacted file, whose slots tell where the items of each lie; None for a file of the other form."""
+    count = header["item_count"]
+    space = file.length - _TIERED_HEADER.size - count * _TIERED_COMPACTED_ITEM.size
+    if header["magic"] != tiered_index.END_MAGIC or count < 0 or space <= 0 or space % _COMPACTED_SLOT.size:
+        return None
+    written = cells(file, _COMPACTED_SLOT.size, _TIERED_HEADER.size, _TIERED_HEADER.size + space)
+    used = sum(_COMPACTED_SLOT.read(data)["length"] for _, data in written)
+    return space // _COMPACTED_SLOT.size if used == count * _TIERED_COMPACTED_ITEM.size else None
+
+
+def _compacted(file: MappedFile, name: Name, header: Value, slot_count: int, slots: bool) -> Iterator[Value]:
+    yield {"type": "tiered_index_header", "file": name(file), **header, "slots": slot_count, "releases": "compacted"}
+    first = _TIERED_HEADER.size
+    begin = tiered_index.slot_position(slot_count)
+    if slots:
+        for position, data in cells(file, _COMPACTED_SLOT.size, first, begin):
+            number = (position - first) // _COMPACTED_SLOT.size
+            slot = _COMPACTED_SLOT.read(data)
+            place = {"first": slot["position"], "length": slot["length"], "file": name(file), "position": position}
+            yield {"type": "tiered_index_slot", "slot": number, **place}
+    for number, (position, data) in enumerate(cells(file, _TIERED_COMPACTED_ITEM.size, begin, file.length)):
+        yield {"type": "tiered_index_item", "item": number, **_TIERED_COMPACTED_ITEM.read(data), "file": name(file), "position": position}

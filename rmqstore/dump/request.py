@@ -13,6 +13,8 @@ from rmqstore.errors import UsageError
 from rmqstore.formats.javahash import LONG_MAX, LONG_MIN, index_key_hash, java_hash
 
 Value = Mapping[str, Any]
+_TIMES = ("store_timestamp", "store_time", "msg_store_time")
+_WITH_PROPERTIES = ("message", "dledger_entry")
 _EPOCH_MS = re.compile(r"-?\d{1,19}")
 
 
@@ -84,40 +86,53 @@ class Filters:
 
     def _has_topic(self, value: Value) -> bool:
         # An index item knows its topic only through the hash of its key.
-        return value.get("topic") == self.topic or (value["type"] == "index_item" and self.key is not None)
+        return _field(value, ("topic",)) == self.topic or (value["type"] == "index_item" and self.key is not None)
 
     def _has_queue_id(self, value: Value) -> bool:
-        return value.get("queue_id") == self.queue_id
+        return _field(value, ("queue_id",)) == self.queue_id
 
     def _has_queue_offset(self, value: Value) -> bool:
-        first = value.get("queue_offset")
+        first = _field(value, ("queue_offset", "msg_base_offset"))
         return first is not None and self.queue_offset is not None and first <= self.queue_offset < first + value.get("batch_size", 1)
 
     def _begins_behind(self, value: Value) -> bool:
-        place = value.get("position" if value["type"] == "message" else "physical_offset")
+        place = _place(value)
         return place is not None and self.from_offset is not None and place >= self.from_offset
 
     def _begins_before(self, value: Value) -> bool:
-        place = value.get("position" if value["type"] == "message" else "physical_offset")
+        place = _place(value)
         return place is not None and self.to_offset is not None and place < self.to_offset
 
     def _is_late_enough(self, value: Value) -> bool:
-        time = value.get("store_timestamp")
+        time = _field(value, _TIMES)
         return time is not None and self.from_time is not None and time >= self.from_time
 
     def _is_early_enough(self, value: Value) -> bool:
-        time = value.get("store_timestamp")
+        time = _field(value, _TIMES)
         return time is not None and self.to_time is not None and time <= self.to_time
 
     def _has_key(self, value: Value) -> bool:
         if value["type"] == "index_item":
             return self.topic is not None and self.key is not None and bool(value["key_hash"] == index_key_hash(self.topic, self.key))
-        return value.get("unique_key") == self.key or self.key in (value.get("keys") or "").split(" ")
+        return _field(value, ("unique_key",)) == self.key or self.key in (_field(value, ("keys",)) or "").split(" ")
 
     def _has_tag(self, value: Value) -> bool:
-        if value["type"] == "message":
-            return bool(value["tags"] == self.tag)
+        if value["type"] in _WITH_PROPERTIES:
+            return _field(value, ("tags",)) == self.tag
         return self.tag is not None and value.get("tags_code") == java_hash(self.tag)
+
+
+def _field(value: Value, names: tuple[str, ...]) -> Any:
+    """The first of these fields that an object (or the message inside of a DLedger entry) has, None when it has none."""
+    subject = value["message"] or {} if value["type"] == "dledger_entry" else value
+    return next((subject[name] for name in names if name in subject), None)
+
+
+def _place(value: Value) -> Any:
+    """Offset in the commit log that an object stands at or points to."""
+    if value["type"] in _WITH_PROPERTIES:
+        return value["position"]
+    return value.get("offset_py" if value["type"] == "timer_unit" else "physical_offset")
 
 
 @dataclass(frozen=True, slots=True)

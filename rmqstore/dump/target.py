@@ -248,7 +248,30 @@ def _chosen(queues: Iterator[QueueFiles], filters: Filters) -> Iterator[QueueFil
             yield queue
 
 
+_ALL_FILTERS = ("topic", "queue_id", "queue_offset", "from_offset", "to_offset", "from_time", "to_time", "key", "tag")
+_QUEUE_FILTERS = ("topic", "queue_id", "queue_offset", "from_offset", "to_offset", "tag")
+_TIME_FILTERS = ("from_time", "to_time")
+_FILTERS: Mapping[FileKind, tuple[str, ...]] = {
+    FileKind.COMMITLOG: _ALL_FILTERS,
+    FileKind.COMPACTION_LOG: _ALL_FILTERS,
+    FileKind.DLEDGER: _ALL_FILTERS,
+    FileKind.CONSUMEQUEUE: _QUEUE_FILTERS,
+    FileKind.BATCHCONSUMEQUEUE: _QUEUE_FILTERS + _TIME_FILTERS,
+    FileKind.COMPACTION_QUEUE: _QUEUE_FILTERS + _TIME_FILTERS,
+    FileKind.CONSUMEQUEUE_EXT: ("topic", "queue_id", "tag", *_TIME_FILTERS),
+    FileKind.INDEX: ("topic", "key", "from_offset", "to_offset", *_TIME_FILTERS),
+    FileKind.TIMERLOG: ("from_offset", "to_offset"),
+    FileKind.COMPACTION: ("topic", "queue_id"),
+}
+
+
 def demand_sensible(kind: FileKind, filters: Filters) -> None:
     """Refuse filters that the part cannot answer. Raises UsageError."""
+    known = _FILTERS.get(kind, ())
+    for name in _ALL_FILTERS:
+        if getattr(filters, name) is not None and name not in known:
+            option = "--queue" if name == "queue_id" else "--" + name.replace("_", "-")
+            usable = ", ".join("--queue" if one == "queue_id" else "--" + one.replace("_", "-") for one in known) or "none"
+            raise UsageError(f"{option} says nothing about the part {kind}", f"filters that fit: {usable}")
     if kind is FileKind.INDEX and (filters.topic is None) != (filters.key is None):
         raise UsageError("an index item knows topic and key only through one hash", "give both --topic and --key, or neither")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -104,32 +105,33 @@ class Neighbours:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._last: npt.NDArray[np.void] | None = None
+        self._now = time.time() * 1000
+        # (position, size, store timestamp, store host) of the last two records of the batch before.
+        self._carried: list[tuple[int, int, int, int]] = []
 
     def check(self, records: npt.NDArray[np.void]) -> Iterator[Finding]:
-        """Findings about the records of the next batch; the last two records are carried over."""
-        rows = records[["position", "size", "store_timestamp", "store_host"]].copy()
-        if self._last is not None:
-            rows = np.concatenate([self._last, rows])
-        times = rows["store_timestamp"]
-        carried = 0 if self._last is None else len(self._last)
+        """Findings about the records of the next batch, together with the last two of the one before."""
+        carried = len(self._carried)
+        times = np.concatenate([[each[2] for each in self._carried], records["store_timestamp"]]).astype(np.int64)
+        hosts = np.concatenate([[each[3] for each in self._carried], records["store_host"]]).astype(np.uint32)
         for i in np.flatnonzero(times[1:] < times[:-1]) + 1:
-            if i >= carried:
-                yield self._context.log_finding(
-                    "RMQ-CL-TIME",
-                    "STORETIMESTAMP is smaller than that of the record before",
-                    int(rows["position"][i]),
-                    int(rows["size"][i]),
-                    expected=int(times[i - 1]),
-                    found=int(times[i]),
-                )
-        hosts = rows["store_host"]
-        odd = np.flatnonzero((hosts[1:-1] != hosts[:-2]) & (hosts[:-2] == hosts[2:])) + 1
-        for i in odd:
-            yield self._context.log_finding(
-                "RMQ-CL-HOST",
-                "STOREHOST differs from that of both neighbours, which agree",
-                int(rows["position"][i]),
-                int(rows["size"][i]),
-            )
-        self._last = rows[-2:].copy()
+            if i < carried:
+                continue
+            if (i > 1 and times[i - 2] <= times[i]) or times[i - 1] > self._now:
+                yield self._finding("RMQ-CL-TIME", "STORETIMESTAMP is greater than that of the next record", records, i - 1, times[i], times[i - 1])
+            else:
+                yield self._finding("RMQ-CL-TIME", "STORETIMESTAMP is smaller than that of the record before", records, i, times[i - 1], times[i])
+        for i in np.flatnonzero((hosts[1:-1] != hosts[:-2]) & (hosts[:-2] == hosts[2:])) + 1:
+            yield self._finding("RMQ-CL-HOST", "STOREHOST differs from that of both neighbours, which agree", records, i, None, None)
+        tail = records[-2:]
+        columns = ("position", "size", "store_timestamp", "store_host")
+        self._carried = [*self._carried, *zip(*(tail[name].tolist() for name in columns), strict=True)][-2:]
+
+    def _finding(self, code: str, text: str, records: npt.NDArray[np.void], number: int, expected: object, found: object) -> Finding:
+        """`number` counts from the first carried record."""
+        row = number - len(self._carried)
+        position, size = (
+            self._carried[number][:2] if row < 0 else (int(records["position"][row]), int(records["size"][row]))
+        )
+        evidence = {"expected": None if expected is None else int(str(expected)), "found": None if found is None else int(str(found))}
+        return self._context.log_finding(code, text, position, size, **evidence)

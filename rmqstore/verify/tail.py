@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 
 from rmqstore.findings import Finding
@@ -24,6 +25,7 @@ def check(context: Context, results: Sequence[FileResult]) -> Iterator[Finding]:
             yield from _without_records(context, result.file, behind=number > last, alone=last < 0 and number == 0)
         elif number < last and result.end is not None:
             yield from _inner_end(context, result)
+    yield from _time_between_files(context, [results[number] for number in with_records])
     for result in results:
         for position, prepared in result.commits:
             if prepared >= context.log.min_offset and not context.log.is_damaged(prepared) and context.record_at(prepared) is None:
@@ -33,6 +35,19 @@ def check(context: Context, results: Sequence[FileResult]) -> Iterator[Finding]:
                     position,
                     found=prepared,
                 )
+
+
+def _time_between_files(context: Context, results: Sequence[FileResult]) -> Iterator[Finding]:
+    """A file whose first record is older than the last one of the file before."""
+    for before, after in itertools.pairwise(results):
+        if after.first_timestamp < before.last_timestamp:
+            yield context.log_finding(
+                "RMQ-CL-TIME",
+                "STORETIMESTAMP is smaller than that of the last record of the file before",
+                after.first_position,
+                expected=before.last_timestamp,
+                found=after.first_timestamp,
+            )
 
 
 def _of_tail(context: Context, result: FileResult, tail: Tail) -> Finding:

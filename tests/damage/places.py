@@ -29,6 +29,11 @@ class Scene:
         path, position = self.operations[number].path, self.start(number)
         return next(r for r in self.view.records if r.path == path and r.position <= position < r.end)
 
+    def whole_record(self) -> LogRecord:
+        """The first record that begins in the range which the first operation overwrites."""
+        path, position = self.operations[0].path, self.start()
+        return next(r for r in self.view.records if r.path == path and r.position >= position)
+
     def unit_of(self, target: LogRecord) -> Unit:
         """The consume queue unit of a record."""
         key = (target.record.topic, str(target.record.queue_id))
@@ -36,6 +41,7 @@ class Scene:
 
 
 Fields = Mapping[str, Any]
+COVERS = "covers"
 Place = Callable[[Scene], Fields]
 
 
@@ -60,6 +66,15 @@ def whole_record(scene: Scene) -> Fields:
     return {"offset": target.offset, "length": target.size}
 
 
+def first_whole_record(scene: Scene) -> Fields:
+    return {"offset": scene.whole_record().offset}
+
+
+def whole_log_file(scene: Scene) -> Fields:
+    """The range of physical offsets that a log file has."""
+    return {"offset": int(PurePosixPath(scene.operations[0].path).name), "length": scene.view.log_file_size}
+
+
 def last_record(scene: Scene) -> Fields:
     return {"offset": scene.view.records[-1].offset}
 
@@ -68,22 +83,28 @@ def end_of_log(scene: Scene) -> Fields:
     return {"offset": scene.view.end}
 
 
+def _covering(unit: Unit) -> Fields:
+    """At the unit, or in a range of units that it lies in: neighbours with the same finding are reported as one."""
+    return {"file": unit.path, COVERS: unit.position}
+
+
 def unit_of_record(scene: Scene) -> Fields:
     """At the queue unit that points to the damaged record."""
-    unit = scene.unit_of(scene.record())
-    return {"file": unit.path, "position": unit.position}
+    return _covering(scene.unit_of(scene.record()))
 
 
 def unit_of_last_record(scene: Scene) -> Fields:
-    unit = scene.unit_of(scene.view.records[-1])
-    return {"file": unit.path, "position": unit.position}
+    return _covering(scene.unit_of(scene.view.records[-1]))
+
+
+def unit_of_first_whole_record(scene: Scene) -> Fields:
+    return _covering(scene.unit_of(scene.whole_record()))
 
 
 def unit_of_first_record_in_file(scene: Scene) -> Fields:
     """At the queue unit of the first record of the log file that the first operation hits."""
     first = next(r for r in scene.view.records if r.path == scene.operations[0].path)
-    unit = scene.unit_of(first)
-    return {"file": unit.path, "position": unit.position}
+    return _covering(scene.unit_of(first))
 
 
 def operation(number: int) -> Place:
@@ -101,10 +122,11 @@ first_operation = operation(0)
 last_operation = operation(-1)
 
 
-def log_offset(scene: Scene) -> Fields:
-    """At the physical offset where the first operation begins to write."""
-    file = next(f for f in scene.view.log_files if f.path == scene.operations[0].path)
-    return {"offset": file.start + scene.start()}
+def blank(scene: Scene) -> Fields:
+    """At the BLANK of the log file that the first operation hits."""
+    hit = next(f for f in scene.view.log_files if f.path == scene.operations[0].path)
+    assert hit.blank is not None
+    return {"offset": hit.start + hit.blank}
 
 
 def start_of_log_file(scene: Scene) -> Fields:
@@ -162,9 +184,15 @@ def unit(number: int = 0) -> Place:
 
 
 def matches(finding: Any, fields: Fields) -> bool:
-    """Whether a finding stands at the place; a set or range allows any of its values."""
+    """Whether a finding stands at the place; a set or range allows any of its values, COVERS a range of bytes around it."""
     return all(
-        value in expected if isinstance(expected, (set, range)) else value == expected
-        for name, expected in fields.items()
-        for value in [getattr(finding, name)]
+        _covers(finding, expected) if name == COVERS else _equal(getattr(finding, name), expected) for name, expected in fields.items()
     )
+
+
+def _equal(value: Any, expected: Any) -> bool:
+    return bool(value in expected if isinstance(expected, (set, range)) else value == expected)
+
+
+def _covers(finding: Any, position: int) -> bool:
+    return finding.position is not None and finding.position <= position < finding.position + (finding.length or 1)

@@ -28,7 +28,7 @@ COMMANDS = ["info", "verify", "dump"]
 @pytest.fixture(autouse=True)
 def no_hang() -> Iterator[None]:
     """A run that never ends kills the process, even from within compiled code."""
-    faulthandler.dump_traceback_later(LIMIT_SECONDS, exit=True, file=sys.__stderr__)
+    faulthandler.dump_traceback_later(LIMIT_SECONDS, exit=True, file=2)
     yield
     faulthandler.cancel_dump_traceback_later()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from hypothesis import strategies as st
 
@@ -26,7 +26,7 @@ def properties() -> st.SearchStrategy[dict[str, str]]:
     return st.dictionaries(names, _TEXT, max_size=5)
 
 
-def hosts(version: int) -> st.SearchStrategy[str]:
+def hosts(version: Literal[4, 6]) -> st.SearchStrategy[str]:
     """Host text of that IP version with any port that an i32 can hold."""
     return st.builds(lambda ip, port: format_host(ip.packed, port), st.ip_addresses(v=version), st.integers(0, 2**31 - 1))
 

@@ -1,0 +1,155 @@
+"""`python -m benchmarks`: makes stores, measures everything in one run, prints a table and writes JSON.
+
+python -m benchmarks                        2 GiB of log with bodies of 128 B and the same with bodies of 1 KiB
+python -m benchmarks --memory               also peak memory of `verify` for 1 GiB and 4 GiB
+python -m benchmarks --size 256M --repeat 3
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks import measure, report
+from benchmarks.generator import LOG_FILE_SIZE, Made, Shape, make_store, settle
+from benchmarks.measure import Runs
+from rmqstore.formats import consumequeue, index
+
+_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_OUT = Path(__file__).parent / "out" / "results.json"
+_MEMORY_SIZES = (1, 4)
+_START_UPS = 11
+
+
+def size(text: str) -> int:
+    """Bytes of `1073741824`, `64M`, `2G`."""
+    unit = _UNITS.get(text[-1:].upper())
+    return int(text[:-1]) * unit if unit else int(text)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", type=size, default=2 << 30, help="commit log of each store (default 2G)")
+    parser.add_argument("--bodies", default="128,1024", help="body lengths, one store each (default %(default)s)")
+    parser.add_argument("--log-file-size", type=size, default=LOG_FILE_SIZE, help="default 1G")
+    parser.add_argument("--queue-file-size", type=size, default=consumequeue.DEFAULT_FILE_SIZE, help="default %(default)s")
+    parser.add_argument("--slots", type=int, default=index.DEFAULT_HASH_SLOT_NUM, help="hash slots of an index file (default %(default)s)")
+    parser.add_argument("--items", type=int, default=index.DEFAULT_INDEX_NUM, help="items of an index file (default %(default)s)")
+    parser.add_argument("--repeat", type=int, default=5, help="runs of each measurement (default %(default)s)")
+    parser.add_argument("--memory", action="store_true", help="also peak memory of verify for 1 GiB and 4 GiB of log")
+    parser.add_argument("--directory", type=Path, default=None, help="where the stores are made (default: the temporary directory)")
+    parser.add_argument("--keep", action="store_true", help="leave the stores there")
+    parser.add_argument("--output", type=Path, default=_OUT, help="JSON file (default benchmarks/out/results.json)")
+    return parser.parse_args()
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def _store(options: argparse.Namespace, log_size: int, body_length: int) -> Iterator[Made]:
+    """A store on disk and in the page cache, removed at the end."""
+    root = Path(tempfile.mkdtemp(prefix=f"rmqstore-bench-{body_length}-", dir=options.directory))
+    try:
+        shape = Shape(log_size, body_length, options.log_file_size, options.queue_file_size, options.slots, options.items)
+        made = make_store(root / "store", shape)
+        settle(made)
+        _say(f"made {made.log_bytes} bytes, {made.records} records with bodies of {body_length} B in {made.seconds:.1f} s: {made.root}")
+        yield made
+    finally:
+        if not options.keep:
+            shutil.rmtree(root, ignore_errors=True)
+
+
+def _measure_store(made: Made, repeat: int) -> dict[str, Runs]:
+    runs = measure.read_and_scan(made, repeat)
+    _say("  read and scanned")
+    runs |= {f"verify_{threads}": measure.verify(made, threads, repeat) for threads in (1, 2)}
+    _say("  verified")
+    runs["dump"] = measure.dump(made, 2, repeat)
+    _say("  dumped")
+    return runs
+
+
+def _machine() -> dict[str, Any]:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return {
+        "processor": models[0] if models else platform.processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "load_average_before": os.getloadavg(),
+    }
+
+
+def main() -> int:
+    """Measures, prints, writes; 1 when a promise was not kept."""
+    options = _arguments()
+    started = time.perf_counter()
+    machine = _machine()
+    results: dict[str, Any] = {"machine": machine, "repeat": options.repeat, "stores": {}, "memory": {}}
+    memory = measure.read_memory(1 << 30, options.repeat)
+    results["read_anonymous_memory"] = memory.as_json()
+    lines = [report.Line("read 1 GiB of anonymous memory", f"{memory.rate / 1e9:.2f} GB/s")]
+    starts: dict[str, Runs] = {}
+    for body_length in map(int, options.bodies.split(",")):
+        with _store(options, options.size, body_length) as made:
+            runs = _measure_store(made, options.repeat)
+            starts = starts or measure.start_up(made, _START_UPS)
+            results["stores"][body_length] = {
+                "log_bytes": made.log_bytes,
+                "records": made.records,
+                "keys": made.keys,
+                "runs": {name: each.as_json() for name, each in runs.items()},
+            }
+        lines += report.log_lines(body_length, runs)
+    lines += report.start_lines(starts)
+    results["start_up"] = {name: each.as_json() for name, each in starts.items()}
+    if options.memory:
+        for body_length in map(int, options.bodies.split(",")):
+            peaks: dict[int, int] = {}
+            for gibibytes in _MEMORY_SIZES:
+                with _store(options, gibibytes << 30, body_length) as made:
+                    peaks[gibibytes] = measure.verify(made, 2, 1).peak
+            results["memory"][body_length] = peaks
+            lines += report.memory_lines(body_length, peaks)
+    machine["load_average_after"] = os.getloadavg()
+    results["commit"] = _commit()
+    results["seconds"] = round(time.perf_counter() - started, 1)
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    options.output.write_text(json.dumps(results, indent=2) + "\n")
+    print(report.table(lines))
+    print(
+        f"\n{machine['processor']}, {machine['cores']} cores, Python {machine['python']}; medians of {options.repeat} runs; load average"
+        f" {machine['load_average_before'][0]:.1f} before, {machine['load_average_after'][0]:.1f} after; {results['seconds']} s in all"
+    )
+    print(f"written to {options.output}")
+    return int(any(line.met is False for line in lines))
+
+
+def _commit() -> str | None:
+    try:
+        done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True)
+    except OSError:
+        return None
+    return done.stdout.strip() or None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,181 @@
+"""The measurements: memory reads and scans in this process, commands of `rmqstore` as processes of their own.
+
+Every measurement is repeated and keeps all its runs; the median speaks. One-thread work is timed in wall time and in processor time: on a
+machine that does other things at the same time only the latter can be compared.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.generator import Made
+from rmqstore.formats.delay import DEFAULT_DELAY_LEVELS
+from rmqstore.scan.columns import Check
+from rmqstore.scan.walk import Batch, LogScanner
+from rmqstore.store.root import Store
+
+_LAUNCHER = Path(__file__).with_name("launcher.py")
+
+
+@dataclass(slots=True)
+class Runs:
+    """Runs of one measurement: `amount` is what each of them got through (bytes or records)."""
+
+    amount: int
+    seconds: list[float] = field(default_factory=list)
+    processor_seconds: list[float] = field(default_factory=list)
+    peak_bytes: list[int] = field(default_factory=list)
+
+    @property
+    def rate(self) -> float:
+        """Amount per second of wall time, median."""
+        return self.amount / statistics.median(self.seconds)
+
+    @property
+    def processor_rate(self) -> float:
+        """Amount per second of processor time, median."""
+        return self.amount / statistics.median(self.processor_seconds)
+
+    @property
+    def peak(self) -> int:
+        """Largest peak of resident memory of all runs, bytes."""
+        return max(self.peak_bytes)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "amount": self.amount,
+            "per_second": round(self.rate),
+            "per_processor_second": round(self.processor_rate),
+            "seconds": [round(value, 4) for value in self.seconds],
+            "processor_seconds": [round(value, 4) for value in self.processor_seconds],
+            "peak_bytes": self.peak_bytes,
+        }
+
+
+def _timed(runs: Runs, work: Callable[[], object]) -> None:
+    wall, processor = time.perf_counter(), time.thread_time()
+    work()
+    runs.seconds.append(time.perf_counter() - wall)
+    runs.processor_seconds.append(time.thread_time() - processor)
+
+
+def read_memory(length: int, repeat: int) -> Runs:
+    """Sums `length` bytes of anonymous memory as uint64, one thread; the pages are there before."""
+    words = np.ones(length // 8, np.uint64)
+    runs = Runs(words.nbytes)
+    for _ in range(repeat + 1):
+        _timed(runs, words.sum)
+    return _without_first(runs)
+
+
+def read_and_scan(made: Made, repeat: int) -> dict[str, Runs]:
+    """Reads of the mapped log and scans of it by turns, one thread, everything in the page cache.
+
+    `mapped`: uint64 sum over a mapping whose pages were touched before; `mapped_new`: over one that was just made, as any reader of a
+    file has to make one. `scan`: structure and columns; `scan_crc`: with the CRC of every body; `scan_all`: with CRC and key hashes.
+    """
+    checks = {"scan": Check(0), "scan_crc": Check.BODY_CRC, "scan_all": Check.BODY_CRC | Check.KEYS}
+    log_length = sum(path.stat().st_size for path in made.log_files)
+    found = {"mapped": Runs(log_length), "mapped_new": Runs(log_length)} | {name: Runs(made.log_bytes) for name in checks}
+    for _ in range(repeat + 1):
+        _read_mapped(made, found)
+        for name, check in checks.items():
+            _timed(found[name], lambda check=check: _scan(made, check))  # type: ignore[misc]
+    return {name: _without_first(runs) for name, runs in found.items()}
+
+
+def _read_mapped(made: Made, found: dict[str, Runs]) -> None:
+    """One run of `mapped_new` and `mapped` over all files of the log."""
+    sums = {name: Runs(found[name].amount) for name in ("mapped_new", "mapped")}
+    for path in made.log_files:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            mapping = mmap.mmap(descriptor, 0, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ)
+        finally:
+            os.close(descriptor)
+        words = np.frombuffer(mapping, np.uint64)
+        for runs in sums.values():
+            _timed(runs, words.sum)
+        del words
+        mapping.close()
+    for name, runs in sums.items():
+        found[name].seconds.append(sum(runs.seconds))
+        found[name].processor_seconds.append(sum(runs.processor_seconds))
+
+
+def _scan(made: Made, checks: Check) -> None:
+    scanner = LogScanner(checks=checks, delays=np.array([0, *DEFAULT_DELAY_LEVELS], np.int64))
+    records = 0
+    for file in Store.open(made.root, settings=made.shape.settings).commitlog.files:
+        for event in scanner.scan(file):
+            if isinstance(event, Batch):
+                records += event.records.size
+    if records != made.records:
+        raise RuntimeError(f"the scan saw {records} records, {made.records} were written")
+
+
+def _without_first(runs: Runs) -> Runs:
+    """The first run warms up: pages, compiled code, the clock of the processor."""
+    del runs.seconds[0], runs.processor_seconds[0]
+    return runs
+
+
+def command(amount: int, repeat: int, *arguments: str | Path, piped: bool = False, warm: bool = True) -> tuple[Runs, str]:
+    """Runs `rmqstore ARGUMENTS` as a process; what it took and what it printed last. Raises RuntimeError for a status other than 0."""
+    runs, output = Runs(amount), ""
+    launcher = [sys.executable, "-S", "-E", str(_LAUNCHER), *(["--pipe"] if piped else [])]
+    line = [*launcher, *rmqstore(), *map(str, arguments)]
+    for number in range(repeat + warm):
+        done = subprocess.run(line, stdout=subprocess.PIPE, check=True)
+        took = json.loads(done.stdout)
+        output = took["output"]
+        if took["status"] != 0:
+            raise RuntimeError(f"rmqstore {' '.join(map(str, arguments))} ended with status {took['status']}: {output[-2000:]}")
+        if number >= warm:
+            runs.seconds.append(took["seconds"])
+            runs.processor_seconds.append(took["processor_seconds"])
+            runs.peak_bytes.append(took["peak_bytes"])
+    return runs, output
+
+
+def rmqstore() -> list[str]:
+    """The installed command, or the module where there is none."""
+    script = Path(sys.executable).with_name("rmqstore")
+    return [str(script)] if script.exists() else [sys.executable, "-m", "rmqstore"]
+
+
+def verify(made: Made, threads: int, repeat: int) -> Runs:
+    """`rmqstore verify` of the whole store; raises RuntimeError when it finds an error or counts other records than were written."""
+    settings = [part for key, value in made.shape.settings.items() for part in ("--set", f"{key}={value}")]
+    options = ("--threads", str(threads), "--format", "json", "--quiet", *settings)
+    runs, output = command(made.log_bytes, repeat, "verify", made.root, *options)
+    summary = json.loads(output.splitlines()[-1])
+    if summary["records"] != made.records or summary["indexed_keys"] != made.keys or summary["severities"]["error"]:
+        raise RuntimeError(f"verify of the store that was made says {summary}")
+    return runs
+
+
+def dump(made: Made, threads: int, repeat: int) -> Runs:
+    """`rmqstore dump --format json` of the whole log, without bodies, through a pipe; counts records."""
+    options = ("--format", "json", "--threads", str(threads), "--quiet")
+    return command(made.records, repeat, "dump", made.root, *options, piped=True, warm=False)[0]
+
+
+def start_up(made: Made, repeat: int) -> dict[str, Runs]:
+    """`--help`, and `dump --limit 1` of one file of the log."""
+    return {
+        "help": command(1, repeat, "--help")[0],
+        "dump_one": command(1, repeat, "dump", made.log_files[0], "--limit", "1")[0],
+    }

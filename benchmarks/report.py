@@ -1,0 +1,103 @@
+"""The table that people read: what was measured, as a share of what the memory of this machine gives, beside what was promised."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from benchmarks.measure import Runs
+
+_MEMORY_GROWTH = 0.10
+_DUMPED_PER_SECOND = 500_000
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the table; `met` is None where nothing was promised."""
+
+    name: str
+    value: str
+    ratio: str = ""
+    processor_ratio: str = ""
+    promised: str = ""
+    met: bool | None = None
+
+
+def _speed(runs: Runs) -> str:
+    return f"{runs.rate / 1e9:.2f} GB/s"
+
+
+def log_lines(body_length: int, runs: dict[str, Runs]) -> Iterator[Line]:
+    """Lines about one store. The base of every ratio is the mapped log in the page cache, summed by one thread."""
+    where = f"{body_length} B"
+    base = runs["mapped"]
+    yield Line(f"{where}: read mapped file", _speed(base), "100 %", "100 %")
+    yield Line(f"{where}: read, mapping made anew", *_ratios(runs["mapped_new"], base))
+    promises = {("scan_crc", 1024): 0.60, ("scan_crc", 128): 0.25, ("verify_2", 1024): 0.30}
+    names = {
+        "scan": "scan, 1 thread",
+        "scan_crc": "scan with CRC, 1 thread",
+        "scan_all": "scan with CRC and key hashes, 1 thread",
+        "verify_1": "verify, 1 thread",
+        "verify_2": "verify, 2 threads",
+    }
+    for key, text in names.items():
+        if key not in runs:
+            continue
+        value, ratio, processor_ratio = _ratios(runs[key], base)
+        promise = promises.get((key, body_length))
+        met = None if promise is None else runs[key].rate / base.rate >= promise
+        promised = "" if promise is None else f">= {promise:.0%}".replace("%", " %")
+        yield Line(f"{where}: {text}", value, ratio, processor_ratio, promised, met)
+    for key in ("verify_1", "verify_2"):
+        if key in runs:
+            yield Line(f"{where}: peak memory of {names[key]}", _mebibytes(runs[key].peak))
+    if "dump" in runs:
+        value, promised = f"{runs['dump'].rate / 1e3:.0f} k records/s", ">= 500 k/s" if body_length == 128 else ""
+        met = runs["dump"].rate >= _DUMPED_PER_SECOND if promised else None
+        yield Line(f"{where}: dump --format json, 2 threads", value, promised=promised, met=met)
+
+
+def _ratios(runs: Runs, base: Runs) -> tuple[str, str, str]:
+    return _speed(runs), f"{100 * runs.rate / base.rate:.0f} %", f"{100 * runs.processor_rate / base.processor_rate:.0f} %"
+
+
+def start_lines(runs: dict[str, Runs]) -> Iterator[Line]:
+    """Lines about how long it takes to start."""
+    for key, text, limit in (("help", "--help", 0.25), ("dump_one", "dump --limit 1 of a log file", 0.6)):
+        if key in runs:
+            seconds = statistics.median(runs[key].seconds)
+            yield Line(text, f"{seconds:.3f} s", promised=f"< {limit} s", met=seconds < limit)
+
+
+def memory_lines(body_length: int, peaks: dict[int, int]) -> Iterator[Line]:
+    """Lines about the peak memory of verify, by size of the store (GiB)."""
+    small = peaks[min(peaks)]
+    for size, peak in sorted(peaks.items()):
+        if peak is small:
+            yield Line(f"{body_length} B: verify of {size} GiB, peak", _mebibytes(peak))
+        else:
+            growth = peak / small - 1
+            text = f"{100 * growth:+.0f} %"
+            yield Line(f"{body_length} B: verify of {size} GiB, peak", _mebibytes(peak), text, "", "+-10 %", abs(growth) <= _MEMORY_GROWTH)
+
+
+def _mebibytes(count: int) -> str:
+    return f"{count / 2**20:.0f} MiB"
+
+
+def table(lines: list[Line]) -> str:
+    """Plain text in columns."""
+    rows = [("what", "median", "ratio", "processor", "promised", "")]
+    rows += [(line.name, line.value, line.ratio, line.processor_ratio, line.promised, _MET[line.met]) for line in lines]
+    widths = [max(len(row[column]) for row in rows) for column in range(6)]
+    return "\n".join(_row(row, widths) for row in rows)
+
+
+def _row(row: tuple[str, ...], widths: list[int]) -> str:
+    cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
+    return "  ".join(cells).rstrip()
+
+
+_MET = {None: "", True: "yes", False: "NO"}

@@ -503,7 +503,7 @@ def walk(
             faults |= _F_COMPRESSION
         properties_end = at + size
         tags_start = tags_end = keys_start = keys_end = unique_start = unique_end = 0
-        delay_start = delay_end = 0
+        delay_start = delay_end = crc_start = crc_end = 0
         batch_size = 1
         p = properties
         block = properties

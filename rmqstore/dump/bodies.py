@@ -10,6 +10,7 @@ from rmqstore.formats.sysflag import CompressionType, compression_type
 
 # A damaged or hostile body must not fill the memory; brokers accept 4 MiB by default.
 LARGEST_BODY = 256 * 1024 * 1024
+_ZSTANDARD_PIECE = 1024
 
 
 class BodyError(ValueError):
@@ -64,11 +65,16 @@ def _lz4(body: bytes) -> bytes:
 def _zstandard(body: bytes) -> bytes:
     import zstandard
 
+    stream = zstandard.ZstdDecompressor().decompressobj()
+    data = bytearray()
     try:
-        with zstandard.ZstdDecompressor().stream_reader(body) as reader:
-            data: bytes = reader.read(LARGEST_BODY)
-            if reader.read(1):
+        # In small pieces: a few bytes of a hostile frame can stand for 128 KiB each.
+        for start in range(0, len(body), _ZSTANDARD_PIECE):
+            data += stream.decompress(body[start : start + _ZSTANDARD_PIECE])
+            if len(data) > LARGEST_BODY:
                 raise BodyError("the Zstandard frame is too long")
+            if stream.eof:
+                return bytes(data)
     except zstandard.ZstdError as error:
         raise BodyError(str(error)) from error
-    return data
+    raise BodyError("the Zstandard frame is cut off")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 from rmqstore.dump.fields import Fields, cells
@@ -68,34 +69,40 @@ def _too_short(file: MappedFile, name: Name) -> Value:
 
 
 def _slot_count(file: MappedFile, header: Value) -> int | None:
-    """Number of hash slots that fits: item 1 stands behind them, tells the header's first offset, and its slot leads to a chain."""
-    if header["index_count"] <= 1:
-        return None
-    # Defaults give four items per slot, and most settings keep that.
-    for slots in (index.DEFAULT_HASH_SLOT_NUM, (file.length - index.HEADER_SIZE) // (index.SLOT_SIZE + 4 * index.ITEM_SIZE)):
-        if _fits(file, header, slots):
-            return slots
+    """Number of hash slots of a file: the one that makes first and last item those of the header, else one that its length speaks for."""
+    by_length = [slots for slots in _usual_slot_counts(file.length) if slots > 0]
+    last = header["index_count"] - 1
+    if last < 1:
+        return by_length[0] if by_length else None
     data = read_at(file, 0, min(file.length, _LARGEST_SEARCH))
-    wanted = header["begin_phy_offset"].to_bytes(8, "big", signed=True)
-    start = index.item_position(1, 1) + _SLOT.size
-    while (found := data.find(wanted, start)) >= 0:
-        position = found - 4
-        slots, rest = divmod(position - index.item_position(1, 0), index.SLOT_SIZE)
-        if rest == 0 and _fits(file, header, slots):
-            return slots
-        start = found + 1
-    return None
+    # Item 1: a hash that is not 0 and the header's first offset.
+    first_offset = header["begin_phy_offset"].to_bytes(8, "big", signed=True)
+    item = re.compile(rb"(?=(?!\0\0\0\0)[\x00-\x7f].{3}" + re.escape(first_offset) + rb")", re.DOTALL)
+    found = (match.start() - index.item_position(1, 0) for match in item.finditer(data, index.item_position(1, 1)))
+    by_content = (distance // index.SLOT_SIZE for distance in found if distance % index.SLOT_SIZE == 0)
+    fitting = (slots for slots in (*by_length, *by_content) if slots > 0 and _fits(file, header, last, slots))
+    return next(fitting, by_length[0] if by_length else None)
 
 
-def _fits(file: MappedFile, header: Value, slots: int) -> bool:
-    position = index.item_position(1, slots)
-    if slots < 1 or position + _ITEM.size > file.length or (file.length - index.item_position(0, slots)) % _ITEM.size:
+def _usual_slot_counts(length: int) -> list[int]:
+    """Slots of the broker's default, and of any setting with four items per slot as the default has."""
+    counts = []
+    if length == index.file_size(index.DEFAULT_HASH_SLOT_NUM, index.DEFAULT_INDEX_NUM):
+        counts.append(index.DEFAULT_HASH_SLOT_NUM)
+    slots, rest = divmod(length - index.file_size(0, 0), index.file_size(1, 4) - index.file_size(0, 0))
+    return counts if rest else [*counts, slots]
+
+
+def _fits(file: MappedFile, header: Value, last: int, slots: int) -> bool:
+    """Whether items 1 and `last` are where `slots` slots put them: they have the header's offsets, and the last one heads its chain."""
+    places = [index.item_position(number, slots) for number in (1, last)]
+    if (file.length - index.item_position(0, slots)) % _ITEM.size or places[1] + _ITEM.size > file.length:
         return False
-    item = _ITEM.read(read_at(file, position, _ITEM.size))
-    if item["phy_offset"] != header["begin_phy_offset"] or item["key_hash"] < 0 or item["prev_index"] != 0:
+    first, newest = (_ITEM.read(read_at(file, place, _ITEM.size)) for place in places)
+    if first["phy_offset"] != header["begin_phy_offset"] or newest["phy_offset"] != header["end_phy_offset"] or newest["key_hash"] < 0:
         return False
-    newest = _SLOT.read(read_at(file, index.slot_position(item["key_hash"] % slots), _SLOT.size))["item_number"]
-    return bool(1 <= newest < header["index_count"])
+    head = _SLOT.read(read_at(file, index.slot_position(newest["key_hash"] % slots), _SLOT.size))
+    return bool(head["item_number"] == last)
 
 
 def tiered_index_file(file: MappedFile, name: Name, slots: bool) -> Iterator[Value]:

@@ -89,11 +89,11 @@ class Filters:
         return _field(value, ("topic",)) == self.topic or (value["type"] == "index_item" and self.key is not None)
 
     def _has_queue_id(self, value: Value) -> bool:
-        return _field(value, ("queue_id",)) == self.queue_id
+        return bool(_field(value, ("queue_id",)) == self.queue_id)
 
     def _has_queue_offset(self, value: Value) -> bool:
         first = _field(value, ("queue_offset", "msg_base_offset"))
-        return first is not None and self.queue_offset is not None and first <= self.queue_offset < first + value.get("batch_size", 1)
+        return first is not None and self.queue_offset is not None and bool(first <= self.queue_offset < first + value.get("batch_size", 1))
 
     def _begins_behind(self, value: Value) -> bool:
         place = _place(value)
@@ -118,7 +118,7 @@ class Filters:
 
     def _has_tag(self, value: Value) -> bool:
         if value["type"] in _WITH_PROPERTIES:
-            return _field(value, ("tags",)) == self.tag
+            return bool(_field(value, ("tags",)) == self.tag)
         return self.tag is not None and value.get("tags_code") == java_hash(self.tag)
 
 

@@ -135,7 +135,7 @@ def test_every_length_of_file(kind: str) -> None:
 
 
 @given(records())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_any_sound_record(data: bytes) -> None:
     expect_same(data)
 
@@ -147,13 +147,13 @@ def test_any_log(data: bytes, origin: int) -> None:
 
 
 @given(st.one_of(damaged(records()), damaged(logs()), hostile_files()))
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_any_damage(data: bytes) -> None:
     expect_same(data)
 
 
 @given(st.sampled_from(sorted(varied())), st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_hostile_lengths_in_every_field(kind: str, draw: st.DataObject) -> None:
     data = bytearray(varied()[kind])
     for position in draw.draw(st.lists(st.integers(0, len(data) - 4), min_size=1, max_size=3)):
@@ -164,7 +164,7 @@ def test_hostile_lengths_in_every_field(kind: str, draw: st.DataObject) -> None:
 
 
 @given(st.binary(max_size=80), st.sampled_from([b"TopicA", SCHEDULE_TOPIC.encode(), "日".encode()]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_any_property_block(block: bytes, topic: bytes) -> None:
     expect_same(encoded(properties=block, topic=topic))
 
@@ -176,7 +176,7 @@ NAMES = ["TAGS", "KEYS", "UNIQ_KEY", "DELAY", "INNER_NUM", "INNER_BASE", "TAG", 
     st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(["\x01", "", "\x01\x01"]), st.text(alphabet="ab 0123-+é\x01😀", max_size=12))),
     st.sampled_from([b"TopicA", SCHEDULE_TOPIC.encode()]),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_blocks_of_names_that_matter(pieces: list[tuple[str, str, str]], topic: bytes) -> None:
     block = "\x02".join("".join(piece) for piece in pieces).encode()
     expect_same(encoded(properties=block, topic=topic))

@@ -1,0 +1,102 @@
+"""Runs as a program: bytes that touch an inaccessible page go through every kernel that reads at addresses.
+
+A kernel that reads one byte too far (or before the start) ends this process with a signal. Prints how many inputs were read.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import random
+from collections.abc import Iterator
+
+import numpy as np
+
+from rmqstore.formats import consumequeue, index
+from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE
+from rmqstore.scan.kernels_index import ITEM_SIZE, LINK_DTYPE, compare_slots, follow_chains
+from rmqstore.scan.kernels_queue import UNIT_RUN_DTYPE, classify_units
+from rmqstore.scan.kernels_record import make_names, resync, walk
+from rmqstore.scan.raw import first_nonzero
+from tests.scan.samples import encoded, varied
+from tests.scan.walking import EVERYTHING
+
+PAGE = mmap.PAGESIZE
+ROOM = 4 * PAGE
+HOSTILE = (2**31 - 1, 2**31 - 16, -1, -(2**31), 2**16, 91, 92, 0, 1)
+
+
+class Guarded:
+    """Readable memory with an inaccessible page before and behind it."""
+
+    def __init__(self) -> None:
+        self._memory = mmap.mmap(-1, ROOM + 2 * PAGE)
+        self.start = ctypes.addressof(ctypes.c_char.from_buffer(self._memory)) + PAGE
+        libc = ctypes.CDLL(None, use_errno=True)
+        for page in (self.start - PAGE, self.start + ROOM):
+            if libc.mprotect(ctypes.c_void_p(page), PAGE, 0) != 0:
+                raise OSError(ctypes.get_errno(), "mprotect")
+
+    def at_end(self, data: bytes) -> int:
+        """Address of `data`, whose last byte is the last that can be read."""
+        ctypes.memmove(self.start + ROOM - len(data), data, len(data))
+        return self.start + ROOM - len(data)
+
+    def at_start(self, data: bytes) -> int:
+        """Address of `data`, whose first byte is the first that can be read."""
+        ctypes.memmove(self.start, data, len(data))
+        return self.start
+
+
+def inputs() -> Iterator[bytes]:
+    kinds = varied()
+    generator = random.Random(5)
+    for kind, data in kinds.items():
+        yield from (data[:length] for length in range(len(data) + 1))
+        if kind in ("v2-ipv6", "property-crc", "delayed", "unicode", "batch"):
+            for bit in range(8 * len(data)):
+                yield (int.from_bytes(data, "big") ^ 1 << bit).to_bytes(len(data), "big")
+        for position in range(len(data) - 3):
+            for value in HOSTILE:
+                yield data[:position] + value.to_bytes(4, "big", signed=True) + data[position + 4 :]
+    for _ in range(3000):
+        noise = bytearray(generator.choice(list(kinds.values())) + encoded())
+        start = generator.randrange(len(noise))
+        noise[start : start + 16] = generator.randbytes(16)
+        yield bytes(noise[: generator.randint(1, len(noise))])
+    # properties that end at every distance from the border of a 32-byte block
+    for length in range(140):
+        yield encoded(properties=b"k\x01v\x02" * (length // 4) + b"TAGS\x01"[: length % 4 + 1])
+        yield encoded(properties=b"KEYS\x01" + b"a " * length)
+
+
+def main() -> None:
+    memory = Guarded()
+    delays = np.array([0, 1000, 5000], np.int64)
+    records, keys = np.zeros(16, RECORD_DTYPE), np.zeros(512, KEY_DTYPE)
+    names = make_names(1024, 1024)
+    count = 0
+    for data in inputs():
+        count += 1
+        size = len(data)
+        for base in (memory.at_end(data), memory.at_start(data)):
+            # the file may go on behind the readable bytes
+            for file_end in (size, size + 4096):
+                names.counts[:] = 0
+                names.topic_slots[:] = names.queue_slots[:] = -1
+                walk(base, 0, size, file_end, 0, int(EVERYTHING), delays, names.addresses, records, keys)
+                resync(base, 0, size, file_end, 0)
+            first_nonzero(base, 0, size)
+    units = np.zeros(64, UNIT_RUN_DTYPE)
+    for number in range(40):
+        data = random.Random(number).randbytes(number * consumequeue.UNIT_SIZE)
+        classify_units(memory.at_end(data), 0, number, 0, 1 << 40, units, 0)
+        items = random.Random(number).randbytes(number * ITEM_SIZE)
+        newest, links = np.zeros(7, np.int32), np.zeros(4, LINK_DTYPE)
+        follow_chains(memory.at_end(items), 1, number, newest, np.zeros(4, np.int64), links, 0)
+        compare_slots(memory.at_end(bytes(7 * index.SLOT_SIZE)), 0, 7, newest, links, 0)
+    print(count)
+
+
+if __name__ == "__main__":
+    main()

@@ -37,9 +37,7 @@ class ItemOddity(IntEnum):
     DUPLICATE = 6  # the last message indexed a second time
 
 
-ODDITY_DTYPE = np.dtype(
-    [("oddity", "i4"), ("item", "i4"), ("position", "i8"), ("expected", "i8"), ("found", "i8")]
-)
+ODDITY_DTYPE = np.dtype([("oddity", "i4"), ("item", "i4"), ("position", "i8"), ("expected", "i8"), ("found", "i8")])
 
 LINK_DTYPE = np.dtype([("item", "i4"), ("slot", "i4"), ("expected", "i4"), ("found", "i4")])
 
@@ -180,7 +178,7 @@ def match_items(
             key += 1
             item += 1
             continue
-        next_fits = item + 1 < count and _offset(base, item + 1) >= position
+        next_fits = item + 1 >= count or _offset(base, item + 1) >= position
         if found_offset == position:
             if keys[key].is_tag:
                 key += 1

@@ -14,7 +14,6 @@ from rmqstore.commands.common import View, on_interrupt, output_options, store_a
 from rmqstore.errors import UnreadableError
 
 if TYPE_CHECKING:
-    from rmqstore.findings import Finding
     from rmqstore.verify.engine import Verification
 
 PARTS = ("commitlog", "consumequeue", "index", "checkpoint", "timer", "config", "store")
@@ -28,7 +27,9 @@ Identity = tuple[Any, ...]
 @click.option("--part", "parts", multiple=True, type=click.Choice(PARTS), help="Only findings of this part. May be repeated.")
 @click.option("--topic", "topics", multiple=True, metavar="TOPIC", help="Only findings of queues of this topic. May be repeated.")
 @click.option("--quick", is_flag=True, help="Structure only: bodies are not read and their CRCs not checked.")
-@click.option("--limit", type=click.IntRange(min=0), default=None, metavar="N", help="Print at most N findings of each code; all are counted.")
+@click.option(
+    "--limit", type=click.IntRange(min=0), default=None, metavar="N", help="Print at most N findings of each code; all are counted."
+)
 @click.option(
     "--baseline",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -124,7 +125,9 @@ def _report(verification: Verification, view: View, known: Counter[Identity], li
 
 def _identity(finding: Mapping[str, Any]) -> Identity:
     """What makes a finding the same one in two runs: what it says and where, not how bad it is."""
-    return tuple(finding.get(name) for name in ("code", "file", "position", "length", "offset", "topic", "queue_id", "queue_offset", "found"))
+    return tuple(
+        finding.get(name) for name in ("code", "file", "position", "length", "offset", "topic", "queue_id", "queue_offset", "found")
+    )
 
 
 def _read_baseline(path: Path) -> Counter[Identity]:
@@ -133,6 +136,8 @@ def _read_baseline(path: Path) -> Counter[Identity]:
         found = [json.loads(line) for line in lines if line.strip()]
         return Counter(_identity(item) for item in found if item.get("type") == "finding")
     except OSError as error:
-        raise UnreadableError(f"{path} could not be read: {error.strerror}.", "Give the output of an earlier `verify --format json`.") from error
+        raise UnreadableError(
+            f"{path} could not be read: {error.strerror}.", "Give the output of an earlier `verify --format json`."
+        ) from error
     except (ValueError, AttributeError) as error:
         raise UnreadableError(f"{path} is not the output of verify.", "Give the output of an earlier `verify --format json`.") from error

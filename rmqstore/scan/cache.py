@@ -24,8 +24,9 @@ def use_kernel_cache() -> None:
 
 def kernel_cache() -> Path:
     """The directory of compiled kernels: below XDG_CACHE_HOME or ~/.cache, or in the temporary directory where those cannot be written."""
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    for base in (Path(home), Path(tempfile.gettempdir()) / f"rmqstore-{os.getuid()}"):
+    home = os.environ.get("XDG_CACHE_HOME")
+    user = Path(home) if home else Path("~/.cache").expanduser()
+    for base in (user, Path(tempfile.gettempdir()) / f"rmqstore-{os.getuid()}"):
         directory = base / "rmqstore" / "kernels" / _mark()
         try:
             directory.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,7 @@ def note_first_use(*, quiet: bool) -> None:
     """A line on standard error when the compiled kernels are not in the user's cache yet."""
     if quiet or _cached():
         return
-    print("Compiling for this machine, once; this takes a few seconds ...", file=sys.stderr)
+    sys.stderr.write("Compiling for this machine, once; this takes a few seconds ...\n")
 
 
 def _cached() -> bool:

@@ -77,7 +77,9 @@ QUEUE_DTYPE = np.dtype(
 
 EVENT_DTYPE = np.dtype([("queue", "i4"), ("order", "i4"), ("expected", "i8"), ("found", "i8"), ("position", "i8")])
 
-EXT_DTYPE = np.dtype([("queue", "i4"), ("address", "i8"), ("tags_code", "i8"), ("store_timestamp", "i8"), ("queue_offset", "i8"), ("position", "i8")])
+EXT_DTYPE = np.dtype(
+    [("queue", "i4"), ("address", "i8"), ("tags_code", "i8"), ("store_timestamp", "i8"), ("queue_offset", "i8"), ("position", "i8")]
+)
 
 _MATCH, _TAGS, _SIZES, _OTHER, _ZERO, _ABSENT = (int(claim) for claim in Claim)
 _GAP, _REPEAT, _RESTART = (int(order) for order in Order)

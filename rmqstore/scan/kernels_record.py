@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit, types
+from numba import njit
 
 from rmqstore.formats import record as declared
 from rmqstore.formats.layout import fixed_layout
@@ -404,7 +404,7 @@ def structure(base: int, at: int, end: int, file_end: int) -> tuple[int, int, in
 
 @njit(**INTERNAL)
 def _separators(base: int, start: int, stop: int, readable: int) -> int:
-    """Bit i is set when byte start + i ends a property; bytes at `stop` and behind do not count, at `readable` and behind are not touched."""
+    """Bit i is set when byte start + i ends a property and lies before `stop`; bytes at `readable` and behind are not touched."""
     if start + 32 <= readable:
         mask = equal_mask32(base, start, 2)
     else:
@@ -656,7 +656,7 @@ def resync(base: int, at: int, end: int, file_end: int, origin: int) -> tuple[in
                 return max(at, limit - 7), _STOP_WINDOW
             return file_end, _STOP_TRUNCATED
         start = found - _MAGIC
-        reason, size, body, body_length, topic_start, properties = structure(base, start, end, file_end)
+        reason, size, body, body_length, _, _ = structure(base, start, end, file_end)
         if reason == _STOP_BLANK and size == file_end - start:
             return start, _STOP_BLANK
         if reason == _STOP_WINDOW:

@@ -26,7 +26,6 @@ HIGH_BITS = np.uint64(0x8080808080808080)
 BYTE = np.uint64(0xFF)
 
 
-
 def _load(bits: int, *, signed: bool, swap: bool) -> Any:
     """An intrinsic that loads `bits` bits at base + offset as int64, byte-swapped for big-endian values.
 
@@ -168,7 +167,9 @@ def first_nonzero(base: int, start: int, end: int) -> int:
     position = start
     while position + 64 <= end:
         word = native64(base, position) | native64(base, position + 8) | native64(base, position + 16) | native64(base, position + 24)
-        word |= native64(base, position + 32) | native64(base, position + 40) | native64(base, position + 48) | native64(base, position + 56)
+        word |= (
+            native64(base, position + 32) | native64(base, position + 40) | native64(base, position + 48) | native64(base, position + 56)
+        )
         if word != 0:
             break
         position += 64

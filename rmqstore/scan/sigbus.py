@@ -15,8 +15,8 @@ import threading
 
 _SA_SIGINFO = 4
 _SA_ONSTACK = 0x08000000
-_installed = threading.Lock()
-_handler: object | None = None
+_lock = threading.Lock()
+_handlers: list[object] = []  # at most one: the native code must live as long as the process
 _count = (ctypes.c_int64 * 1)()
 
 
@@ -31,16 +31,16 @@ class _SigAction(ctypes.Structure):
 
 def install() -> None:
     """Installs the handler once per process; a no-op where it exists already or the platform has other rules."""
-    global _handler
     if not sys.platform.startswith("linux"):
         return
-    with _installed:
-        if _handler is not None:
+    with _lock:
+        if _handlers:
             return
         from rmqstore.scan import kernels_sigbus
 
-        _handler = kernels_sigbus.make_handler(ctypes.addressof(_count), mmap.PAGESIZE)
-        action = _SigAction(handler=_handler.address, flags=_SA_SIGINFO | _SA_ONSTACK)  # type: ignore[attr-defined]
+        handler = kernels_sigbus.make_handler(ctypes.addressof(_count), mmap.PAGESIZE)
+        _handlers.append(handler)
+        action = _SigAction(handler=handler.address, flags=_SA_SIGINFO | _SA_ONSTACK)
         libc = ctypes.CDLL(None, use_errno=True)
         if libc.sigaction(int(signal.SIGBUS), ctypes.byref(action), None) != 0:
             raise OSError(ctypes.get_errno(), "sigaction")

@@ -6,9 +6,8 @@ topics and queues. All positions that leave this module are physical offsets.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -126,7 +125,9 @@ class LogScanner:
         replaced = sigbus.faults()
         yield from self._scan(file, (file.start if start is None else start) - file.start)
         if sigbus.faults() != replaced:
-            raise StoreChangedError(f"{file.path} became shorter while it was read", "Run the command again when nothing writes to the store.")
+            raise StoreChangedError(
+                f"{file.path} became shorter while it was read", "Run the command again when nothing writes to the store."
+            )
 
     def _scan(self, file: MappedFile, at: int) -> Iterator[Batch | Damage | FileEnd]:
         window = WINDOW
@@ -162,7 +163,7 @@ class LogScanner:
                 yield FileEnd(file.start + at, Stop.BLANK)
                 return
 
-    def _walk_window(self, file: MappedFile, at: int, array: npt.NDArray[np.uint8]) -> Iterator[Any]:
+    def _walk_window(self, file: MappedFile, at: int, array: npt.NDArray[np.uint8]) -> Generator[Batch, None, tuple[int, Stop, int]]:
         """Yields the batches of one window; returns (file position, Stop, TOTALSIZE at the stop)."""
         base = array.ctypes.data
         origin = file.start + at
@@ -211,6 +212,11 @@ class LogScanner:
         reinsert(names)
         self.names = names
 
+    def last_nonzero(self, file: MappedFile, offset: int) -> int | None:
+        """Physical offset behind the last byte at or behind `offset` that is not zero, None for zeros only."""
+        last = self._last_nonzero(file, offset - file.start)
+        return None if last is None else file.start + last + 1
+
     def _resync(self, file: MappedFile, at: int) -> tuple[int | None, bool]:
         """(file position of the next plausible record or closing BLANK behind `at`, whether it is the BLANK)."""
         position = at + 1
@@ -248,4 +254,3 @@ class LogScanner:
                     if first_nonzero(array.ctypes.data, 0, array.size) < array.size:
                         last = begin + int(np.flatnonzero(array)[-1])
         return last
-

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,91 +29,117 @@ UNIT_DTYPE = np.dtype([(name, f">i{place.width}") for name, place in fixed_layou
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """All units of one batch queue in order, and where each stands."""
+    """Units of a batch queue in order, as far as they are needed, and where each stands."""
 
     rows: npt.NDArray[np.void]
     files: tuple[MappedFile, ...]
     starts: npt.NDArray[np.int64]  # number of the first unit of each file
+    order: npt.NDArray[np.int64]  # unit numbers by physical offset
+    offsets: npt.NDArray[np.int64]  # physical offsets in that order
 
     def place(self, unit: int) -> tuple[MappedFile, int]:
         """(file, position in it) of a unit."""
         which = int(np.searchsorted(self.starts, unit, side="right")) - 1
         return self.files[which], (unit - int(self.starts[which])) * UNIT_DTYPE.itemsize
 
+    def find(self, offset: int) -> int | None:
+        """Number of the first unit with this physical offset."""
+        at = int(np.searchsorted(self.offsets, offset))
+        return int(self.order[at]) if at < self.offsets.size and int(self.offsets[at]) == offset else None
 
-def load_units(directory: QueueDirectory) -> Units:
-    """The written units of a batch queue; the zeros behind the last one are left out. 46 bytes of memory per record. Raises UnreadableError."""
+
+def load_units(files: Sequence[MappedFile]) -> Units:
+    """The written units of these files; the zeros behind the last one are left out. 62 bytes of memory per unit. Raises UnreadableError."""
     parts = []
     starts = []
     total = 0
-    for file in directory.files.files:
+    for file in files:
         count = file.length // UNIT_DTYPE.itemsize
-        rows = np.frombuffer(read_at(file, 0, count * UNIT_DTYPE.itemsize), UNIT_DTYPE)
+        parts.append(np.frombuffer(read_at(file, 0, count * UNIT_DTYPE.itemsize), UNIT_DTYPE))
         starts.append(total)
         total += count
-        parts.append(rows)
     rows = np.concatenate(parts) if parts else np.zeros(0, UNIT_DTYPE)
     written = np.flatnonzero(rows.view((np.uint8, UNIT_DTYPE.itemsize)).any(axis=1)) if rows.size else np.zeros(0, np.int64)
-    end = int(written[-1]) + 1 if written.size else 0
-    return Units(rows[:end], directory.files.files, np.array(starts, np.int64))
+    rows = rows[: int(written[-1]) + 1 if written.size else 0]
+    offsets = rows["physical_offset"].astype(np.int64)
+    order = np.argsort(offsets, kind="stable")
+    return Units(rows, tuple(files), np.array(starts, np.int64), order, offsets[order])
+
+
+def files_between(directory: QueueDirectory, start: int, end: int) -> list[MappedFile]:
+    """The queue's files that can hold units of physical offsets in [start, end): one file of a long queue, not all."""
+    size = UNIT_DTYPE.itemsize
+    chosen = []
+    for file, following in itertools.zip_longest(directory.files.files, directory.files.files[1:]):
+        if file.length < size:
+            continue
+        first = int(np.frombuffer(read_at(file, 0, size), UNIT_DTYPE)["physical_offset"][0])
+        behind = (
+            int(np.frombuffer(read_at(following, 0, size), UNIT_DTYPE)["physical_offset"][0])
+            if following and following.length >= size
+            else end
+        )
+        # Offsets ascend unless a first unit is damaged; then its file is read rather than left out.
+        if (first < end and behind >= start) or first > behind:
+            chosen.append(file)
+    return chosen
 
 
 class BatchRows:
-    """Compares the records of batch topics in one scan with the units of their queues."""
+    """Compares the records of batch topics in one scan with the units of their queues. `matched` counts the units found per queue."""
 
-    def __init__(self, context: Context, queues: Mapping[QueueKey, QueueDirectory]) -> None:
+    def __init__(self, context: Context, queues: Mapping[QueueKey, QueueDirectory], start: int, end: int) -> None:
         self._context = context
         self._queues = queues
+        self._range = (start, end)
         self._units: dict[QueueKey, Units] = {}
+        self.matched: Counter[QueueKey] = Counter()
 
     def check(self, scanner: LogScanner, records: npt.NDArray[np.void], batch: Batch) -> Iterator[Finding]:
         """Findings about the units that the records should have."""
-        numbers = np.unique(records["queue"])
-        for number in numbers:
+        for number in np.unique(records["queue"]):
             key = scanner.queue(int(number))
             directory = self._queues.get(key)
             if directory is None:
                 continue
             if key not in self._units:
                 try:
-                    self._units[key] = load_units(directory)
-                except RmqstoreError:
-                    continue
-            mine = records[(records["queue"] == number) & ((records["sys_flag"] & 0xC) != 4) & ((records["sys_flag"] & 0xC) != 0xC)]
+                    self._units[key] = load_units(files_between(directory, *self._range))
+                except RmqstoreError as error:
+                    self._units[key] = load_units([])
+                    yield self._context.finding("RMQ-ST-UNREADABLE", error.message, file=directory.directory, topic=key[0], queue_id=key[1])
+            transaction = records["sys_flag"] & 0xC
+            mine = records[(records["queue"] == number) & (transaction != 4) & (transaction != 0xC)]
             yield from self._compare(key, directory, self._units[key], mine, batch)
 
     def _compare(
         self, key: QueueKey, directory: QueueDirectory, units: Units, records: npt.NDArray[np.void], batch: Batch
     ) -> Iterator[Finding]:
-        where: dict[str, object] = {"topic": key[0], "queue_id": key[1]}
+        last = int(units.offsets[-1]) if units.offsets.size else -1
         for record in records:
             position = int(record["position"])
-            hits = np.flatnonzero(units.rows["physical_offset"] == position)
-            offset = int(record["queue_offset"])
-            if not hits.size:
-                late = not units.rows.size or position > int(units.rows["physical_offset"].max())
-                yield self._context.finding(
-                    "RMQ-CQ-BEHIND" if late else "RMQ-CQ-BATCH",
-                    "the record has no unit in its batch queue",
-                    file=directory.directory,
-                    offset=position,
-                    queue_offset=offset,
-                    **where,
-                )
+            where: dict[str, object] = {
+                "topic": key[0],
+                "queue_id": key[1],
+                "offset": position,
+                "queue_offset": int(record["queue_offset"]),
+            }
+            unit = units.find(position)
+            if unit is None:
+                code = "RMQ-CQ-BEHIND" if position > last else "RMQ-CQ-BATCH"
+                yield self._context.finding(code, "the record has no unit in its batch queue", file=directory.directory, **where)
                 continue
-            row = units.rows[hits[0]]
-            expected = self._expected(record, batch)
-            for name, value in expected.items():
+            self.matched[key] += 1
+            row = units.rows[unit]
+            for name, value in self._expected(record, batch).items():
                 if int(row[name]) != value:
-                    file, at = units.place(int(hits[0]))
+                    file, at = units.place(unit)
                     yield self._context.finding(
                         "RMQ-CQ-BATCH",
                         f"{name} of the batch unit does not fit its record",
                         file=file.path,
                         position=at,
                         length=UNIT_DTYPE.itemsize,
-                        offset=position,
-                        queue_offset=offset,
                         expected=value,
                         found=int(row[name]),
                         **where,
@@ -138,32 +166,44 @@ class BatchRows:
         }
 
 
-def check_surplus(context: Context, key: QueueKey, directory: QueueDirectory) -> Iterator[Finding]:
-    """Units of a batch queue that no record of the log has: holes, units beyond the log, units that point at no record."""
-    units = load_units(directory)
-    for number, row in enumerate(units.rows):
-        offset, size = int(row["physical_offset"]), int(row["size"])
-        file, at = units.place(number)
-        where: dict[str, object] = {
-            "file": file.path,
-            "position": at,
-            "length": UNIT_DTYPE.itemsize,
-            "offset": offset,
-            "topic": key[0],
-            "queue_id": key[1],
-            "queue_offset": int(row["msg_base_offset"]),
-        }
-        if offset == 0 and size == 0 and not int(row["batch_size"]):
-            yield context.finding("RMQ-CQ-HOLE", "a unit that was never written lies between written ones", **{**where, "offset": None})
-        elif offset < context.log.min_offset:
-            continue
-        elif context.log.is_damaged(offset):
-            yield context.finding("RMQ-CQ-LOST", "the unit belongs to a record in a damaged range", **where)
-        elif offset >= context.log.end_offset:
-            yield context.finding("RMQ-CQ-BEYOND", "the unit points beyond the end of the log", expected=context.log.end_offset, found=offset, **where)
-        else:
-            record = context.record_at(offset)
-            if record is None:
-                yield context.finding("RMQ-CQ-BATCH", "the unit points at no record", found=offset, **where)
-            elif (record.topic, record.queue_id) != key:
-                yield context.finding("RMQ-CQ-BATCH", f"the unit points at a record of {record.topic}/{record.queue_id}", **where)
+def check_surplus(context: Context, key: QueueKey, directory: QueueDirectory, matched: int) -> Iterator[Finding]:
+    """Units of a batch queue that no record of the log has: holes, units beyond the log, units that point at no record.
+
+    `matched` units were found by their records; where that is all there are, none is looked at again.
+    """
+    if sum(len(load_units([file]).rows) for file in directory.files.files) == matched:
+        return
+    for file in directory.files.files:
+        units = load_units([file])
+        for number, row in enumerate(units.rows):
+            yield from _judge_unit(context, key, row, file, number * UNIT_DTYPE.itemsize)
+
+
+def _judge_unit(context: Context, key: QueueKey, row: npt.NDArray[np.void], file: MappedFile, at: int) -> Iterator[Finding]:
+    offset, size = int(row["physical_offset"]), int(row["size"])
+    where: dict[str, object] = {
+        "file": file.path,
+        "position": at,
+        "length": UNIT_DTYPE.itemsize,
+        "topic": key[0],
+        "queue_id": key[1],
+        "queue_offset": int(row["msg_base_offset"]),
+    }
+    if offset == 0 and size == 0 and not int(row["batch_size"]):
+        yield context.finding("RMQ-CQ-HOLE", "a unit that was never written lies between written ones", **where)
+        return
+    where["offset"] = offset
+    if offset < context.log.min_offset:
+        return
+    if context.log.is_damaged(offset):
+        yield context.finding("RMQ-CQ-LOST", "the unit belongs to a record in a damaged range", **where)
+    elif offset >= context.log.end_offset:
+        yield context.finding(
+            "RMQ-CQ-BEYOND", "the unit points beyond the end of the log", expected=context.log.end_offset, found=offset, **where
+        )
+    else:
+        record = context.record_at(offset)
+        if record is None:
+            yield context.finding("RMQ-CQ-BATCH", "the unit points at no record", found=offset, **where)
+        elif (record.topic, record.queue_id) != key:
+            yield context.finding("RMQ-CQ-BATCH", f"the unit points at a record of {record.topic}/{record.queue_id}", **where)

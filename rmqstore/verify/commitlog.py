@@ -6,6 +6,7 @@ results in offset order.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -16,8 +17,9 @@ from rmqstore.findings import Finding
 from rmqstore.formats import consumequeue
 from rmqstore.formats.index import message_keys
 from rmqstore.formats.javahash import index_key_hash
+from rmqstore.formats.layout import fixed_layout
 from rmqstore.formats.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET
-from rmqstore.formats.record import decode_record
+from rmqstore.formats.record import MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, RECORD_PREFIX, decode_record
 from rmqstore.scan.columns import Check, Fault, Mark, Stop
 from rmqstore.scan.walk import Batch, Damage, FileEnd, LogScanner
 from rmqstore.store.mapped import MappedFile
@@ -32,6 +34,7 @@ from rmqstore.verify.units import QueueClaims, QueueKey, QueueSpan
 
 LMQ_PREFIX = "%LMQ%"
 _COMMIT = 8
+_OFFSET_END = fixed_layout(RECORD_PREFIX)["physical_offset"].end
 _HELD_RECORDS = 8192
 _CHECKED_COMMITS = 100_000
 
@@ -64,6 +67,7 @@ class FileResult:
     queues: dict[QueueKey, QueueSpan] = field(default_factory=dict)
     events: list[tuple[QueueKey, npt.NDArray[np.void]]] = field(default_factory=list)
     index: IndexMatch = field(default_factory=IndexMatch)
+    batch_matched: Counter[QueueKey] = field(default_factory=Counter)
     multi_dispatch: set[QueueKey] = field(default_factory=set)
     commits: list[tuple[int, int]] = field(default_factory=list)  # (position, half message's physical offset)
     unreadable: dict[str, str] = field(default_factory=dict)
@@ -98,7 +102,6 @@ class FilePass:
         self._cursor = IndexCursor(around.index)
         self._neighbours = Neighbours(context)
         self._ext = ExtReader(context, around.ext_queues)
-        self._batch_rows = BatchRows(context, around.batch_queues)
         self._held: list[tuple[npt.NDArray[np.void], npt.NDArray[np.void], bytes, int]] = []
         self._held_start = -1
         self._held_end = -1
@@ -108,6 +111,7 @@ class FilePass:
     def run(self, file: MappedFile) -> FileResult:
         """Reads the file and returns what it found. Raises UnreadableError and StoreChangedError."""
         self.result = FileResult(file, end_offset=file.start)
+        self._batch_rows = BatchRows(self._context, self._around.batch_queues, file.start, file.end)
         self._last_file = self._around.last_data_file is None or file.start >= self._around.last_data_file.start
         if self._around.compare_index:
             self._cursor.seek(file.start)
@@ -141,8 +145,8 @@ class FilePass:
             older = int(batch.records["store_timestamp"][0]) < self.result.last_timestamp
             if self._last_file and older:
                 self._finish_held()
-                rest = self._rest_of_file(damage.start)
-                self.result.tail = Tail(damage.start, rest, "stale", damage.reason, len(batch.records))
+                last = self._scanner.last_nonzero(self.result.file, damage.start)
+                self.result.tail = Tail(damage.start, damage.end if last is None else last, "stale", damage.reason, len(batch.records))
                 self.result.end = FileEnd(damage.start, Stop.END_OF_DATA)
                 return False
             self._accept(damage)
@@ -223,21 +227,17 @@ class FilePass:
             self.result.tail = Tail(damage.start, damage.end, kind, damage.reason)
 
     def _looks_torn(self, damage: Damage) -> bool:
-        """A record whose beginning is there: its size fits the file, and its magic and PHYSICALOFFSET as far as they were written."""
+        """A record whose beginning is there: its size covers the bytes found, magic and PHYSICALOFFSET fit where they were written."""
         file = self.result.file
         position = damage.start - file.start
-        head = read_at(file, position, min(48, file.length - position)).ljust(48, b"\0")
-        size = int.from_bytes(head[:4], "big", signed=True)
-        if not 0 < size <= file.length - position or damage.end > damage.start + size:
+        head = read_at(file, position, min(RECORD_PREFIX.sizeof(), file.length - position)).ljust(RECORD_PREFIX.sizeof(), b"\0")
+        fields = RECORD_PREFIX.parse(head)
+        if not 0 < fields.total_size <= file.length - position or damage.end > damage.start + fields.total_size:
             return False
-        magic = head[4:8]
-        offset = int.from_bytes(head[28:36], "big")
-        return (magic in (b"\xda\xa3\x20\xa7", b"\xda\xa3\x20\xab") and offset == damage.start) or not any(head[len(head[:36].rstrip(b"\0")) :])
-
-    def _rest_of_file(self, start: int) -> int:
-        file = self.result.file
-        data = np.flatnonzero(np.frombuffer(read_at(file, start - file.start, file.end - start), np.uint8))
-        return start + int(data[-1]) + 1 if data.size else start
+        if fields.magic_code in (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2) and fields.physical_offset == damage.start:
+            return True
+        written = head[:_OFFSET_END].rstrip(b"\0")
+        return len(written) < _OFFSET_END and not any(head[_OFFSET_END:])
 
     # What live records should have
 
@@ -312,6 +312,7 @@ class FilePass:
     def _close(self) -> FileResult:
         result = self.result
         result.queues, result.events = self._claims.finish()
+        result.batch_matched = self._batch_rows.matched
         result.unreadable = {path: error.message for path, error in self._claims.unreadable.items()}
         if self._around.compare_index:
             result.index = self._cursor.finish(result.end_offset if self._last_file else result.file.end)

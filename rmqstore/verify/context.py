@@ -109,5 +109,3 @@ def read_record(file: MappedFile, offset: int) -> Record | None:
     except RecordError:
         return None
     return record if record.physical_offset == offset else None
-
-

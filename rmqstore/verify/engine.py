@@ -14,12 +14,11 @@ from dataclasses import dataclass, field, replace
 from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding
 from rmqstore.store.mapped import MappedFile
-from rmqstore.store.root import Store
+from rmqstore.store.root import QueueDirectory, Store
 from rmqstore.store.window import read_at
 from rmqstore.verify import batchqueue, checkpoint, config, files, index, queues, surroundings, tail, timer
 from rmqstore.verify.commitlog import FilePass, FileResult, Surroundings
 from rmqstore.verify.context import Context, LogFacts, Options
-from rmqstore.verify.index import IndexView
 from rmqstore.verify.units import QueueKey
 
 Advance = Callable[[int], None]
@@ -89,7 +88,9 @@ class Verification:
         except RmqstoreError as error:
             yield self.context.finding("RMQ-ST-UNREADABLE", error.message, mend=error.hint)
         except OSError as error:
-            yield self.context.finding("RMQ-ST-UNREADABLE", f"{error.filename or 'a file'} cannot be read: {error.strerror}", file=error.filename)
+            yield self.context.finding(
+                "RMQ-ST-UNREADABLE", f"{error.filename or 'a file'} cannot be read: {error.strerror}", file=error.filename
+            )
 
     # The log and what is derived from it
 
@@ -134,7 +135,7 @@ class Verification:
             failed = self.context.finding("RMQ-ST-UNREADABLE", error.message, file=file.path, offset=file.start, mend=error.hint)
             return FileResult(file, damages=[(file.start, file.end)]), [failed]
 
-    def _directories(self, listed: Iterator[queues.QueueDirectory]) -> dict[QueueKey, queues.QueueDirectory]:
+    def _directories(self, listed: Iterator[QueueDirectory]) -> dict[QueueKey, QueueDirectory]:
         return {(directory.topic, directory.queue_id): directory for directory in listed}
 
     def _merge(self, results: list[FileResult], around: Surroundings) -> Iterator[Finding]:
@@ -169,7 +170,8 @@ class Verification:
                 yield from judge.missing(key, histories[key])
         for key in sorted(around.batch_queues):
             try:
-                yield from batchqueue.check_surplus(context, key, around.batch_queues[key])
+                matched = sum(result.batch_matched[key] for result in results)
+                yield from batchqueue.check_surplus(context, key, around.batch_queues[key], matched)
             except RmqstoreError as error:
                 yield context.finding("RMQ-ST-UNREADABLE", error.message, file=around.batch_queues[key].directory)
 

@@ -1,4 +1,4 @@
-"""Ext units: where a queue unit stores an address instead of a tagsCode, the ext unit there must hold the record's tagsCode and store time."""
+"""Ext units: where a queue unit stores an address, the ext unit there must hold the record's tagsCode and store time."""
 
 from __future__ import annotations
 

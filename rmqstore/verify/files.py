@@ -13,7 +13,7 @@ from rmqstore.findings import Finding
 from rmqstore.formats import batchconsumequeue, consumequeue, index
 from rmqstore.formats.checkpoint import parse_checkpoint
 from rmqstore.store.brokerconf import BrokerConfig
-from rmqstore.store.mapped import MappedFileQueue, Problem, ProblemKind, infer_file_size
+from rmqstore.store.mapped import MappedFileQueue, Problem, ProblemKind, infer_file_size, parse_offset_name
 from rmqstore.store.parts import PartKind
 from rmqstore.store.root import IndexFile, QueueDirectory
 from rmqstore.store.window import read_whole
@@ -100,9 +100,13 @@ def _problems(context: Context, kind: _Kind, queue: MappedFileQueue, **where: An
         found = None if problem.kind in _NAMES else problem.found
         message = f"{kind.name} {problem.path.name}: {_detail(problem, problem.path.name == last_name)}"
         place = _missing_range(problem) if kind is LOG and problem.kind is ProblemKind.GAP else {}
-        yield context.finding(
-            kind.codes[problem.kind], message, file=problem.path, expected=problem.expected, found=found, **where, **place
-        )
+        yield context.finding(_code(kind, problem), message, file=problem.path, expected=problem.expected, found=found, **where, **place)
+
+
+def _code(kind: _Kind, problem: Problem) -> str:
+    """A directory with the name of a file stands where its data should be; any other one is just in the way."""
+    in_place_of_file = problem.kind is ProblemKind.DIRECTORY and parse_offset_name(problem.path.name) is not None
+    return "RMQ-ST-KIND" if in_place_of_file else kind.codes[problem.kind]
 
 
 def _missing_range(problem: Problem) -> dict[str, int]:

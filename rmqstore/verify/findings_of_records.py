@@ -114,14 +114,18 @@ class Neighbours:
         carried = len(self._carried)
         times = np.concatenate([[each[2] for each in self._carried], records["store_timestamp"]]).astype(np.int64)
         hosts = np.concatenate([[each[3] for each in self._carried], records["store_host"]]).astype(np.uint32)
-        for i in np.flatnonzero(times[1:] < times[:-1]) + 1:
+        for i in (np.flatnonzero(times[1:] < times[:-1]) + 1).tolist():
             if i < carried:
                 continue
             if (i > 1 and times[i - 2] <= times[i]) or times[i - 1] > self._now:
-                yield self._finding("RMQ-CL-TIME", "STORETIMESTAMP is greater than that of the next record", records, i - 1, times[i], times[i - 1])
+                yield self._finding(
+                    "RMQ-CL-TIME", "STORETIMESTAMP is greater than that of the next record", records, i - 1, times[i], times[i - 1]
+                )
             else:
-                yield self._finding("RMQ-CL-TIME", "STORETIMESTAMP is smaller than that of the record before", records, i, times[i - 1], times[i])
-        for i in np.flatnonzero((hosts[1:-1] != hosts[:-2]) & (hosts[:-2] == hosts[2:])) + 1:
+                yield self._finding(
+                    "RMQ-CL-TIME", "STORETIMESTAMP is smaller than that of the record before", records, i, times[i - 1], times[i]
+                )
+        for i in (np.flatnonzero((hosts[1:-1] != hosts[:-2]) & (hosts[:-2] == hosts[2:])) + 1).tolist():
             yield self._finding("RMQ-CL-HOST", "STOREHOST differs from that of both neighbours, which agree", records, i, None, None)
         tail = records[-2:]
         columns = ("position", "size", "store_timestamp", "store_host")
@@ -130,8 +134,6 @@ class Neighbours:
     def _finding(self, code: str, text: str, records: npt.NDArray[np.void], number: int, expected: object, found: object) -> Finding:
         """`number` counts from the first carried record."""
         row = number - len(self._carried)
-        position, size = (
-            self._carried[number][:2] if row < 0 else (int(records["position"][row]), int(records["size"][row]))
-        )
+        position, size = self._carried[number][:2] if row < 0 else (int(records["position"][row]), int(records["size"][row]))
         evidence = {"expected": None if expected is None else int(str(expected)), "found": None if found is None else int(str(found))}
         return self._context.log_finding(code, text, position, size, **evidence)

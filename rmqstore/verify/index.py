@@ -24,7 +24,6 @@ from rmqstore.scan.kernels_index import (
 )
 from rmqstore.scan.raw import first_nonzero
 from rmqstore.store.mapped import MappedFile
-from rmqstore.store.root import IndexFile
 from rmqstore.store.window import data_extents, map_window, read_at
 from rmqstore.verify.context import Context, read_record
 
@@ -508,13 +507,31 @@ def coverage(context: Context, matches: Sequence[IndexMatch], views: Sequence[In
     where: dict[str, object] = {"file": views[0].file.path} if views else {"file": "index"}
     if before:
         first = next(match.first_key_position for match in matches if match.first_key_position >= 0)
-        yield context.finding("RMQ-IX-INCOMPLETE", f"{before} keys of the log lie before the first index file", offset=first, found=before, expected=0, **where)
+        yield context.finding(
+            "RMQ-IX-INCOMPLETE",
+            f"{before} keys of the log lie before the first index file",
+            offset=first,
+            found=before,
+            expected=0,
+            **where,
+        )
     if between:
         position = next(match.between_position for match in matches if match.between)
-        yield context.finding("RMQ-IX-INCOMPLETE", f"{between} keys of the log lie between two index files", offset=position, found=between, expected=0, **where)
+        yield context.finding(
+            "RMQ-IX-INCOMPLETE",
+            f"{between} keys of the log lie between two index files",
+            offset=position,
+            found=between,
+            expected=0,
+            **where,
+        )
     if behind:
         position = next(match.behind_position for match in matches if match.behind)
         indexed = any(view.items for view in views)
         code = "RMQ-IX-BEHIND" if indexed else "RMQ-IX-INCOMPLETE"
-        text = f"{behind} keys of the log lie behind the last item of the index" if indexed else f"none of the {behind} keys of the log is indexed"
+        text = (
+            f"{behind} keys of the log lie behind the last item of the index"
+            if indexed
+            else f"none of the {behind} keys of the log is indexed"
+        )
         yield context.finding(code, text, offset=position, found=behind, expected=0, file=views[-1].file.path if views else "index")

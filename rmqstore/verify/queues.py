@@ -78,9 +78,7 @@ _ORDER_TEXT = {
 
 def _of_order(context: Context, key: QueueKey, order: int, expected: int, found: int, position: int) -> Finding:
     code, text = _ORDER_TEXT[Order(order)]
-    return context.log_finding(
-        code, text, position, topic=key[0], queue_id=key[1], queue_offset=found, expected=expected, found=found
-    )
+    return context.log_finding(code, text, position, topic=key[0], queue_id=key[1], queue_offset=found, expected=expected, found=found)
 
 
 class QueueJudge:
@@ -168,7 +166,9 @@ class QueueJudge:
         if claim is Claim.OTHER:
             found = int(row["unit_position"])
             if found == 0 and int(row["unit_size"]) == 0x7FFFFFFF:
-                yield self._context.finding("RMQ-CQ-PREBLANK", f"a pre-blank stands where the units of {stop - start} records should be", offset=offset, **where)
+                yield self._context.finding(
+                    "RMQ-CQ-PREBLANK", f"a pre-blank stands where the units of {stop - start} records should be", offset=offset, **where
+                )
                 return
             shift = self._shift(key, start, found)
             if shift:
@@ -182,14 +182,25 @@ class QueueJudge:
                 )
             else:
                 yield self._context.finding(
-                    "RMQ-CQ-UNIT", f"{count} do not point at the record with this QUEUEOFFSET", offset=offset, expected=offset, found=found, **where
+                    "RMQ-CQ-UNIT",
+                    f"{count} do not point at the record with this QUEUEOFFSET",
+                    offset=offset,
+                    expected=offset,
+                    found=found,
+                    **where,
                 )
         elif start >= end:
-            yield self._context.finding("RMQ-CQ-BEHIND", f"{count} are missing at the end of the queue", offset=offset, expected=stop, found=end, **where)
+            yield self._context.finding(
+                "RMQ-CQ-BEHIND", f"{count} are missing at the end of the queue", offset=offset, expected=stop, found=end, **where
+            )
         elif claim is Claim.ZERO:
-            yield self._context.finding("RMQ-CQ-HOLE", f"{count} inside the queue were never written", offset=offset, expected=offset, found=0, **where)
+            yield self._context.finding(
+                "RMQ-CQ-HOLE", f"{count} inside the queue were never written", offset=offset, expected=offset, found=0, **where
+            )
         else:
-            yield self._context.finding("RMQ-CQ-GAP", f"{count} are missing: no file of the queue holds them", offset=offset, expected=offset, **where)
+            yield self._context.finding(
+                "RMQ-CQ-GAP", f"{count} are missing: no file of the queue holds them", offset=offset, expected=offset, **where
+            )
 
     def _shift(self, key: QueueKey, place: int, offset: int) -> int:
         """How far the QUEUEOFFSET of the record at `offset` is from `place`, 0 when it is no record of this queue."""
@@ -290,9 +301,7 @@ class QueueJudge:
                     "RMQ-CQ-BEYOND", f"{count} point beyond the end of the log", offset=offset, expected=end, found=offset, **where
                 )
         elif kind is UnitKind.INVALID:
-            yield self._context.finding(
-                "RMQ-CQ-UNIT", f"{count} hold no possible offset and size", found=offset, **where
-            )
+            yield self._context.finding("RMQ-CQ-UNIT", f"{count} hold no possible offset and size", found=offset, **where)
         else:
             yield from self._pointing(key, directory, start, stop)
 
@@ -315,7 +324,9 @@ class QueueJudge:
         if answer is not None:
             yield self._pointing_finding(key, directory, answer, begun, stop, first_offset)
 
-    def _pointing_finding(self, key: QueueKey, directory: QueueDirectory, answer: tuple[str, str], start: int, stop: int, offset: int) -> Finding:
+    def _pointing_finding(
+        self, key: QueueKey, directory: QueueDirectory, answer: tuple[str, str], start: int, stop: int, offset: int
+    ) -> Finding:
         code, text = answer
         return self._context.finding(code, f"{_units(stop - start)}: {text}", offset=offset, **self._where(key, directory, start, stop))
 

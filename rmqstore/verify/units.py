@@ -47,7 +47,9 @@ class QueueSpan:
 class QueueClaims:
     """Compares the records of one scanner with the units they claim. `unchecked` queues are only followed, not compared."""
 
-    def __init__(self, scanner: LogScanner, queues: Mapping[QueueKey, QueueDirectory], unchecked: frozenset[QueueKey], compare: bool) -> None:
+    def __init__(
+        self, scanner: LogScanner, queues: Mapping[QueueKey, QueueDirectory], unchecked: frozenset[QueueKey], compare: bool
+    ) -> None:
         self._scanner = scanner
         self._queues = queues
         self._unchecked = unchecked
@@ -145,7 +147,11 @@ class QueueClaims:
             key = self._scanner.queue(number)
             if row["seen"] or row["run"]["start"] < row["run"]["end"]:
                 spans[key] = QueueSpan(
-                    int(row["first_offset"]), int(row["first_position"]), int(row["next_offset"]), int(row["last_position"]), int(row["records"])
+                    int(row["first_offset"]),
+                    int(row["first_position"]),
+                    int(row["next_offset"]),
+                    int(row["last_position"]),
+                    int(row["records"]),
                 )
         starts = np.searchsorted(runs["queue"], np.arange(len(self._table) + 1))
         for number in range(len(self._table)):

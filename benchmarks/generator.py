@@ -51,13 +51,14 @@ class Shape:
 
     @property
     def settings(self) -> dict[str, str]:
-        """broker.conf entries for the sizes."""
-        return {
-            "mappedFileSizeCommitLog": str(self.log_file_size),
-            "mappedFileSizeConsumeQueue": str(self.queue_file_size),
-            "maxHashSlotNum": str(self.slots),
-            "maxIndexNum": str(self.items),
+        """broker.conf entries for the sizes that are not the broker's defaults."""
+        sizes = {
+            "mappedFileSizeCommitLog": (self.log_file_size, LOG_FILE_SIZE),
+            "mappedFileSizeConsumeQueue": (self.queue_file_size, consumequeue.DEFAULT_FILE_SIZE),
+            "maxHashSlotNum": (self.slots, index.DEFAULT_HASH_SLOT_NUM),
+            "maxIndexNum": (self.items, index.DEFAULT_INDEX_NUM),
         }
+        return {name: str(value) for name, (value, default) in sizes.items() if value != default}
 
 
 @dataclass(frozen=True, slots=True)

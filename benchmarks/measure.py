@@ -44,9 +44,9 @@ class Runs:
         return self.amount / statistics.median(self.seconds)
 
     @property
-    def processor_rate(self) -> float:
-        """Amount per second of processor time, median."""
-        return self.amount / statistics.median(self.processor_seconds)
+    def processor_rate(self) -> float | None:
+        """Amount per second of processor time, median; None where that was not measured."""
+        return self.amount / statistics.median(self.processor_seconds) if self.processor_seconds else None
 
     @property
     def peak(self) -> int:
@@ -57,7 +57,7 @@ class Runs:
         return {
             "amount": self.amount,
             "per_second": round(self.rate),
-            "per_processor_second": round(self.processor_rate),
+            "per_processor_second": self.processor_rate and round(self.processor_rate),
             "seconds": [round(value, 4) for value in self.seconds],
             "processor_seconds": [round(value, 4) for value in self.processor_seconds],
             "peak_bytes": self.peak_bytes,
@@ -132,22 +132,20 @@ def _without_first(runs: Runs) -> Runs:
     return runs
 
 
-def command(amount: int, repeat: int, *arguments: str | Path, piped: bool = False, warm: bool = True) -> tuple[Runs, str]:
-    """Runs `rmqstore ARGUMENTS` as a process; what it took and what it printed last. Raises RuntimeError for a status other than 0."""
-    runs, output = Runs(amount), ""
+def command(amount: int, repeat: int, *arguments: str | Path, piped: bool = False) -> tuple[Runs, list[str]]:
+    """Runs `rmqstore ARGUMENTS` as a process; what each run took and printed. Raises RuntimeError for a status other than 0."""
+    runs, outputs = Runs(amount), []
     launcher = [sys.executable, "-S", "-E", str(_LAUNCHER), *(["--pipe"] if piped else [])]
-    line = [*launcher, *rmqstore(), *map(str, arguments)]
-    for number in range(repeat + warm):
-        done = subprocess.run(line, stdout=subprocess.PIPE, check=True)
+    for _ in range(repeat):
+        done = subprocess.run([*launcher, *rmqstore(), *map(str, arguments)], stdout=subprocess.PIPE, check=True)
         took = json.loads(done.stdout)
-        output = took["output"]
         if took["status"] != 0:
-            raise RuntimeError(f"rmqstore {' '.join(map(str, arguments))} ended with status {took['status']}: {output[-2000:]}")
-        if number >= warm:
-            runs.seconds.append(took["seconds"])
-            runs.processor_seconds.append(took["processor_seconds"])
-            runs.peak_bytes.append(took["peak_bytes"])
-    return runs, output
+            raise RuntimeError(f"rmqstore {' '.join(map(str, arguments))} ended with status {took['status']}: {took['output'][-2000:]}")
+        runs.seconds.append(took["seconds"])
+        runs.processor_seconds.append(took["processor_seconds"])
+        runs.peak_bytes.append(took["peak_bytes"])
+        outputs.append(took["output"])
+    return runs, outputs
 
 
 def rmqstore() -> list[str]:
@@ -156,26 +154,31 @@ def rmqstore() -> list[str]:
     return [str(script)] if script.exists() else [sys.executable, "-m", "rmqstore"]
 
 
-def verify(made: Made, threads: int, repeat: int) -> Runs:
-    """`rmqstore verify` of the whole store; raises RuntimeError when it finds an error or counts other records than were written."""
+def verify(made: Made, threads: int, repeat: int) -> tuple[Runs, Runs]:
+    """`rmqstore verify` of the whole store: (the process from start to end, the verification alone as its summary has it).
+
+    Raises RuntimeError when it finds an error or counts other records or keys than were written.
+    """
     settings = [part for key, value in made.shape.settings.items() for part in ("--set", f"{key}={value}")]
     options = ("--threads", str(threads), "--format", "json", "--quiet", *settings)
-    runs, output = command(made.log_bytes, repeat, "verify", made.root, *options)
-    summary = json.loads(output.splitlines()[-1])
-    if summary["records"] != made.records or summary["indexed_keys"] != made.keys or summary["severities"]["error"]:
-        raise RuntimeError(f"verify of the store that was made says {summary}")
-    return runs
+    runs, outputs = command(made.log_bytes, repeat, "verify", made.root, *options)
+    alone = Runs(made.log_bytes)
+    for output in outputs:
+        summary = json.loads(output.splitlines()[-1])
+        if summary["records"] != made.records or summary["indexed_keys"] != made.keys or summary["severities"]["error"]:
+            raise RuntimeError(f"verify of the store that was made says {summary}")
+        alone.seconds.append(summary["seconds"])
+    return runs, alone
 
 
 def dump(made: Made, threads: int, repeat: int) -> Runs:
     """`rmqstore dump --format json` of the whole log, without bodies, through a pipe; counts records."""
-    options = ("--format", "json", "--threads", str(threads), "--quiet")
-    return command(made.records, repeat, "dump", made.root, *options, piped=True, warm=False)[0]
+    return command(made.records, repeat, "dump", made.root, "--format", "json", "--threads", str(threads), "--quiet", piped=True)[0]
 
 
 def start_up(made: Made, repeat: int) -> dict[str, Runs]:
-    """`--help`, and `dump --limit 1` of one file of the log."""
-    return {
-        "help": command(1, repeat, "--help")[0],
-        "dump_one": command(1, repeat, "dump", made.log_files[0], "--limit", "1")[0],
-    }
+    """`--help`, and `dump --limit 1` of one file of the log; the first of each warms up."""
+    lines: dict[str, tuple[str | Path, ...]] = {"help": ("--help",), "dump_one": ("dump", made.log_files[0], "--limit", "1")}
+    for arguments in lines.values():
+        command(1, 1, *arguments)
+    return {name: command(1, repeat, *arguments)[0] for name, arguments in lines.items()}

@@ -124,7 +124,7 @@ ENTRIES = (
     ),
     Entry(
         "RMQ-ST-DLEDGER",
-        INFO,
+        WARNING,
         "DLedger store, verified in part",
         meaning="The messages lie in a DLedger log (dledger-*/data), where every record is wrapped in an entry of 48 more bytes. Its "
         "entries can be dumped; the verification covers the other parts only.",
@@ -137,7 +137,7 @@ ENTRIES = (
             R540: "As 5.2.0.",
             R55: "Queue units behind the log's end survive a crash.",
         },
-        mend="Nothing.",
+        mend="Look at the records with rmqstore dump --part dledger; this verification says nothing about them.",
     ),
     Entry(
         "RMQ-ST-PATH",

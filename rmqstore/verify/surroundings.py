@@ -111,7 +111,10 @@ def _kinds_of_store(context: Context) -> Iterator[Finding]:
         path = separate if separate.is_dir() else store.path_of(PartKind.CONSUMEQUEUE)
         yield context.finding("RMQ-CQ-ROCKSDB", "the consume queues are kept in RocksDB", file=path)
     if store.dledger is not None:
-        message = f"the commit log is that of DLedger member {store.dledger.self_id}"
+        message = (
+            f"the commit log is that of DLedger member {store.dledger.self_id}: its records are not verified, nor are queues and index "
+            "compared with them"
+        )
         yield context.finding("RMQ-ST-DLEDGER", message, file=store.dledger.directory)
 
 

@@ -105,11 +105,9 @@ class QueueClaims:
         directory = self._queues.get(self._scanner.queue(number))
         self._buffers.pop(number, None)
         row["address"] = 0
-        if directory is None:
-            row["first"], row["count"] = -_FAR, 2 * _FAR
-            return
-        first, data, count = self._read(directory.files, offset)
-        row["first"], row["count"] = first, count
+        first, data, count = self._read(directory.files, offset) if directory is not None else (-_FAR, b"", 2 * _FAR)
+        # A damaged QUEUEOFFSET may lie outside of every range: then the range is the unit it names.
+        row["first"], row["count"] = (first, count) if first <= offset < first + count else (offset, 1)
         if data:
             self._buffers[number] = data
             row["address"] = np.frombuffer(data, np.uint8).ctypes.data
@@ -131,7 +129,7 @@ class QueueClaims:
                     self.unreadable[str(file.path)] = error
             return offset, b"", 1
         before = max((f.end // UNIT_SIZE for f in files.files if f.start <= position), default=-_FAR)
-        behind = min((f.start // UNIT_SIZE for f in files.files if f.start > position), default=_FAR)
+        behind = min((-(-f.start // UNIT_SIZE) for f in files.files if f.start > position), default=_FAR)
         return before, b"", max(behind - before, 1)
 
     def finish(self) -> tuple[dict[QueueKey, QueueSpan], list[tuple[QueueKey, npt.NDArray[np.void]]]]:

@@ -1,0 +1,1 @@
+"""The checks of verification that look at files around the records: layout, checkpoint, surroundings, timer, configuration."""

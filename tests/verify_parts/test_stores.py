@@ -1,0 +1,53 @@
+"""Every check on every sample store: what brokers left is no error, and damage of any file ends no check."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from rmqstore.verify import checkpoint, config, files, surroundings, timer
+from tests.support import stores
+from tests.verify_parts.checking import errors, run
+
+CHECKS = [files, checkpoint, surroundings, timer, config]
+SMALL_FILES = [
+    "checkpoint",
+    "abort",
+    "lock",
+    "timerwheel",
+    "timerlog/*",
+    "config/timercheck",
+    "config/topics.json",
+    "config/consumerOffset.json",
+]
+
+
+def module_name(check: ModuleType) -> str:
+    return check.__name__.rpartition(".")[2]
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=module_name)
+@pytest.mark.parametrize("case", stores.cases(), ids=lambda case: case.name)
+def test_no_error_in_what_brokers_left(case: stores.Case, check: ModuleType) -> None:
+    root = stores.sample_store(case.name)
+    assert errors(run(check, root, case.settings(root))) == []
+    assert errors(run(check, root)) == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("pattern", SMALL_FILES)
+def test_noise_in_a_file_ends_no_check(pattern: str, seed: int, tmp_path: Path) -> None:
+    root = stores.fresh_store("broker-5.5.1-crash", tmp_path)
+    target = max(root.glob(pattern))
+    content = random.Random(seed)
+    length = min(target.stat().st_size, 1 << 20)
+    with target.open("r+b") as stream:
+        stream.truncate(target.stat().st_size - (seed == 2))
+        stream.write(content.randbytes(length))
+    before = stores.snapshot(root)
+    found = [one for check in CHECKS for one in run(check, root)]
+    assert any(one.file == str(target.relative_to(root)) for one in found)
+    assert stores.snapshot(root) == before

@@ -1,0 +1,290 @@
+"""The invariants of wheel, log and check point of the timer (fact sheet timer §1.9), and what was seen on brokers (observed, §3)."""
+
+from __future__ import annotations
+
+import struct
+import time
+from pathlib import Path
+
+import pytest
+
+from rmqstore.findings import Severity
+from rmqstore.verify import timer
+from tests.support import stores
+from tests.verify_parts.checking import codes, errors, only, patch, run
+from tests.verify_parts.timers import LOG_FILE, READ_TIME, SLOT, SLOTS, UNIT, UNITS_PER_FILE, TimerStore, slot_position, timer_store
+
+SOON = READ_TIME + 60_000
+
+
+def given_store(root: Path, count: int = 5, apart: int = 1000) -> TimerStore:
+    """`count` messages, due `apart` ms after each other from SOON on."""
+    store = timer_store(root)
+    for number in range(count):
+        store.put(SOON + number * apart)
+    store.build()
+    return store
+
+
+def test_a_sound_timer_gives_nothing(tmp_path: Path) -> None:
+    store = given_store(tmp_path, 3 * UNITS_PER_FILE + 4, apart=500)
+    assert len(store.log) == 4
+    assert run(timer, tmp_path, store.settings) == []
+    assert run(timer, tmp_path) == []
+
+
+def test_a_store_without_timer_gives_nothing() -> None:
+    assert run(timer, stores.sample_store("4.9.8-plain")) == []
+
+
+# Wheel
+
+
+@pytest.mark.parametrize("length", [SLOTS * SLOT - SLOT, SLOTS * SLOT + SLOT, 7])
+def test_a_wheel_of_another_length(length: int, tmp_path: Path) -> None:
+    given_store(tmp_path)
+    with (tmp_path / "timerwheel").open("r+b") as stream:
+        stream.truncate(length)
+    found = only(run(timer, tmp_path), "RMQ-TM-WHEEL-LENGTH")
+    assert (found.expected, found.found, found.severity) == (38_707_200, length, Severity.ERROR)
+
+
+def test_an_empty_wheel_is_filled_again_by_the_start(tmp_path: Path) -> None:
+    given_store(tmp_path)
+    (tmp_path / "timerwheel").write_bytes(b"")
+    assert run(timer, tmp_path) == []
+
+
+def test_a_time_that_does_not_belong_into_the_slot(tmp_path: Path) -> None:
+    given_store(tmp_path)
+    position = slot_position(SOON)
+    patch(tmp_path / "timerwheel", position, struct.pack(">q", SOON // 1000 + 1))
+    found = only(run(timer, tmp_path), "RMQ-TM-WHEEL-SLOT")
+    assert (found.file, found.position, found.length) == ("timerwheel", position, 32)
+
+
+@pytest.mark.parametrize("field", [8, 16])
+@pytest.mark.parametrize("value", [-2, 1, LOG_FILE - 24])
+def test_a_position_that_is_no_unit_boundary(field: int, value: int, tmp_path: Path) -> None:
+    given_store(tmp_path)
+    patch(tmp_path / "timerwheel", slot_position(SOON) + field, struct.pack(">q", value))
+    assert only(run(timer, tmp_path), "RMQ-TM-WHEEL-SLOT").position == slot_position(SOON)
+
+
+def test_a_slot_that_names_a_unit_of_another_time(tmp_path: Path) -> None:
+    given_store(tmp_path)
+    patch(tmp_path / "timerwheel", slot_position(SOON) + 16, struct.pack(">q", UNIT))
+    assert "not one of its time" in only(run(timer, tmp_path), "RMQ-TM-WHEEL-SLOT").message
+
+
+def test_slots_beyond_a_log_that_lost_its_last_units(tmp_path: Path) -> None:
+    """The case that makes a broker spin until its memory is full."""
+    given_store(tmp_path, 5)
+    patch(tmp_path / "timerlog" / f"{0:020d}", 3 * UNIT, bytes(2 * UNIT))
+    found = [one for one in run(timer, tmp_path) if one.code == "RMQ-TM-WHEEL-BEYOND"]
+    assert [one.position for one in found] == [slot_position(SOON + 3000), slot_position(SOON + 4000)]
+    assert {(one.expected, one.severity) for one in found} == {(3 * UNIT, Severity.ERROR)}
+
+
+def test_clearing_those_slots_makes_the_store_sound(tmp_path: Path) -> None:
+    given_store(tmp_path, 5)
+    patch(tmp_path / "timerlog" / f"{0:020d}", 3 * UNIT, bytes(2 * UNIT))
+    for one in run(timer, tmp_path):
+        if one.code == "RMQ-TM-WHEEL-BEYOND":
+            assert one.position is not None
+            patch(tmp_path / "timerwheel", one.position, bytes(SLOT))
+    assert errors(run(timer, tmp_path)) == []
+
+
+def test_delivered_slots_may_point_anywhere(tmp_path: Path) -> None:
+    """Slots are not cleared after delivery, and units of the past are not read any more."""
+    store = timer_store(tmp_path)
+    for number in range(5):
+        store.put(READ_TIME - 60_000 + number * 1000)
+    store.build()
+    patch(tmp_path / "timerlog" / f"{0:020d}", 3 * UNIT, bytes(2 * UNIT))
+    assert run(timer, tmp_path) == []
+
+
+def test_a_lost_timer_log_leaves_every_pending_slot_beyond_its_end(tmp_path: Path) -> None:
+    given_store(tmp_path, 5)
+    (tmp_path / "timerlog" / f"{0:020d}").unlink()
+    found = run(timer, tmp_path)
+    assert codes(found)["RMQ-TM-WHEEL-BEYOND"] == 5
+
+
+def test_pending_units_that_neither_wheel_nor_replay_knows(tmp_path: Path) -> None:
+    """Only the last one or two files are replayed; what an emptied wheel had of older ones is lost."""
+    store = given_store(tmp_path, 4 * UNITS_PER_FILE, apart=500)
+    with (tmp_path / "timerwheel").open("r+b") as stream:
+        stream.truncate(0)
+        stream.truncate(SLOTS * SLOT)
+    replayed = (store.offset - LOG_FILE) // LOG_FILE * LOG_FILE
+    found = only(run(timer, tmp_path), "RMQ-TM-WHEEL-SLOT")
+    assert found.found == replayed // LOG_FILE * UNITS_PER_FILE
+
+
+def test_the_newest_snapshot_counts_and_not_the_plain_wheel(tmp_path: Path) -> None:
+    store = given_store(tmp_path, 4)
+    (tmp_path / "timerwheel").rename(tmp_path / f"timerwheel.{store.offset}")
+    for name in ("timerwheel", "timerwheel.52"):
+        with (tmp_path / name).open("wb") as stream:
+            stream.truncate(SLOTS * SLOT)
+    patch(tmp_path / f"timerwheel.{store.offset}", slot_position(SOON) + 16, struct.pack(">q", UNIT))
+    assert only(run(timer, tmp_path), "RMQ-TM-WHEEL-SLOT").file == f"timerwheel.{store.offset}"
+
+
+# Log
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [(0, 53), (12, 0), (12, 2), (12, 16), (4, -2), (16, 0), (16, READ_TIME + 1), (24, 1 << 30), (28, -1), (36, 0), (44, 1)],
+)
+def test_a_unit_that_breaks_a_rule(field: int, value: int, tmp_path: Path) -> None:
+    given_store(tmp_path, 5)
+    width = {4: 8, 16: 8, 28: 8, 44: 8}.get(field, 4)
+    patch(tmp_path / "timerlog" / f"{0:020d}", 2 * UNIT + field, value.to_bytes(width, "big", signed=True))
+    found = only(run(timer, tmp_path), "RMQ-TM-LOG-UNIT")
+    assert (found.file, found.position, found.length, found.severity) == (f"timerlog/{0:020d}", 2 * UNIT, UNIT, Severity.ERROR)
+
+
+def test_zeros_in_the_middle_are_one_range(tmp_path: Path) -> None:
+    given_store(tmp_path, 9)
+    patch(tmp_path / "timerlog" / f"{0:020d}", 2 * UNIT, bytes(3 * UNIT))
+    found = only(run(timer, tmp_path), "RMQ-TM-LOG-UNIT")
+    assert (found.position, found.length) == (2 * UNIT, 3 * UNIT)
+
+
+def test_a_start_cuts_the_log_at_the_bad_unit_and_the_later_slots_lie_beyond(tmp_path: Path) -> None:
+    given_store(tmp_path, 5)
+    patch(tmp_path / "timerlog" / f"{0:020d}", 2 * UNIT, bytes(UNIT))
+    found = [one.position for one in run(timer, tmp_path) if one.code == "RMQ-TM-WHEEL-BEYOND"]
+    assert found == [slot_position(SOON + number * 1000) for number in (2, 3, 4)]
+
+
+def test_damage_in_a_file_that_no_start_reads_cuts_nothing(tmp_path: Path) -> None:
+    given_store(tmp_path, 4 * UNITS_PER_FILE, apart=500)
+    patch(tmp_path / "timerlog" / f"{0:020d}", 2 * UNIT, bytes(UNIT))
+    found = codes(run(timer, tmp_path))
+    assert found["RMQ-TM-LOG-UNIT"] == 1
+    assert found["RMQ-TM-WHEEL-BEYOND"] == 0
+
+
+def test_zeros_at_the_end_of_a_file_that_another_follows(tmp_path: Path) -> None:
+    given_store(tmp_path, 2 * UNITS_PER_FILE)
+    position = (UNITS_PER_FILE - 2) * UNIT
+    patch(tmp_path / "timerlog" / f"{0:020d}", position, bytes(2 * UNIT))
+    found = only(run(timer, tmp_path), "RMQ-TM-LOG-UNIT")
+    assert (found.position, found.length) == (position, 2 * UNIT)
+
+
+@pytest.mark.parametrize(("position", "data", "text"), [(12, b"\0\0\0\0", "end mark is missing"), (0, struct.pack(">i", 9), "counts 9")])
+def test_the_mark_at_the_end_of_a_full_file(position: int, data: bytes, text: str, tmp_path: Path) -> None:
+    given_store(tmp_path, 2 * UNITS_PER_FILE)
+    mark = UNITS_PER_FILE * UNIT
+    patch(tmp_path / "timerlog" / f"{0:020d}", mark + position, data)
+    found = only(run(timer, tmp_path), "RMQ-TM-LOG-UNIT")
+    assert (found.position, found.length) == (mark, 16)
+    assert text in found.message
+
+
+@pytest.mark.parametrize("link", [2 * UNIT, 3 * UNIT, 26, 0])
+def test_links_lead_to_older_units_of_the_same_time(link: int, tmp_path: Path) -> None:
+    store = timer_store(tmp_path)
+    for due in (SOON + 5000, SOON, SOON, SOON):  # the third unit links to the second, the first is of another time
+        store.put(due)
+    store.build()
+    patch(tmp_path / "timerlog" / f"{0:020d}", 2 * UNIT + 4, struct.pack(">q", link))
+    assert only(run(timer, tmp_path), "RMQ-TM-CHAIN").position == 2 * UNIT
+
+
+def test_a_chain_goes_through_several_files(tmp_path: Path) -> None:
+    given_store(tmp_path, 2 * UNITS_PER_FILE + 3, apart=0)
+    assert run(timer, tmp_path) == []
+    patch(tmp_path / "timerlog" / f"{LOG_FILE:020d}", 4, struct.pack(">q", LOG_FILE))
+    assert only(run(timer, tmp_path), "RMQ-TM-CHAIN").file == f"timerlog/{LOG_FILE:020d}"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "text"),
+    [(28, 7, "no message begins at 7"), (36, 91, "the unit says 91"), (40, 12345, "another topic")],
+)
+def test_a_unit_that_points_to_another_message(field: int, value: int, text: str, tmp_path: Path) -> None:
+    given_store(tmp_path, 5)
+    width = 8 if field == 28 else 4
+    patch(tmp_path / "timerlog" / f"{0:020d}", 2 * UNIT + field, value.to_bytes(width, "big"))
+    found = only(run(timer, tmp_path), "RMQ-TM-MESSAGE")
+    assert found.position == 2 * UNIT
+    assert text in found.message
+
+
+def test_a_unit_that_points_to_an_ordinary_message(tmp_path: Path) -> None:
+    store = timer_store(tmp_path)
+    store.put(SOON, topic="orders")
+    store.build()
+    assert "one of orders" in only(run(timer, tmp_path), "RMQ-TM-MESSAGE").message
+
+
+# Check point
+
+
+def check_file(root: Path) -> Path:
+    return root / "config" / "timercheck"
+
+
+@pytest.mark.parametrize(
+    ("position", "value"),
+    [(0, 0), (0, READ_TIME + 1), (0, READ_TIME + 3_600_000), (8, 9999), (8, -1), (16, 999), (16, -5), (24, 2)],
+    ids=["unset", "odd", "later than written", "flushed", "flushed negative", "queue", "queue negative", "master"],
+)
+def test_an_implausible_field(position: int, value: int, tmp_path: Path) -> None:
+    given_store(tmp_path, 5)
+    patch(check_file(tmp_path), position, struct.pack(">q", value))
+    found = [one for one in run(timer, tmp_path) if one.code == "RMQ-TM-CHECK"]
+    assert found
+    expected = 16 if position == 24 else position  # of the two queue offsets that differ, the own one is named
+    assert found[0].position == expected
+    assert all(one.severity is Severity.WARNING for one in found)
+
+
+def test_a_read_time_in_the_future(tmp_path: Path) -> None:
+    given_store(tmp_path, 2)
+    future = (int(time.time()) + 86_400) * 1000
+    patch(check_file(tmp_path), 0, struct.pack(">q", future))
+    assert "in the future" in only(run(timer, tmp_path), "RMQ-TM-CHECK").message
+
+
+def test_a_short_check_point(tmp_path: Path) -> None:
+    given_store(tmp_path)
+    data = check_file(tmp_path).read_bytes()
+    check_file(tmp_path).write_bytes(data[:56])
+    found = only(run(timer, tmp_path), "RMQ-TM-CHECK")
+    assert (found.expected, found.found) == (4096, 56)
+
+
+def test_a_missing_check_point(tmp_path: Path) -> None:
+    given_store(tmp_path)
+    check_file(tmp_path).unlink()
+    assert only(run(timer, tmp_path), "RMQ-TM-CHECK").file == "config/timercheck"
+
+
+# A store of a broker
+
+
+BROKER = "broker-5.5.1-crash"
+
+
+def test_a_killed_broker_leaves_a_sound_timer() -> None:
+    assert run(timer, stores.sample_store(BROKER), stores.case(BROKER).settings(stores.sample_store(BROKER))) == []
+
+
+def test_the_last_units_of_a_broker_zeroed(tmp_path: Path) -> None:
+    root = stores.fresh_store(BROKER, tmp_path)
+    last = max((root / "timerlog").iterdir())
+    data = last.read_bytes()
+    end = max(position for position in range(0, len(data) - UNIT, UNIT) if data[position : position + 4] == struct.pack(">i", UNIT)) + UNIT
+    patch(last, end - 10 * UNIT, bytes(10 * UNIT))
+    found = [one for one in run(timer, root, stores.case(BROKER).settings(root)) if one.code == "RMQ-TM-WHEEL-BEYOND"]
+    assert found
+    assert {one.expected for one in found} == {int(last.name) + end - 10 * UNIT}

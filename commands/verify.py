@@ -58,11 +58,11 @@ def command(
     Ends with status 1 when a finding of severity error is new, 0 otherwise. `rmqstore explain CODE` tells more about a finding.
     """
     known = _read_baseline(baseline) if baseline is not None else Counter()
-    from rmqstore.scan.firstuse import note_first_use
+    from rmqstore.scan.firstuse import prepare
     from rmqstore.store.root import Store
 
     opened = Store.open(store, broker_conf=broker_conf, settings=settings)
-    note_first_use(quiet=view.quiet)
+    prepare(quiet=view.quiet)
     from rmqstore.verify.context import Options
     from rmqstore.verify.engine import Verification
 

@@ -1,20 +1,76 @@
-"""Says once that compiled code is being made ready: the first scan on a machine takes some seconds longer."""
+"""Makes the compiled kernels ready: once per machine and state of the sources, in two processes side by side.
+
+Compiling is plain Python work of some seconds, most of it in the record walker. On the first use the kernels of queues and index are
+compiled by a second process meanwhile; both put their results into the same cache.
+"""
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 
-def note_first_use(*, quiet: bool) -> None:
-    """A line on standard error when the compiled kernels are not in the user's cache yet."""
-    if quiet or _cached():
+from rmqstore.scan import kernels_index, kernels_queue, kernels_record, raw
+from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE
+
+
+def prepare(*, quiet: bool) -> None:
+    """Compiles all kernels of a verification unless the cache has them, and says so on standard error."""
+    if _cached():
         return
-    sys.stderr.write("Compiling for this machine, once; this takes a few seconds ...\n")
+    if not quiet:
+        sys.stderr.write("Compiling for this machine, once; this takes a few seconds ...\n")
+    helper = None
+    try:
+        helper = subprocess.Popen(
+            [sys.executable, "-m", "rmqstore.scan.firstuse"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+    except OSError:
+        # Without a second process every kernel is compiled here when it is first called.
+        pass
+    try:
+        compile_record_kernels()
+    finally:
+        if helper is not None:
+            helper.wait()
+
+
+def compile_record_kernels() -> None:
+    """Calls the kernels of the log on nothing, with the types they always have."""
+    data = np.zeros(64, np.uint8)
+    names = kernels_record.make_names(2, 2)
+    place = (data.ctypes.data, 0, data.size, data.size, 0)
+    kernels_record.walk(*place, 0, np.zeros(1, np.int64), names.addresses, np.zeros(1, RECORD_DTYPE), np.zeros(128, KEY_DTYPE))
+    kernels_record.resync(*place)
+    raw.first_nonzero(data.ctypes.data, 0, data.size)
+
+
+def compile_derived_kernels() -> None:
+    """Calls the kernels of queues and index on nothing, with the types they always have."""
+    data = np.zeros(64, np.uint8)
+    base = data.ctypes.data
+    records, keys = np.zeros(0, RECORD_DTYPE), np.zeros(0, KEY_DTYPE)
+    queues = np.zeros(1, kernels_queue.QUEUE_DTYPE)
+    runs, events = np.zeros(4, kernels_queue.RUN_DTYPE), np.zeros(4, kernels_queue.EVENT_DTYPE)
+    kernels_queue.claim_units(records, 0, 1, queues, runs, events, np.zeros(4, kernels_queue.EXT_DTYPE), np.zeros(3, np.int64))
+    kernels_queue.classify_units(base, 0, 0, 0, 0, np.zeros(1, kernels_queue.UNIT_RUN_DTYPE), 0)
+    newest, links = np.zeros(1, np.int32), np.zeros(1, kernels_index.LINK_DTYPE)
+    kernels_index.follow_chains(base, 1, 0, newest, np.zeros(4, np.int64), links, 0)
+    kernels_index.compare_slots(base, 0, 0, newest, links, 0)
+    oddities = np.zeros(4, kernels_index.ODDITY_DTYPE)
+    kernels_index.match_items(records, keys, 0, base, 1, 0, 0, 1, 0, 0, np.zeros(3, np.int64), oddities)
 
 
 def _cached() -> bool:
-    from rmqstore.scan.kernels_record import walk
-
-    directory = Path(str(walk.stats.cache_path))
+    """Whether the kernel that takes longest is in the cache; the others are there with it, or are compiled when they are called."""
+    directory = Path(str(kernels_record.walk.stats.cache_path))
     return directory.is_dir() and any(directory.glob("kernels_record.walk-*.nbi"))
+
+
+if __name__ == "__main__":
+    compile_derived_kernels()

@@ -75,7 +75,9 @@ QUEUE_DTYPE = np.dtype(
     ]
 )
 
-EVENT_DTYPE = np.dtype([("queue", "i4"), ("order", "i4"), ("expected", "i8"), ("found", "i8"), ("position", "i8")])
+EVENT_DTYPE = np.dtype(
+    [("queue", "i4"), ("order", "i4"), ("expected", "i8"), ("found", "i8"), ("position", "i8"), ("after", "i8")]
+)  # after = physical offset of the record of the queue before
 
 EXT_DTYPE = np.dtype(
     [("queue", "i4"), ("address", "i8"), ("tags_code", "i8"), ("store_timestamp", "i8"), ("queue_offset", "i8"), ("position", "i8")]
@@ -154,6 +156,7 @@ def claim_units(records: Any, row: int, ordered: int, queues: Any, runs: Any, ev
                     event.expected = queue.next_offset
                     event.found = offset
                     event.position = position
+                    event.after = queue.last_position
                     event.order = _GAP if offset > queue.next_offset else (_RESTART if offset == 0 else _REPEAT)
                     counts[1] += 1
             else:

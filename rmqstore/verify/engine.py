@@ -197,6 +197,7 @@ class Verification:
             yield from index.of_match(context, result.index)
             self.totals.indexed_keys += result.index.matched
         yield from index.coverage(context, [result.index for result in results], views)
+        yield from index.beyond(context, views)
 
 
 def verify(store: Store, options: Options | None = None) -> list[Finding]:

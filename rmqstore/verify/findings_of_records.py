@@ -91,11 +91,14 @@ def of_faults(context: Context, records: npt.NDArray[np.void], topic_of: dict[in
 def of_damage(context: Context, damage: Damage) -> Finding:
     """The finding of a range without records that records follow."""
     length = damage.end - damage.start
+    follows = f"up to the next record at {damage.end}" if damage.resumed else "and no record follows in this file"
+    file = context.store.commitlog.find(damage.start) if damage.reason is Stop.BLANK else None
     return context.log_finding(
         DAMAGE_CODES[damage.reason],
-        f"{DAMAGE_TEXTS[damage.reason]}; {length} bytes are unreadable up to the next record at {damage.end}",
+        f"{DAMAGE_TEXTS[damage.reason]}; {length} bytes are unreadable {follows}",
         damage.start,
         length,
+        expected=file.end - damage.start if file is not None else None,
         found=damage.claimed_size if damage.reason is not Stop.END_OF_DATA else 0,
     )
 

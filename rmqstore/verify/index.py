@@ -499,6 +499,25 @@ def of_match(context: Context, match: IndexMatch) -> Iterator[Finding]:
             )
 
 
+def beyond(context: Context, views: Sequence[IndexView]) -> Iterator[Finding]:
+    """Items for records behind the end of the log."""
+    end = context.log.end_offset
+    for view in views:
+        first = _first_item(view, end)
+        if first <= view.items:
+            count = view.items + 1 - first
+            yield context.finding(
+                "RMQ-IX-BEYOND",
+                f"{count} items from item {first} on point beyond the end of the log",
+                file=view.file.path,
+                position=view.item_position(first),
+                length=count * ITEM_SIZE,
+                offset=view.item_offset(first),
+                expected=end,
+                found=view.item_offset(first),
+            )
+
+
 def coverage(context: Context, matches: Sequence[IndexMatch], views: Sequence[IndexView]) -> Iterator[Finding]:
     """Keys of the log for which no index file claims to hold items: before, between and behind the files."""
     before = sum(match.before for match in matches)

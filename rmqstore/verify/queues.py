@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,16 +37,29 @@ class QueueHistory:
     next_offset: int | None = None
     last_position: int = -1
     records: int = 0
+    restarts: list[int] = field(default_factory=list)  # physical offsets of records that begin again at QUEUEOFFSET 0
 
     def rows(self) -> npt.NDArray[np.void]:
         """All runs in log order."""
         return np.concatenate(self.runs)
 
 
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A record whose QUEUEOFFSET does not continue that of the record of its queue before, which lies at `after`."""
+
+    key: QueueKey
+    order: Order
+    expected: int
+    found: int
+    position: int
+    after: int
+
+
 def merge(context: Context, results: Sequence[FileResult]) -> tuple[dict[QueueKey, QueueHistory], list[Finding]]:
     """The histories of all queues, and findings about QUEUEOFFSETs that do not continue."""
     histories: dict[QueueKey, QueueHistory] = defaultdict(QueueHistory)
-    odd: list[tuple[QueueKey, int, int, int, int]] = []
+    odd: list[Event] = []
     for result in results:
         for key, span in result.queues.items():
             history = histories[key]
@@ -54,19 +68,25 @@ def merge(context: Context, results: Sequence[FileResult]) -> tuple[dict[QueueKe
                 if history.next_offset is not None and span.first_offset != history.next_offset:
                     order = Order.GAP if span.first_offset > history.next_offset else Order.REPEAT
                     order = Order.RESTART if span.first_offset == 0 else order
-                    odd.append((key, int(order), history.next_offset, span.first_offset, span.first_position))
+                    odd.append(Event(key, order, history.next_offset, span.first_offset, span.first_position, history.last_position))
                 history.next_offset = span.next_offset
                 history.last_position = span.last_position
                 history.records += span.records
-        for key, event in result.events:
-            odd.append((key, int(event["order"]), int(event["expected"]), int(event["found"]), int(event["position"])))
-    findings = [_of_order(context, *event) for event in sorted(odd, key=lambda event: event[4]) if not _explained(context, event)]
-    return histories, findings
+        for key, row in result.events:
+            numbers = (int(row[name]) for name in ("expected", "found", "position", "after"))
+            odd.append(Event(key, Order(int(row["order"])), *numbers))
+    for event in odd:
+        if event.order is Order.RESTART:
+            histories[event.key].restarts.append(event.position)
+    told = sorted((event for event in odd if not _explained(context, event)), key=lambda event: event.position)
+    return histories, [_of_order(context, event) for event in told]
 
 
-def _explained(context: Context, event: tuple[QueueKey, int, int, int, int]) -> bool:
-    """A gap behind a damaged range is the damage, told once already."""
-    return event[1] == Order.GAP and any(start < event[4] for start, _ in context.log.damages)
+def _explained(context: Context, event: Event) -> bool:
+    """A gap between two records with a damaged range between them is the damage, told once already."""
+    damages = context.log.damages
+    behind = bisect_left(damages, (event.after, 0))
+    return event.order is Order.GAP and behind < len(damages) and damages[behind][0] < event.position
 
 
 _ORDER_TEXT = {
@@ -76,9 +96,18 @@ _ORDER_TEXT = {
 }
 
 
-def _of_order(context: Context, key: QueueKey, order: int, expected: int, found: int, position: int) -> Finding:
-    code, text = _ORDER_TEXT[Order(order)]
-    return context.log_finding(code, text, position, topic=key[0], queue_id=key[1], queue_offset=found, expected=expected, found=found)
+def _of_order(context: Context, event: Event) -> Finding:
+    code, text = _ORDER_TEXT[event.order]
+    return context.log_finding(
+        code,
+        text,
+        event.position,
+        topic=event.key[0],
+        queue_id=event.key[1],
+        queue_offset=event.found,
+        expected=event.expected,
+        found=event.found,
+    )
 
 
 class QueueJudge:
@@ -116,6 +145,7 @@ class QueueJudge:
         held = union([(int(row["start"]), int(row["end"])) for row in rows[present]])
         end = held[-1][1] if held else 0
         claimed: list[Interval] = list(held)
+        restarted = _restarted(history, rows)
         for row in rows:
             interval = (int(row["start"]), int(row["end"]))
             claim = Claim(int(row["claim"]))
@@ -123,6 +153,8 @@ class QueueJudge:
                 continue
             if claim in (Claim.TAGS, Claim.SIZE):
                 yield self._wrong_field(key, directory, row, claim)
+                continue
+            if int(row["position"]) < restarted:
                 continue
             for start, stop in subtract([interval], held):
                 yield from self._failed(key, directory, row, claim, start, stop, end)
@@ -345,6 +377,15 @@ class QueueJudge:
         return "RMQ-CQ-SURPLUS", "the record there is not part of the live log"
 
 
+def _restarted(history: QueueHistory | None, rows: npt.NDArray[np.void]) -> int:
+    """Physical offset from which on the records belong to the queue as it is, -1 for all of them.
+
+    A queue that was deleted and made again begins at QUEUEOFFSET 0 once more, and has a unit there for the new first record.
+    """
+    begins = rows["position"][(rows["claim"] == Claim.MATCH) & (rows["start"] == 0)]
+    return max(set(history.restarts) & set(begins.tolist()), default=-1) if history is not None else -1
+
+
 def _dispatched_to(record: Record, key: QueueKey) -> bool:
     return key[0] in record.properties.get(INNER_MULTI_DISPATCH, "").split(",")
 
@@ -366,8 +407,6 @@ def union(intervals: Sequence[Interval]) -> list[Interval]:
 
 def subtract(intervals: Sequence[Interval], removed: Sequence[Interval]) -> list[Interval]:
     """The points of `intervals` that are in none of `removed` (sorted, disjoint)."""
-    from bisect import bisect_left
-
     starts = [start for start, _ in removed]
     left: list[Interval] = []
     for start, end in intervals:
@@ -395,4 +434,4 @@ def known_topics(context: Context) -> frozenset[str] | None:
     return frozenset(table) if isinstance(table, Mapping) else None
 
 
-_RUN = np.dtype([("claim", "i4"), ("start", "i8"), ("end", "i8")])
+_RUN = np.dtype([("claim", "i4"), ("start", "i8"), ("end", "i8"), ("position", "i8")])

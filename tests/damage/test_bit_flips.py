@@ -18,7 +18,7 @@ from rmqstore.formats.layout import fixed_layout
 from rmqstore.formats.record import BLANK_SIZE
 from tests.support.builder import StoreBuilder
 from tests.support.storeview import LogRecord, StoreView
-from tests.support.verifying import new_findings, verify
+from tests.support.verifying import DATA_PARTS, new_findings, verify
 
 ALL_BITS = os.environ.get("RMQSTORE_ALL_BITS") == "1"
 SLICES = 8
@@ -106,14 +106,14 @@ def test_the_small_store_has_nothing_to_find(small_store: tuple[Path, dict[str, 
 
     assert len(view.records) == 20
     assert len([file for file in view.log_files if file.blank is not None]) >= 2
-    assert [finding for finding in verify(root, settings) if finding.severity is not Severity.INFO] == []
+    assert [finding for finding in verify(root, settings, DATA_PARTS) if finding.severity is not Severity.INFO] == []
 
 
 @pytest.mark.parametrize("part", range(SLICES))
 def test_every_flipped_bit_is_found_or_listed(part: int, small_store: tuple[Path, dict[str, str]]) -> None:
     root, settings = small_store
     view = StoreView(root, settings)
-    before = verify(root, settings)
+    before = verify(root, settings, DATA_PARTS)
     missed = []
 
     for number, byte in enumerate(live_bytes(view)):
@@ -121,7 +121,9 @@ def test_every_flipped_bit_is_found_or_listed(part: int, small_store: tuple[Path
             continue
         for bit in range(8) if ALL_BITS else [(number // SLICES + number) % 8]:
             with flipped(root / byte.path, byte.position, 1 << bit):
-                findings = [finding for finding in new_findings(before, verify(root, settings)) if finding.severity is not Severity.INFO]
+                findings = [
+                    finding for finding in new_findings(before, verify(root, settings, DATA_PARTS)) if finding.severity is not Severity.INFO
+                ]
             if not any(points_at(finding, byte, view) for finding in findings) and not listed(byte, bit, view):
                 missed.append(f"{byte.field} bit {bit} at {byte.path}:{byte.position}, found {sorted({f.code for f in findings})}")
 

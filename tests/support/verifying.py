@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from rmqstore.findings import Finding, Severity
 from rmqstore.store.root import Store
+from rmqstore.verify.context import PARTS, Options
 from rmqstore.verify.engine import verify as verify_store
 
+# everything but the surroundings of a store, which costs a look at every process of this machine
+DATA_PARTS = tuple(part for part in PARTS if part != "store")
 
-def verify(root: Path, settings: Mapping[str, str] | None = None) -> list[Finding]:
-    """Every finding about the store at `root`."""
-    return list(verify_store(Store.open(root, settings=settings)))
+
+def verify(root: Path, settings: Mapping[str, str] | None = None, parts: Iterable[str] = ()) -> list[Finding]:
+    """Every finding about the store at `root`, or those about some parts. One thread: small stores are done before a second one starts."""
+    return verify_store(Store.open(root, settings=settings), Options(parts=frozenset(parts), threads=1))
 
 
 def errors(findings: list[Finding]) -> list[Finding]:

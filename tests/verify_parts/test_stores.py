@@ -13,16 +13,17 @@ from tests.support import stores
 from tests.verify_parts.checking import errors, run
 
 CHECKS = [files, checkpoint, surroundings, timer, config]
-SMALL_FILES = [
-    "checkpoint",
-    "abort",
-    "lock",
-    "timerwheel",
-    "timerlog/*",
-    "config/timercheck",
-    "config/topics.json",
-    "config/consumerOffset.json",
-]
+# Where noise shows. At the end of the timer log it looks like an unused rest; what it covers is missing for the wheel.
+SMALL_FILES = {
+    "checkpoint": "checkpoint",
+    "abort": "abort",
+    "lock": "lock",
+    "timerwheel": "timerwheel",
+    "timerlog/*": "timerwheel",
+    "config/timercheck": "config/timercheck",
+    "config/topics.json": "config/topics.json",
+    "config/consumerOffset.json": "config/consumerOffset.json",
+}
 
 
 def module_name(check: ModuleType) -> str:
@@ -49,5 +50,5 @@ def test_noise_in_a_file_ends_no_check(pattern: str, seed: int, tmp_path: Path) 
         stream.write(content.randbytes(length))
     before = stores.snapshot(root)
     found = [one for check in CHECKS for one in run(check, root)]
-    assert any(one.file == str(target.relative_to(root)) for one in found)
+    assert SMALL_FILES[pattern] in {one.file for one in found}
     assert stores.snapshot(root) == before

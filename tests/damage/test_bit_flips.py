@@ -32,6 +32,10 @@ INVISIBLE = {
     "store_timestamp": "index items count seconds and neighbours only order it, so milliseconds stay unseen",
     "sys_flag 0x2": "MULTI_TAGS changes nothing on disk",
     "sys_flag 0x40": "NEED_UNWRAP is for consumers only",
+    "sys_flag 0x80": "INNER_BATCH alone makes no batch of a record, only INNER_NUM and INNER_BASE do",
+    "sys_flag 0x100": "the kind of compression, which nobody looks at without the bit COMPRESSED",
+    "sys_flag 0x200": "the kind of compression, which nobody looks at without the bit COMPRESSED",
+    "store_host at an edge": "the first and last record of a file have one neighbour: what differs may be the address after a restart",
     "user property": "nothing is derived from it, and only the optional property CRC covers it",
 }
 
@@ -167,7 +171,10 @@ def points_at(finding: Finding, byte: Byte, view: StoreView) -> bool:
 
 def listed(byte: Byte, bit: int, view: StoreView) -> bool:
     """Whether the table of invisible fields names the bit."""
-    if byte.field != "sys_flag":
-        return byte.field in INVISIBLE
-    field = next(r.fields["sys_flag"] for r in view.records if r.offset == byte.offset)
-    return f"sys_flag {1 << bit + 8 * (field.end - 1 - byte.position):#x}" in INVISIBLE
+    if byte.field == "sys_flag":
+        field = next(r.fields["sys_flag"] for r in view.records if r.offset == byte.offset)
+        return f"sys_flag {1 << bit + 8 * (field.end - 1 - byte.position):#x}" in INVISIBLE
+    if byte.field == "store_host":
+        edges = {record.offset for file in view.log_files for record in (file.records[0], file.records[-1])}
+        return byte.offset in edges and "store_host at an edge" in INVISIBLE
+    return byte.field in INVISIBLE

@@ -1,0 +1,232 @@
+"""Findings about single records of the commit log: where they are told, and what is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rmqstore.findings import Severity
+from tests.support.builder import FIRST_TIMESTAMP, StoreBuilder
+from tests.verify.damaging import SIZE, codes, filled, log_name, patch, place, verified
+
+SECOND = 2 * SIZE  # the third record, in the middle of the log
+WHERE = ("file", "position", "length", "offset")
+
+
+def given(tmp_path: Path, position: int, data: bytes, count: int = 6) -> StoreBuilder:
+    """Six records, bytes of the third one overwritten."""
+    builder = filled(StoreBuilder(tmp_path), count)
+    patch(builder.build() / log_name(), SECOND + position, data)
+    return builder
+
+
+def test_a_sound_store_has_no_findings(tmp_path: Path) -> None:
+    builder = filled(StoreBuilder(tmp_path, log_file_size=500), 9)
+    builder.build()
+
+    assert verified(builder) == []
+
+
+@pytest.mark.parametrize(
+    ("position", "data", "code", "found"),
+    [
+        (4, b"\0", "CL-MAGIC", SIZE),
+        (4, b"\xda\xa3\x20\xa8", "CL-MAGIC", SIZE),
+        (0, b"\0\0\0\0", "CL-SIZE", 0),
+        (0, b"\xff\xff\xff\xff", "CL-SIZE", -1),
+        (0, b"\x7f\xff\xff\xff", "CL-SIZE", 2**31 - 1),
+        (0, (90).to_bytes(4, "big"), "CL-SIZE", 90),
+        (3, b"\x75", "CL-LENGTHS", SIZE + 1),
+        (84, b"\xff", "CL-LENGTHS", SIZE),
+        (92, b"\x07", "CL-LENGTHS", SIZE),
+        (39, b"\x10", "CL-LENGTHS", SIZE),
+    ],
+)
+def test_a_record_that_cannot_be_read(tmp_path: Path, position: int, data: bytes, code: str, found: int) -> None:
+    findings = verified(given(tmp_path, position, data))
+
+    lost = next(finding for finding in findings if finding.code == "RMQ-CQ-LOST")
+    assert codes(findings) == sorted([code, "CQ-LOST"])
+    assert place(findings[0], *WHERE, "found") == (code, log_name(), SECOND, SIZE, SECOND, found)
+    assert place(lost, "queue_offset", "offset", "position") == ("CQ-LOST", 2, SECOND, 40)
+
+
+def test_zeros_in_front_of_newer_records_are_damage(tmp_path: Path) -> None:
+    first = verified(given(tmp_path, 0, bytes(SIZE)))[0]
+
+    assert place(first, *WHERE) == ("CL-DAMAGE", log_name(), SECOND, SIZE, SECOND)
+
+
+def test_two_damaged_neighbours_are_one_range(tmp_path: Path) -> None:
+    findings = verified(given(tmp_path, 0, b"\xee" * (SIZE + 50)))
+
+    assert place(findings[0], *WHERE) == ("CL-MAGIC", log_name(), SECOND, 2 * SIZE, SECOND)
+    assert place(findings[1], "queue_offset", "length") == ("CQ-LOST", 2, 40)
+    assert len(findings) == 2
+
+
+CRC_FIELD, QUEUE_ID, QUEUE_OFFSET, PHYSICAL_OFFSET, SYS_FLAG, BORN_TIME = 8, 12, 20, 28, 36, 40
+BORN_PORT, STORE_TIME, STORE_HOST, RECONSUMED, PREPARED, BODY = 52, 56, 64, 72, 76, 88
+
+
+@pytest.mark.parametrize(
+    ("position", "data", "code"),
+    [
+        (CRC_FIELD, b"\1", "CL-CRC"),
+        (BODY, b"\1", "CL-CRC"),
+        (PHYSICAL_OFFSET, b"\1", "CL-PHYOFFSET"),
+        (SYS_FLAG, b"\x80", "CL-FIELD"),
+        (BORN_TIME, b"\x80", "CL-FIELD"),
+        (BORN_PORT, b"\1", "CL-FIELD"),
+        (RECONSUMED, b"\x80", "CL-FIELD"),
+        (PREPARED, b"\1", "CL-FIELD"),
+        (SYS_FLAG + 3, b"\1", "CL-COMPRESSION"),
+        (STORE_HOST, b"\1", "CL-HOST"),
+    ],
+)
+def test_a_record_with_one_wrong_field(tmp_path: Path, position: int, data: bytes, code: str) -> None:
+    findings = verified(given(tmp_path, position, data))
+
+    assert [place(finding, *WHERE) for finding in findings] == [(code, log_name(), SECOND, SIZE, SECOND)]
+
+
+@pytest.mark.parametrize(("position", "data"), [(16, b"\x12"), (48, b"\x7f"), (BORN_TIME + 7, b"\0"), (RECONSUMED + 3, b"\3")])
+def test_fields_that_may_hold_anything(tmp_path: Path, position: int, data: bytes) -> None:
+    assert verified(given(tmp_path, position, data)) == []
+
+
+def test_a_topic_with_an_illegal_character(tmp_path: Path) -> None:
+    findings = verified(given(tmp_path, BODY + 4 + 1, b"T/pic"))
+
+    assert place(findings[0], "topic", "queue_offset", "offset") == ("CL-FIELD", "T/picA", 2, SECOND)
+
+
+def test_store_time_that_goes_back(tmp_path: Path) -> None:
+    builder = filled(StoreBuilder(tmp_path), 3)
+    filled(builder, 1, store_timestamp=FIRST_TIMESTAMP - 60_000)
+    builder.build()
+
+    findings = [finding for finding in verified(builder) if finding.code == "RMQ-CL-TIME"]
+
+    assert [place(finding, "offset", "expected", "found") for finding in findings] == [
+        ("CL-TIME", 3 * SIZE, FIRST_TIMESTAMP + 3, FIRST_TIMESTAMP - 60_000)
+    ]
+    assert findings[0].severity is Severity.WARNING
+
+
+def test_equal_store_times_are_in_order(tmp_path: Path) -> None:
+    builder = filled(StoreBuilder(tmp_path), 5, store_timestamp=FIRST_TIMESTAMP)
+    builder.build()
+
+    assert verified(builder) == []
+
+
+def test_a_new_store_host_stays(tmp_path: Path) -> None:
+    builder = filled(StoreBuilder(tmp_path), 3)
+    filled(builder, 3, store_host="10.9.8.8:10911")
+    builder.build()
+
+    assert verified(builder) == []
+
+
+@pytest.mark.parametrize("changes", [{"born_host": "[fe80::1]:1", "store_host": "[fe80::2]:2"}, {"body": b""}, {"topic": "T" * 200}])
+def test_records_of_other_kinds(tmp_path: Path, changes: dict[str, Any]) -> None:
+    builder = filled(StoreBuilder(tmp_path), 5, **changes)
+    builder.build()
+
+    assert verified(builder) == []
+
+
+# Transactions
+
+
+def transaction(tmp_path: Path) -> StoreBuilder:
+    """A half message, its commit, a rolled back one."""
+    builder = StoreBuilder(tmp_path)
+    builder.message(topic="RMQ_SYS_TRANS_HALF_TOPIC", keys="half")
+    builder.message(sys_flag=8, prepared_transaction_offset=0, keys="committed")
+    builder.message(sys_flag=12, prepared_transaction_offset=0, keys="rolled")
+    return builder
+
+
+def test_a_commit_that_points_at_its_half_message(tmp_path: Path) -> None:
+    builder = transaction(tmp_path)
+    builder.build()
+
+    assert verified(builder) == []
+
+
+def test_a_commit_that_points_nowhere(tmp_path: Path) -> None:
+    builder = transaction(tmp_path)
+    commit = builder.offset
+    builder.message(sys_flag=8, prepared_transaction_offset=11, queue_offset=1, keys="x")
+    builder.build()
+
+    assert [place(finding, "offset", "found") for finding in verified(builder)] == [("CL-TRANSACTION", commit, 11)]
+
+
+def test_a_commit_whose_half_message_has_expired(tmp_path: Path) -> None:
+    builder = StoreBuilder(tmp_path, first_offset=64 * 1024)
+    builder.message(sys_flag=8, prepared_transaction_offset=11, keys="x")
+    builder.build()
+
+    assert verified(builder) == []
+
+
+# Queue offsets along the log
+
+
+def test_queue_offsets_that_jump(tmp_path: Path) -> None:
+    builder = filled(StoreBuilder(tmp_path), 3)
+    jump = builder.offset
+    filled(builder, 2, queue_offset=None, queue_id=0)
+    builder.build()
+    assert verified(builder) == []
+
+    builder = filled(StoreBuilder(tmp_path / "jumped"), 3)
+    builder.message(queue_offset=7, tags="T", keys="k")
+    builder.build()
+    told = verified(builder)[0]
+    assert place(told, "offset", "queue_offset", "expected", "found") == ("CL-QOFFSET-GAP", jump, 7, 3, 7)
+
+
+def test_a_queue_offset_used_twice(tmp_path: Path) -> None:
+    builder = filled(StoreBuilder(tmp_path), 3)
+    builder.message(queue_offset=2, tags="T", keys="k")
+    builder.build()
+
+    told = verified(builder)[0]
+
+    assert place(told, "offset", "queue_offset", "expected", "found") == ("CL-QOFFSET-REPEAT", 3 * SIZE, 2, 3, 2)
+
+
+@pytest.mark.parametrize("log_file_size", [400, 64 * 1024])
+def test_a_gap_behind_a_damage_is_the_damage(tmp_path: Path, log_file_size: int) -> None:
+    builder = filled(StoreBuilder(tmp_path, log_file_size=log_file_size), 6)
+    patch(builder.build() / log_name(), SIZE + 4, b"\0")
+
+    assert codes(verified(builder)) == ["CL-MAGIC", "CQ-LOST"]
+
+
+@pytest.mark.parametrize("log_file_size", [400, 64 * 1024])
+def test_a_gap_elsewhere_is_told_beside_a_damage(tmp_path: Path, log_file_size: int) -> None:
+    builder = filled(StoreBuilder(tmp_path, log_file_size=log_file_size), 6)
+    builder.message(queue_offset=8, tags="T", keys="k")
+    patch(builder.build() / log_name(), SIZE + 4, b"\0")
+
+    assert "CL-QOFFSET-GAP" in codes(verified(builder))
+
+
+@pytest.mark.parametrize("offset", [2**61, 2**62, 2**63 - 1, -1, -(2**62), -(2**63)])
+@pytest.mark.parametrize("with_queue", [True, False])
+def test_queue_offsets_far_outside_of_the_queue(tmp_path: Path, offset: int, with_queue: bool) -> None:
+    builder = given(tmp_path, QUEUE_OFFSET, offset.to_bytes(8, "big", signed=True))
+    if not with_queue:
+        (tmp_path / "consumequeue/TopicA/0/00000000000000000000").unlink()
+        (tmp_path / "consumequeue/TopicA/0").rmdir()
+
+    odd = [finding for finding in verified(builder) if "QOFFSET" in finding.code]
+
+    assert place(odd[0], "offset", "found")[1:] == (SECOND, offset)

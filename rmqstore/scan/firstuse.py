@@ -6,6 +6,7 @@ compiled by a second process meanwhile; both put their results into the same cac
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 from pathlib import Path
@@ -23,16 +24,14 @@ def prepare(*, quiet: bool) -> None:
     if not quiet:
         sys.stderr.write("Compiling for this machine, once; this takes a few seconds ...\n")
     helper = None
-    try:
+    # Without a second process every kernel is compiled here when it is first called.
+    with contextlib.suppress(OSError):
         helper = subprocess.Popen(
             [sys.executable, "-m", "rmqstore.scan.firstuse"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-    except OSError:
-        # Without a second process every kernel is compiled here when it is first called.
-        pass
     try:
         compile_record_kernels()
     finally:

@@ -12,6 +12,7 @@ import json
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -28,7 +29,9 @@ from rmqstore.formats import consumequeue, index
 
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _OUT = Path(__file__).parent / "out" / "results.json"
+_DOCS = Path(__file__).parents[1] / "docs" / "performance.md"
 _MEMORY_SIZES = (1, 4)
+_QUIET = 0.7  # load average
 _START_UPS = 11
 _DUMPS = 3
 
@@ -48,10 +51,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--slots", type=int, default=index.DEFAULT_HASH_SLOT_NUM, help="hash slots of an index file (default %(default)s)")
     parser.add_argument("--items", type=int, default=index.DEFAULT_INDEX_NUM, help="items of an index file (default %(default)s)")
     parser.add_argument("--repeat", type=int, default=5, help="runs of each measurement (default %(default)s)")
-    parser.add_argument("--memory", action="store_true", help="also peak memory of verify for 1 GiB and 4 GiB of log")
+    parser.add_argument("--memory", action="store_true", help="also peak memory of verify for 1 GiB and 4 GiB of log, shortest bodies")
     parser.add_argument("--directory", type=Path, default=None, help="where the stores are made (default: the temporary directory)")
     parser.add_argument("--keep", action="store_true", help="leave the stores there")
     parser.add_argument("--output", type=Path, default=_OUT, help="JSON file (default benchmarks/out/results.json)")
+    parser.add_argument("--docs", action="store_true", help="put the figures into docs/performance.md")
     return parser.parse_args()
 
 
@@ -103,6 +107,7 @@ def _machine() -> dict[str, Any]:
 def main() -> int:
     """Measures, prints, writes; 1 when a promise was not kept."""
     options = _arguments()
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that the stores are removed
     started = time.perf_counter()
     machine = _machine()
     results: dict[str, Any] = {"machine": machine, "repeat": options.repeat, "stores": {}, "memory": {}}
@@ -110,7 +115,8 @@ def main() -> int:
     results["read_anonymous_memory"] = memory.as_json()
     lines = [report.Line("read 1 GiB of anonymous memory", f"{memory.rate / 1e9:.2f} GB/s")]
     starts: dict[str, Runs] = {}
-    for body_length in map(int, options.bodies.split(",")):
+    body_lengths = [int(text) for text in options.bodies.split(",")]
+    for body_length in body_lengths:
         with _store(options, options.size, body_length) as made:
             runs = _measure_store(made, options.repeat)
             starts = starts or measure.start_up(made, _START_UPS)
@@ -121,28 +127,39 @@ def main() -> int:
                 "runs": {name: each.as_json() for name, each in runs.items()},
             }
         lines += report.log_lines(body_length, runs)
+        _say(report.table(lines))
     lines += report.start_lines(starts)
     results["start_up"] = {name: each.as_json() for name, each in starts.items()}
     if options.memory:
-        for body_length in map(int, options.bodies.split(",")):
-            peaks: dict[int, int] = {}
-            for gibibytes in _MEMORY_SIZES:
-                with _store(options, gibibytes << 30, body_length) as made:
-                    peaks[gibibytes] = measure.verify(made, 2, 1)[0].peak
-            results["memory"][body_length] = peaks
-            lines += report.memory_lines(body_length, peaks)
+        # The shortest bodies are the hardest case: the most records, units and items for a size.
+        body_length = min(body_lengths)
+        peaks: dict[int, int] = {}
+        for gibibytes in _MEMORY_SIZES:
+            with _store(options, gibibytes << 30, body_length) as made:
+                peaks[gibibytes] = measure.verify(made, 2, 1)[0].peak
+        results["memory"][body_length] = peaks
+        lines += report.memory_lines(body_length, peaks)
     machine["load_average_after"] = os.getloadavg()
     results["commit"] = _commit()
     results["seconds"] = round(time.perf_counter() - started, 1)
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(json.dumps(results, indent=2) + "\n")
-    print(report.table(lines))
-    print(
-        f"\n{machine['processor']}, {machine['cores']} cores, Python {machine['python']}; medians of {options.repeat} runs; load average"
-        f" {machine['load_average_before'][0]:.1f} before, {machine['load_average_after'][0]:.1f} after; {results['seconds']} s in all"
-    )
+    figures = f"{report.table(lines)}\n\n{_circumstances(results)}"
+    print(figures)
     print(f"written to {options.output}")
+    if options.docs:
+        _DOCS.write_text(report.with_figures(_DOCS.read_text("utf-8"), figures), "utf-8")
     return int(any(line.met is False for line in lines))
+
+
+def _circumstances(results: dict[str, Any]) -> str:
+    machine = results["machine"]
+    before, after = machine["load_average_before"][0], machine["load_average_after"][0]
+    load = f"load average {before:.1f} when it began, {after:.1f} when it ended"
+    if before > _QUIET:
+        load += ": other programs ran at the same time"
+    where = f"{machine['processor']}, {machine['cores']} cores, Linux {machine['kernel']}, Python {machine['python']}"
+    return f"{where}\ncommit {results['commit']}; medians of {results['repeat']} runs; {load}; {results['seconds']:.0f} s in all"
 
 
 def _commit() -> str | None:

@@ -10,6 +10,7 @@ from benchmarks.measure import Runs
 
 _MEMORY_GROWTH = 0.10
 _DUMPED_PER_SECOND = 500_000
+_MET = {None: "", True: "yes", False: "NO"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,4 +100,11 @@ def _row(row: tuple[str, ...], widths: list[int]) -> str:
     return "  ".join(cells).rstrip()
 
 
-_MET = {None: "", True: "yes", False: "NO"}
+def with_figures(page: str, figures: str) -> str:
+    """The page with `figures` as its block of figures."""
+    begin, end = "<!-- figures -->\n", "<!-- end of figures -->\n"
+    before, _, rest = page.partition(begin)
+    _, _, after = rest.partition(end)
+    if not after:
+        raise ValueError("the page has no place for figures")
+    return f"{before}{begin}```text\n{figures}\n```\n{end}{after}"

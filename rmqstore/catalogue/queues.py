@@ -305,24 +305,6 @@ ENTRIES = (
         mend="Broker stopped: move the queue's directory below batchconsumequeue away and rebuild. " + REBUILD_QUEUES,
     ),
     Entry(
-        "RMQ-CQ-LMQ",
-        WARNING,
-        "multi-dispatch queue disagrees with the log",
-        meaning="A record names further queues (INNER_MULTI_DISPATCH) with their offsets, but the queue of that name lacks it or holds "
-        "another one there. Repeated and skipped offsets happen in these queues in good health; enableLmq and enableMultiDispatch "
-        "decide whether they exist.",
-        broker={
-            R49: "Builds units only with enableMultiDispatch; a skipped offset shifts the queue, a repeated one hides a message.",
-            R50: "As 4.9.x; 5.2.0 also numbers messages of system topics it does not dispatch.",
-            R532: "As 4.9.x; system topics are excluded.",
-            R534: "As 5.3.2–5.3.3.",
-            R540: "As 5.3.2–5.3.3.",
-            R55: "As 5.3.2–5.3.3; queues of expired lite topics are deleted whole.",
-        },
-        mend="If the switches were off when the messages came, give them: --set enableLmq=... --set enableMultiDispatch=.... Otherwise: "
-        + REBUILD_QUEUES,
-    ),
-    Entry(
         "RMQ-CQ-ROCKSDB",
         INFO,
         "queues are kept in RocksDB",

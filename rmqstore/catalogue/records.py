@@ -130,16 +130,6 @@ ENTRIES = (
         mend="Compare SYSFLAG with a replica. If the producer sent it so, nothing on disk is wrong; skip the message in the consumer.",
     ),
     Entry(
-        "RMQ-CL-PROPERTIES",
-        WARNING,
-        "property block is malformed",
-        meaning="The properties are not a sequence of name 0x01 value 0x02. Pieces that do not fit are ignored by every reader, so "
-        "keys, tags or the unique id may be missing. 5.2.0 and 5.3.0 leave 20 undefined bytes at the end of multi-dispatch records in "
-        "good health.",
-        broker={ALL: "Pieces without separator, with an empty name or an empty value are dropped silently; the rest is used."},
-        mend="Compare the record with a replica. What is lost is filtering by tag and query by key for this message, not its body.",
-    ),
-    Entry(
         "RMQ-CL-QOFFSET-GAP",
         WARNING,
         "queue offsets jump forward",

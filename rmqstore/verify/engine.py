@@ -191,6 +191,7 @@ class Verification:
                 yield from index.check_file(context, view)
             except RmqstoreError as error:
                 yield context.finding("RMQ-ST-UNREADABLE", error.message, file=view.file.path)
+        yield from index.check_order(context, views)
         if not results:
             return
         for result in results:
@@ -254,6 +255,5 @@ def _facts(store: Store, results: list[FileResult]) -> LogFacts:
             facts.last_timestamp = max(facts.last_timestamp, result.last_timestamp)
             facts.end_offset = result.end_offset
             facts.records += result.records
-    facts.damages += _missing_ranges(results)
-    facts.damages.sort()
+    facts.damages = queues.union([*facts.damages, *_missing_ranges(results)])
     return facts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -515,6 +516,21 @@ def beyond(context: Context, views: Sequence[IndexView]) -> Iterator[Finding]:
                 offset=view.item_offset(first),
                 expected=end,
                 found=view.item_offset(first),
+            )
+
+
+def check_order(context: Context, views: Sequence[IndexView]) -> Iterator[Finding]:
+    """Files whose items do not go on where those of the file before, by name, end."""
+    for before, after in itertools.pairwise(view for view in views if view.items):
+        if after.first_offset < before.last_offset:
+            yield context.finding(
+                "RMQ-IX-ORDER",
+                f"the items begin before those of {before.file.path.name} end",
+                file=after.file.path,
+                position=after.item_position(1),
+                offset=after.first_offset,
+                expected=before.last_offset,
+                found=after.first_offset,
             )
 
 

@@ -38,7 +38,7 @@ def test_no_error_in_what_brokers_left(case: stores.Case, check: ModuleType) -> 
     assert errors(run(check, root)) == []
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("pattern", SMALL_FILES)
 def test_noise_in_a_file_ends_no_check(pattern: str, seed: int, tmp_path: Path) -> None:
     root = stores.fresh_store("broker-5.5.1-crash", tmp_path)
@@ -46,7 +46,7 @@ def test_noise_in_a_file_ends_no_check(pattern: str, seed: int, tmp_path: Path) 
     content = random.Random(seed)
     length = min(target.stat().st_size, 1 << 20)
     with target.open("r+b") as stream:
-        stream.truncate(target.stat().st_size - (seed == 2))
+        stream.truncate(target.stat().st_size - seed)
         stream.write(content.randbytes(length))
     before = stores.snapshot(root)
     found = [one for check in CHECKS for one in run(check, root)]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -46,11 +48,12 @@ class LogFacts:
     records: int = 0
     first_timestamp: int = 0
     last_timestamp: int = 0
-    damages: list[tuple[int, int]] = field(default_factory=list)  # ranges [start, end) without records
+    damages: list[tuple[int, int]] = field(default_factory=list)  # ranges [start, end) without records, sorted, apart from each other
 
     def is_damaged(self, offset: int) -> bool:
         """Whether this physical offset lies in a range that could not be read."""
-        return any(start <= offset < end for start, end in self.damages)
+        before = bisect_right(self.damages, offset, key=itemgetter(0))
+        return before > 0 and offset < self.damages[before - 1][1]
 
 
 class Context:

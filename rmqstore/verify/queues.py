@@ -251,6 +251,12 @@ class QueueJudge:
                 runs.extend(self._runs_of(file, claimed))
             except RmqstoreError as error:
                 yield self._context.finding("RMQ-ST-UNREADABLE", error.message, file=file.path, topic=key[0], queue_id=key[1])
+        filled = max([end, *(int(row["end"]) for row in runs if row["kind"] != UnitKind.ZERO)])
+        stale = self._stale(runs, end) if end else len(runs)
+        for row in runs[stale:]:
+            if row["kind"] != UnitKind.ZERO:
+                yield self._of_stale(key, directory, row)
+        runs = runs[:stale]
         last_used = max([end, *(int(row["end"]) for row in runs if row["kind"] != UnitKind.ZERO)], default=0)
         first_unit = files[0].start // UNIT_SIZE if files else 0
         prefix = first_unit
@@ -265,11 +271,32 @@ class QueueJudge:
             yield self._context.finding(
                 "RMQ-CQ-PREBLANK-ONLY", "nothing but pre-blank units", **self._where(key, directory, first_unit, first_unit + pre_blanks)
             )
-        yield from self._zero_file(key, directory, last_used)
+        yield from self._zero_file(key, directory, filled)
 
-    def _zero_file(self, key: QueueKey, directory: QueueDirectory, last_used: int) -> Iterator[Finding]:
+    def _stale(self, runs: list[npt.NDArray[np.void]], end: int) -> int:
+        """Number of the first run behind the end of the queue that zeros part from it, len(runs) without one; `end` = end of the right units."""
+        lost = [number for number, row in enumerate(runs) if self._context.log.is_damaged(int(row["position"]))]
+        reached = end
+        for number, row in enumerate(runs):
+            if int(row["end"]) <= end or row["kind"] == UnitKind.ZERO:
+                continue
+            if int(row["start"]) > reached and (not lost or lost[-1] < number):
+                return number
+            reached = int(row["end"])
+        return len(runs)
+
+    def _of_stale(self, key: QueueKey, directory: QueueDirectory, row: npt.NDArray[np.void]) -> Finding:
+        start, stop = int(row["start"]), int(row["end"])
+        return self._context.finding(
+            "RMQ-CQ-STALE",
+            f"old units behind the end of the queue, parted from it by zeros: {stop - start}",
+            offset=int(row["position"]),
+            **self._where(key, directory, start, stop),
+        )
+
+    def _zero_file(self, key: QueueKey, directory: QueueDirectory, filled: int) -> Iterator[Finding]:
         files = directory.files.files
-        if files and files[-1].start // UNIT_SIZE >= last_used and files[-1].length:
+        if files and files[-1].start // UNIT_SIZE >= filled and files[-1].length:
             yield self._context.finding(
                 "RMQ-CQ-ZEROFILE",
                 "the last file of the queue holds no unit",

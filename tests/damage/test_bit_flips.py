@@ -155,18 +155,23 @@ class flipped:
 
 
 def points_at(finding: Finding, byte: Byte, view: StoreView) -> bool:
-    """Whether a finding leads to the byte: its file, its record, or what the record's queue and index made of it."""
+    """Whether a finding leads to the byte: by its file, its record or queue offset, or by what the index made of the record."""
     if finding.file == byte.path or (byte.offset is not None and finding.offset == byte.offset):
         return True
-    target = next((r for r in view.records if r.offset == byte.offset), None)
-    if target is None:
-        return False
-    own = target.record
-    return (finding.topic, finding.queue_id, finding.queue_offset) == (
-        own.topic,
-        own.queue_id,
-        own.queue_offset,
-    ) or finding.file in view.index_files
+    if finding.file in view.index_files and byte.offset is not None:
+        return True
+    return (finding.topic, finding.queue_id, finding.queue_offset) == entry_of(byte, view)
+
+
+def entry_of(byte: Byte, view: StoreView) -> tuple[str, int, int] | None:
+    """Topic, queue id and queue offset of the record or unit that the byte belongs to."""
+    for target in view.records:
+        if target.offset == byte.offset:
+            return target.record.topic, target.record.queue_id, target.record.queue_offset
+    if byte.path.startswith("consumequeue/"):
+        _, topic, queue_id, start = byte.path.split("/")
+        return topic, int(queue_id), (int(start) + byte.position) // consumequeue.UNIT_SIZE
+    return None
 
 
 def listed(byte: Byte, bit: int, view: StoreView) -> bool:

@@ -170,11 +170,12 @@ def test_a_replaced_file_is_survived(name: str, pattern: str, change: Callable[[
     target = max(root.glob(pattern))
     change(target)
 
-    run("verify", root, *stores.case(name).set_options(root))
+    settings = stores.case(name).set_options(root)
+    run("verify", root, *settings)
     run("verify", root)
     run("info", root)
-    run("dump", root)
-    run("dump", target)
+    run("dump", root, *settings)
+    run("dump", target, *settings)
 
 
 @pytest.mark.parametrize("change", [noise, cut_in_half, ones, largest_integers, directory], ids=lambda change: change.__name__)
@@ -301,7 +302,7 @@ def test_a_file_that_shrinks_while_it_is_read(command: str, delay: float, tmp_pa
     for number in range(600):
         builder.message(body=bytes(100_000), keys=f"k{number}")
     root = builder.build()
-    words = [sys.executable, "-m", "rmqstore", command, str(root), "--format", "json", "--body", "hex"][: 8 if command == "dump" else 6]
+    words = [sys.executable, "-m", "rmqstore", command, str(root), "--format", "json", *(["--body", "hex"] if command == "dump" else [])]
 
     with (tmp_path / "out").open("w+") as out, subprocess.Popen(words, stdout=out, stderr=subprocess.PIPE, text=True) as process:
         time.sleep(delay)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -88,7 +89,7 @@ def command(
     """
     from rmqstore.dump.items import Watched
     from rmqstore.dump.request import BodyForm, Filters, Request, parse_time
-    from rmqstore.dump.run import dump
+    from rmqstore.dump.run import Engine, dump
     from rmqstore.dump.target import find_target
 
     filters = Filters(
@@ -104,7 +105,14 @@ def command(
     )
     request = Request(filters, limit, tail, BodyForm(body), decompress, slots)
     target = find_target(path, part, broker_conf, settings, filters)
-    _print(Watched(dump(target, request, threads=threads)), target, view)
+    engine = Engine(threads, partial(_note_compiling, view))
+    _print(Watched(dump(target, request, engine)), target, view)
+
+
+def _note_compiling(view: View) -> None:
+    from rmqstore.render.progress import note
+
+    note("Compiling for this machine, once; this takes a few seconds ...", quiet=view.quiet)
 
 
 def _print(items: Watched, target: Target, view: View) -> None:

@@ -24,13 +24,20 @@ class LogDump:
     """The objects of the files of one commit log, in the order of the log."""
 
     def __init__(
-        self, files: Sequence[MappedFile], name: Callable[[MappedFile], str], request: Request, delay_levels: Sequence[int]
+        self,
+        files: Sequence[MappedFile],
+        name: Callable[[MappedFile], str],
+        request: Request,
+        delay_levels: Sequence[int],
+        before_compiling: Callable[[], None] | None = None,
     ) -> None:
+        """`before_compiling` is called when compiled code is needed that this machine does not have yet."""
         self._files = files
         self._name = name
         self._request = request
         self._filters = request.filters
         self._delay_levels = delay_levels
+        self._before_compiling = before_compiling
         self._make_message: MakeMessage = partial(message_object, delay_levels=delay_levels, body=request.body, unpack=request.decompress)
 
     def items(self, slow_records: int | None = SLOW_RECORDS, threads: int | None = None) -> Iterator[Item]:
@@ -59,7 +66,10 @@ class LogDump:
 
     def _fast(self, file: int, position: int, threads: int, border: _Border) -> Iterator[Item]:
         from rmqstore.dump.fast import FastLog, Place
+        from rmqstore.scan.jsonl import is_compiled
 
+        if self._before_compiling is not None and not is_compiled():
+            self._before_compiling()
         full = self._request.body is not BodyForm.NONE
         fast = FastLog(
             self._files, self._name, self._make_message, self._accept, self._filters, self._delay_levels, full=full, threads=threads

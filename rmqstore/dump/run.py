@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 
 from rmqstore.dump import dledger, indexes, queues, small, timers
@@ -34,42 +35,50 @@ _QUEUES: dict[FileKind, Callable[[QueueFiles, queues.Name], Iterator[Value]]] = 
 }
 
 
-def dump(target: Target, request: Request, *, threads: int | None = None) -> Iterator[Item]:
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """How large logs are decoded: number of threads (None: one per processor), and whom to tell before code is compiled."""
+
+    threads: int | None = None
+    before_compiling: Callable[[], None] | None = None
+
+
+def dump(target: Target, request: Request, engine: Engine = Engine()) -> Iterator[Item]:
     """The objects of a target that a request asks for, in the order they lie. Raises UsageError, UnreadableError, StoreChangedError."""
     demand_sensible(target.kind, request.filters)
     if request.tail is None:
-        yield from limited(_items(target, request, target.files, threads), request.limit)
+        yield from limited(_items(target, request, target.files, engine), request.limit)
     else:
-        yield from limited(_tail(target, request, request.tail, threads), request.limit)
+        yield from limited(_tail(target, request, request.tail, engine), request.limit)
 
 
-def _tail(target: Target, request: Request, count: int, threads: int | None) -> Iterator[Item]:
+def _tail(target: Target, request: Request, count: int, engine: Engine) -> Iterator[Item]:
     """The last `count` objects; of a log only as many files are read, from behind, as are needed."""
     if target.kind is not FileKind.COMMITLOG:
-        yield from last(_items(target, request, target.files, threads), count)[0]
+        yield from last(_items(target, request, target.files, engine), count)[0]
         return
     groups: list[list[Item]] = []
     for file in reversed(target.files):
         if count <= 0:
             break
-        items, found = last(_items(target, request, (file,), threads), count)
+        items, found = last(_items(target, request, (file,), engine), count)
         groups.append(items)
         count -= found
     for group in reversed(groups):
         yield from group
 
 
-def _items(target: Target, request: Request, files: tuple[MappedFile, ...], threads: int | None) -> Iterator[Item]:
+def _items(target: Target, request: Request, files: tuple[MappedFile, ...], engine: Engine) -> Iterator[Item]:
     if target.kind is FileKind.COMMITLOG:
-        return LogDump(files, target.name, request, target.delay_levels).items(threads=threads)
+        return _log(target, request, files, engine)
     if target.kind is FileKind.COMPACTION_LOG:
-        return _compaction_logs(target, request, threads)
+        return (item for queue in target.queues for item in _log(target, request, queue.files, engine))
     return (value for value in _objects(target, request) if value["type"] == "damage" or request.filters.accept(value))
 
 
-def _compaction_logs(target: Target, request: Request, threads: int | None) -> Iterator[Item]:
-    for queue in target.queues:
-        yield from LogDump(queue.files, target.name, request, target.delay_levels).items(threads=threads)
+def _log(target: Target, request: Request, files: tuple[MappedFile, ...], engine: Engine) -> Iterator[Item]:
+    log = LogDump(files, target.name, request, target.delay_levels, engine.before_compiling)
+    return log.items(threads=engine.threads)
 
 
 def _objects(target: Target, request: Request) -> Iterator[Value]:

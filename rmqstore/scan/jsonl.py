@@ -5,12 +5,10 @@ byte for byte. Records that need judgement (damage, malformed UTF-8, repeated pr
 kernel stops in front of them and its caller takes the first way.
 """
 
-# numba, not mypy, gives the compiled functions their types.
-# mypy: disable-error-code="call-overload, untyped-decorator, no-any-return, call-arg, unreachable, assignment, return-value"
-
 from __future__ import annotations
 
 from enum import IntEnum
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +19,20 @@ from rmqstore.formats.layout import fixed_layout
 from rmqstore.formats.properties import DELAY, KEYS, TAGS, UNIQ_KEY
 from rmqstore.scan.crc import crc32
 from rmqstore.scan.kernels_record import structure
-from rmqstore.scan.raw import HIGH_BITS, LOW_BITS, be32, be32u, be64, find_byte, java_hash_utf8, le64, store8, store64, trailing_zeros, u8
+from rmqstore.scan.raw import (
+    HIGH_BITS,
+    LOW_BITS,
+    be32,
+    be32u,
+    be64,
+    find_byte,
+    le64,
+    native64,
+    store8,
+    store64,
+    trailing_zeros,
+    u8,
+)
 
 _PREFIX = fixed_layout(declared.RECORD_PREFIX)
 _SIZE = _PREFIX["total_size"].offset
@@ -40,7 +51,8 @@ _STORE_HOST = _STORE_TIMESTAMP + 8
 _RECONSUME_TIMES = _STORE_HOST + _HOST_WIDTH
 _PREPARED = _RECONSUME_TIMES + 4
 
-_MAGIC_V2 = np.uint32(declared.MESSAGE_MAGIC_V2)
+_MAGIC_V1, _MAGIC_V2 = declared.MESSAGE_MAGIC_V1, declared.MESSAGE_MAGIC_V2
+_MIN_SIZE = declared.MIN_RECORD_SIZE_V1
 _V6 = declared.SysFlag.BORN_HOST_V6 | declared.SysFlag.STORE_HOST_V6
 
 MAX_PROPERTIES = 64
@@ -205,9 +217,9 @@ def put_number(out: int, at: int, number: int) -> int:
 @_part
 def _put_hex(out: int, at: int, base: int, start: int) -> int:
     """Writes four bytes as eight upper-case hexadecimal digits."""
-    word = np.int64(be32u(base, start))
+    word = be32u(base, start)
     # Each nibble of the big-endian value into a byte of its own, the highest one into the lowest byte.
-    nibbles = np.int64(0)
+    nibbles = 0
     for index in range(8):
         nibbles |= ((word >> (28 - 4 * index)) & 15) << (8 * index)
     letters = ((nibbles + 0x0606060606060606) >> 4) & 0x0101010101010101
@@ -221,7 +233,7 @@ def _put_host(out: int, at: int, base: int, start: int) -> int:
     store8(out, at, _QUOTE)
     at += 1
     for index in range(5):
-        at = put_number(out, at, np.int64(u8(base, start + index)) if index < 4 else np.int64(be32(base, start + 4)))
+        at = put_number(out, at, u8(base, start + index) if index < 4 else be32(base, start + 4))
         store8(out, at, _HOST_MARKS[index])
         at += 1
     return at
@@ -230,13 +242,13 @@ def _put_host(out: int, at: int, base: int, start: int) -> int:
 @_part
 def _sequence_length(base: int, start: int, end: int) -> int:
     """Bytes of the well-formed UTF-8 sequence at `start` whose first byte is above 0x7F; 0 when it is malformed."""
-    lead = np.int64(u8(base, start))
+    lead = u8(base, start)
     length = _SEQUENCE_LENGTHS[lead - 128]
     if length == 0 or start + length > end:
         return 0
     point = lead
     for index in range(1, length):
-        follow = np.int64(u8(base, start + index))
+        follow = u8(base, start + index)
         if follow & 0xC0 != 0x80:
             return 0
         point = point << 6 | follow & 0x3F
@@ -265,14 +277,14 @@ def put_text(out: int, at: int, base: int, start: int, end: int, readable: int) 
             special |= (word - _BLANKS) & ~word
             special = (special | word) & HIGH_BITS
             store64(out, at, word)
-            clean = np.int64(8) if special == _ZERO else trailing_zeros(special) >> 3
+            clean = 8 if special == _ZERO else trailing_zeros(special) >> 3
             if clean >= end - position:
                 return at + end - position
             position += clean
             at += clean
             if clean == 8:
                 continue
-        byte = np.int64(u8(base, position))
+        byte = u8(base, position)
         if byte >= 0x80:
             length = _sequence_length(base, position, end)
             if length == 0:
@@ -318,12 +330,12 @@ def _name_word(base: int, start: int, end: int, readable: int) -> int:
     """The first up to eight bytes of [start, end) as an int64, the first one lowest."""
     length = end - start
     if length >= 8:
-        return np.int64(le64(base, start))
+        return native64(base, start)
     if start + 8 <= readable:
-        return np.int64(le64(base, start)) & ((1 << (8 * length)) - 1)
-    word = np.int64(0)
+        return native64(base, start) & ((1 << (8 * length)) - 1)
+    word = 0
     for index in range(length):
-        word |= np.int64(u8(base, start + index)) << (8 * index)
+        word |= u8(base, start + index) << (8 * index)
     return word
 
 
@@ -354,13 +366,26 @@ def _has_key(base: int, start: int, end: int, key: Any) -> bool:
 
 
 @_part
+def _ascii_hash(base: int, start: int, end: int) -> int:
+    """Java hash of ASCII text as 0 … 2^32-1, -1 for other text: tags are short and mostly ASCII, the general hash is slow to compile."""
+    state = 0
+    for position in range(start, end):
+        byte = u8(base, position)
+        if byte >= 0x80:
+            return -1
+        # Products wrap around at 64 bits, which leaves the low 32 bits right.
+        state = state * 31 + byte
+    return state & 0xFFFFFFFF
+
+
+@_part
 def _small_decimal(base: int, start: int, end: int) -> int:
     """A decimal number of one to nine digits, -1 for anything else."""
     if end - start < 1 or end - start > 9:
         return -1
-    value = np.int64(0)
+    value = 0
     for position in range(start, end):
-        digit = np.int64(u8(base, position)) - 48
+        digit = u8(base, position) - 48
         if digit < 0 or digit > 9:
             return -1
         value = value * 10 + digit
@@ -382,7 +407,7 @@ def _split_properties(base: int, start: int, end: int, readable: int, spans: Any
             word = _name_word(base, position, name_end, readable)
             fingerprint = word ^ (length << 56)
             if length > 8:
-                fingerprint = fingerprint * 0x1E3779B97F4A7C15 ^ np.int64(le64(base, name_end - 8))
+                fingerprint = fingerprint * 0x1E3779B97F4A7C15 ^ native64(base, name_end - 8)
             for other in range(count):
                 if spans[other, 4] == fingerprint:
                     return -1
@@ -410,10 +435,10 @@ def write_messages(
     """
     base = np.uintp(base)
     out = np.uintp(out)
-    at = np.int64(start)
-    written = np.int64(0)
-    count = np.int64(0)
-    room = np.int64(room) - _FIXED_ROOM
+    at = start
+    written = 0
+    count = 0
+    room -= _FIXED_ROOM
     select = positions.size > 0
     while at < last:
         reason, size, body, body_length, topic, properties = structure(base, at, stop, stop)
@@ -423,11 +448,11 @@ def write_messages(
         if physical_offset != origin + at:
             return at, written, count, _ODD
         stored_crc = be32u(base, at + _BODY_CRC)
-        if body_length > 0 and (crc32(base, body, body_length) & np.uint32(0x7FFFFFFF)) != stored_crc:
+        if body_length > 0 and (np.int64(crc32(base, body, body_length)) & 0x7FFFFFFF) != stored_crc:
             return at, written, count, _ODD
         topic_end = properties - 2
         record_end = at + size
-        queue_id = np.int64(be32(base, at + _QUEUE_ID))
+        queue_id = be32(base, at + _QUEUE_ID)
         queue_offset = be64(base, at + _QUEUE_OFFSET)
         store_timestamp = be64(base, at + _STORE_TIMESTAMP)
         if (
@@ -444,7 +469,7 @@ def write_messages(
         property_count = _split_properties(base, properties, record_end, stop, spans)
         if property_count < 0:
             return at, written, count, _ODD
-        tags_start = tags_end = keys_start = keys_end = unique_start = unique_end = delay_start = delay_end = np.int64(0)
+        tags_start = tags_end = keys_start = keys_end = unique_start = unique_end = delay_start = delay_end = 0
         for index in range(property_count):
             length = spans[index, 1] - spans[index, 0]
             if length > 8:
@@ -472,12 +497,12 @@ def write_messages(
             continue
         if written + (topic_end - topic) * _TOPIC_ROOM + (record_end - properties) * _PROPERTIES_ROOM > room:
             return at, written, count, _FULL
-        tags_code = np.int64(0)
+        tags_code = 0
         if tags_end > tags_start:
-            state, well_formed = java_hash_utf8(np.uint32(0), base, tags_start, tags_end)
-            if not well_formed:
+            state = _ascii_hash(base, tags_start, tags_end)
+            if state < 0:
                 return at, written, count, _ODD
-            tags_code = np.int64(np.int32(np.uint32(state)))
+            tags_code = (state ^ 0x80000000) - 0x80000000
         if delay_end > delay_start and _equals(base, topic, topic_end, _SCHEDULE_TOPIC):
             level = _small_decimal(base, delay_start, delay_end)
             if level < 0:
@@ -496,9 +521,9 @@ def write_messages(
             if kind == _INT64:
                 number = be64(base, place)
             elif kind == _INT32:
-                number = np.int64(be32(base, place))
+                number = be32(base, place)
             elif kind == _MAGIC_CODE:
-                number = np.int64(be32u(base, place))
+                number = be32u(base, place)
             else:
                 number = body_length
             o = put_number(out, o, number)
@@ -540,11 +565,16 @@ def write_messages(
 def hop(base: int, start: int, last: int, end: int) -> int:
     """Steps over records by their size alone: the end of the last one that begins before `last` and lies completely in [start, end)."""
     base = np.uintp(base)
-    at = np.int64(start)
+    at = start
     while at < last and at + _SYS_FLAG <= end:
         magic = be32u(base, at + _MAGIC)
-        size = np.int64(be32(base, at))
-        if (magic != np.uint32(declared.MESSAGE_MAGIC_V1) and magic != _MAGIC_V2) or size < declared.MIN_RECORD_SIZE_V1 or size > end - at:
+        size = be32(base, at)
+        if (magic != _MAGIC_V1 and magic != _MAGIC_V2) or size < _MIN_SIZE or size > end - at:
             break
         at += size
     return at
+
+
+def is_compiled() -> bool:
+    """Whether the kernel is in the user's cache already; if not, its first call takes some seconds."""
+    return any(Path(str(write_messages.stats.cache_path)).glob("jsonl.write_messages-*.nbi"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 from rmqstore.errors import RmqstoreError
@@ -11,6 +12,8 @@ from rmqstore.findings import Finding
 from rmqstore.verify.context import Context
 
 SHOWN = 20
+Unmade = tuple[str, Callable[[], Finding]]
+"""A finding that is not made yet: its code, and what makes it."""
 
 
 def guarded(context: Context, path: Path, findings: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
@@ -23,13 +26,22 @@ def guarded(context: Context, path: Path, findings: Callable[[], Iterable[Findin
         yield context.finding("RMQ-ST-UNREADABLE", f"reading failed: {error.strerror or error}", file=path)
 
 
-def limited(context: Context, path: Path, findings: Iterable[Finding], shown: int = SHOWN) -> Iterator[Finding]:
-    """The first `shown` findings of each code; what is left out is counted in one more finding of that code about `path`."""
+def limited(context: Context, path: Path, findings: Iterable[Finding]) -> Iterator[Finding]:
+    """The first findings of each code; what is left out is counted in one more finding of that code about `path`."""
+    return limited_unmade(context, path, ((found.code, partial(_itself, found)) for found in findings))
+
+
+def limited_unmade(context: Context, path: Path, findings: Iterable[Unmade]) -> Iterator[Finding]:
+    """As `limited`, for findings that may come by the million: only those that are shown are made."""
     numbers: Counter[str] = Counter()
-    for found in findings:
-        numbers[found.code] += 1
-        if numbers[found.code] <= shown:
-            yield found
+    for code, make in findings:
+        numbers[code] += 1
+        if numbers[code] <= SHOWN:
+            yield make()
     for code, number in numbers.items():
-        if number > shown:
-            yield context.finding(code, f"{number - shown} more findings of this kind below {path.name}", file=path)
+        if number > SHOWN:
+            yield context.finding(code, f"{number - SHOWN} more findings of this kind below {path.name}", file=path)
+
+
+def _itself(finding: Finding) -> Finding:
+    return finding

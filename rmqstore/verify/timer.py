@@ -13,17 +13,16 @@ import numpy as np
 
 from rmqstore.findings import Finding
 from rmqstore.formats import timer
-from rmqstore.formats.javahash import java_hash
 from rmqstore.formats.layout import fixed_layout
 from rmqstore.formats.naming import TIMER_TOPIC
-from rmqstore.formats.properties import REAL_TOPIC
 from rmqstore.store.ends import QueueEnds, queue_ends
 from rmqstore.store.mapped import MappedFileQueue
 from rmqstore.store.parts import PartKind
 from rmqstore.store.window import read_at, read_whole
 from rmqstore.verify.context import Context
-from rmqstore.verify.guard import guarded, limited
+from rmqstore.verify.guard import Unmade, guarded, limited, limited_unmade
 from rmqstore.verify.timerlog import Mask, Offsets, TimerLog, Units, Window, integer_columns
+from rmqstore.verify.timermessages import wrong_message
 
 _SLOT = integer_columns(timer.WHEEL_SLOT)
 _CHECK = fixed_layout(timer.CHECK)
@@ -89,10 +88,10 @@ def _check(context: Context) -> Iterator[Finding]:
         flushed = fields.last_timer_log_flush_pos
     state = _Timer(log, path, slots, fields, flushed, _precision(context, slots, fields))
     log_path = context.store.path_of(PartKind.TIMERLOG)
-    yield from limited(context, log_path, _units(context, state))
+    yield from limited_unmade(context, log_path, _units(context, state))
     yield from limited(context, log_path, _damages(context, log))
     if slots is not None:
-        yield from limited(context, path, _slots(context, state, slots))
+        yield from limited_unmade(context, path, _slots(context, state, slots))
     if context.store.only is None and (context.store.timerlog.files or (slots is not None and slots.number.size)):
         yield from _check_file(context, state, check_path)
 
@@ -138,7 +137,7 @@ def _precision(context: Context, slots: _Slots | None, check: Any | None) -> int
     return min(timer.PRECISIONS, key=lambda precision: abs(middle * precision - reference))
 
 
-def _slots(context: Context, state: _Timer, slots: _Slots) -> Iterator[Finding]:
+def _slots(context: Context, state: _Timer, slots: _Slots) -> Iterator[Unmade]:
     end = state.log.end(state.flushed)
     begin = state.log.queue.min_offset
     misplaced = slots.time % timer.WHEEL_SLOTS != slots.number
@@ -163,10 +162,10 @@ def _slots(context: Context, state: _Timer, slots: _Slots) -> Iterator[Finding]:
         yield _slot_finding(context, state, "RMQ-TM-WHEEL-SLOT", slots, i, message)
 
 
-def _slot_finding(context: Context, state: _Timer, code: str, slots: _Slots, i: int, message: str, **where: Any) -> Finding:
+def _slot_finding(context: Context, state: _Timer, code: str, slots: _Slots, i: int, message: str, **where: Any) -> Unmade:
     number = int(slots.number[i])
-    position = number * timer.WHEEL_SLOT_SIZE
-    return context.finding(code, f"slot {number}: {message}", file=state.wheel, position=position, length=timer.WHEEL_SLOT_SIZE, **where)
+    place = {"file": state.wheel, "position": number * timer.WHEEL_SLOT_SIZE, "length": timer.WHEEL_SLOT_SIZE}
+    return code, partial(context.finding, code, f"slot {number}: {message}", **place, **where)
 
 
 # Log
@@ -178,7 +177,7 @@ def _damages(context: Context, log: TimerLog) -> Iterator[Finding]:
         yield context.finding("RMQ-TM-LOG-UNIT", message, file=run.file.path, position=run.position, length=run.length)
 
 
-def _units(context: Context, state: _Timer) -> Iterator[Finding]:
+def _units(context: Context, state: _Timer) -> Iterator[Unmade]:
     """Chains and messages of the units that are not delivered yet, in log order; reads the whole timer log."""
     replayed = state.log.replay_start(state.flushed)
     unknown: list[int] = []
@@ -189,23 +188,24 @@ def _units(context: Context, state: _Timer) -> Iterator[Finding]:
         if not live.size:
             continue
         yield from _chains(context, state, window, times, live)
-        yield from _messages(context, window, live)
+        if context.store.commitlog.files and context.log.end_offset > 0:
+            yield from _messages(context, window, live)
         old = live[window.offsets[live] < replayed]
         forgotten = old[~_known_to_wheel(state, times[old], window.offsets[old])]
         number += forgotten.size
         unknown.extend(int(offset) for offset in window.offsets[forgotten[:1]])
     if unknown:
         message = f"the wheel lacks {number} pending units, the first at {unknown[0]}; a start reads the timer log from {replayed} on only"
-        yield context.finding("RMQ-TM-WHEEL-SLOT", message, file=state.wheel, expected=0, found=number)
+        code = "RMQ-TM-WHEEL-SLOT"
+        yield code, partial(context.finding, code, message, file=state.wheel, expected=0, found=number)
 
 
-def _unit_finding(context: Context, code: str, window: Window, i: int, message: str, **where: Any) -> Finding:
-    file = context.store.timerlog.find(int(window.offsets[i]))
-    position = int(window.offsets[i]) - file.start if file else None
-    return context.finding(code, message, file=file.path if file else None, position=position, length=timer.LOG_UNIT_SIZE, **where)
+def _unit_finding(context: Context, code: str, window: Window, i: int, message: str, **where: Any) -> Unmade:
+    place = {"file": window.file.path, "position": int(window.offsets[i]) - window.file.start, "length": timer.LOG_UNIT_SIZE}
+    return code, partial(context.finding, code, message, **place, **where)
 
 
-def _chains(context: Context, state: _Timer, window: Window, times: Offsets, live: Offsets) -> Iterator[Finding]:
+def _chains(context: Context, state: _Timer, window: Window, times: Offsets, live: Offsets) -> Iterator[Unmade]:
     links = window.units["prev_pos"].astype(np.int64)
     linked = live[links[live] >= 0]
     wrong = (links[linked] >= window.offsets[linked]) | ~state.log.aligned(links[linked])
@@ -233,27 +233,12 @@ def _known_to_wheel(state: _Timer, times: Offsets, offsets: Offsets) -> Mask:
     return np.asarray((slots.number[place] == number) & (slots.time[place] == times) & (slots.last[place] >= offsets))
 
 
-def _messages(context: Context, window: Window, live: Offsets) -> Iterator[Finding]:
-    log = context.log
-    if not context.store.commitlog.files or log.end_offset == 0:
-        return
-    for i in live:
-        unit = window.units[i]
-        offset, size = int(unit["offset_py"]), int(unit["size_py"])
-        if offset < log.min_offset:
-            continue  # expired before it was due
-        record = context.record_at(offset)
-        if record is None:
-            message = f"no message begins at {offset}"
-        elif record.size != size:
-            message = f"the message at {offset} is {record.size} bytes long, the unit says {size}"
-        elif record.topic != TIMER_TOPIC:
-            message = f"the message at {offset} is one of {record.topic}, not of {TIMER_TOPIC}"
-        elif (java_hash(record.properties[REAL_TOPIC]) if REAL_TOPIC in record.properties else 0) != int(unit["topic_hash"]):
-            message = f"the message at {offset} is for another topic than the unit says"
-        else:
-            continue
-        yield _unit_finding(context, "RMQ-TM-MESSAGE", window, int(i), message, offset=offset)
+def _messages(context: Context, window: Window, live: Offsets) -> Iterator[Unmade]:
+    units = window.units[live]
+    for i, offset, size, topic_hash in zip(live, units["offset_py"], units["size_py"], units["topic_hash"], strict=True):
+        wrong = wrong_message(context, int(offset), int(size), int(topic_hash))
+        if wrong is not None:
+            yield _unit_finding(context, "RMQ-TM-MESSAGE", window, int(i), wrong, offset=int(offset))
 
 
 # Check point

@@ -205,6 +205,10 @@ def match_items(
             item += 1
             continue
         if found_offset < position:
+            if keys[key].is_tag and found_hash != wanted and key + 1 < keys.size and found_hash == np.int64(keys[key + 1].hash):
+                # A tag without item, and behind it a damaged offset.
+                key += 1
+                continue
             # Either an item too much, or one whose offset was changed: then its hash is the wanted one.
             row = oddities[used]
             row.item = first + item
@@ -222,7 +226,8 @@ def match_items(
             continue
         # The item lies behind the key: the key has no item, or the item's offset was changed.
         lower_follows = item + 1 < count and _offset(base, item + 1) < found_offset
-        if found_hash == wanted and (lower_follows or item + 1 >= count):
+        inside = found_offset < position + record.size
+        if found_hash == wanted and (lower_follows or inside or item + 1 >= count):
             row = oddities[used]
             row.oddity = 3
             row.item = first + item
@@ -233,7 +238,7 @@ def match_items(
             key += 1
             item += 1
             continue
-        if lower_follows:
+        if lower_follows and not keys[key].is_tag:
             row = oddities[used]
             row.oddity = 1
             row.item = first + item

@@ -158,7 +158,7 @@ def matched(keys: list[Key], items: list[Item], begin: int, *, earlier_end: int 
     records = np.zeros(max(len(positions), 1), RECORD_DTYPE)
     times = {key.position: key.store_timestamp for key in keys}
     for row, position in zip(records, positions, strict=False):
-        row["position"], row["store_timestamp"] = position, times[position]
+        row["position"], row["store_timestamp"], row["size"] = position, times[position], 100
     rows = np.zeros(len(keys), KEY_DTYPE)
     for row, key in zip(rows, keys, strict=True):
         row["hash"], row["record"], row["is_tag"] = key.hash, positions.index(key.position), key.is_tag
@@ -210,6 +210,7 @@ MIDDLE = 20
 DAMAGES = {
     "hash": (lambda item: replace(item, hash=item.hash ^ 4), ItemOddity.HASH),
     "offset-up": (lambda item: replace(item, offset=item.offset + 1_000_000), ItemOddity.OFFSET),
+    "offset-inside": (lambda item: replace(item, offset=item.offset + 1), ItemOddity.OFFSET),
     "offset-down": (lambda item: replace(item, offset=3), ItemOddity.OFFSET),
     "offset-negative": (lambda item: replace(item, offset=-item.offset), ItemOddity.OFFSET),
     "time": (lambda item: replace(item, seconds=item.seconds + 1), ItemOddity.TIME),
@@ -220,13 +221,15 @@ DAMAGES = {
 @pytest.mark.parametrize("buffered", [4, 10_000])
 @pytest.mark.parametrize("place", [0, 1, MIDDLE, -2, -1])
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_one_damaged_item_is_one_oddity(damage: str, place: int, buffered: int) -> None:
-    keys = keys_of_log(40)
+@pytest.mark.parametrize("tags", [False, True])
+def test_one_damaged_item_is_one_oddity(damage: str, place: int, buffered: int, tags: bool) -> None:
+    every = keys_of_log(40, tags=tags)
+    keys = [key for key in every if not key.is_tag]
     made = model(keys)
     change, oddity = DAMAGES[damage]
     made.items[place] = change(made.items[place])
 
-    found, _ = matched(keys, made.items, made.begin, buffered=buffered)
+    found, _ = matched(every, made.items, made.begin, buffered=buffered)
 
     assert found == [(oddity, place % len(keys) + 1, keys[place].position)]
 

@@ -116,9 +116,9 @@ def test_a_baseline_leaves_what_is_new(damaged: StoreBuilder, tmp_path: Path) ->
     again = run(damaged, "--baseline", baseline)
     assert (again.status, told(again), summary(again)["in_baseline"]) == (0, [], 6)
 
-    patch_unit(damaged.root, 5, bytes(7) + b"\7")
+    patch(damaged.root / log_name(), 5 * SIZE + 88, b"\xff")
     new = run(damaged, "--baseline", baseline)
-    assert (new.status, told(new), summary(new)["in_baseline"]) == (1, ["CQ-UNIT"], 6)
+    assert (new.status, told(new), summary(new)["in_baseline"]) == (1, ["CL-CRC"], 6)
 
 
 @pytest.mark.parametrize("content", ["no json", "[1]\n", None])

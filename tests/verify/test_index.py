@@ -124,17 +124,19 @@ def test_a_wrong_hash(six: StoreBuilder) -> None:
     assert [place(finding, *WHERE, "offset") for finding in told] == [("IX-ITEM", name(six), item_position(3, SLOTS), ITEM_SIZE, 2 * SIZE)]
 
 
-@pytest.mark.parametrize("number", [1, 3, 6])
-@pytest.mark.parametrize("offset", [7, 2 * SIZE + 1, 100_000, -5])
+@pytest.mark.parametrize(
+    ("number", "offset"), [(3, 7), (6, 7), (1, 3), (3, 2 * SIZE + 1), (6, 5 * SIZE + 1), (3, 100_000), (6, 100_000), (3, -5), (6, -5)]
+)
 def test_a_wrong_offset(six: StoreBuilder, number: int, offset: int) -> None:
     item(six, number, phy_offset=offset)
 
     told = verified(six)
 
     at_item = [finding for finding in told if finding.position == item_position(number, SLOTS)]
-    assert {"IX-ITEM", "IX-BEYOND", "IX-MISSING"} & set(codes(at_item))
+    assert "IX-ITEM" in codes(at_item)
     # no other item is blamed
     assert {finding.position for finding in told if finding.length == ITEM_SIZE} == {item_position(number, SLOTS)}
+    assert "IX-MISSING" not in codes(told)
 
 
 def test_bytes_where_no_item_is(six: StoreBuilder) -> None:

@@ -41,7 +41,7 @@ _PARTS = (
 
 
 @click.command("dump", short_help="Any file or part of a store, decoded.")
-@click.argument("path", type=click.Path(path_type=Path))
+@click.argument("path", type=click.Path(path_type=Path, readable=False))
 @click.option("--part", type=click.Choice(_PARTS), help="Which part of a root, or what a file is; found out when not given.")
 @click.option("--topic", help="Only this topic.")
 @click.option("--queue", "queue_id", type=int, metavar="ID", help="Only this queue id.")

@@ -132,6 +132,18 @@ ENTRIES = (
         "long: cut it back to that length.",
     ),
     Entry(
+        "RMQ-CL-NAME",
+        ERROR,
+        "foreign file among the commit log files",
+        meaning="A file in a commit log directory has a name that is no offset. Every file there is taken for a part of the log, hidden "
+        "ones too.",
+        broker={
+            R49: LENGTH_FAILS + " With the right length the name fails the load.",
+            R5X: "As 4.9.x; only an empty file that sorts last is deleted instead, from 5.1.3 on.",
+        },
+        mend="Move it out of the directory before the next start.",
+    ),
+    Entry(
         "RMQ-CL-ZEROLEN",
         ERROR,
         "commit log file of length zero",

@@ -103,7 +103,10 @@ def _measure(kind: PartKind, path: Path) -> Part:
 
 def relative_to_root(path: Path, root: Path) -> str:
     """`path` as people and findings see it: relative to `root` with `/`, absolute when it lies outside of it."""
-    for inside, base in ((path, root), (path.resolve(), root.resolve())):
-        if inside.is_relative_to(base):
-            return inside.relative_to(base).as_posix()
-    return path.as_posix()
+    if path.is_relative_to(root):
+        return path.relative_to(root).as_posix()
+    try:
+        inside, base = path.resolve(), root.resolve()
+    except (OSError, RuntimeError):  # a link that leads to itself
+        return path.as_posix()
+    return inside.relative_to(base).as_posix() if inside.is_relative_to(base) else path.as_posix()

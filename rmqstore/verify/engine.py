@@ -52,7 +52,7 @@ class Verification:
 
     @property
     def _reads_log(self) -> bool:
-        return any(self.options.wants(part) for part in ("commitlog", "consumequeue", "index", "checkpoint", "timer"))
+        return any(self.options.wants(part) for part in ("commitlog", "consumequeue", "index", "checkpoint", "timer", "store"))
 
     def run(self, advance: Advance = lambda count: None) -> Iterator[Finding]:
         """Yields all findings. `advance` is told the bytes of the log as they are read, from several threads."""
@@ -64,11 +64,11 @@ class Verification:
 
     def _run(self, advance: Advance) -> Iterator[Finding]:
         context, options = self.context, self.options
-        if options.wants("store"):
-            yield from self._guarded(surroundings.check)
-        yield from (item for item in self._guarded(files.check) if self._wants_code(item))
+        yield from self._guarded(files.check)
         if self._reads_log:
             yield from self._log(advance)
+        if options.wants("store"):
+            yield from self._guarded(surroundings.check)
         if options.wants("checkpoint"):
             yield from self._guarded(checkpoint.check)
         if options.wants("timer"):
@@ -76,10 +76,6 @@ class Verification:
         if options.wants("config"):
             yield from self._guarded(config.check)
         self.totals.records = context.log.records
-
-    def _wants_code(self, item: Finding) -> bool:
-        area = {"CL": "commitlog", "CQ": "consumequeue", "IX": "index", "CP": "checkpoint", "TM": "timer", "CF": "config"}
-        return self.options.wants(area.get(item.code.split("-")[1], "store"))
 
     def _guarded(self, check: Callable[[Context], Iterator[Finding]]) -> Iterator[Finding]:
         """The findings of one check; what it cannot read becomes a finding."""

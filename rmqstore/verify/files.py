@@ -41,9 +41,9 @@ LOG = _Kind(
         ProblemKind.DUPLICATE_NAME: "RMQ-CL-OVERLAP",
         ProblemKind.WRONG_LENGTH: "RMQ-CL-FILELEN",
         ProblemKind.ZERO_LENGTH: "RMQ-CL-ZEROLEN",
-        ProblemKind.FOREIGN_NAME: "RMQ-ST-FOREIGN",
+        ProblemKind.FOREIGN_NAME: "RMQ-CL-NAME",
         ProblemKind.DIRECTORY: "RMQ-ST-FOREIGN",
-        ProblemKind.MISALIGNED_NAME: "RMQ-ST-FOREIGN",
+        ProblemKind.MISALIGNED_NAME: "RMQ-CL-NAME",
     },
 )
 _QUEUE_CODES = {

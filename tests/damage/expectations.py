@@ -78,7 +78,7 @@ QUEUE_OFFSET_JUMPS = [
 ]
 GOES_BACK = [find("CL-TIME|CL-FIELD", places.record_or_next)]
 UNIT_OF_ANOTHER_QUEUE = find("CQ-SURPLUS|CQ-UNIT", places.unit_of_record)
-FOREIGN = [find("ST-FOREIGN", places.file())]
+FOREIGN = [find("CL-NAME", places.file())]
 PREALLOCATED = find("CL-PREALLOC", places.file())
 BEHIND = [find("CQ-BEHIND", places.queue)]
 CHECKPOINT_OFFSET = [find("CP-OFFSET", places.file())]

@@ -82,8 +82,8 @@ def test_foreign_entries_of_the_commit_log(tmp_path: Path) -> None:
     (tmp_path / "commitlog" / ".keep").write_bytes(b"x")
     (tmp_path / "commitlog" / "copy").mkdir()
     found = run(files, tmp_path)
-    assert codes(found) == {"RMQ-ST-FOREIGN": 2}
-    assert {one.file for one in found} == {"commitlog/.keep", "commitlog/copy"}
+    assert codes(found) == {"RMQ-CL-NAME": 1, "RMQ-ST-FOREIGN": 1}
+    assert {(one.code, one.file) for one in found} == {("RMQ-CL-NAME", "commitlog/.keep"), ("RMQ-ST-FOREIGN", "commitlog/copy")}
 
 
 def test_a_directory_with_the_name_of_a_log_file_stands_in_the_way_of_data(tmp_path: Path) -> None:

@@ -274,7 +274,7 @@ class QueueJudge:
         yield from self._zero_file(key, directory, filled)
 
     def _stale(self, runs: list[npt.NDArray[np.void]], end: int) -> int:
-        """Number of the first run behind the end of the queue that zeros part from it, len(runs) without one; `end` = end of the right units."""
+        """Number of the first run that zeros part from the end of the queue, len(runs) without one; `end` = end of the right units."""
         lost = [number for number, row in enumerate(runs) if self._context.log.is_damaged(int(row["position"]))]
         reached = end
         for number, row in enumerate(runs):

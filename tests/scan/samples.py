@@ -71,7 +71,7 @@ def varied() -> dict[str, bytes]:
         "ipv6": encoded(born_host=V6, store_host=V6, properties=keyed),
         "born-ipv6": encoded(born_host=V6),
         "store-ipv6": encoded(store_host=V6),
-        "unicode": encoded(topic="Thema".encode(), properties={"TAGS": "grün", "KEYS": "schlüssel 日本 😀"}),
+        "unicode": encoded(topic=b"Thema", properties={"TAGS": "grün", "KEYS": "schlüssel 日本 😀"}),
         "delayed": encoded(topic=SCHEDULE_TOPIC.encode(), properties={"DELAY": "3", "TAGS": "TagA"}),
         "batch": encoded(properties={"INNER_NUM": "12", "INNER_BASE": "100"}, sys_flag=int(SysFlag.INNER_BATCH)),
         "dispatch": encoded(properties={"INNER_MULTI_DISPATCH": "%LMQ%a,%LMQ%b", "INNER_MULTI_QUEUE_OFFSET": "1,2"}),

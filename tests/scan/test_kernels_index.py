@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from rmqstore.formats.index import ITEM, ITEM_SIZE, SLOT
+from rmqstore.formats.index import ITEM, SLOT
 from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE
 from rmqstore.scan.kernels_index import (
     ITEMS_END,
@@ -152,7 +152,9 @@ def test_negative_hashes_and_falling_offsets_are_counted() -> None:
 # Items against keys
 
 
-def matched(keys: list[Key], items: list[Item], begin: int, *, earlier_end: int = 0, buffered: int = 10_000, room: int = 64) -> tuple[list[Oddity], int]:
+def matched(
+    keys: list[Key], items: list[Item], begin: int, *, earlier_end: int = 0, buffered: int = 10_000, room: int = 64
+) -> tuple[list[Oddity], int]:
     """(oddities, matched items) as the kernel tells them, the items in pieces of `buffered`."""
     positions = sorted({key.position for key in keys})
     records = np.zeros(max(len(positions), 1), RECORD_DTYPE)

@@ -227,7 +227,9 @@ def test_a_blank_that_does_not_tell_the_rest_of_the_file_is_damage(tmp_path: Pat
 
     result = scanned(tmp_path / "log", bytes(data))
 
-    assert [(damage.start, damage.end, damage.reason, damage.resumed) for damage in result.damages] == [(blank, blank + 8, Stop.BLANK, False)]
+    assert [(damage.start, damage.end, damage.reason, damage.resumed) for damage in result.damages] == [
+        (blank, blank + 8, Stop.BLANK, False)
+    ]
     assert result.damages[0].claimed_size == 999 - blank
 
 

@@ -25,7 +25,9 @@ COLUMNS = (
     "physical_offset", "queue_offset", "store_timestamp", "born_timestamp", "prepared_transaction_offset", "size", "queue_id", "sys_flag",
     "flag", "body_crc", "reconsume_times", "body_length", "properties_length",
 )  # fmt: skip
-INDEPENDENT_FAULTS = Fault.BODY_CRC | Fault.PHYSICAL_OFFSET | Fault.PROPERTY_CRC | Fault.QUEUE_ID | Fault.RECONSUME_TIMES | Fault.STORE_TIMESTAMP
+INDEPENDENT_FAULTS = (
+    Fault.BODY_CRC | Fault.PHYSICAL_OFFSET | Fault.PROPERTY_CRC | Fault.QUEUE_ID | Fault.RECONSUME_TIMES | Fault.STORE_TIMESTAMP
+)
 
 
 def expected_faults(found: Record, raw: bytes, position: int) -> Fault:
@@ -173,7 +175,9 @@ NAMES = ["TAGS", "KEYS", "UNIQ_KEY", "DELAY", "INNER_NUM", "INNER_BASE", "TAG", 
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(["\x01", "", "\x01\x01"]), st.text(alphabet="ab 0123-+é\x01😀", max_size=12))),
+    st.lists(
+        st.tuples(st.sampled_from(NAMES), st.sampled_from(["\x01", "", "\x01\x01"]), st.text(alphabet="ab 0123-+é\x01😀", max_size=12))
+    ),
     st.sampled_from([b"TopicA", SCHEDULE_TOPIC.encode()]),
 )
 @settings(max_examples=100, deadline=None)
@@ -182,7 +186,9 @@ def test_blocks_of_names_that_matter(pieces: list[tuple[str, str, str]], topic: 
     expect_same(encoded(properties=block, topic=topic))
 
 
-@pytest.mark.parametrize("delay", ["1", "0", "-3", "18", "19", "2147483647", "2147483648", "+2", "007", "00000000000002", "", "1 ", "x", "-", "1x"])
+@pytest.mark.parametrize(
+    "delay", ["1", "0", "-3", "18", "19", "2147483647", "2147483648", "+2", "007", "00000000000002", "", "1 ", "x", "-", "1x"]
+)
 def test_delay_levels(delay: str) -> None:
     block = f"DELAY\x01{delay}\x02TAGS\x01TagA\x02".encode()
 
@@ -295,7 +301,13 @@ def test_negative_topic_and_property_lengths(magic: int) -> None:
 
 @pytest.mark.parametrize(
     ("size", "stop"),
-    [(2**31 - 1, Stop.SIZE_BEYOND_FILE), (-1, Stop.SIZE_TOO_SMALL), (-(2**31), Stop.SIZE_TOO_SMALL), (0, Stop.SIZE_TOO_SMALL), (90, Stop.SIZE_TOO_SMALL)],
+    [
+        (2**31 - 1, Stop.SIZE_BEYOND_FILE),
+        (-1, Stop.SIZE_TOO_SMALL),
+        (-(2**31), Stop.SIZE_TOO_SMALL),
+        (0, Stop.SIZE_TOO_SMALL),
+        (90, Stop.SIZE_TOO_SMALL),
+    ],
 )
 def test_impossible_sizes(size: int, stop: Stop) -> None:
     data = size.to_bytes(4, "big", signed=True) + encoded()[4:]

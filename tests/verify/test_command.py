@@ -91,7 +91,9 @@ def test_parts(damaged: StoreBuilder, parts: list[str], codes: list[str]) -> Non
     assert result.status == (1 if codes else 0)
 
 
-@pytest.mark.parametrize(("topic", "codes"), [("TopicB", ["CQ-TAGS", "IX-COUNT"]), ("TopicA", ["CL-CRC", "CQ-UNIT", "CQ-UNIT", "CQ-UNIT", "IX-COUNT"])])
+@pytest.mark.parametrize(
+    ("topic", "codes"), [("TopicB", ["CQ-TAGS", "IX-COUNT"]), ("TopicA", ["CL-CRC", "CQ-UNIT", "CQ-UNIT", "CQ-UNIT", "IX-COUNT"])]
+)
 def test_topics(damaged: StoreBuilder, topic: str, codes: list[str]) -> None:
     assert told(run(damaged, "--topic", topic)) == codes
 

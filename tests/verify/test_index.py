@@ -11,6 +11,7 @@ from rmqstore.findings import Severity
 from rmqstore.formats.index import HEADER, ITEM, ITEM_SIZE, item_position, slot_position
 from rmqstore.formats.javahash import index_key_hash
 from tests.support.builder import FIRST_TIMESTAMP, StoreBuilder
+from tests.support.verifying import verify
 from tests.verify.damaging import SIZE, codes, filled, index_files, log_name, patch, place, verified
 
 SLOTS = 50
@@ -113,7 +114,15 @@ def test_a_wrong_time(six: StoreBuilder) -> None:
 
     (finding,) = verified(six)
 
-    assert place(finding, *WHERE, "offset", "expected", "found") == ("IX-TIME", name(six), item_position(3, SLOTS), ITEM_SIZE, 2 * SIZE, 0, 77)
+    assert place(finding, *WHERE, "offset", "expected", "found") == (
+        "IX-TIME",
+        name(six),
+        item_position(3, SLOTS),
+        ITEM_SIZE,
+        2 * SIZE,
+        0,
+        77,
+    )
 
 
 def test_a_wrong_hash(six: StoreBuilder) -> None:
@@ -299,7 +308,14 @@ def test_an_index_ahead_of_the_log(six: StoreBuilder) -> None:
 
     ahead = next(finding for finding in verified(six) if finding.code == "RMQ-IX-BEYOND")
 
-    assert place(ahead, *WHERE, "offset", "expected") == ("IX-BEYOND", name(six), item_position(5, SLOTS), 2 * ITEM_SIZE, 4 * SIZE, 4 * SIZE)
+    assert place(ahead, *WHERE, "offset", "expected") == (
+        "IX-BEYOND",
+        name(six),
+        item_position(5, SLOTS),
+        2 * ITEM_SIZE,
+        4 * SIZE,
+        4 * SIZE,
+    )
 
 
 def test_expired_messages_leave_their_items(tmp_path: Path) -> None:
@@ -310,10 +326,8 @@ def test_expired_messages_leave_their_items(tmp_path: Path) -> None:
 
 
 def test_slots_and_items_are_found_without_settings(six: StoreBuilder) -> None:
-    settings = {"maxHashSlotNum": "", "maxIndexNum": ""}
     item(six, 3, time_diff=77)
 
-    sizes = {key: value for key, value in six.settings.items() if key not in settings}
-    from tests.support.verifying import verify
+    sizes = {key: value for key, value in six.settings.items() if key not in ("maxHashSlotNum", "maxIndexNum")}
 
     assert codes(verify(six.root, sizes)) == ["IX-TIME"]

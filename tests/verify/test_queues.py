@@ -320,8 +320,9 @@ def test_other_delay_levels_are_a_setting(tmp_path: Path) -> None:
 def test_a_tag_that_is_not_utf8(tmp_path: Path) -> None:
     builder = filled(StoreBuilder(tmp_path), 1)
     fields = {
-        "magic_code": 0xDAA320A7, "body_crc": 0, "queue_id": 0, "flag": 0, "queue_offset": 1, "sys_flag": 0, "born_timestamp": FIRST_TIMESTAMP,
-        "born_host": "10.1.2.3:1", "store_timestamp": FIRST_TIMESTAMP + 2, "store_host": "10.9.8.7:10911", "reconsume_times": 0,
+        "magic_code": 0xDAA320A7, "body_crc": 0, "queue_id": 0, "flag": 0, "queue_offset": 1, "sys_flag": 0,
+        "born_timestamp": FIRST_TIMESTAMP, "born_host": "10.1.2.3:1",
+        "store_timestamp": FIRST_TIMESTAMP + 2, "store_host": "10.9.8.7:10911", "reconsume_times": 0,
         "prepared_transaction_offset": 0, "body": b"", "topic": b"TopicA", "properties": b"KEYS\x01a\xffb \xed\xa0\x80\x02TAGS\x01\xc3\x02",
     }  # fmt: skip
     builder.put(fields)
@@ -411,7 +412,8 @@ def with_batches(tmp_path: Path, change: Callable[[bytearray], None] = lambda da
         builder.message("TopicB", tags="T", properties=inner, queue_offset=offset, sys_flag=0x80 if inner else 0)
         units += batchconsumequeue.UNIT.build(
             {
-                "physical_offset": position, "size": builder.offset - position, "tags_code": TAGS_CODE, "store_time": builder.store_timestamp,
+                "physical_offset": position, "size": builder.offset - position, "tags_code": TAGS_CODE,
+                "store_time": builder.store_timestamp,
                 "msg_base_offset": offset, "batch_size": count, "compacted_offset": -1, "reserved": 0,
             }
         )  # fmt: skip

@@ -6,8 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.support import stores
+
+# A busy machine is slow in making examples, which says nothing about the code.
+settings.register_profile("rmqstore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("rmqstore")
 
 
 @pytest.fixture

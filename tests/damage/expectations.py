@@ -132,7 +132,7 @@ TABLE: Mapping[str, Expectation] = {
     "record-to-blank-oversize": [find("CL-BLANK", places.record)],
     # ranges
     **{f"zero-200-{place}": LOST_RECORD for place in ("early", "mid", "last")},
-    "zero-4k-mid": [find(NO_RECORD, places.first_whole_record), find("CQ-LOST", places.unit_of_first_whole_record)],
+    "zero-4k-mid": [find(f"{NO_RECORD}|CL-LENGTHS", places.first_whole_record), find("CQ-LOST", places.unit_of_first_whole_record)],
     "zero-record-mid": [find(NO_RECORD, places.whole_record), find("CQ-LOST", places.unit_of_record)],
     **{f"garbage-300-{place}": [find("CL-LENGTHS|CL-PHYOFFSET|CL-CRC|CL-SIZE", places.record)] for place in ("early", "mid", "last")},
     "garbage-file-mid": [find(NO_RECORD, places.whole_log_file), find("CQ-LOST", places.unit_of_first_record_in_file)],

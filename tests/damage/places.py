@@ -41,7 +41,7 @@ class Scene:
 
 
 Fields = Mapping[str, Any]
-COVERS = "covers"
+COVERS, COVERS_OFFSET = "covers", "covers_offset"
 Place = Callable[[Scene], Fields]
 
 
@@ -67,7 +67,8 @@ def whole_record(scene: Scene) -> Fields:
 
 
 def first_whole_record(scene: Scene) -> Fields:
-    return {"offset": scene.whole_record().offset}
+    """A range of physical offsets that holds the first record which lies in the overwritten bytes."""
+    return {COVERS_OFFSET: scene.whole_record().offset}
 
 
 def whole_log_file(scene: Scene) -> Fields:
@@ -184,15 +185,13 @@ def unit(number: int = 0) -> Place:
 
 
 def matches(finding: Any, fields: Fields) -> bool:
-    """Whether a finding stands at the place; a set or range allows any of its values, COVERS a range of bytes around it."""
-    return all(
-        _covers(finding, expected) if name == COVERS else _equal(getattr(finding, name), expected) for name, expected in fields.items()
-    )
+    """Whether a finding stands at the place; a set or range allows any of its values, COVERS and COVERS_OFFSET a range around it."""
+    return all(_matches(finding, name, expected) for name, expected in fields.items())
 
 
-def _equal(value: Any, expected: Any) -> bool:
+def _matches(finding: Any, name: str, expected: Any) -> bool:
+    if name in (COVERS, COVERS_OFFSET):
+        start = finding.position if name == COVERS else finding.offset
+        return start is not None and start <= expected < start + (finding.length or 1)
+    value = getattr(finding, name)
     return bool(value in expected if isinstance(expected, (set, range)) else value == expected)
-
-
-def _covers(finding: Any, position: int) -> bool:
-    return finding.position is not None and finding.position <= position < finding.position + (finding.length or 1)

@@ -17,13 +17,13 @@ INT64 = st.integers(-(2**63), 2**63 - 1)
 # lengths that a careless reader trips over
 HOSTILE_LENGTHS = st.sampled_from([0, 1, -1, 4, 8, 59, 60, 90, 91, 2**15, 2**16, 2**29, 2**31 - 1, 2**31 - 16, -(2**31)])
 
-_TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x01\x02"), min_size=1, max_size=12)
+_TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x01\x02"), min_size=1, max_size=6)
 
 
 def properties() -> st.SearchStrategy[dict[str, str]]:
     """Properties that a block can hold, the names that matter to the store among them."""
     names = st.one_of(st.sampled_from(["KEYS", "TAGS", "UNIQ_KEY", "CLUSTER", "WAIT"]), _TEXT)
-    return st.dictionaries(names, _TEXT, max_size=5)
+    return st.dictionaries(names, _TEXT, max_size=3)
 
 
 def hosts(version: Literal[4, 6]) -> st.SearchStrategy[str]:
@@ -37,8 +37,8 @@ def record_fields(draw: st.DrawFn) -> dict[str, Any]:
     magic = draw(st.sampled_from([record.MESSAGE_MAGIC_V1, record.MESSAGE_MAGIC_V2]))
     born_v6, store_v6 = draw(st.booleans()), draw(st.booleans())
     flags = draw(st.sampled_from([0, 1, 4, 8, 12, 0x40, 0xC0, 0x101, 0x201, 0x301]))
-    body = draw(st.binary(max_size=200))
-    topic = draw(st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=127))
+    body = draw(st.binary(max_size=60))
+    topic = draw(st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=20))
     return {
         "magic_code": magic,
         "body_crc": body_crc(body),
@@ -88,7 +88,7 @@ def damaged(draw: st.DrawFn, source: st.SearchStrategy[bytes]) -> bytes:
 
 def logs() -> st.SearchStrategy[bytes]:
     """A few records one behind the other, as they lie in a file: PHYSICALOFFSET is their position."""
-    return st.lists(record_fields(), max_size=6).map(_log)
+    return st.lists(record_fields(), max_size=4).map(_log)
 
 
 def _log(fields: list[dict[str, Any]]) -> bytes:

@@ -331,3 +331,24 @@ def test_slots_and_items_are_found_without_settings(six: StoreBuilder) -> None:
     sizes = {key: value for key, value in six.settings.items() if key not in ("maxHashSlotNum", "maxIndexNum")}
 
     assert codes(verify(six.root, sizes)) == ["IX-TIME"]
+
+
+@pytest.mark.parametrize("begin", [-1, 2**62])
+def test_slots_and_items_are_not_found_when_the_header_lies(six: StoreBuilder, begin: int) -> None:
+    header(six, "begin_phy_offset", begin)
+
+    sizes = {key: value for key, value in six.settings.items() if key not in ("maxHashSlotNum", "maxIndexNum")}
+
+    assert {code for code in codes(verify(six.root, sizes)) if not code.startswith("IX-")} == set()
+
+
+def test_items_of_messages_that_no_record_has(tmp_path: Path) -> None:
+    builder = filled(StoreBuilder(tmp_path, log_file_size=500, slots=SLOTS), 9)
+    path = builder.build() / log_name(500)
+    patch(path, 0, b"\xee" * 400)
+    for number in (2, 6):
+        patch(index_files(tmp_path)[0], item_position(number + 1, SLOTS) + 4, (number * SIZE + 3).to_bytes(8, "big"))
+
+    told = verified(builder)
+
+    assert {finding.position for finding in told if finding.code == "RMQ-IX-ITEM"} == {item_position(3, SLOTS)}

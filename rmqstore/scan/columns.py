@@ -74,6 +74,14 @@ class Mark(IntFlag):
     PROPERTY_CRC = 16  # carries a property CRC
 
 
+class Oddity(IntFlag):
+    """What at least one record of a batch shows, so that a batch without it need not be looked at again."""
+
+    TIME_GOES_BACK = 1  # STORETIMESTAMP smaller than that of the record before
+    HOST_CHANGES = 2  # STOREHOST differs from that of the record before
+    COMMITS = 4  # a committed transaction
+
+
 class Stop(IntEnum):
     """Why the walker stopped. Up to SIZE_MISMATCH these are the reasons of the declarations, in the order of the checks."""
 

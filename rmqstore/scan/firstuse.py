@@ -13,12 +13,13 @@ from pathlib import Path
 
 import numpy as np
 
-from rmqstore.scan import kernels_index, kernels_queue, kernels_record, raw
+from rmqstore.scan import kernels_index, kernels_queue, kernels_record, raw, sigbus
 from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE
 
 
 def prepare(*, quiet: bool) -> None:
     """Compiles all kernels of a verification unless the cache has them, and says so on standard error."""
+    sigbus.install()
     if _cached():
         return
     if not quiet:

@@ -14,7 +14,7 @@ from numba import njit
 
 from rmqstore.formats import record as declared
 from rmqstore.formats.layout import fixed_layout
-from rmqstore.scan.columns import Check, Fault, Mark, Stop
+from rmqstore.scan.columns import Check, Fault, Mark, Oddity, Stop
 from rmqstore.scan.crc import crc32
 from rmqstore.scan.raw import (
     INTERNAL,
@@ -99,6 +99,7 @@ _F_SYS, _F_STORE, _F_BORN, _F_PREPARED = (
 _F_TOPIC, _F_COMPRESSION, _F_DELAY = int(Fault.TOPIC), int(Fault.COMPRESSION), int(Fault.DELAY)
 _F_HOST, _F_RECONSUME = int(Fault.HOST), int(Fault.RECONSUME_TIMES)
 _M_DISPATCH, _M_INNER, _M_TEXT = int(Mark.MULTI_DISPATCH), int(Mark.INNER_BATCH), int(Mark.MALFORMED_TEXT)
+_TIME_GOES_BACK, _HOST_CHANGES, _COMMITS = int(Oddity.TIME_GOES_BACK), int(Oddity.HOST_CHANGES), int(Oddity.COMMITS)
 _M_SCHEDULED, _M_PROPCRC = int(Mark.SCHEDULED), int(Mark.PROPERTY_CRC)
 
 # A clock that runs ahead of the broker's by more than this many ms is a damaged field, not a client's clock.
@@ -108,7 +109,8 @@ _BORN_AHEAD_LIMIT = 10 * 365 * 86_400_000
 class Names(NamedTuple):
     """Interned topics and queues of one scanner.
 
-    `counts` = [topics, used bytes of heap, queues]. Slots are open-addressing tables (power of two, -1 = empty). Compiled code gets the
+    `counts` = [topics, used bytes of heap, queues; of the last batch: all faults, marks and oddities; of its last record: store
+    timestamp, store host]. Slots are open-addressing tables (power of two, -1 = empty). Compiled code gets the
     addresses of these arrays (`addresses`): arrays as arguments would cost it a reference count per call.
     """
 
@@ -137,13 +139,15 @@ class Names(NamedTuple):
 
 
 _COUNTS, _HEAP, _TOPIC_START, _TOPIC_LENGTH, _TOPIC_HASH, _TOPIC_MARKS, _TOPIC_SLOTS, _QUEUE_TOPIC, _QUEUE_IDS, _QUEUE_SLOTS = range(10)
+# Places in `counts`, in bytes.
+_ALL_FAULTS, _ALL_MARKS, _ALL_ODDITIES, _LAST_TIME, _LAST_HOST = range(24, 64, 8)
 _TOPIC_CAPACITY, _HEAP_CAPACITY, _TOPIC_MASK, _QUEUE_CAPACITY, _QUEUE_MASK = range(10, 15)
 
 
 def make_names(topics: int = 4096, queues: int = 16384) -> Names:
     """Empty tables for at most `topics` topics and `queues` queues (powers of two)."""
     return Names(
-        np.zeros(3, np.int64),
+        np.zeros(8, np.int64),
         np.zeros(topics * 256, np.uint8),
         np.zeros(topics, np.int64),
         np.zeros(topics, np.int32),
@@ -443,22 +447,28 @@ def walk(
     key_limit = keys.size - 64
     want_keys = (checks & _CHECK_KEYS) != 0
     want_crc = (checks & _CHECK_CRC) != 0
-    while True:
-        if count >= capacity or key_count >= key_limit:
-            return at, count, key_count, _STOP_FULL
+    counts = names[_COUNTS]
+    all_faults = all_marks = all_oddities = 0
+    last_time = native64(counts, _LAST_TIME)
+    last_host = native64(counts, _LAST_HOST)
+    stop = _STOP_FULL
+    while count < capacity and key_count < key_limit:
         reason, size, body, body_length, topic_start, properties = structure(base, at, end, file_end)
         if reason != 0:
-            return at, count, key_count, reason
+            stop = reason
+            break
         for line in range(at + _AHEAD, at + _AHEAD + size, 64):
             prefetch(base, line)
         topic_length = properties - 2 - topic_start
         topic = _intern_topic(base, topic_start, topic_length, names)
         if topic < 0:
-            return at, count, key_count, _STOP_NAMES
+            stop = _STOP_NAMES
+            break
         queue_id = be32(base, at + _QUEUE_ID)
         queue = _intern_queue(topic, queue_id, names)
         if queue < 0:
-            return at, count, key_count, _STOP_NAMES
+            stop = _STOP_NAMES
+            break
         sys_flag = be32(base, at + _SYS_FLAG)
         faults = 0
         marks = 0
@@ -572,6 +582,7 @@ def walk(
                     level = delays.size - 1
                 tags_code = store_timestamp + delays[level]
         first_key = key_count
+        keys_fit = True
         if want_keys and transaction != 0xC:
             prefix = native32(names[_TOPIC_HASH], topic * 4) & 0xFFFFFFFF
             if unique_end > unique_start:
@@ -587,9 +598,8 @@ def walk(
                 next_p = find_byte(base, p, keys_end, _SPACE)
                 if next_p > p:
                     if key_count >= keys.size - 2:
-                        if count == 0:
-                            return at, count, key_count, _STOP_NAMES
-                        return at, count, first_key, _STOP_FULL
+                        keys_fit = False
+                        break
                     state, well_formed = java_hash_utf8(prefix, base, p, next_p)
                     if not well_formed:
                         marks |= _M_TEXT
@@ -605,6 +615,22 @@ def walk(
                 keys[key_count].record = count
                 keys[key_count].is_tag = 1
                 key_count += 1
+        if not keys_fit:
+            # The record comes again with an empty table of keys; if it was the first one, with a larger one.
+            key_count = first_key
+            stop = _STOP_NAMES if count == 0 else _STOP_FULL
+            break
+        host = _mix_host(base, store_host, store_host_length)
+        if store_timestamp < last_time:
+            all_oddities |= _TIME_GOES_BACK
+        if host != last_host:
+            all_oddities |= _HOST_CHANGES
+        if transaction == 8:
+            all_oddities |= _COMMITS
+        last_time = store_timestamp
+        last_host = host
+        all_faults |= faults
+        all_marks |= marks
         row = records[count]
         row.position = origin + at
         row.physical_offset = physical_offset
@@ -623,13 +649,19 @@ def walk(
         row.properties_length = properties_end - properties
         row.topic = topic
         row.queue = queue
-        row.store_host = _mix_host(base, store_host, store_host_length)
+        row.store_host = host
         row.faults = faults
         row.marks = marks
         row.key_count = key_count - first_key
         row.batch_size = batch_size
         count += 1
         at += size
+    store64(counts, _LAST_TIME, last_time)
+    store64(counts, _LAST_HOST, last_host)
+    store64(counts, _ALL_FAULTS, all_faults)
+    store64(counts, _ALL_MARKS, all_marks)
+    store64(counts, _ALL_ODDITIES, all_oddities)
+    return at, count, key_count, stop
 
 
 @njit(nogil=True, cache=True)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from rmqstore.errors import StoreChangedError
 from rmqstore.formats.record import MESSAGE, MESSAGE_MAGIC_V2
 from rmqstore.scan import sigbus
-from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE, Check, Stop
+from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE, Check, Fault, Mark, Oddity, Stop
 from rmqstore.scan.kernels_record import Names, make_names, reinsert, resync, walk
 from rmqstore.scan.raw import first_nonzero
 from rmqstore.store.mapped import MappedFile
@@ -35,6 +35,9 @@ class Batch:
     keys: npt.NDArray[np.void]
     window: npt.NDArray[np.uint8]
     origin: int  # physical offset of window[0]
+    faults: Fault  # of any record
+    marks: Mark  # of any record
+    oddities: Oddity  # of any record
 
     def record_bytes(self, row: int) -> bytes:
         """The stored bytes of one record."""
@@ -107,12 +110,14 @@ class LogScanner:
         made = {"magic_code": MESSAGE_MAGIC_V2, "queue_id": queue_id, "body": b"", "topic": name, "properties": b""}
         data = np.frombuffer(MESSAGE.build({**blank_fields, **times, **hosts, **made}), np.uint8)
         one = np.zeros(1, RECORD_DTYPE)
+        of_log = self.names.counts[3:].copy()
         while True:
             place = (data.ctypes.data, 0, data.size, data.size, 0, 0, self._delays, self.names.addresses)
             _, count, _, _ = walk(*place, one, self._keys)
             if count:
                 break
             self.grow()
+        self.names.counts[3:] = of_log
         self._numbers[topic, queue_id] = int(one["queue"][0])
         return int(one["queue"][0])
 
@@ -183,7 +188,8 @@ class LogScanner:
                 self._keys,
             )
             if count:
-                yield Batch(self._records[:count], self._keys[:keys], array, origin)
+                faults, marks, oddities = (int(bits) for bits in self.names.counts[3:6])
+                yield Batch(self._records[:count], self._keys[:keys], array, origin, Fault(faults), Mark(marks), Oddity(oddities))
             reason = Stop(stop)
             if reason is Stop.NAMES_FULL:
                 self.grow(count)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ from rmqstore.formats.javahash import index_key_hash
 from rmqstore.formats.layout import fixed_layout
 from rmqstore.formats.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET
 from rmqstore.formats.record import MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, RECORD_PREFIX, decode_record
-from rmqstore.scan.columns import Check, Fault, Mark, Stop
+from rmqstore.scan.columns import Check, Fault, Mark, Oddity, Stop
 from rmqstore.scan.walk import Batch, Damage, FileEnd, LogScanner
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import QueueDirectory
@@ -102,7 +102,7 @@ class FilePass:
         self._cursor = IndexCursor(around.index)
         self._neighbours = Neighbours(context)
         self._ext = ExtReader(context, around.ext_queues)
-        self._held: list[tuple[npt.NDArray[np.void], npt.NDArray[np.void], bytes, int]] = []
+        self._held: list[Batch] = []
         self._held_start = -1
         self._held_end = -1
         self._held_count = 0
@@ -150,15 +150,15 @@ class FilePass:
                 self.result.end = FileEnd(damage.start, Stop.END_OF_DATA)
                 return False
             self._accept(damage)
-        displaced = (batch.records["faults"] & int(Fault.PHYSICAL_OFFSET)) != 0
-        if not displaced.any() and not self._held:
-            self._process(batch.records, batch.keys, batch)
+        if Fault.PHYSICAL_OFFSET not in batch.faults and not self._held:
+            self._process(batch)
             return True
+        displaced = (batch.records["faults"] & int(Fault.PHYSICAL_OFFSET)) != 0
         placed = np.flatnonzero(~displaced)
         live = int(placed[-1]) + 1 if placed.size else 0
         if live:
             self._release_held()
-            self._process(batch.records[:live], batch.keys[batch.keys["record"] < live], batch)
+            self._process(replace(batch, records=batch.records[:live], keys=batch.keys[batch.keys["record"] < live]))
         if live < len(batch.records):
             self._hold(batch, live)
         return True
@@ -170,25 +170,26 @@ class FilePass:
             self._held_start = int(records["position"][0])
         self._held_end = int(records["position"][-1] + records["size"][-1])
         self._held_count += len(records)
-        if sum(len(held[0]) for held in self._held) < _HELD_RECORDS:
+        if sum(len(held.records) for held in self._held) < _HELD_RECORDS:
             keys = batch.keys[batch.keys["record"] >= start].copy()
             keys["record"] -= start
             first = int(records["position"][0]) - batch.origin
-            data = batch.window[first : self._held_end - batch.origin].tobytes()
-            self._held.append((records.copy(), keys, data, int(records["position"][0])))
+            data = batch.window[first : self._held_end - batch.origin].copy()
+            kept = replace(batch, records=records.copy(), keys=keys, window=data, origin=int(records["position"][0]))
+            self._held.append(kept)
 
     def _release_held(self) -> None:
         held, self._held = self._held, []
         self._held_start = self._held_end = -1
         self._held_count = 0
-        for records, keys, data, origin in held:
-            self._process(records, keys, Batch(records, keys, np.frombuffer(data, np.uint8), origin))
+        for batch in held:
+            self._process(batch)
 
     def _finish_held(self) -> None:
         """At the end of the file: held records are damaged ones if queues know them or files follow, else a stale tail."""
         if not self._held:
             return
-        if not self._last_file or self._known_to_queue(self._held[0][0][0]):
+        if not self._last_file or self._known_to_queue(self._held[0].records[0]):
             self._release_held()
             return
         self.result.tail = Tail(self._held_start, self._held_end, "stale", Stop.NONE, self._held_count)
@@ -241,31 +242,29 @@ class FilePass:
 
     # What live records should have
 
-    def _process(self, records: npt.NDArray[np.void], keys: npt.NDArray[np.void], batch: Batch) -> None:
-        result = self.result
+    def _process(self, batch: Batch) -> None:
+        result, records, keys = self.result, batch.records, batch.keys
         if result.records == 0:
             result.first_position = int(records["position"][0])
             result.first_timestamp = int(records["store_timestamp"][0])
         result.records += len(records)
         result.end_offset = int(records["position"][-1] + records["size"][-1])
         result.last_timestamp = int(records["store_timestamp"][-1])
-        if records["faults"].any():
+        if batch.faults:
             topics = {int(number): self._scanner.topic(int(number)) for number in np.unique(records["topic"])}
             result.findings.extend(of_faults(self._context, records, topics))
-        result.findings.extend(self._neighbours.check(records))
-        marks = records["marks"]
-        if marks.any():
-            if (marks & int(Mark.MALFORMED_TEXT)).any():
-                self._rehash(records, keys, batch)
-        commits = records[(records["sys_flag"] & 0xC) == _COMMIT]
-        if commits.size and len(result.commits) < _CHECKED_COMMITS:
+        result.findings.extend(self._neighbours.check(records, batch.oddities))
+        if Mark.MALFORMED_TEXT in batch.marks:
+            self._rehash(records, keys, batch)
+        if Oddity.COMMITS in batch.oddities and len(result.commits) < _CHECKED_COMMITS:
+            commits = records[(records["sys_flag"] & 0xC) == _COMMIT]
             result.commits.extend(zip(commits["position"].tolist(), commits["prepared_transaction_offset"].tolist(), strict=True))
         exts = self._claims.add(records)
         if exts.size:
             result.findings.extend(self._ext.check(self._scanner, exts))
         if self._around.batch_queues:
             result.findings.extend(self._batch_rows.check(self._scanner, records, batch))
-        if (marks & int(Mark.MULTI_DISPATCH)).any():
+        if Mark.MULTI_DISPATCH in batch.marks:
             self._dispatch(records, batch)
         if self._around.compare_index and keys.size:
             self._cursor.match(records, keys)

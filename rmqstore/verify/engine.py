@@ -7,9 +7,10 @@ offset order. Nothing is written.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding
@@ -19,6 +20,7 @@ from rmqstore.store.window import read_at
 from rmqstore.verify import batchqueue, checkpoint, config, files, index, queues, surroundings, tail, timer
 from rmqstore.verify.commitlog import FilePass, FileResult, Surroundings
 from rmqstore.verify.context import Context, LogFacts, Options
+from rmqstore.verify.index import IndexView
 from rmqstore.verify.units import QueueKey
 
 Advance = Callable[[int], None]
@@ -112,15 +114,16 @@ class Verification:
         results: list[FileResult] = []
         with ThreadPoolExecutor(max_workers=max(options.threads, 1)) as pool:
             passes = [pool.submit(self._pass, around, file, advance) for file in log_files]
+            chains = [pool.submit(index.follow, view) for view in views]
             try:
                 for future in passes:
                     result, failed = future.result()
                     yield from failed
                     results.append(result)
             except BaseException:
-                _cancel(passes)
+                _cancel([*passes, *chains])
                 raise
-        yield from self._merge(results, around)
+        yield from self._merge(results, around, chains)
 
     def _pass(self, around: Surroundings, file: MappedFile, advance: Advance) -> tuple[FileResult, list[Finding]]:
         work = FilePass(self.context, around, advance)
@@ -134,7 +137,7 @@ class Verification:
     def _directories(self, listed: Iterator[QueueDirectory]) -> dict[QueueKey, QueueDirectory]:
         return {(directory.topic, directory.queue_id): directory for directory in listed}
 
-    def _merge(self, results: list[FileResult], around: Surroundings) -> Iterator[Finding]:
+    def _merge(self, results: list[FileResult], around: Surroundings, chains: list[Future[index.Chains]]) -> Iterator[Finding]:
         context, options = self.context, self.options
         context.log = _facts(self.store, results)
         self.totals.bytes = sum(result.file.length for result in results)
@@ -147,7 +150,7 @@ class Verification:
         if options.wants("consumequeue"):
             yield from self._queues(results, around)
         if options.wants("index"):
-            yield from self._index(results, around.index)
+            yield from self._index(results, around.index, chains)
 
     def _queues(self, results: list[FileResult], around: Surroundings) -> Iterator[Finding]:
         context = self.context
@@ -179,12 +182,11 @@ class Verification:
         except RmqstoreError as error:
             yield self.context.finding("RMQ-ST-UNREADABLE", error.message, file=around.queues[key].directory, topic=key[0], queue_id=key[1])
 
-    def _index(self, results: list[FileResult], views: object) -> Iterator[Finding]:
+    def _index(self, results: list[FileResult], views: Sequence[IndexView], chains: list[Future[index.Chains]]) -> Iterator[Finding]:
         context = self.context
-        assert isinstance(views, list)
-        for view in views:
+        for view, followed in zip(views, chains, strict=True):
             try:
-                yield from index.check_file(context, view)
+                yield from index.check_file(context, view, followed.result())
             except RmqstoreError as error:
                 yield context.finding("RMQ-ST-UNREADABLE", error.message, file=view.file.path)
         yield from index.check_order(context, views)
@@ -202,7 +204,7 @@ def verify(store: Store, options: Options | None = None) -> list[Finding]:
     return list(Verification(store, options).run())
 
 
-def _cancel(passes: list[Future[tuple[FileResult, list[Finding]]]]) -> None:
+def _cancel(passes: Sequence[Future[Any]]) -> None:
     for future in passes:
         future.cancel()
 

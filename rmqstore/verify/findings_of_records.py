@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rmqstore.findings import Finding
-from rmqstore.scan.columns import Fault, Stop
+from rmqstore.scan.columns import Fault, Oddity, Stop
 from rmqstore.scan.walk import Damage
 from rmqstore.verify.context import Context
 
@@ -112,8 +112,15 @@ class Neighbours:
         # (position, size, store timestamp, store host) of the last two records of the batch before.
         self._carried: list[tuple[int, int, int, int]] = []
 
-    def check(self, records: npt.NDArray[np.void]) -> Iterator[Finding]:
+    def check(self, records: npt.NDArray[np.void], oddities: Oddity) -> Iterator[Finding]:
         """Findings about the records of the next batch, together with the last two of the one before."""
+        if oddities & (Oddity.TIME_GOES_BACK | Oddity.HOST_CHANGES):
+            yield from self._look(records)
+        tail = records[-2:]
+        columns = ("position", "size", "store_timestamp", "store_host")
+        self._carried = [*self._carried, *zip(*(tail[name].tolist() for name in columns), strict=True)][-2:]
+
+    def _look(self, records: npt.NDArray[np.void]) -> Iterator[Finding]:
         carried = len(self._carried)
         times = np.concatenate([[each[2] for each in self._carried], records["store_timestamp"]]).astype(np.int64)
         hosts = np.concatenate([[each[3] for each in self._carried], records["store_host"]]).astype(np.uint32)
@@ -130,9 +137,6 @@ class Neighbours:
                 )
         for i in (np.flatnonzero((hosts[1:-1] != hosts[:-2]) & (hosts[:-2] == hosts[2:])) + 1).tolist():
             yield self._finding("RMQ-CL-HOST", "STOREHOST differs from that of both neighbours, which agree", records, i, None, None)
-        tail = records[-2:]
-        columns = ("position", "size", "store_timestamp", "store_host")
-        self._carried = [*self._carried, *zip(*(tail[name].tolist() for name in columns), strict=True)][-2:]
 
     def _finding(self, code: str, text: str, records: npt.NDArray[np.void], number: int, expected: object, found: object) -> Finding:
         """`number` counts from the first carried record."""

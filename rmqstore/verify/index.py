@@ -29,6 +29,7 @@ from rmqstore.store.window import data_extents, map_window, read_at
 from rmqstore.verify.context import Context, read_record
 
 HEADER_LAYOUT = fixed_layout(declared.HEADER)
+ITEM_ROWS = np.dtype([(name, f">i{place.width}") for name, place in fixed_layout(declared.ITEM).items()])
 WINDOW = 8 << 20
 _CHUNK_ITEMS = 16_384
 _LOOK_AHEAD = 64
@@ -63,6 +64,13 @@ class IndexView:
         """Physical offset that an item stores."""
         return int(declared.ITEM.parse(read_at(self.file, self.item_position(item), ITEM_SIZE))["phy_offset"])
 
+    def item_offsets(self, start: int, stop: int) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
+        """Physical offsets of the items [start, stop), in pieces of (number of the first item, offsets)."""
+        for first in range(start, stop, WINDOW // ITEM_SIZE):
+            count = min(WINDOW // ITEM_SIZE, stop - first)
+            rows = np.frombuffer(read_at(self.file, self.item_position(first), count * ITEM_SIZE), ITEM_ROWS)
+            yield first, rows["phy_offset"].astype(np.int64)
+
 
 def geometry(context: Context, length: int) -> tuple[int, int] | None:
     """(slots, items) of an index file of this length: by the settings, the defaults, or the lengths of its own areas; None if none fits."""
@@ -96,25 +104,24 @@ def _guess(file: MappedFile) -> tuple[int, int] | None:
     if count < 2 or file.length > 64 << 20:
         return None
     data = np.frombuffer(read_at(file, 0, file.length), np.uint8)
-    # Item 1 stores the begin offset 4 bytes behind its hash and has no earlier item; item 0 before it is empty.
-    wanted = np.frombuffer(begin.to_bytes(8, "big"), np.uint8)
-    body = data[declared.HEADER_SIZE :]
-    windows = np.lib.stride_tricks.sliding_window_view(body, 8)
+    # The items reach to the end of the file, so that end decides where items can begin. Item 1 stores the begin offset and has no
+    # earlier item; item 0 before it is empty.
+    rows = np.frombuffer(data, ITEM_ROWS, offset=file.length % ITEM_SIZE)
+    empty = (rows["key_hash"] == 0) & (rows["phy_offset"] == 0) & (rows["time_diff"] == 0) & (rows["prev_index"] == 0)
+    first_items = (rows["phy_offset"][1:] == begin) & (rows["prev_index"][1:] == 0) & ~empty[1:] & empty[:-1]
     best: tuple[int, tuple[int, int]] | None = None
-    for hit in np.flatnonzero((windows == wanted).all(axis=1)):
-        start_of_items = int(hit) - 4 - ITEM_SIZE
-        if start_of_items < 0 or start_of_items % declared.SLOT_SIZE:
-            continue
-        slots = start_of_items // declared.SLOT_SIZE
-        rest = file.length - declared.file_size(slots, 0)
-        if slots < 1 or rest % ITEM_SIZE or rest // ITEM_SIZE < count or body[start_of_items : start_of_items + ITEM_SIZE].any():
+    for row in np.flatnonzero(first_items):
+        items = len(rows) - int(row)
+        start_of_items = file.length - items * ITEM_SIZE
+        slots = (start_of_items - declared.HEADER_SIZE) // declared.SLOT_SIZE
+        if slots < 1 or items < count or declared.file_size(slots, items) != file.length:
             continue
         newest = np.zeros(slots, np.int32)
         state = np.zeros(4, np.int64)
         first = data.ctypes.data + declared.item_position(1, slots)
         wrong = follow_chains(first, 1, count - 1, newest, state, np.zeros(1, LINK_DTYPE), 0)
         if best is None or wrong < best[0]:
-            best = (wrong, (slots, rest // ITEM_SIZE))
+            best = (wrong, (slots, items))
     return best[1] if best and best[0] * 2 < count else None
 
 
@@ -154,8 +161,7 @@ def _open(context: Context, file: MappedFile, slots: int, capacity: int, earlier
         return int(declared.ITEM.parse(read_at(file, declared.item_position(item, slots), ITEM_SIZE))["phy_offset"])
 
     # A header that lost count must not hide items: they are dense, so an empty place after the last is the end.
-    while items + 1 < capacity and any(read_at(file, declared.item_position(items + 1, slots), ITEM_SIZE)):
-        items += 1
+    items = _dense_up_to(file, slots, items, capacity)
     while items > 0 and not any(read_at(file, declared.item_position(items, slots), ITEM_SIZE)):
         items = _last_item(file, slots, items)
     first_offset = offset(1) if items else 0
@@ -185,6 +191,17 @@ def _begin(context: Context, begin_timestamp: int, first_offset: int) -> int:
     return record.store_timestamp if record is not None else begin_timestamp
 
 
+def _dense_up_to(file: MappedFile, slots: int, items: int, capacity: int) -> int:
+    """Number of the last item before the first empty place behind item `items`."""
+    for first in range(items + 1, capacity, _CHUNK_ITEMS):
+        count = min(_CHUNK_ITEMS, capacity - first)
+        places = np.frombuffer(read_at(file, declared.item_position(first, slots), count * ITEM_SIZE), np.uint8).reshape(count, ITEM_SIZE)
+        empty = np.flatnonzero(~places.any(axis=1))
+        if empty.size:
+            return first + int(empty[0]) - 1
+    return capacity - 1
+
+
 def _last_item(file: MappedFile, slots: int, limit: int) -> int:
     """Number of the last item at or below `limit` that is not empty, 0 for none. Holes are not read."""
     start = declared.item_position(1, slots)
@@ -200,17 +217,37 @@ def _last_item(file: MappedFile, slots: int, limit: int) -> int:
     return 0
 
 
-def check_file(context: Context, view: IndexView) -> Iterator[Finding]:
-    """Header, slots and chains of one file."""
+@dataclass(frozen=True, slots=True)
+class Chains:
+    """The wrong links and slots of one index file (the first ones as rows, all counted), and how many slots are used."""
+
+    links: npt.NDArray[np.void]
+    wrong_links: int
+    slots: npt.NDArray[np.void]
+    wrong_slots: int
+    used_slots: int
+
+
+def follow(view: IndexView) -> Chains:
+    """Follows all items of a file once. 4 bytes of memory per slot. Raises UnreadableError and StoreChangedError."""
     newest = np.zeros(view.slots, np.int32)
-    links = np.zeros(_SHOWN_LINKS, LINK_DTYPE)
+    links, slots = np.zeros(_SHOWN_LINKS, LINK_DTYPE), np.zeros(_SHOWN_LINKS, LINK_DTYPE)
     state = np.zeros(4, np.int64)
-    wrong = 0
+    wrong_links = wrong_slots = 0
     for first in range(1, view.items + 1, WINDOW // ITEM_SIZE):
         count = min(WINDOW // ITEM_SIZE, view.items + 1 - first)
         with map_window(view.file, view.item_position(first), count * ITEM_SIZE) as window:
-            wrong = follow_chains(window.array.ctypes.data, first, count, newest, state, links, wrong)
-    for link in links[: min(wrong, _SHOWN_LINKS)]:
+            wrong_links = follow_chains(window.array.ctypes.data, first, count, newest, state, links, wrong_links)
+    for first in range(0, view.slots, WINDOW // declared.SLOT_SIZE):
+        count = min(WINDOW // declared.SLOT_SIZE, view.slots - first)
+        with map_window(view.file, declared.slot_position(first), count * declared.SLOT_SIZE) as window:
+            wrong_slots = compare_slots(window.array.ctypes.data, first, count, newest, slots, wrong_slots)
+    return Chains(links[:wrong_links], wrong_links, slots[:wrong_slots], wrong_slots, int(state[0]))
+
+
+def check_file(context: Context, view: IndexView, chains: Chains) -> Iterator[Finding]:
+    """Header, slots and chains of one file."""
+    for link in chains.links:
         yield context.finding(
             "RMQ-IX-CHAIN",
             f"item {link['item']} links to item {link['found']}, the item before it in slot {link['slot']} is {link['expected']}",
@@ -220,21 +257,10 @@ def check_file(context: Context, view: IndexView) -> Iterator[Finding]:
             expected=int(link["expected"]),
             found=int(link["found"]),
         )
-    if wrong > _SHOWN_LINKS:
-        yield context.finding("RMQ-IX-CHAIN", f"{wrong} items in all have a wrong link", file=view.file.path, found=wrong)
-    yield from _check_slots(context, view, newest)
-    yield from _check_header(context, view, int(state[0]))
-    yield from _check_trailing(context, view)
-
-
-def _check_slots(context: Context, view: IndexView, newest: npt.NDArray[np.int32]) -> Iterator[Finding]:
-    links = np.zeros(_SHOWN_LINKS, LINK_DTYPE)
-    wrong = 0
-    for first in range(0, view.slots, WINDOW // declared.SLOT_SIZE):
-        count = min(WINDOW // declared.SLOT_SIZE, view.slots - first)
-        with map_window(view.file, declared.slot_position(first), count * declared.SLOT_SIZE) as window:
-            wrong = compare_slots(window.array.ctypes.data, first, count, newest, links, wrong)
-    for link in links[: min(wrong, _SHOWN_LINKS)]:
+    if chains.wrong_links > _SHOWN_LINKS:
+        message = f"{chains.wrong_links} items in all have a wrong link"
+        yield context.finding("RMQ-IX-CHAIN", message, file=view.file.path, found=chains.wrong_links)
+    for link in chains.slots:
         yield context.finding(
             "RMQ-IX-SLOT",
             f"slot {link['slot']} names item {link['found']}, its newest item is {link['expected']}",
@@ -244,8 +270,11 @@ def _check_slots(context: Context, view: IndexView, newest: npt.NDArray[np.int32
             expected=int(link["expected"]),
             found=int(link["found"]),
         )
-    if wrong > _SHOWN_LINKS:
-        yield context.finding("RMQ-IX-SLOT", f"{wrong} slots in all name a wrong item", file=view.file.path, found=wrong)
+    if chains.wrong_slots > _SHOWN_LINKS:
+        message = f"{chains.wrong_slots} slots in all name a wrong item"
+        yield context.finding("RMQ-IX-SLOT", message, file=view.file.path, found=chains.wrong_slots)
+    yield from _check_header(context, view, chains.used_slots)
+    yield from _check_trailing(context, view)
 
 
 def _check_header(context: Context, view: IndexView, used_slots: int) -> Iterator[Finding]:
@@ -355,12 +384,12 @@ class IndexCursor:
         """Compares the keys of the next records with the items at the cursor."""
         result = self.result
         key = 0
-        positions = records["position"][keys["record"]]
-        plain = keys["is_tag"] == 0
-        if result.first_key_position < 0 and plain.any():
-            result.first_key_position = int(positions[np.argmax(plain)])
+        if result.first_key_position < 0:
+            result.first_key_position = int(records["position"][keys["record"][0]])
         while key < keys.size:
             if self._file >= len(self._views):
+                positions = records["position"][keys["record"]]
+                plain = keys["is_tag"] == 0
                 missed = int(np.count_nonzero(plain[key:]))
                 if missed and result.behind_position < 0:
                     result.behind_position = int(positions[key:][np.argmax(plain[key:])])
@@ -368,6 +397,8 @@ class IndexCursor:
                 return
             view = self._views[self._file]
             if self._item == 1:
+                positions = records["position"][keys["record"]]
+                plain = keys["is_tag"] == 0
                 covered = int(np.searchsorted(positions, view.first_offset, side="left"))
                 if covered > key and not _is_outlier(view):
                     missed = int(np.count_nonzero(plain[key:covered]))
@@ -450,10 +481,13 @@ def _first_item(view: IndexView, offset: int, start: int = 1) -> int:
     around = [number for number in range(low - 3, low + 4) if start <= number <= view.items]
     if all((view.item_offset(number) >= offset) == (number >= low) for number in around):
         return low
-    for number in range(start, view.items + 1):
-        ahead = [each for each in (number, number + 1) if each <= view.items]
-        if all(view.item_offset(each) >= offset for each in ahead):
-            return number
+    for first, offsets in view.item_offsets(start, view.items + 1):
+        reached = offsets >= offset
+        # One item that is out of line is damaged: its successor must have reached the offset too.
+        follows = np.append(reached[1:], first + len(offsets) > view.items or view.item_offset(first + len(offsets)) >= offset)
+        hits = np.flatnonzero(reached & follows)
+        if hits.size:
+            return first + int(hits[0])
     return view.items + 1
 
 
@@ -488,16 +522,28 @@ def of_match(context: Context, match: IndexMatch) -> Iterator[Finding]:
                 found=None if missing else int(row["found"]),
             )
     for view, start, stop in match.leftovers:
-        undamaged = [item for item in range(start, stop) if not context.log.is_damaged(view.item_offset(item))]
-        if undamaged:
+        undamaged = _undamaged(context, view, start, stop)
+        if undamaged.size:
+            first, last = int(undamaged[0]), int(undamaged[-1])
             yield context.finding(
                 "RMQ-IX-ITEM",
-                f"{len(undamaged)} items from item {undamaged[0]} on point at no keyed record of the log",
+                f"{undamaged.size} items from item {first} on point at no keyed record of the log",
                 file=view.file.path,
-                position=view.item_position(undamaged[0]),
-                length=(undamaged[-1] + 1 - undamaged[0]) * ITEM_SIZE,
-                offset=view.item_offset(undamaged[0]),
+                position=view.item_position(first),
+                length=(last + 1 - first) * ITEM_SIZE,
+                offset=view.item_offset(first),
             )
+
+
+def _undamaged(context: Context, view: IndexView, start: int, stop: int) -> npt.NDArray[np.int64]:
+    """Numbers of the items in [start, stop) that do not point into a damaged range of the log."""
+    ranges = np.array(context.log.damages, np.int64).reshape(-1, 2)
+    kept = [np.zeros(0, np.int64)]
+    for first, offsets in view.item_offsets(start, stop):
+        before = np.searchsorted(ranges[:, 0], offsets, side="right") - 1
+        inside = (before >= 0) & (offsets < ranges[before, 1]) if len(ranges) else np.zeros(len(offsets), np.bool_)
+        kept.append(first + np.flatnonzero(~inside))
+    return np.concatenate(kept)
 
 
 def beyond(context: Context, views: Sequence[IndexView]) -> Iterator[Finding]:

@@ -172,10 +172,11 @@ def test_a_replaced_file_is_survived(name: str, pattern: str, change: Callable[[
 
     settings = stores.case(name).set_options(root)
     run("verify", root, *settings)
-    run("verify", root)
     run("info", root)
-    run("dump", root, *settings)
     run("dump", target, *settings)
+    if not stores.case(name).is_broker:  # the logs of whole brokers take their time and are the same in all these cases
+        run("verify", root)
+        run("dump", root, *settings)
 
 
 @pytest.mark.parametrize("change", [noise, cut_in_half, ones, largest_integers, directory], ids=lambda change: change.__name__)

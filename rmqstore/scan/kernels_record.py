@@ -352,58 +352,79 @@ def _property_crc_matches(base: int, start: int, size: int, digits: int, digits_
 
 
 @njit(**INTERNAL)
-def structure(base: int, at: int, end: int, file_end: int) -> tuple[int, int, int, int, int, int]:
-    """The structural check of one record: (reason, size, body start, body length, topic start, properties start).
+def structure_head(base: int, at: int, end: int, file_end: int) -> tuple[int, int, int, int, int]:
+    """The first half of the structural check, up to BODYLEN: (reason, size, smallest size, body start, body length).
 
     `end` is the end of the readable bytes, `file_end` of the file (both relative to base, end <= file_end). The order of the checks is
-    that of `rmqstore.formats.record.decode_record`.
+    that of `rmqstore.formats.record.decode_record`. The second half lies behind the body: whoever wants the body's CRC computes it in
+    between, because reading forward is what memory is fast at.
     """
     if at + 8 > file_end:
-        return _STOP_TRUNCATED, 0, 0, 0, 0, 0
+        return _STOP_TRUNCATED, 0, 0, 0, 0
     if at + 8 > end:
-        return _STOP_WINDOW, 0, 0, 0, 0, 0
+        return _STOP_WINDOW, 0, 0, 0, 0
     size = be32(base, at)
     magic = be32u(base, at + _MAGIC)
-    if magic != _MAGIC_V1 and magic != _MAGIC_V2:
+    smallest = _MIN_SIZE
+    if magic != _MAGIC_V1:
         if magic == _BLANK_MAGIC:
-            return _STOP_BLANK, size, 0, 0, 0, 0
-        if magic == 0 and size == 0:
-            return _STOP_ZERO, size, 0, 0, 0, 0
-        return _STOP_MAGIC, size, 0, 0, 0, 0
-    wide = 1 if magic == _MAGIC_V2 else 0
-    smallest = _MIN_SIZE + wide
+            return _STOP_BLANK, size, 0, 0, 0
+        if magic != _MAGIC_V2:
+            if magic == 0 and size == 0:
+                return _STOP_ZERO, size, 0, 0, 0
+            return _STOP_MAGIC, size, 0, 0, 0
+        smallest += 1
     if size < smallest:
-        return _STOP_SMALL, size, 0, 0, 0, 0
+        return _STOP_SMALL, size, 0, 0, 0
+    wide = smallest - _MIN_SIZE
     if at + _SYS_FLAG + 4 <= file_end:
         if at + _SYS_FLAG + 4 > end:
-            return _STOP_WINDOW, size, 0, 0, 0, 0
+            return _STOP_WINDOW, size, 0, 0, 0
         sys_flag = be32(base, at + _SYS_FLAG)
-        if sys_flag & _BORN_V6:
-            smallest += _V6_EXTRA
-        if sys_flag & _STORE_V6:
-            smallest += _V6_EXTRA
-        if size < smallest:
-            return _STOP_SMALL, size, 0, 0, 0, 0
+        if sys_flag & (_BORN_V6 | _STORE_V6):
+            if sys_flag & _BORN_V6:
+                smallest += _V6_EXTRA
+            if sys_flag & _STORE_V6:
+                smallest += _V6_EXTRA
+            if size < smallest:
+                return _STOP_SMALL, size, 0, 0, 0
     if at + size > file_end:
-        return _STOP_BEYOND, size, 0, 0, 0, 0
+        return _STOP_BEYOND, size, 0, 0, 0
     if at + size > end:
-        return _STOP_WINDOW, size, 0, 0, 0, 0
+        return _STOP_WINDOW, size, 0, 0, 0
     # From here every fixed field lies inside [at, at + size).
     body = at + smallest - 3 - wide
     body_length = be32(base, body - 4)
     if body_length < 0 or smallest + body_length > size:
-        return _STOP_BODY, size, body, body_length, 0, 0
+        return _STOP_BODY, size, smallest, body, body_length
+    return 0, size, smallest, body, body_length
+
+
+@njit(**INTERNAL)
+def structure_tail(base: int, at: int, size: int, smallest: int, body: int, body_length: int) -> tuple[int, int, int]:
+    """The second half of the structural check: (reason, topic start, properties start)."""
+    wide = at + smallest - 3 - body
     topic = body + body_length + 1 + wide
     topic_length = be16(base, topic - 2) if wide else (u8(base, topic - 1) ^ 0x80) - 0x80
     if topic_length < 0 or smallest + body_length + topic_length > size:
-        return _STOP_TOPIC, size, body, body_length, topic, 0
+        return _STOP_TOPIC, topic, 0
     properties = topic + topic_length + 2
     properties_length = be16(base, properties - 2)
     if properties_length < 0 or properties + properties_length > at + size:
-        return _STOP_PROPERTIES, size, body, body_length, topic, properties
+        return _STOP_PROPERTIES, topic, properties
     if properties + properties_length != at + size:
-        return _STOP_MISMATCH, size, body, body_length, topic, properties
-    return 0, size, body, body_length, topic, properties
+        return _STOP_MISMATCH, topic, properties
+    return 0, topic, properties
+
+
+@njit(**INTERNAL)
+def structure(base: int, at: int, end: int, file_end: int) -> tuple[int, int, int, int, int, int]:
+    """Both halves of the structural check: (reason, size, body start, body length, topic start, properties start)."""
+    reason, size, smallest, body, body_length = structure_head(base, at, end, file_end)
+    topic = properties = 0
+    if reason == 0:
+        reason, topic, properties = structure_tail(base, at, size, smallest, body, body_length)
+    return reason, size, body, body_length, topic, properties
 
 
 @njit(**INTERNAL)
@@ -453,12 +474,26 @@ def walk(
     last_host = native64(counts, _LAST_HOST)
     stop = _STOP_FULL
     while count < capacity and key_count < key_limit:
-        reason, size, body, body_length, topic_start, properties = structure(base, at, end, file_end)
+        reason, size, smallest, body, body_length = structure_head(base, at, end, file_end)
         if reason != 0:
             stop = reason
             break
-        for line in range(at + _AHEAD, at + _AHEAD + size, 64):
-            prefetch(base, line)
+        faults = 0
+        stored_crc = be32u(base, at + _BODY_CRC)
+        if want_crc:
+            if body_length > 0:
+                if (crc32(base, body, body_length) & 0x7FFFFFFF) != stored_crc:
+                    faults |= _F_CRC
+            elif stored_crc != 0:
+                faults |= _F_CRC
+        else:
+            # Without the CRC nothing reads the body, and memory would wait for each jump over it.
+            for line in range(at + _AHEAD, at + _AHEAD + size, 64):
+                prefetch(base, line)
+        reason, topic_start, properties = structure_tail(base, at, size, smallest, body, body_length)
+        if reason != 0:
+            stop = reason
+            break
         topic_length = properties - 2 - topic_start
         topic = _intern_topic(base, topic_start, topic_length, names)
         if topic < 0:
@@ -470,15 +505,7 @@ def walk(
             stop = _STOP_NAMES
             break
         sys_flag = be32(base, at + _SYS_FLAG)
-        faults = 0
         marks = 0
-        stored_crc = be32u(base, at + _BODY_CRC)
-        if want_crc:
-            if body_length > 0:
-                if (crc32(base, body, body_length) & 0x7FFFFFFF) != stored_crc:
-                    faults |= _F_CRC
-            elif stored_crc != 0:
-                faults |= _F_CRC
         physical_offset = be64(base, at + _PHYSICAL_OFFSET)
         if physical_offset != origin + at:
             faults |= _F_PHY

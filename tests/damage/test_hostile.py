@@ -20,7 +20,7 @@ from tests.support.builder import StoreBuilder
 from tests.support.cli import Run, rmqstore
 from tests.support.storeview import StoreView
 
-LIMIT_SECONDS = 120
+LIMIT_SECONDS = 240
 OK, FINDINGS, UNREADABLE = 0, 1, 4
 COMMANDS = ["info", "verify", "dump"]
 

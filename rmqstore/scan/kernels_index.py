@@ -121,6 +121,19 @@ def _seconds(store_timestamp: int, begin: int) -> int:
     return min(milliseconds // 1000, np.int64(2147483647))
 
 
+@njit(**INTERNAL)
+def _stands_before(base: int, item: int, first: int) -> bool:
+    """Whether the items of the same record before `item` hold its hash; also true when they begin before the buffer."""
+    offset = _offset(base, item)
+    wanted = _hash(base, item)
+    before = item - 1
+    while before >= 0 and _offset(base, before) == offset:
+        if _hash(base, before) == wanted:
+            return True
+        before -= 1
+    return before < 0 and first > 1
+
+
 @njit(nogil=True, cache=True)
 def match_items(
     records: Any,
@@ -219,7 +232,7 @@ def match_items(
                 row.expected = position
                 key += 1
             else:
-                row.oddity = 6 if found_offset == matched[2] else 1
+                row.oddity = 6 if found_offset == matched[2] and _stands_before(base, item, first) else 1
                 row.expected = wanted
             used += 1
             item += 1

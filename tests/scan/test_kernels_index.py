@@ -270,6 +270,19 @@ def test_the_last_message_indexed_twice() -> None:
     assert count == len(keys)
 
 
+@pytest.mark.parametrize("behind", [0, MIDDLE])
+def test_an_item_for_a_key_that_the_record_lost(behind: int) -> None:
+    keys = keys_of_log(40, seed=3)
+    position = next(key.position for key in keys[behind:] if sum(other.position == key.position for other in keys) > 1)
+    lost = [number for number, key in enumerate(keys) if key.position == position][-1]
+    made = model(keys)
+
+    found, count = matched(keys[:lost] + keys[lost + 1 :], made.items, made.begin)
+
+    assert [(oddity, number) for oddity, number, _ in found] == [(ItemOddity.BOGUS, lost + 1)]
+    assert count == len(keys) - 1
+
+
 def test_oddities_that_do_not_fit_are_fetched_in_parts() -> None:
     keys = keys_of_log(40)
     made = model(keys)

@@ -67,7 +67,7 @@ def _version(context: click.Context, parameter: click.Parameter, value: str) -> 
     return value
 
 
-store_argument = click.argument("store", type=click.Path(path_type=Path))
+store_argument = click.argument("store", type=click.Path(path_type=Path, readable=False))
 """STORE → `store: Path`; whether it exists and what it is, is told by the room that opens it."""
 
 broker_version_option = click.option(
@@ -84,7 +84,7 @@ def store_options(command: Decorated) -> Decorated:
     """--broker-conf and --set → `broker_conf: Path | None`, `settings: dict[str, str]`."""
     conf = click.option(
         "--broker-conf",
-        type=click.Path(path_type=Path, dir_okay=False),
+        type=click.Path(path_type=Path, dir_okay=False, readable=False),
         metavar="FILE",
         help="broker.conf of this store: sizes, paths and switches that the files alone do not tell.",
     )

@@ -32,7 +32,7 @@ Identity = tuple[Any, ...]
 )
 @click.option(
     "--baseline",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=click.Path(path_type=Path, dir_okay=False, readable=False),
     metavar="FILE",
     help="Output of an earlier run with --format json: report only what is new.",
 )

@@ -116,6 +116,7 @@ class QueueJudge:
     def __init__(self, context: Context, known_topics: frozenset[str] | None) -> None:
         self._context = context
         self._known_topics = known_topics
+        self._has_records = False
 
     def missing(self, key: QueueKey, history: QueueHistory) -> Iterator[Finding]:
         """A queue of the log without directory."""
@@ -160,6 +161,8 @@ class QueueJudge:
                 yield from self._failed(key, directory, row, claim, start, stop, end)
             if claim is not Claim.ABSENT:
                 claimed.append(interval)
+        # A queue without a single record of its own has no damaged units, only units too many.
+        self._has_records = bool(rows.size)
         yield from self._unclaimed(key, directory, union(claimed), end)
 
     # Claims that failed
@@ -396,7 +399,8 @@ class QueueJudge:
         if record is None:
             return "RMQ-CQ-UNIT", "no record begins where the unit points"
         if (record.topic, record.queue_id) != key and not _dispatched_to(record, key):
-            return "RMQ-CQ-UNIT", f"the record there belongs to {record.topic}/{record.queue_id}"
+            code = "RMQ-CQ-UNIT" if self._has_records else "RMQ-CQ-SURPLUS"
+            return code, f"the record there belongs to {record.topic}/{record.queue_id}"
         if int(record.transaction_type) in (4, 12):
             return "RMQ-CQ-SURPLUS", "a prepared or rolled back record has no place in a queue"
         if record.queue_offset != unit:

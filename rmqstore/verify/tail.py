@@ -6,11 +6,13 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from rmqstore.findings import Finding
+from rmqstore.formats.naming import HALF_TOPIC
 from rmqstore.scan.columns import Stop
 from rmqstore.store.mapped import MappedFile
 from rmqstore.verify.commitlog import FileResult, Tail
 from rmqstore.verify.context import Context
 
+HALF_TOPICS = (HALF_TOPIC, "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC")
 _TAIL_CODES = {"torn": "RMQ-CL-TORN", "stale": "RMQ-CL-STALE", "bytes": "RMQ-CL-TAILBYTES"}
 
 
@@ -28,10 +30,13 @@ def check(context: Context, results: Sequence[FileResult]) -> Iterator[Finding]:
     yield from _time_between_files(context, [results[number] for number in with_records])
     for result in results:
         for position, prepared in result.commits:
-            if prepared >= context.log.min_offset and not context.log.is_damaged(prepared) and context.record_at(prepared) is None:
+            if prepared < context.log.min_offset or context.log.is_damaged(prepared):
+                continue
+            half = context.record_at(prepared)
+            if half is None or half.topic not in HALF_TOPICS:
                 yield context.log_finding(
                     "RMQ-CL-TRANSACTION",
-                    "PREPAREDTRANSACTIONOFFSET of a committed message is not the place of a record",
+                    "PREPAREDTRANSACTIONOFFSET of a committed message is not the place of a half message",
                     position,
                     found=prepared,
                 )

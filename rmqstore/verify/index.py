@@ -33,6 +33,7 @@ ITEM_ROWS = np.dtype([(name, f">i{place.width}") for name, place in fixed_layout
 WINDOW = 8 << 20
 _CHUNK_ITEMS = 16_384
 _LOOK_AHEAD = 64
+_LOOK_BACK = 64
 _SHOWN_LINKS = 64
 
 
@@ -374,10 +375,12 @@ class IndexCursor:
         behind = self._chunk_first + self._chunk.size // ITEM_SIZE
         here = self._chunk_of is view and self._chunk_first <= self._item < behind
         if not here or (behind <= view.items and self._item + _LOOK_AHEAD >= behind):
-            count = min(_CHUNK_ITEMS, view.items + 1 - self._item)
-            self._chunk = np.frombuffer(read_at(view.file, view.item_position(self._item), count * ITEM_SIZE), np.uint8)
-            self._chunk_first, self._chunk_of = self._item, view
-            behind = self._item + count
+            # Some items before the cursor tell whether one is there for the second time.
+            first = max(self._item - _LOOK_BACK, 1)
+            count = min(_CHUNK_ITEMS, view.items + 1 - first)
+            self._chunk = np.frombuffer(read_at(view.file, view.item_position(first), count * ITEM_SIZE), np.uint8)
+            self._chunk_first, self._chunk_of = first, view
+            behind = first + count
         return self._chunk.ctypes.data, behind - self._chunk_first, behind > view.items
 
     def match(self, records: npt.NDArray[np.void], keys: npt.NDArray[np.void]) -> None:

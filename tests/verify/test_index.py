@@ -352,3 +352,19 @@ def test_items_of_messages_that_no_record_has(tmp_path: Path) -> None:
     told = verified(builder)
 
     assert {finding.position for finding in told if finding.code == "RMQ-IX-ITEM"} == {item_position(3, SLOTS)}
+
+
+@pytest.mark.parametrize("number", [0, 4, 6])
+def test_a_record_that_lost_its_keys(tmp_path: Path, number: int) -> None:
+    builder = StoreBuilder(tmp_path, log_file_size=600, slots=SLOTS)
+    for each in range(7):
+        builder.message(keys=f"k{each} second", unique_key=f"u{each}")
+    log = b"".join(bytes(builder.log[start]) for start in sorted(builder.log))
+    keys = log.index(b"KEYS\x01k%d" % number)
+    patch(builder.build() / log_name(keys // 600 * 600), keys % 600, b"KEYX")
+
+    told = verified(builder)
+
+    covered = [at for finding in told for at in range(finding.position or 0, (finding.position or 0) + (finding.length or 0), ITEM_SIZE)]
+    assert covered == [item_position(3 * number + each, SLOTS) for each in (2, 3)]
+    assert set(codes(told)) == {"IX-ITEM"}

@@ -100,7 +100,7 @@ def test_units_of_another_queue(six: StoreBuilder) -> None:
 
     (finding,) = verified(six)
 
-    assert place(finding, "file", "length", "queue_id") == ("CQ-UNIT", queue_name(queue_id=1), 6 * UNIT_SIZE, 1)
+    assert place(finding, "file", "length", "queue_id") == ("CQ-SURPLUS", queue_name(queue_id=1), 6 * UNIT_SIZE, 1)
 
 
 def test_a_missing_queue(six: StoreBuilder) -> None:

@@ -11,8 +11,8 @@ ENTRIES = (
         ERROR,
         "unreadable range in the commit log",
         meaning="A range of bytes is no sequence of records; behind it records are readable again. Everything inside the range is lost "
-        "here, whatever its cause (bad sector, foreign write, lost page, restored block). The record where it begins has its own "
-        "finding.",
+        "here, whatever its cause (bad sector, foreign write, lost page, restored block). Where the bytes at its beginning tell more, the "
+        "finding is RMQ-CL-MAGIC, -SIZE, -LENGTHS or -BLANK instead.",
         broker=SCAN_STOPS,
         mend=COPY_FIRST + "Fetch the range from a replica (same physical offsets) and write it back byte for byte. Without a replica, "
         "`rmqstore dump STORE --part commitlog` prints everything before and behind the range.",

@@ -11,7 +11,7 @@ from rmqstore.dump.request import Filters
 from rmqstore.errors import NotAStoreError, UnreadableError, UsageError
 from rmqstore.formats.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from rmqstore.store.brokerconf import BrokerConfig
-from rmqstore.store.identify import FileKind, identify
+from rmqstore.store.identify import FileKind, has_name_of_store, identify
 from rmqstore.store.mapped import MappedFile, MappedFileQueue, list_directory, parse_offset_name, unreadable
 from rmqstore.store.root import QueueDirectory, Store
 
@@ -109,7 +109,7 @@ def _single_file(path: Path, part: str | None, config: BrokerConfig) -> Target:
     kind = PARTS[part] if part is not None else identify(path)
     if kind is FileKind.ROCKSDB:
         raise NotAStoreError(f"{path} belongs to a RocksDB database.", _OPEN_BY_OTHERS)
-    if kind is FileKind.UNKNOWN:
+    if kind is FileKind.UNKNOWN or (part is None and kind is FileKind.TEXT and not has_name_of_store(path)):
         hint = "Say what it is with --part, for example --part commitlog."
         raise NotAStoreError(f"{path} is no file of a store that could be recognised.", hint)
     file = mapped_file(path)

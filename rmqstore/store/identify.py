@@ -71,6 +71,11 @@ def identify(path: Path) -> FileKind:
     return identify_content(head, length)
 
 
+def has_name_of_store(path: Path) -> bool:
+    """Whether the name of a file, with the directories above it, is one that a broker gives."""
+    return _by_name(path.absolute()) is not None
+
+
 def identify_directory(directory: Path) -> PartKind | None:
     """The part that a directory copied without its root holds, None when it looks like nothing. Raises UnreadableError.
 

@@ -258,5 +258,5 @@ class LogScanner:
                 with map_window(file, begin, min(WINDOW, end - begin)) as mapped:
                     array = mapped.array
                     if first_nonzero(array.ctypes.data, 0, array.size) < array.size:
-                        last = begin + int(np.flatnonzero(array)[-1])
+                        last = begin + len(array.tobytes().rstrip(b"\0")) - 1
         return last

@@ -209,7 +209,7 @@ class QueueJudge:
             if shift:
                 yield self._context.finding(
                     "RMQ-CQ-SHIFTED",
-                    f"{count} point at records whose QUEUEOFFSET is {shift:+d} from the unit's place",
+                    f"{count}: the record pointed at has a QUEUEOFFSET {shift:+d} from the unit's place",
                     offset=offset,
                     expected=offset,
                     found=found,
@@ -218,7 +218,7 @@ class QueueJudge:
             else:
                 yield self._context.finding(
                     "RMQ-CQ-UNIT",
-                    f"{count} do not point at the record with this QUEUEOFFSET",
+                    f"{count}: another place than that of the record with this QUEUEOFFSET",
                     offset=offset,
                     expected=offset,
                     found=found,
@@ -226,15 +226,15 @@ class QueueJudge:
                 )
         elif start >= end:
             yield self._context.finding(
-                "RMQ-CQ-BEHIND", f"{count} are missing at the end of the queue", offset=offset, expected=stop, found=end, **where
+                "RMQ-CQ-BEHIND", f"{count} missing at the end of the queue", offset=offset, expected=stop, found=end, **where
             )
         elif claim is Claim.ZERO:
             yield self._context.finding(
-                "RMQ-CQ-HOLE", f"{count} inside the queue were never written", offset=offset, expected=offset, found=0, **where
+                "RMQ-CQ-HOLE", f"{count} inside the queue never written", offset=offset, expected=offset, found=0, **where
             )
         else:
             yield self._context.finding(
-                "RMQ-CQ-GAP", f"{count} are missing: no file of the queue holds them", offset=offset, expected=offset, **where
+                "RMQ-CQ-GAP", f"{count} missing: no file of the queue holds them", offset=offset, expected=offset, **where
             )
 
     def _shift(self, key: QueueKey, place: int, offset: int) -> int:
@@ -343,27 +343,31 @@ class QueueJudge:
         offset = int(row["position"])
         if kind is UnitKind.ZERO:
             if start < last_used:
-                yield self._context.finding("RMQ-CQ-HOLE", f"{count} inside the queue were never written", **where)
+                yield self._context.finding("RMQ-CQ-HOLE", f"{count} inside the queue never written", **where)
         elif kind is UnitKind.PRE_BLANK:
             if stop > prefix:
-                yield self._context.finding("RMQ-CQ-PREBLANK", f"{count} behind the beginning of the queue are pre-blank", **where)
+                yield self._context.finding("RMQ-CQ-PREBLANK", f"{count} pre-blank behind the beginning of the queue", **where)
         elif kind is UnitKind.EXPIRED:
             if stop <= prefix:
-                yield self._context.finding("RMQ-CQ-EXPIRED", f"{count} point before the first commit log file", offset=offset, **where)
+                yield self._context.finding("RMQ-CQ-EXPIRED", f"{count} pointing before the first commit log file", offset=offset, **where)
             else:
                 yield self._context.finding(
-                    "RMQ-CQ-ORDER", f"{count} inside the queue point before the first commit log file", offset=offset, found=offset, **where
+                    "RMQ-CQ-ORDER",
+                    f"{count} inside the queue pointing before the log",
+                    offset=offset,
+                    found=offset,
+                    **where,
                 )
         elif kind is UnitKind.BEYOND:
             if self._context.log.is_damaged(offset):
-                yield self._context.finding("RMQ-CQ-LOST", f"{count} belong to records in a damaged range", offset=offset, **where)
+                yield self._context.finding("RMQ-CQ-LOST", f"{count} of records in a damaged range", offset=offset, **where)
             else:
                 end = self._context.log.end_offset
                 yield self._context.finding(
-                    "RMQ-CQ-BEYOND", f"{count} point beyond the end of the log", offset=offset, expected=end, found=offset, **where
+                    "RMQ-CQ-BEYOND", f"{count} pointing beyond the end of the log", offset=offset, expected=end, found=offset, **where
                 )
         elif kind is UnitKind.INVALID:
-            yield self._context.finding("RMQ-CQ-UNIT", f"{count} hold no possible offset and size", found=offset, **where)
+            yield self._context.finding("RMQ-CQ-UNIT", f"{count} without a possible offset and size", found=offset, **where)
         else:
             yield from self._pointing(key, directory, start, stop)
 
@@ -422,7 +426,7 @@ def _dispatched_to(record: Record, key: QueueKey) -> bool:
 
 
 def _units(count: int) -> str:
-    return "a unit" if count == 1 else f"{count} units"
+    return "1 unit" if count == 1 else f"{count} units"
 
 
 def union(intervals: Sequence[Interval]) -> list[Interval]:
@@ -438,11 +442,11 @@ def union(intervals: Sequence[Interval]) -> list[Interval]:
 
 def subtract(intervals: Sequence[Interval], removed: Sequence[Interval]) -> list[Interval]:
     """The points of `intervals` that are in none of `removed` (sorted, disjoint)."""
-    starts = [start for start, _ in removed]
     left: list[Interval] = []
     for start, end in intervals:
         at = start
-        for begin, stop in removed[max(bisect_left(starts, start) - 1, 0) :]:
+        for number in range(max(bisect_left(removed, (start, start)) - 1, 0), len(removed)):
+            begin, stop = removed[number]
             if begin >= end:
                 break
             if stop <= at:

@@ -22,4 +22,4 @@ def process_id(content: bytes) -> int | None:
 
 def abort_content(pid: int | None) -> bytes:
     """Content of an abort file: of a broker since 5.0.0 with its process id, of an older one with None."""
-    return ABORT.build({"content": b"" if pid is None else str(pid).encode("ascii")})
+    return bytes(ABORT.build({"content": b"" if pid is None else str(pid).encode("ascii")}))

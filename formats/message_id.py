@@ -51,7 +51,7 @@ def encode_offset_message_id(store_host: str, physical_offset: int) -> str:
     """offsetMsgId of a record: 32 hex characters for an IPv4 STOREHOST, 56 for IPv6."""
     address, port = parse_host(store_host)
     struct = OFFSET_MESSAGE_ID_V4 if len(address) == 4 else OFFSET_MESSAGE_ID_V6
-    return struct.build({"address": address, "port": port, "physical_offset": physical_offset}).hex().upper()
+    return bytes(struct.build({"address": address, "port": port, "physical_offset": physical_offset})).hex().upper()
 
 
 def decode_offset_message_id(text: str) -> OffsetMessageId:
@@ -73,7 +73,7 @@ class UniqueKey(NamedTuple):
 def encode_unique_key(key: UniqueKey) -> str:
     """Text of a `UNIQ_KEY`; the address has 4 or 16 bytes."""
     struct = UNIQUE_KEY_V4 if len(key.address) == 4 else UNIQUE_KEY_V6
-    return struct.build(key._asdict()).hex().upper()
+    return bytes(struct.build(key._asdict())).hex().upper()
 
 
 def decode_unique_key(text: str) -> UniqueKey:

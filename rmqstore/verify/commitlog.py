@@ -68,7 +68,6 @@ class FileResult:
     events: list[tuple[QueueKey, npt.NDArray[np.void]]] = field(default_factory=list)
     index: IndexMatch = field(default_factory=IndexMatch)
     batch_matched: Counter[QueueKey] = field(default_factory=Counter)
-    multi_dispatch: set[QueueKey] = field(default_factory=set)
     commits: list[tuple[int, int]] = field(default_factory=list)  # (position, half message's physical offset)
     unreadable: dict[str, str] = field(default_factory=dict)
 
@@ -299,7 +298,6 @@ class FilePass:
                     continue
                 queue_id = 0 if name.startswith(LMQ_PREFIX) else record.queue_id
                 if (name, queue_id) not in self._around.queues:
-                    self.result.multi_dispatch.add((name, queue_id))
                     continue
                 claim = records[row].copy()
                 claim["queue"] = self._scanner.number_of(name, queue_id)

@@ -478,6 +478,9 @@ def walk(
         if reason != 0:
             stop = reason
             break
+        # Memory is asked for the bytes some records ahead: without it every jump, and every page, would be waited for.
+        for line in range(at + _AHEAD, at + _AHEAD + size, 64):
+            prefetch(base, line)
         faults = 0
         stored_crc = be32u(base, at + _BODY_CRC)
         if want_crc:
@@ -486,10 +489,6 @@ def walk(
                     faults |= _F_CRC
             elif stored_crc != 0:
                 faults |= _F_CRC
-        else:
-            # Without the CRC nothing reads the body, and memory would wait for each jump over it.
-            for line in range(at + _AHEAD, at + _AHEAD + size, 64):
-                prefetch(base, line)
         reason, topic_start, properties = structure_tail(base, at, size, smallest, body, body_length)
         if reason != 0:
             stop = reason

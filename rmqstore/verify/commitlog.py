@@ -18,6 +18,7 @@ from rmqstore.formats import consumequeue
 from rmqstore.formats.index import message_keys
 from rmqstore.formats.javahash import index_key_hash
 from rmqstore.formats.layout import fixed_layout
+from rmqstore.formats.naming import LMQ_PREFIX
 from rmqstore.formats.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET
 from rmqstore.formats.record import MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, RECORD_PREFIX, decode_record
 from rmqstore.scan.columns import Check, Fault, Mark, Oddity, Stop
@@ -32,7 +33,6 @@ from rmqstore.verify.findings_of_records import Neighbours, of_damage, of_faults
 from rmqstore.verify.index import IndexCursor, IndexMatch, IndexView
 from rmqstore.verify.units import QueueClaims, QueueKey, QueueSpan
 
-LMQ_PREFIX = "%LMQ%"
 _COMMIT = 8
 _OFFSET_END = fixed_layout(RECORD_PREFIX)["physical_offset"].end
 _HELD_RECORDS = 8192

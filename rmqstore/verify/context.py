@@ -17,7 +17,6 @@ from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import Store
 from rmqstore.store.window import read_at
 
-PARTS = ("commitlog", "consumequeue", "index", "checkpoint", "timer", "config", "store")
 MAX_RECORD_READ = 64 << 20
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from rmqstore.commands.verify import PARTS
 from rmqstore.findings import Finding, Severity
 from rmqstore.store.root import Store
-from rmqstore.verify.context import PARTS, Options
+from rmqstore.verify.context import Options
 from rmqstore.verify.engine import verify as verify_store
 
 # everything but the surroundings of a store, which costs a look at every process of this machine

@@ -72,6 +72,9 @@ DEFAULTS: Mapping[str, int | bool | str] = MappingProxyType(
         "enableAcceleratedRecovery": False,
         "checkCommitLogOffsetOnRecover": False,
         "recheckReputOffsetFromCq": False,
+        "readUnCommitted": False,
+        "indexFileWriteEnable": True,
+        "enableBuildConsumeQueueConcurrently": False,
         "fileReservedTime": 72,
     }
 )

@@ -1,0 +1,86 @@
+"""What a start does to the directory tree: paths that vanish, appear or get other bytes. The simulation's only trace of writing."""
+
+from __future__ import annotations
+
+import os
+from enum import StrEnum
+from pathlib import Path
+
+
+class Change(StrEnum):
+    """What happens to a path."""
+
+    DELETED = "deleted"
+    CREATED = "created"
+    MODIFIED = "modified"
+
+
+class Changes:
+    """The tree as the start leaves it, compared with the tree as it lies on disk. Directories are shown with a trailing `/`."""
+
+    def __init__(self) -> None:
+        self._deleted: set[str] = set()
+        self._created: dict[str, bool] = {}
+        self._modified: set[str] = set()
+
+    def exists(self, path: Path) -> bool:
+        """Whether the path is there by now."""
+        text = str(path)
+        return text in self._created or (text not in self._deleted and path.exists())
+
+    def delete(self, path: Path) -> None:
+        """A file, or an empty directory, goes."""
+        text = str(path)
+        self._created.pop(text, None)
+        self._modified.discard(text)
+        self._deleted.add(text)
+
+    def create(self, path: Path) -> None:
+        """A file comes, with the directories above it that are missing."""
+        self.create_directory(path.parent)
+        self._put(path, directory=False)
+
+    def create_directory(self, path: Path) -> None:
+        """A directory comes, with those above it that are missing."""
+        if self.exists(path):
+            return
+        self.create_directory(path.parent)
+        self._put(path, directory=True)
+
+    def modify(self, path: Path) -> None:
+        """A file gets other bytes."""
+        self._modified.add(str(path))
+
+    def remove_directory_if_empty(self, path: Path) -> None:
+        """`File.delete()` on a directory: it goes if nothing is left in it."""
+        if not self.exists(path):
+            return
+        below = f"{path}{os.sep}"
+        on_disk = os.listdir(path) if path.is_dir() else []
+        if all(below + name in self._deleted for name in on_disk) and not any(text.startswith(below) for text in self._created):
+            self.delete(path)
+
+    def _put(self, path: Path, *, directory: bool) -> None:
+        text = str(path)
+        if text in self._deleted:
+            # The file is there again; whether with other bytes is for those to tell who know them.
+            self._deleted.discard(text)
+        else:
+            self._created[text] = directory
+
+    def listed(self, root: Path) -> dict[str, Change]:
+        """Change of every path that ends up different, by path relative to `root` (absolute outside of it)."""
+        result: dict[str, Change] = {}
+        for text in self._deleted:
+            result[_shown(text, root, Path(text).is_dir())] = Change.DELETED
+        for text, directory in self._created.items():
+            result[_shown(text, root, directory)] = Change.CREATED
+        for text in self._modified - self._created.keys() - self._deleted:
+            result[_shown(text, root, False)] = Change.MODIFIED
+        return dict(sorted(result.items()))
+
+
+def _shown(text: str, root: Path, directory: bool) -> str:
+    path = Path(text)
+    shown = path.relative_to(root).as_posix() if path.is_relative_to(root) else text
+    return shown + "/" if directory else shown

@@ -1,0 +1,161 @@
+"""What the dispatchers do with valid records: queues, light message queues, index (fact sheet queues §1, §2.12).
+
+Source: `DefaultMessageStore.doDispatch`, `MultiDispatchUtils`. Queues do not know of each other, so the records of a batch go to their
+queues group by group; only where a record fans out to other queues the order between queues matters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from rmqstore.formats import properties as names
+from rmqstore.formats.javahash import LONG_MAX, LONG_MIN, parse_java_integer
+from rmqstore.formats.sysflag import SysFlag
+from rmqstore.recovery.batchqueue import BatchQueue
+from rmqstore.recovery.blockers import BlockerCode, LoadStopped
+from rmqstore.recovery.checkpoint import Checkpoint
+from rmqstore.recovery.check import Request
+from rmqstore.recovery.indexes import IndexService
+from rmqstore.recovery.logreader import LogReader, Records
+from rmqstore.recovery.options import Options
+from rmqstore.recovery.queues import QueueStore, is_lmq
+from rmqstore.versions import Profile
+
+LMQ_QUEUE_ID = 0
+
+
+@dataclass(slots=True)
+class Dispatched:
+    """How many records went through the dispatchers; offsets as stored in the records."""
+
+    count: int = 0
+    first: int | None = None
+    last: int | None = None
+    last_size: int | None = None
+
+    def add(self, records: npt.NDArray[np.void]) -> None:
+        """Counts records in their order."""
+        if not len(records):
+            return
+        if self.first is None:
+            self.first = int(records["physical_offset"][0])
+        self.count += len(records)
+        self.last = int(records["physical_offset"][-1])
+        self.last_size = int(records["size"][-1])
+
+
+class Dispatcher:
+    """Feeds queues, index and checkpoint of one simulation."""
+
+    def __init__(
+        self, profile: Profile, options: Options, queues: QueueStore, index: IndexService, checkpoint: Checkpoint
+    ) -> None:
+        self._profile = profile
+        self._options = options
+        self._queues = queues
+        self._index = index
+        self._checkpoint = checkpoint
+        self._builds_index = options.message_index_enable and not (profile.indexes_tags and not options.index_file_write_enable)
+
+    def dispatch(self, run: Records, wanted: npt.NDArray[np.bool_] | None, reader: LogReader, total: Dispatched) -> None:
+        """Dispatches the records of a run, or those `wanted`. Raises LoadStopped where a dispatcher throws."""
+        if wanted is not None and not wanted.all():
+            run = _selected(run, wanted)
+        if not len(run.records):
+            return
+        if self._options.enable_multi_dispatch and any(self._fans_out(request) for request in run.requests.values()):
+            for row in range(len(run.records)):
+                self._dispatch_row(_row(run, row), reader, total)
+            return
+        total.add(run.records)
+        self._to_queues(run, reader)
+        self._to_index(run)
+
+    def _dispatch_row(self, run: Records, reader: LogReader, total: Dispatched) -> None:
+        total.add(run.records)
+        self._to_queues(run, reader)
+        request = run.requests.get(0)
+        if request is not None and self._fans_out(request) and not request.sys_flag & SysFlag.TRANSACTION_PREPARED:
+            self._to_light_queues(request)
+        self._to_index(run)
+
+    def _to_queues(self, run: Records, reader: LogReader) -> None:
+        # Prepared and rolled back messages (both have this bit) get no unit.
+        rows = np.flatnonzero((run.records["sys_flag"] & SysFlag.TRANSACTION_PREPARED) == 0)
+        if not len(rows):
+            return
+        records = run.records[rows]
+        order = np.argsort(records["queue"], kind="stable")
+        numbers = records["queue"][order]
+        for group in np.split(order, np.flatnonzero(np.diff(numbers)) + 1):
+            self._to_queue(records[group], [run.requests.get(int(rows[row])) for row in group] if run.requests else None, reader)
+        last = records[-1]
+        self._checkpoint.appended(int(last["store_timestamp"]), int(last["physical_offset"]), slave=self._options.slave)
+
+    def _to_queue(self, records: npt.NDArray[np.void], requests: list[Request | None] | None, reader: LogReader) -> None:
+        queue = self._queues.find_or_create(*reader.queue_name(int(records["queue"][0])))
+        if isinstance(queue, BatchQueue):
+            for number, row in enumerate(records):
+                request = requests[number] if requests else None
+                base, size = (int(row["queue_offset"]), 1) if request is None else (request.base_offset, request.batch_size)
+                place = int(row["physical_offset"]), int(row["size"])
+                queue.put(*place, int(row["tags_code"]), int(row["store_timestamp"]), base, size)
+        else:
+            queue.put_all(records)
+
+    def _fans_out(self, request: Request) -> bool:
+        """Whether a record gets units in other queues as well (`checkMultiDispatchQueue`)."""
+        properties = request.properties
+        if request.topic.startswith(self._profile.lmq_excluded):
+            return False
+        return _is_text(properties.get(names.INNER_MULTI_DISPATCH)) and _is_text(properties.get(names.INNER_MULTI_QUEUE_OFFSET))
+
+    def _to_light_queues(self, request: Request) -> None:
+        queues = _java_split(request.properties[names.INNER_MULTI_DISPATCH])
+        offsets = _java_split(request.properties[names.INNER_MULTI_QUEUE_OFFSET])
+        if len(queues) != len(offsets):
+            return
+        for name, text in zip(queues, offsets, strict=True):
+            if self._profile.lmq_skips_paths and "/" in name:
+                continue
+            offset = parse_java_integer(text, LONG_MIN, LONG_MAX)
+            if offset is None:
+                raise LoadStopped(BlockerCode.DISPATCH, f"NumberFormatException: {text!r} is no offset of the queue {name!r}")
+            queue_id = LMQ_QUEUE_ID if self._options.enable_lmq and is_lmq(name) else request.queue_id
+            queue = self._queues.find_or_create(name, queue_id)
+            if isinstance(queue, BatchQueue):
+                raise LoadStopped(BlockerCode.DISPATCH, f"ClassCastException: the queue {name!r} is a batch queue")
+            queue.put(request.physical_offset, request.size, request.tags_code, offset)
+
+    def _to_index(self, run: Records) -> None:
+        if self._builds_index:
+            keys = run.keys if self._profile.indexes_tags else run.keys[run.keys["is_tag"] == 0]
+            self._index.build(run.records, keys, self._checkpoint)
+
+
+def _selected(run: Records, wanted: npt.NDArray[np.bool_]) -> Records:
+    numbers = np.cumsum(wanted) - 1
+    keys = run.keys[wanted[run.keys["record"]]].copy()
+    keys["record"] = numbers[keys["record"]]
+    return Records(run.records[wanted], keys, {int(numbers[row]): request for row, request in run.requests.items() if wanted[row]})
+
+
+def _row(run: Records, row: int) -> Records:
+    keys = run.keys[run.keys["record"] == row].copy()
+    keys["record"] = 0
+    return Records(run.records[row : row + 1], keys, {0: run.requests[row]} if row in run.requests else {})
+
+
+def _is_text(value: str | None) -> bool:
+    return value is not None and bool(value.strip())
+
+
+def _java_split(text: str) -> list[str]:
+    """`split(",")`: empty strings at the end vanish."""
+    parts = text.split(",")
+    while len(parts) > 1 and not parts[-1]:
+        parts.pop()
+    return parts

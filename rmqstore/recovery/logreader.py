@@ -1,0 +1,174 @@
+"""Reads records of the commit log one run at a time: the compiled walker for what is sound, the broker's own check for the rest.
+
+A run ends where the walker sees no sound record, or where the release refuses one that is sound by structure. What stands there, the
+caller asks the check. Nothing is resynchronised: a broker never looks behind a bad record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from rmqstore.errors import StoreChangedError
+from rmqstore.formats.index import message_keys
+from rmqstore.formats.javahash import decode_java_utf8, index_key_hash
+from rmqstore.formats.layout import fixed_layout
+from rmqstore.formats.message import MESSAGE_MAGIC_V2, RECORD_PREFIX
+from rmqstore.formats.sysflag import TransactionType, transaction_type
+from rmqstore.recovery.check import Checked, RecordCheck, Request
+from rmqstore.recovery.mappedfiles import SimulatedFile
+from rmqstore.scan import sigbus
+from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE, Check, Fault, Mark, Stop
+from rmqstore.scan.walk import WINDOW, Batch, LogScanner
+from rmqstore.store.mapped import MappedFile
+from rmqstore.store.window import Window, map_window
+
+_MAGIC = fixed_layout(RECORD_PREFIX)["magic_code"]
+_LAST_BYTE_OF_V2 = MESSAGE_MAGIC_V2 & 0xFF
+_REQUEST_COLUMNS = ("physical_offset", "size", "queue_id", "queue_offset", "store_timestamp", "tags_code", "sys_flag")
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Valid records in a row. `records` and `keys` are the scan's columns; `requests` has those that were decoded one by one, by row."""
+
+    records: npt.NDArray[np.void]
+    keys: npt.NDArray[np.void]
+    requests: dict[int, Request] = field(default_factory=dict)
+
+
+class LogReader:
+    """Reads log files as one caller of the check does. Queues have dense numbers over all files of one reader."""
+
+    def __init__(self, check: RecordCheck) -> None:
+        self.check = check
+        wanted = Check.KEYS
+        if check.verifies_body_crc:
+            wanted |= Check.BODY_CRC
+        if check.verifies_property_crc:
+            wanted |= Check.PROPERTY_CRC
+        self._scanner = _RunScanner(checks=wanted, delays=np.array([0, *check.delay_levels], np.int64))
+        self._odd_queues: list[tuple[str, int]] = []
+        self._names: dict[int, tuple[str, int]] = {}
+
+    def runs(self, file: SimulatedFile, position: int, end: int) -> Iterator[Records]:
+        """Runs of records from byte `position` of the file on; `end` is the end of the caller's buffer. Raises StoreChangedError."""
+        replaced = sigbus.faults()
+        for batch in self._scanner.run(_mapped(file, end), position):
+            records, keys = batch.records, batch.keys
+            cut, requests = self._judge(batch)
+            if cut < len(records):
+                records, keys = records[:cut], keys[: int(np.searchsorted(keys["record"], cut))]
+            if batch.marks & Mark.MALFORMED_TEXT:
+                records, keys = _decoded(records, keys, requests)
+            if len(records):
+                yield Records(records, keys, requests)
+            if cut < len(batch.records):
+                break
+        if sigbus.faults() != replaced:
+            raise StoreChangedError(f"{file.path} became shorter while it was read", "Run the command again when nothing writes to the store.")
+
+    def one(self, found: Checked) -> Records:
+        """A record that the check accepted, as a run of one."""
+        request = found.request
+        assert request is not None, "only a record has a request"
+        records = np.zeros(1, RECORD_DTYPE)
+        for name in _REQUEST_COLUMNS:
+            records[name] = getattr(request, name)
+        self._odd_queues.append((request.topic, request.queue_id))
+        records["queue"] = -len(self._odd_queues)
+        return Records(records, _keys_of(request, 0), {0: request})
+
+    def queue_name(self, number: int) -> tuple[str, int]:
+        """(topic as Java decodes it, queue id) of a number in the column `queue`."""
+        if number < 0:
+            return self._odd_queues[-number - 1]
+        known = self._names.get(number)
+        if known is None:
+            names = self._scanner.names
+            topic = int(names.queue_topic[number])
+            start = int(names.topic_start[topic])
+            raw = names.heap[start : start + int(names.topic_length[topic])].tobytes()
+            known = self._names[number] = (decode_java_utf8(raw), int(names.queue_id[number]))
+        return known
+
+    def _judge(self, batch: Batch) -> tuple[int, dict[int, Request]]:
+        """How many of the walker's records the release takes before it refuses one, and those that had to be decoded for that."""
+        records = batch.records
+        refused = np.zeros(len(records), np.bool_)
+        faults = records["faults"]
+        if batch.faults & Fault.DELAY:
+            refused |= (faults & Fault.DELAY) != 0
+        if batch.faults & Fault.BODY_CRC and self.check.verifies_body_crc:
+            refused |= ((faults & Fault.BODY_CRC) != 0) & (records["body_length"] > 0)
+        if self.check.verifies_property_crc:
+            refused |= ((faults & Fault.PROPERTY_CRC) != 0) | ((records["marks"] & Mark.PROPERTY_CRC) == 0)
+        if not self.check.reads_v2:
+            refused |= batch.window[records["position"] - batch.origin + _MAGIC.end - 1] == _LAST_BYTE_OF_V2
+        cut = int(refused.argmax()) if refused.any() else len(records)
+        requests: dict[int, Request] = {}
+        for row in self._rows_to_decode(batch, cut):
+            found = self.check.at(batch.window, int(records["position"][row]) - batch.origin)
+            if found.request is None:
+                return row, requests
+            requests[row] = found.request
+        return cut, requests
+
+    def _rows_to_decode(self, batch: Batch, cut: int) -> list[int]:
+        if self.check.decodes_all:
+            return list(range(cut))
+        if not batch.marks & (Mark.INNER_BATCH | Mark.MULTI_DISPATCH | Mark.MALFORMED_TEXT):
+            return []
+        special = batch.records["marks"][:cut] & (Mark.INNER_BATCH | Mark.MULTI_DISPATCH | Mark.MALFORMED_TEXT)
+        return [int(row) for row in np.flatnonzero(special)]
+
+
+class _RunScanner(LogScanner):
+    """The scanner without its resync: only the run of sound records from one position on."""
+
+    def run(self, file: MappedFile, position: int) -> Generator[Batch, None, None]:
+        """Batches from byte `position` of the file on, up to the first byte that begins no sound record."""
+        window = WINDOW
+        while position < file.length:
+            length = min(window, file.length - position)
+            with map_window(file, position, length) as mapped:
+                reached, reason, _ = yield from self._walk_window(file, position, mapped.array)
+            if reason is not Stop.WINDOW_END:
+                return
+            window = WINDOW if reached > position else window * 2
+            position = reached
+
+
+def open_window(file: SimulatedFile, end: int) -> Window:
+    """The first `end` bytes of a file, mapped for the check. Raises UnreadableError, StoreChangedError."""
+    return map_window(_mapped(file, file.length), 0, end)
+
+
+def _mapped(file: SimulatedFile, length: int) -> MappedFile:
+    return MappedFile(file.path, file.start, length, length)
+
+
+def _keys_of(request: Request, row: int) -> npt.NDArray[np.void]:
+    """The index keys of a decoded record; tag keys are marked, because not every release has them."""
+    if transaction_type(request.sys_flag) is TransactionType.ROLLBACK:
+        return np.zeros(0, KEY_DTYPE)
+    plain = message_keys(request.properties, index_tags=False)
+    every = message_keys(request.properties, index_tags=True)
+    rows = [(index_key_hash(request.topic, key), row, number >= len(plain)) for number, key in enumerate(every)]
+    return np.array(rows, KEY_DTYPE)
+
+
+def _decoded(
+    records: npt.NDArray[np.void], keys: npt.NDArray[np.void], requests: dict[int, Request]
+) -> tuple[npt.NDArray[np.void], npt.NDArray[np.void]]:
+    """The columns with tags and keys of malformed text as Java reads them."""
+    records = records.copy()
+    rows = [row for row in requests if row < len(records) and records["marks"][row] & Mark.MALFORMED_TEXT]
+    for row in rows:
+        records["tags_code"][row] = requests[row].tags_code
+    kept = keys[~np.isin(keys["record"], rows)]
+    merged = np.concatenate([kept, *(_keys_of(requests[row], row) for row in rows)])
+    return records, merged[np.argsort(merged["record"], kind="stable")]

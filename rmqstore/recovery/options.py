@@ -1,0 +1,81 @@
+"""The settings that change what a start does, read once from the store's configuration, with the broker's defaults for the rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rmqstore.formats.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
+from rmqstore.store.brokerconf import BrokerConfig
+
+MASTER_ID = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Settings under their RocketMQ names in snake_case; `delay_levels` in ms per level, None where the text stops the broker."""
+
+    check_crc_on_recover: bool
+    force_verify_prop_crc: bool
+    duplication_enable: bool
+    message_index_enable: bool
+    message_index_safe: bool
+    index_file_write_enable: bool
+    recheck_reput_offset_from_cq: bool
+    read_uncommitted: bool
+    sync_flush: bool
+    enable_lmq: bool
+    enable_multi_dispatch: bool
+    enable_consume_queue_ext: bool
+    enable_compaction: bool
+    enable_controller_mode: bool
+    commit_log_recover_max_num: int
+    enable_accelerated_recovery: bool
+    check_commit_log_offset_on_recover: bool
+    rocksdb_queues: bool
+    slave: bool
+    skips_bad_records: bool
+    """A master (or DLedger member) goes on behind a record that cannot be dispatched; a slave stops at it."""
+    delay_levels: tuple[int, ...] | None
+    max_hash_slot_num: int
+    max_index_num: int
+
+    @classmethod
+    def of(cls, config: BrokerConfig) -> Options:
+        """The options that `config` gives."""
+        return cls(
+            check_crc_on_recover=config.flag("checkCRCOnRecover"),
+            force_verify_prop_crc=config.flag("forceVerifyPropCRC"),
+            duplication_enable=config.flag("duplicationEnable"),
+            message_index_enable=config.flag("messageIndexEnable"),
+            message_index_safe=config.flag("messageIndexSafe"),
+            index_file_write_enable=config.flag("indexFileWriteEnable"),
+            recheck_reput_offset_from_cq=config.flag("recheckReputOffsetFromCq"),
+            read_uncommitted=config.flag("readUnCommitted"),
+            sync_flush=config.text("flushDiskType") == "SYNC_FLUSH",
+            enable_lmq=config.flag("enableLmq"),
+            enable_multi_dispatch=config.flag("enableMultiDispatch"),
+            enable_consume_queue_ext=config.flag("enableConsumeQueueExt"),
+            enable_compaction=config.flag("enableCompaction"),
+            enable_controller_mode=config.flag("enableControllerMode"),
+            commit_log_recover_max_num=config.integer("commitLogRecoverMaxNum"),
+            enable_accelerated_recovery=config.flag("enableAcceleratedRecovery"),
+            check_commit_log_offset_on_recover=config.flag("checkCommitLogOffsetOnRecover"),
+            rocksdb_queues=config.text("storeType") == "defaultRocksDB",
+            slave=config.text("brokerRole") == "SLAVE",
+            skips_bad_records=config.integer("brokerId") == MASTER_ID or config.flag("enableDLegerCommitLog"),
+            delay_levels=_delay_levels(config.delay_levels),
+            max_hash_slot_num=config.integer("maxHashSlotNum"),
+            max_index_num=config.integer("maxIndexNum"),
+        )
+
+    @property
+    def known_delay_levels(self) -> tuple[int, ...]:
+        """The delay levels, the default ones where the text is none."""
+        return DEFAULT_DELAY_LEVELS if self.delay_levels is None else self.delay_levels
+
+
+def _delay_levels(text: str) -> tuple[int, ...] | None:
+    try:
+        return parse_delay_levels(text)
+    except ValueError:
+        return None

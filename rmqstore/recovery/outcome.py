@@ -1,0 +1,71 @@
+"""The result of a simulated start, as a value: nothing in it knows how it is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rmqstore.recovery.blockers import Blocker
+from rmqstore.recovery.changes import Change
+from rmqstore.recovery.commitlog import Scan
+from rmqstore.recovery.dispatch import Dispatched
+from rmqstore.recovery.indexes import IndexHeader
+from rmqstore.recovery.losses import Lost
+
+
+class Mode(StrEnum):
+    """How the broker recovers."""
+
+    NORMAL = "normal"
+    ABNORMAL = "abnormal"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueState:
+    """One queue in memory: queue offsets, the farthest log offset it knows, its minimum in bytes, the number of its files."""
+
+    min_offset: int
+    max_offset: int
+    max_physic_offset: int
+    min_logic_offset: int
+    files: int
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The store in the memory of the broker. Queues are named `topic/queueId`, next offsets `topic-queueId`; None: not to be known."""
+
+    min_phy_offset: int
+    max_phy_offset: int
+    flushed_where: int
+    confirm_offset: int
+    confirm_field: int
+    reput_from_offset: int
+    dispatch_behind_bytes: int
+    commitlog_files: tuple[tuple[str, int], ...]
+    queues: Mapping[str, QueueState] | None
+    next_offsets: Mapping[str, int] | None
+    index_files: tuple[IndexHeader, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a broker of one release does to a store: `starts` is None where `unknown` says why it cannot be told."""
+
+    release: str
+    mode: Mode
+    starts: bool | None
+    unknown: str | None
+    load_ok: bool
+    blockers: tuple[Blocker, ...]
+    scan: Scan | None
+    after_load: State
+    after_start: State | None
+    caught_up: bool | None
+    dispatched_in_load: Dispatched
+    dispatched_after_start: Dispatched | None
+    changes: Mapping[str, Change]
+    abort_after_stop: bool
+    checkpoint_after: tuple[int | None, ...] | None
+    lost: Lost | None

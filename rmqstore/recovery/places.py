@@ -1,0 +1,61 @@
+"""Where the parts of a store lie and how long their files are, as the broker's configuration says or, without one, as the files tell."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from rmqstore.formats import batchconsumequeue, consumequeue
+from rmqstore.recovery.queues import QueuePlaces
+from rmqstore.store.brokerconf import BrokerConfig
+from rmqstore.store.parts import PartKind
+from rmqstore.store.queues import directories
+from rmqstore.store.root import Store
+from rmqstore.store.window import read_whole
+
+_LARGEST_TOPICS_FILE = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Directories and file lengths (bytes) that the broker works with."""
+
+    commitlog: tuple[Path, ...]
+    commitlog_file_size: int
+    queues: QueuePlaces
+    index: Path
+
+
+def places_of(store: Store) -> Places:
+    """The places of a store; lengths that are not configured are taken from the files themselves."""
+    config = store.config
+    log = store.commitlog_directories
+    default = BrokerConfig()
+    simple = next((queue.files.file_size for queue in store.queue_directories()), None)
+    batch = next((queue.files.file_size for queue in store.batch_queue_directories()), None)
+    ext = next((queue.files.file_size for queue in store.ext_queue_directories()), None)
+    queues = QueuePlaces(
+        simple=store.path_of(PartKind.CONSUMEQUEUE),
+        batch=store.path_of(PartKind.BATCHCONSUMEQUEUE),
+        ext=store.path_of(PartKind.CONSUMEQUEUE_EXT) if config.flag("enableConsumeQueueExt") else None,
+        simple_file_size=config.consume_queue_file_size or simple or consumequeue.DEFAULT_FILE_SIZE,
+        batch_file_size=config.explicit_integer("mapperFileSizeBatchConsumeQueue") or batch or batchconsumequeue.DEFAULT_FILE_SIZE,
+        ext_file_size=config.explicit_integer("mappedFileSizeConsumeQueueExt") or ext or default.integer("mappedFileSizeConsumeQueueExt"),
+        batch_topics=_batch_topics(store),
+    )
+    log_size = config.commit_log_file_size or store.commitlog.file_size or default.integer("mappedFileSizeCommitLog")
+    return Places((*log.writable, *log.read_only), log_size, queues, store.path_of(PartKind.INDEX))
+
+
+def _batch_topics(store: Store) -> frozenset[str]:
+    """Topics with the attribute `queue.type=BatchCQ`; without a topic configuration those that have such queues."""
+    path = store.config_path / "topics.json"
+    if not path.is_file():
+        tree = store.path_of(PartKind.BATCHCONSUMEQUEUE)
+        return frozenset(entry.name for entry in directories(tree)) if tree.is_dir() else frozenset()
+    try:
+        table = json.loads(read_whole(path, _LARGEST_TOPICS_FILE).decode("utf-8", "replace"))["topicConfigTable"]
+        return frozenset(name for name, topic in table.items() if (topic.get("attributes") or {}).get("queue.type") == "BatchCQ")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return frozenset()

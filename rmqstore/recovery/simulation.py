@@ -1,0 +1,249 @@
+"""One start of a broker, from the load to the stop: the steps in the broker's order, each done by the module that knows it.
+
+Source: `DefaultMessageStore.load`, `start`, `shutdown`; fact sheet commit log §4.1, §6, §10 (the recipe).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rmqstore.errors import RmqstoreError
+from rmqstore.recovery.blockers import Blocker, BlockerCode, BrokerKilled, LoadStopped, Unknown
+from rmqstore.recovery.changes import Changes
+from rmqstore.recovery.check import RecordCheck
+from rmqstore.recovery.checkpoint import Checkpoint, read_longs
+from rmqstore.recovery.commitlog import CommitLogRecovery
+from rmqstore.recovery.dispatch import Dispatched, Dispatcher
+from rmqstore.recovery.indexes import IndexService
+from rmqstore.recovery.logreader import LogReader
+from rmqstore.recovery.losses import NOTHING_LOST, lost_records
+from rmqstore.recovery.mappedfiles import MappedFiles
+from rmqstore.recovery.options import Options
+from rmqstore.recovery.outcome import Mode, Outcome, QueueState, State
+from rmqstore.recovery.places import Places, places_of
+from rmqstore.recovery.queues import QueueStore
+from rmqstore.recovery.reput import Reput
+from rmqstore.recovery.surroundings import Surroundings
+from rmqstore.store.root import Store
+from rmqstore.versions import Profile, profile_of
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """Changes to a store that are tried out: None leaves `abort` as it is, `checkpoint_removed` starts without the file."""
+
+    abort: bool | None = None
+    checkpoint_removed: bool = False
+
+
+def simulate(store: Store, release: str, what_if: WhatIf | None = None) -> Outcome:
+    """What a broker of `release` does to `store` at its next start and stop. Writes nothing.
+
+    Raises UsageError for an unknown release, UnreadableError and StoreChangedError where files cannot be read.
+    """
+    return _Start(store, release, what_if or WhatIf()).run()
+
+
+class _Start:
+    """The broker's memory while it starts."""
+
+    def __init__(self, store: Store, release: str, what_if: WhatIf) -> None:
+        self._store = store
+        self._release = release
+        self._profile: Profile = profile_of(release)
+        self._options = Options.of(store.config)
+        self._places: Places = places_of(store)
+        self._changes = Changes()
+        places, profile, options = self._places, self._profile, self._options
+        self._log = MappedFiles(places.commitlog, places.commitlog_file_size, self._changes)
+        self._queues = QueueStore(places.queues, profile, self._changes)
+        self._checkpoint = Checkpoint(store.checkpoint_path, profile, removed=what_if.checkpoint_removed)
+        self._index = IndexService(places.index, profile, options.max_hash_slot_num, options.max_index_num, self._changes)
+        self._dispatcher = Dispatcher(profile, options, self._queues, self._index, self._checkpoint)
+        self._surroundings = Surroundings(store, profile, options, self._changes, abort=what_if.abort)
+        self._recovery: CommitLogRecovery | None = None
+        self._reput = Reput(
+            self._log,
+            self._dispatcher,
+            LogReader(RecordCheck.of_dispatch(profile, options)),
+            profile,
+            skips_bad_records=options.skips_bad_records,
+        )
+        self._blockers: list[Blocker] = []
+        self._confirm_field = -1
+        self._listed = []
+        self._unknown: str | None = None
+
+    def run(self) -> Outcome:
+        """Load, start, stop."""
+        mode = Mode.ABNORMAL if self._surroundings.abort_present else Mode.NORMAL
+        self._surroundings.construct()
+        load_ok, killed = self._try_load(mode)
+        after_load = self._state()
+        after_start, started, caught_up = None, False, None
+        if load_ok and self._unknown is None:
+            started, caught_up = self._start()
+            after_start = self._state()
+        stopped = not killed and (self._profile.failed_load_stops_store if not started else True)
+        abort_after = self._stop(started=started) if stopped else self._surroundings.abort_present
+        self._settle(stopped=stopped)
+        scan = self._recovery.scan if self._recovery is not None else None
+        return Outcome(
+            release=self._release,
+            mode=mode,
+            starts=None if self._unknown else load_ok and started,
+            unknown=self._unknown,
+            load_ok=load_ok,
+            blockers=tuple(self._blockers),
+            scan=scan,
+            after_load=after_load,
+            after_start=after_start,
+            caught_up=caught_up,
+            dispatched_in_load=self._recovery.dispatched if self._recovery is not None else Dispatched(),
+            dispatched_after_start=self._reput.dispatched if after_start is not None else None,
+            changes=self._changes.listed(self._store.root),
+            abort_after_stop=abort_after,
+            checkpoint_after=self._checkpoint.in_file(),
+            lost=lost_records(self._listed, scan.stop_offset) if scan is not None else NOTHING_LOST,
+        )
+
+    # load
+
+    def _try_load(self, mode: Mode) -> tuple[bool, bool]:
+        """(whether load succeeds, whether the process dies in it)."""
+        try:
+            return self._load(mode), False
+        except Unknown as unknown:
+            self._unknown = str(unknown)
+            return False, False
+        except BrokerKilled as stopped:
+            self._blockers.append(stopped.blocker)
+            return False, True
+        except LoadStopped as stopped:
+            self._blockers.append(stopped.blocker)
+            return False, False
+
+    def _load(self, mode: Mode) -> bool:
+        """The steps of `load()`. Raises LoadStopped, Unknown."""
+        self._log.load(self._profile)
+        self._listed = list(self._log.files)
+        self._queues.load()
+        self._surroundings.load_compaction()
+        self._checkpoint.load(self._changes)
+        if self._profile.confirms:
+            self._confirm_field = self._checkpoint.values["confirm_phy_offset"]
+        index_ok = self._load_index(mode)
+        self._recover(mode)
+        return self._surroundings.load_schedule(self._blockers) and index_ok
+
+    def _load_index(self, mode: Mode) -> bool:
+        try:
+            self._index.load(last_exit_ok=mode is Mode.NORMAL, index_msg_timestamp=self._checkpoint.values["index_msg_timestamp"])
+        except LoadStopped as stopped:
+            if self._profile.index_load_decides:
+                self._blockers.append(stopped.blocker)
+                return False
+        return True
+
+    def _recover(self, mode: Mode) -> None:
+        self._queues.recover()
+        reader = LogReader(RecordCheck.of_recovery(self._profile, self._options))
+        self._recovery = CommitLogRecovery(
+            self._log,
+            self._queues,
+            self._dispatcher,
+            self._checkpoint,
+            reader,
+            self._profile,
+            self._options,
+            self._confirm_field,
+            self._confirm_offset(),
+        )
+        try:
+            self._recovery.run(normally=mode is Mode.NORMAL)
+        finally:
+            self._confirm_field = self._recovery.confirm_offset
+        self._queues.recover_offset_table(self._log.min_offset)
+
+    # start
+
+    def _start(self) -> tuple[bool, bool | None]:
+        """(whether `start()` succeeds, whether everything is dispatched afterwards)."""
+        self._surroundings.lock()
+        from_queues = self._profile.reput_from_queues or self._options.recheck_reput_offset_from_cq
+        first = self._confirm_offset()
+        if from_queues:
+            first = max(self._log.min_offset, self._queues.max_physic_offset, 0)
+        self._reput.offset = first
+        try:
+            self._reput.run(self._reput_end())
+        except Unknown as unknown:
+            self._unknown = str(unknown)
+            return False, None
+        behind = self._behind()
+        if from_queues:
+            if behind > 0:
+                text = f"start() waits for ever: nothing can be dispatched at {self._reput.offset}, the log ends at {self._reput_end()}"
+                self._blockers.append(Blocker(BlockerCode.DISPATCH_STUCK, text))
+                return False, None
+            self._queues.recover_offset_table(self._log.min_offset)
+        if not self._surroundings.create_abort(self._blockers):
+            return False, None
+        return True, behind <= 0
+
+    def _confirm_offset(self) -> int:
+        """`getConfirmOffset()` without a controller (commit log §5.5)."""
+        if not self._profile.confirms or self._options.duplication_enable:
+            return self._confirm_field
+        if self._profile.sync_flush_confirms_flushed and self._options.sync_flush:
+            return self._log.flushed_where
+        return self._log.max_offset
+
+    def _reput_end(self) -> int:
+        if self._profile.reput_from_queues or self._options.read_uncommitted:
+            return self._log.max_offset
+        return self._confirm_offset()
+
+    def _behind(self) -> int:
+        """`dispatchBehindBytes()`."""
+        end = self._log.max_offset if self._profile.reput_from_queues else self._confirm_offset()
+        return end - self._reput.offset
+
+    # stop
+
+    def _stop(self, *, started: bool) -> bool:
+        """The stop routine; whether `abort` is there afterwards."""
+        if started:
+            self._checkpoint.queues_flushed()
+        if self._checkpoint.loaded:
+            self._checkpoint.flush()
+        return self._surroundings.stop(started=started, dispatched=self._behind() == 0)
+
+    def _settle(self, *, stopped: bool) -> None:
+        self._queues.settle()
+        self._index.settle(flushed=stopped and self._profile.index_load_decides)
+        self._checkpoint.settle(self._changes)
+
+    # what is seen
+
+    def _state(self) -> State:
+        files = tuple((file.path.name, file.wrote) for file in self._log.files)
+        queues = {
+            f"{queue.topic}/{queue.queue_id}": QueueState(
+                queue.min_offset, queue.max_offset, queue.max_physic_offset, queue.min_logic_offset, len(queue.files.files)
+            )
+            for queue in self._queues
+        }
+        return State(
+            min_phy_offset=self._log.min_offset,
+            max_phy_offset=self._log.max_offset,
+            flushed_where=self._log.flushed_where,
+            confirm_offset=self._confirm_offset(),
+            confirm_field=self._confirm_field,
+            reput_from_offset=self._reput.offset,
+            dispatch_behind_bytes=self._behind(),
+            commitlog_files=files,
+            queues=queues,
+            next_offsets=dict(self._queues.next_offsets),
+            index_files=tuple(file.header() for file in self._index.files),
+        )

@@ -1,0 +1,62 @@
+"""Files around the data that a start touches: abort, lock, compaction, schedule offsets, the RocksDB directory (fact sheet commit log §4.4)."""
+
+from __future__ import annotations
+
+from rmqstore.recovery.blockers import Blocker, BlockerCode
+from rmqstore.recovery.changes import Changes
+from rmqstore.recovery.options import Options
+from rmqstore.store.root import Store
+from rmqstore.store.window import read_whole
+from rmqstore.versions import Profile
+
+_LOCK_TEXT = b"lock"
+
+
+class Surroundings:
+    """What is made, rewritten and removed beside the data. `abort`: tried out instead of what lies there."""
+
+    def __init__(self, store: Store, profile: Profile, options: Options, changes: Changes, *, abort: bool | None) -> None:
+        self._store = store
+        self._profile = profile
+        self._options = options
+        self._changes = changes
+        self.abort_present = store.abort_present if abort is None else abort
+
+    def construct(self) -> None:
+        """What the constructor of the store makes before anything is loaded."""
+        for directory in (*self._store.commitlog_directories.writable, self._store.root / "consumequeue"):
+            self._changes.create_directory(directory)
+        if not self._store.lock_path.exists():
+            self._changes.create(self._store.lock_path)
+
+    def load_compaction(self) -> None:
+        """The compaction service opens its directory."""
+
+    def load_schedule(self, blockers: list[Blocker]) -> bool:
+        """Up to 4.9.8 the schedule service is the last part of load."""
+        if self._profile.schedule_in_store and self._options.delay_levels is None:
+            blockers.append(Blocker(BlockerCode.DELAY_LEVELS, "messageDelayLevel cannot be parsed"))
+            return False
+        return True
+
+    def lock(self) -> None:
+        """`lock` is written."""
+        path = self._store.lock_path
+        if path.is_file() and read_whole(path, len(_LOCK_TEXT)) != _LOCK_TEXT:
+            self._changes.modify(path)
+
+    def create_abort(self, blockers: list[Blocker]) -> bool:
+        """The last step of start; from 5.0.0 on a directory in its place makes it fail."""
+        if self.abort_present and self._store.abort_path.is_dir() and self._profile.writes_pid_to_abort:
+            blockers.append(Blocker(BlockerCode.ABORT_DIRECTORY, "abort is a directory", self._store.abort_path))
+            return False
+        self.abort_present = True
+        return True
+
+    def stop(self, *, started: bool, dispatched: bool) -> bool:
+        """Removes `abort` if everything was dispatched; whether it is there afterwards."""
+        if dispatched and self.abort_present:
+            self.abort_present = False
+            if self._store.abort_path.is_dir():
+                self._changes.delete(self._store.abort_path)
+        return self.abort_present

@@ -1,0 +1,213 @@
+"""Everything that broker releases do differently with a store, as one table of profiles.
+
+A profile holds for a range of releases; a row of the table names only what changed against the row before it, so the table reads as the
+history of the broker. Code asks the profile for a named field and never for a release number.
+
+Sources: fact sheets commit log §3–§6, queues §2, §6 and the sheet of the newer releases §2–§6; every field says where it comes from.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from rmqstore.errors import UsageError
+from rmqstore.formats.naming import RETRY_PREFIX, SCHEDULE_TOPIC, SYSTEM_PREFIX, TIMER_TOPIC
+
+
+class NormalStart(Enum):
+    """Where recovery begins to read the commit log after a clean stop (fact sheet commit log §5.1)."""
+
+    THIRD_LAST = "the third last file"
+    NAMED_WITHIN_QUEUES = "the last file whose name is not beyond what the queues know"
+    FIRST_RECORD = "the last file whose first record is valid and not beyond what the queues know"
+
+
+class AbnormalStart(Enum):
+    """Which file an abnormal recovery takes first, searched from the last one down (fact sheet commit log §5.2, newer releases §3.3)."""
+
+    HEADER_TIME = "store time of the first record, which is not checked otherwise"
+    CHECKED_TIME = "store time of the first record, which has to be valid"
+    CHECKED_OFFSET = "PHYSICALOFFSET of the first record, which has to be valid, against the checkpoint"
+
+
+class Acceleration(Enum):
+    """What `enableAcceleratedRecovery` does (fact sheet newer releases §3.5)."""
+
+    NONE = "the option does not exist"
+    ROCKSDB_ONLY = "begins at the offset that RocksDB queues know"
+    FROM_CHECKPOINT = "abnormal recovery begins at the offset of the checkpoint"
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What a range of releases does. Offsets `@n` are bytes in the checkpoint file."""
+
+    since: str
+    until: str
+
+    # the record check (commit log §3)
+    reads_v2: bool = False
+    """MAGICCODE V2 is a record; without it an illegal magic."""
+    checks_remaining: bool = False
+    """A record that does not fit into the rest of the file fails before anything else, without allocating its size."""
+    checks_dup_info: bool = False
+    """`duplicationEnable` demands the property DUP_INFO."""
+    parses_inner_batch: bool = False
+    """INNER_NUM and INNER_BASE have to be numbers."""
+    verifies_property_crc: bool = False
+    """`forceVerifyPropCRC` is honoured."""
+    property_crc_zero_fails: bool = False
+    """A property CRC of exactly 0 counts as missing."""
+    delay_table_in_recovery: bool = True
+    """The delay levels are known while recovery dispatches; without them schedule units carry the tag hash."""
+    reuses_check_buffer: bool = False
+    """Fields may be longer than TOTALSIZE as long as a reused buffer of up to 1 MiB holds them."""
+
+    # loading files (commit log §4.1–4.3)
+    skips_directories: bool = False
+    """A directory among mapped files is skipped; without it its length is compared and load fails."""
+    deletes_empty_last_file: bool = False
+    batch_queues: bool = False
+    compaction: bool = False
+    """The compaction service opens `compaction/` and rewrites its position file when the store stops."""
+    index_load_decides: bool = False
+    """A failing index load makes load fail, though recovery runs all the same."""
+    schedule_in_store: bool = False
+    """The store itself loads and persists the schedule offsets."""
+    rocksdb_message_store: bool = False
+    """`rocksdbstore/` is created by every start."""
+
+    # checkpoint (commit log §4.5, newer releases §6)
+    checkpoint_longs: int = 3
+    logics_at_flush: bool = False
+    """@8 and @40 advance with a full queue flush only, not at every append."""
+
+    # recovery of the commit log (commit log §5)
+    normal_start: NormalStart = NormalStart.THIRD_LAST
+    abnormal_start: AbnormalStart = AbnormalStart.HEADER_TIME
+    index_safe_uses_minimum: bool = True
+    """`messageIndexSafe` compares with min(T, @16); without it with @16, in addition to the other condition."""
+    limits_search: bool = False
+    """The search for the first file ends after `commitLogRecoverMaxNum` files."""
+    dispatches_normally: bool = False
+    """Normal recovery dispatches records beyond what the queues know."""
+    confirms: bool = False
+    """Recovery sets the confirm offset to the start of the last valid record."""
+    queues_cut_after_dispatch: bool = False
+    """Whether queues are cut is judged by what they know after the scan has dispatched, not before it."""
+    acceleration: Acceleration = Acceleration.NONE
+    checks_offset_range: bool = False
+    """`checkCommitLogOffsetOnRecover` exists."""
+
+    # queues (queues §2.10, §2.12)
+    min_offset_by_search: bool = False
+    """The minimum offset is searched by halving, and a queue whose last unit is expired counts as empty."""
+    empty_last_file_fails: bool = False
+    """An empty last queue file makes the correction of the minimum throw, and load fails."""
+    forgets_queue_without_files: bool = False
+    """The correction resets minimum and maxPhysicOffset of a queue that has no files."""
+    lmq_excluded: tuple[str, ...] = ()
+    """Beginnings of topic names whose records get no LMQ units."""
+    lmq_skips_paths: bool = False
+    """A name with a path separator gets no LMQ unit."""
+
+    # index (queues §6)
+    indexes_tags: bool = False
+
+    # start and stop (commit log §4.4, §6, Q13)
+    reput_from_queues: bool = False
+    """Dispatch goes on where the queues end, and start waits for it; without it where the log is confirmed."""
+    sync_flush_confirms_flushed: bool = False
+    """With SYNC_FLUSH the log is confirmed up to what is flushed."""
+    writes_pid_to_abort: bool = False
+    failed_load_stops_store: bool = False
+    """The full stop routine runs after a failed load, too."""
+
+    def __str__(self) -> str:
+        return self.since if self.since == self.until else f"{self.since}–{self.until}"
+
+
+def _table() -> tuple[Profile, ...]:
+    rows = [Profile("4.9.0", "4.9.1", schedule_in_store=True, reput_from_queues=True)]
+
+    def change(since: str, until: str, **fields: object) -> None:
+        rows.append(replace(rows[-1], since=since, until=until, **fields))  # type: ignore[arg-type]
+
+    change("4.9.2", "4.9.8", delay_table_in_recovery=False)
+    change(
+        "5.0.0",
+        "5.0.0",
+        checks_dup_info=True,
+        parses_inner_batch=True,
+        delay_table_in_recovery=True,
+        batch_queues=True,
+        index_load_decides=True,
+        schedule_in_store=False,
+        checkpoint_longs=4,
+        confirms=True,
+        min_offset_by_search=True,
+        empty_last_file_fails=True,
+        lmq_excluded=(RETRY_PREFIX, TIMER_TOPIC, SCHEDULE_TOPIC),
+        reput_from_queues=False,
+        writes_pid_to_abort=True,
+    )
+    change("5.1.0", "5.1.0", reads_v2=True, skips_directories=True, compaction=True)
+    change("5.1.1", "5.1.1", checkpoint_longs=5)
+    change("5.1.2", "5.1.2", lmq_skips_paths=True)
+    change("5.1.3", "5.1.4", deletes_empty_last_file=True)
+    change("5.2.0", "5.3.1", verifies_property_crc=True, property_crc_zero_fails=True, lmq_excluded=(RETRY_PREFIX, SYSTEM_PREFIX, SCHEDULE_TOPIC))
+    change(
+        "5.3.2",
+        "5.3.3",
+        checks_remaining=True,
+        property_crc_zero_fails=False,
+        normal_start=NormalStart.NAMED_WITHIN_QUEUES,
+        dispatches_normally=True,
+        sync_flush_confirms_flushed=True,
+    )
+    change(
+        "5.3.4",
+        "5.3.4",
+        normal_start=NormalStart.FIRST_RECORD,
+        abnormal_start=AbnormalStart.CHECKED_TIME,
+        index_safe_uses_minimum=False,
+        queues_cut_after_dispatch=True,
+        acceleration=Acceleration.ROCKSDB_ONLY,
+        failed_load_stops_store=True,
+    )
+    change("5.4.0", "5.4.0", limits_search=True, indexes_tags=True, rocksdb_message_store=True)
+    change(
+        "5.5.0",
+        "5.5.0",
+        checkpoint_longs=6,
+        logics_at_flush=True,
+        abnormal_start=AbnormalStart.CHECKED_OFFSET,
+        acceleration=Acceleration.FROM_CHECKPOINT,
+        checks_offset_range=True,
+        empty_last_file_fails=False,
+    )
+    change("5.5.1", "5.5.1", reuses_check_buffer=True, forgets_queue_without_files=True)
+    return tuple(rows)
+
+
+PROFILES: tuple[Profile, ...] = _table()
+_RELEASE = re.compile(r"\d+\.\d+\.\d+")
+
+
+def release_key(release: str) -> tuple[int, ...]:
+    """A release as numbers, to compare by."""
+    return tuple(int(number) for number in release.split("."))
+
+
+def profile_of(release: str) -> Profile:
+    """The profile of a release such as `5.3.3`. Raises UsageError for a text that is none, or a release nothing is known of."""
+    known = f"Known are {PROFILES[0].since} to {PROFILES[-1].until}."
+    if not _RELEASE.fullmatch(release):
+        raise UsageError(f"{release!r} is no release of RocketMQ.", f"Name it like 5.3.3. {known}")
+    key = release_key(release)
+    for profile in PROFILES:
+        if release_key(profile.since) <= key <= release_key(profile.until):
+            return profile
+    raise UsageError(f"What RocketMQ {release} does at a start is not known.", known)

@@ -15,6 +15,8 @@ from rmqstore.versions import Profile
 
 FIELDS = tuple(name for name in fixed_layout(declared.CHECKPOINT) if name != "reserved")
 """The longs at 0, 8, …, 40 in the order of the file."""
+_MOVING = ("logics_msg_timestamp", "confirm_phy_offset")
+"""Longs that move on while recovery dispatches."""
 _MARGIN = 3000  # ms that recovery goes back before the older of the two flush times
 
 
@@ -28,6 +30,7 @@ class Checkpoint:
         self._file = list(self._found or (0,) * len(FIELDS))
         self._removed = removed
         self._extended = False
+        self._flushed_beside = False
         self.values = dict.fromkeys(FIELDS, 0)
         self.waiting_logics: tuple[int, int] | None = None
         self.loaded = False
@@ -59,8 +62,15 @@ class Checkpoint:
             self.values["logics_msg_timestamp"], self.values["logics_physical_offset"] = self.waiting_logics
             self.waiting_logics = None
 
+    def index_rolled(self, end_timestamp: int) -> None:
+        """An index file is full: @16 follows it, and another thread flushes the checkpoint while dispatch goes on."""
+        self.values["index_msg_timestamp"] = end_timestamp
+        self._file[FIELDS.index("index_msg_timestamp")] = end_timestamp
+        self._flushed_beside = True
+
     def flush(self) -> None:
         """Writes the longs this release knows into the file."""
+        self._flushed_beside = False
         for number, name in enumerate(FIELDS[: self._profile.checkpoint_longs]):
             self._file[number] = self.values[name]
 
@@ -74,13 +84,17 @@ class Checkpoint:
         """T limited to what full index files hold (`getMinTimestampIndex`)."""
         return min(self.min_timestamp, self.values["index_msg_timestamp"])
 
-    def in_file(self) -> tuple[int, ...] | None:
-        """The six longs that stand in the file, None when there is none."""
-        return tuple(self._file) if self.loaded or self._found is not None else None
+    def in_file(self) -> tuple[int | None, ...] | None:
+        """The six longs that stand in the file, None when there is none; a long that depends on the moment of a flush is None."""
+        if not self.loaded and self._found is None:
+            return None
+        if not self._flushed_beside:
+            return tuple(self._file)
+        return tuple(None if name in _MOVING else value for name, value in zip(FIELDS, self._file, strict=True))
 
     def settle(self, changes: Changes) -> None:
         """Records whether the file ends with other bytes."""
-        if self._found is not None and (self._extended or tuple(self._file) != self._found):
+        if self._found is not None and (self._extended or self._flushed_beside or tuple(self._file) != self._found):
             changes.modify(self._path)
 
 

@@ -233,7 +233,7 @@ class IndexService:
                 header[2] = header[3] = last.end_phy_offset
             if last.end_timestamp > 0:
                 header[0] = header[1] = last.end_timestamp
-                checkpoint.values["index_msg_timestamp"] = last.end_timestamp
+                checkpoint.index_rolled(last.end_timestamp)
         if not self._directory.is_dir():
             self._changes.create_directory(self._directory)
         file = IndexFile(None, self._slots, self._items, tuple(header))

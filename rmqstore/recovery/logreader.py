@@ -28,6 +28,8 @@ from rmqstore.store.window import Window, map_window
 
 _MAGIC = fixed_layout(RECORD_PREFIX)["magic_code"]
 _LAST_BYTE_OF_V2 = MESSAGE_MAGIC_V2 & 0xFF
+# What compiled code leaves to the reader of the properties. A topic may be malformed where its bytes are odd.
+_SPECIAL_MARKS = Mark.INNER_BATCH | Mark.MULTI_DISPATCH | Mark.MALFORMED_TEXT
 _REQUEST_COLUMNS = ("physical_offset", "size", "queue_id", "queue_offset", "store_timestamp", "tags_code", "sys_flag")
 
 
@@ -62,7 +64,7 @@ class LogReader:
             cut, requests = self._judge(batch)
             if cut < len(records):
                 records, keys = records[:cut], keys[: int(np.searchsorted(keys["record"], cut))]
-            if batch.marks & Mark.MALFORMED_TEXT:
+            if batch.marks & Mark.MALFORMED_TEXT or batch.faults & Fault.TOPIC:
                 records, keys = _decoded(records, keys, requests)
             if len(records):
                 yield Records(records, keys, requests)
@@ -120,10 +122,10 @@ class LogReader:
     def _rows_to_decode(self, batch: Batch, cut: int) -> list[int]:
         if self.check.decodes_all:
             return list(range(cut))
-        if not batch.marks & (Mark.INNER_BATCH | Mark.MULTI_DISPATCH | Mark.MALFORMED_TEXT):
+        if not (batch.marks & _SPECIAL_MARKS or batch.faults & Fault.TOPIC):
             return []
-        special = batch.records["marks"][:cut] & (Mark.INNER_BATCH | Mark.MULTI_DISPATCH | Mark.MALFORMED_TEXT)
-        return [int(row) for row in np.flatnonzero(special)]
+        records = batch.records[:cut]
+        return [int(row) for row in np.flatnonzero((records["marks"] & _SPECIAL_MARKS) | (records["faults"] & Fault.TOPIC))]
 
 
 class _RunScanner(LogScanner):
@@ -166,7 +168,8 @@ def _decoded(
 ) -> tuple[npt.NDArray[np.void], npt.NDArray[np.void]]:
     """The columns with tags and keys of malformed text as Java reads them."""
     records = records.copy()
-    rows = [row for row in requests if row < len(records) and records["marks"][row] & Mark.MALFORMED_TEXT]
+    malformed = ((records["marks"] & Mark.MALFORMED_TEXT) | (records["faults"] & Fault.TOPIC)) != 0
+    rows = [row for row in requests if row < len(records) and malformed[row]]
     for row in rows:
         records["tags_code"][row] = requests[row].tags_code
     kept = keys[~np.isin(keys["record"], rows)]

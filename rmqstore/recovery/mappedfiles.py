@@ -88,7 +88,8 @@ class SimulatedFile:
         if not self.on_disk or length <= 0:
             return bytes(length)
         with open_read_only(self.path) as descriptor:
-            return read_descriptor(descriptor, self.path, position, length)
+            there = max(0, min(length, os.fstat(descriptor).st_size - position))
+            return read_descriptor(descriptor, self.path, position, there).ljust(length, b"\0")
 
 
 class MappedFiles:
@@ -190,8 +191,11 @@ class MappedFiles:
 
     def _create(self, start: int, *, first: bool) -> SimulatedFile:
         path = self.directories[0] / offset_name(start)
-        self._changes.create(path)
-        file = SimulatedFile(path, start, self.file_size, on_disk=False, wrote=0, first_in_queue=first)
+        # A file that lies there without having been loaded is opened as it is; its bytes stay until they are written over.
+        left_over = self._changes.exists(path)
+        if not left_over:
+            self._changes.create(path)
+        file = SimulatedFile(path, start, self.file_size, on_disk=left_over, wrote=0, first_in_queue=first)
         self.files.append(file)
         return file
 

@@ -128,7 +128,6 @@ class _Start:
         self._log.load(self._profile)
         self._listed = list(self._log.files)
         self._queues.load()
-        self._surroundings.load_compaction()
         self._checkpoint.load(self._changes)
         if self._profile.confirms:
             self._confirm_field = self._checkpoint.values["confirm_phy_offset"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from rmqstore.recovery.blockers import Blocker, BlockerCode
 from rmqstore.recovery.changes import Changes
 from rmqstore.recovery.options import Options
@@ -10,6 +12,7 @@ from rmqstore.store.window import read_whole
 from rmqstore.versions import Profile
 
 _LOCK_TEXT = b"lock"
+_LARGEST_CONFIG = 64 << 20
 
 
 class Surroundings:
@@ -28,9 +31,6 @@ class Surroundings:
             self._changes.create_directory(directory)
         if not self._store.lock_path.exists():
             self._changes.create(self._store.lock_path)
-
-    def load_compaction(self) -> None:
-        """The compaction service opens its directory."""
 
     def load_schedule(self, blockers: list[Blocker]) -> bool:
         """Up to 4.9.8 the schedule service is the last part of load."""
@@ -54,9 +54,24 @@ class Surroundings:
         return True
 
     def stop(self, *, started: bool, dispatched: bool) -> bool:
-        """Removes `abort` if everything was dispatched; whether it is there afterwards."""
+        """What the stop routine persists, and `abort`, removed if everything was dispatched; whether it is there afterwards."""
+        if self._profile.compaction and self._options.enable_compaction:
+            self._persist(self._store.root / "compaction" / "position-checkpoint")
+        if self._profile.schedule_in_store and started:
+            self._persist(self._store.config_path / "delayOffset.json")
         if dispatched and self.abort_present:
             self.abort_present = False
             if self._store.abort_path.is_dir():
                 self._changes.delete(self._store.abort_path)
         return self.abort_present
+
+    def _persist(self, path: Path) -> None:
+        """`MixAll.string2File` of what was loaded from the file: the file as it was goes to `.bak`, its content stays the same."""
+        if not path.is_file():
+            self._changes.create(path)
+            return
+        backup = path.with_name(path.name + ".bak")
+        if not backup.is_file():
+            self._changes.create(backup)
+        elif read_whole(path, _LARGEST_CONFIG) != read_whole(backup, _LARGEST_CONFIG):
+            self._changes.modify(backup)

@@ -113,6 +113,12 @@ class Profile:
     lmq_skips_paths: bool = False
     """A name with a path separator gets no LMQ unit."""
 
+    # queues in RocksDB (queues §8)
+    rocksdb_queues: bool = False
+    """`storeType=defaultRocksDB` keeps the queues in RocksDB."""
+    rocksdb_moves_checkpoint: bool = False
+    """Dispatch into RocksDB moves the times of the checkpoint."""
+
     # index (queues §6)
     indexes_tags: bool = False
 
@@ -157,12 +163,21 @@ def _table() -> tuple[Profile, ...]:
     change("5.1.1", "5.1.1", checkpoint_longs=5)
     change("5.1.2", "5.1.2", lmq_skips_paths=True)
     change("5.1.3", "5.1.4", deletes_empty_last_file=True)
-    change("5.2.0", "5.3.1", verifies_property_crc=True, property_crc_zero_fails=True, lmq_excluded=(RETRY_PREFIX, SYSTEM_PREFIX, SCHEDULE_TOPIC))
+    change(
+        "5.2.0",
+        "5.3.1",
+        verifies_property_crc=True,
+        property_crc_zero_fails=True,
+        rocksdb_queues=True,
+        rocksdb_moves_checkpoint=True,
+        lmq_excluded=(RETRY_PREFIX, SYSTEM_PREFIX, SCHEDULE_TOPIC),
+    )
     change(
         "5.3.2",
         "5.3.3",
         checks_remaining=True,
         property_crc_zero_fails=False,
+        rocksdb_moves_checkpoint=False,
         normal_start=NormalStart.NAMED_WITHIN_QUEUES,
         dispatches_normally=True,
         sync_flush_confirms_flushed=True,

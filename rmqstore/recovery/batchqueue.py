@@ -6,14 +6,17 @@ Source: `BatchConsumeQueue`. Queue offsets come from the units themselves; `max_
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from rmqstore.formats import batchconsumequeue as declared
 from rmqstore.formats.layout import struct_format
 from rmqstore.recovery.blockers import BlockerCode, LoadStopped, Unknown
 from rmqstore.recovery.changes import Changes
+from rmqstore.recovery.check import Request
 from rmqstore.recovery.consumequeue import RECOVERED_FILES, unit_runs
 from rmqstore.recovery.mappedfiles import MappedFiles, SimulatedFile
 from rmqstore.recovery.units import BATCH_UNIT, valid
@@ -103,6 +106,12 @@ class BatchQueue:
                 self.min_offset = int(last["msg_base_offset"]) + int(last["batch_size"])
             if count < len(units):
                 return
+
+    def put_all(self, records: npt.NDArray[np.void], requests: Sequence[Request | None]) -> None:
+        """Takes records of the queue in log order, rows of RECORD_DTYPE; those decoded one by one tell whether they are a batch."""
+        columns = (records[name].tolist() for name in ("physical_offset", "size", "tags_code", "store_timestamp", "queue_offset"))
+        for request, *unit, queue_offset in zip(requests, *columns, strict=True):
+            self.put(*unit, *((queue_offset, 1) if request is None else (request.base_offset, request.batch_size)))
 
     def put(
         self, physical_offset: int, size: int, tags_code: int, store_timestamp: int, base_offset: int, batch_size: int

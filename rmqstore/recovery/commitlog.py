@@ -19,6 +19,7 @@ from rmqstore.recovery.logreader import LogReader, Records, open_window
 from rmqstore.recovery.mappedfiles import MappedFiles, SimulatedFile
 from rmqstore.recovery.options import Options
 from rmqstore.recovery.queues import QueueStore
+from rmqstore.recovery.rocksdb import RocksDBQueues
 from rmqstore.versions import Acceleration, Profile
 
 
@@ -41,7 +42,7 @@ class CommitLogRecovery:
     def __init__(
         self,
         log: MappedFiles,
-        queues: QueueStore,
+        queues: QueueStore | RocksDBQueues,
         dispatcher: Dispatcher,
         checkpoint: Checkpoint,
         reader: LogReader,
@@ -71,7 +72,7 @@ class CommitLogRecovery:
             self._queues.destroy()
             return
         max_cq = self._queues.max_physic_offset
-        rules = FirstFile(self._profile, self._options, self._reader.check, self._checkpoint, max_cq)
+        rules = FirstFile(self._profile, self._options, self._reader.check, self._checkpoint, max_cq, self._queues.in_rocksdb)
         first = rules.normal(self._log.files) if normally else rules.abnormal(self._log.files)
         first_file = self._log.files[first]
         position = 0 if normally else self._accelerated_position(first_file)

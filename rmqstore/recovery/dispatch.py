@@ -22,6 +22,7 @@ from rmqstore.recovery.indexes import IndexService
 from rmqstore.recovery.logreader import LogReader, Records
 from rmqstore.recovery.options import Options
 from rmqstore.recovery.queues import QueueStore, is_lmq
+from rmqstore.recovery.rocksdb import RocksDBQueues
 from rmqstore.versions import Profile
 
 LMQ_QUEUE_ID = 0
@@ -51,7 +52,7 @@ class Dispatcher:
     """Feeds queues, index and checkpoint of one simulation."""
 
     def __init__(
-        self, profile: Profile, options: Options, queues: QueueStore, index: IndexService, checkpoint: Checkpoint
+        self, profile: Profile, options: Options, queues: QueueStore | RocksDBQueues, index: IndexService, checkpoint: Checkpoint
     ) -> None:
         self._profile = profile
         self._options = options
@@ -79,7 +80,8 @@ class Dispatcher:
         self._to_queues(run, reader)
         request = run.requests.get(0)
         if request is not None and self._fans_out(request) and not request.sys_flag & SysFlag.TRANSACTION_PREPARED:
-            self._to_light_queues(request)
+            if isinstance(self._queues, QueueStore):
+                self._to_light_queues(self._queues, request)
         self._to_index(run)
 
     def _to_queues(self, run: Records, reader: LogReader) -> None:
@@ -88,23 +90,24 @@ class Dispatcher:
         if not len(rows):
             return
         records = run.records[rows]
-        order = np.argsort(records["queue"], kind="stable")
-        numbers = records["queue"][order]
-        for group in np.split(order, np.flatnonzero(np.diff(numbers)) + 1):
-            self._to_queue(records[group], [run.requests.get(int(rows[row])) for row in group] if run.requests else None, reader)
+        if not isinstance(self._queues, RocksDBQueues):
+            self._to_file_queues(self._queues, records, [run.requests.get(int(row)) for row in rows] if run.requests else None, reader)
+        elif not self._profile.rocksdb_moves_checkpoint:
+            return
         last = records[-1]
         self._checkpoint.appended(int(last["store_timestamp"]), int(last["physical_offset"]), slave=self._options.slave)
 
-    def _to_queue(self, records: npt.NDArray[np.void], requests: list[Request | None] | None, reader: LogReader) -> None:
-        queue = self._queues.find_or_create(*reader.queue_name(int(records["queue"][0])))
-        if isinstance(queue, BatchQueue):
-            for number, row in enumerate(records):
-                request = requests[number] if requests else None
-                base, size = (int(row["queue_offset"]), 1) if request is None else (request.base_offset, request.batch_size)
-                place = int(row["physical_offset"]), int(row["size"])
-                queue.put(*place, int(row["tags_code"]), int(row["store_timestamp"]), base, size)
-        else:
-            queue.put_all(records)
+    def _to_file_queues(
+        self, queues: QueueStore, records: npt.NDArray[np.void], requests: list[Request | None] | None, reader: LogReader
+    ) -> None:
+        order = np.argsort(records["queue"], kind="stable")
+        numbers = records["queue"][order]
+        for group in np.split(order, np.flatnonzero(np.diff(numbers)) + 1):
+            queue = queues.find_or_create(*reader.queue_name(int(records["queue"][group[0]])))
+            if isinstance(queue, BatchQueue):
+                queue.put_all(records[group], [requests[row] for row in group] if requests else [None] * len(group))
+            else:
+                queue.put_all(records[group])
 
     def _fans_out(self, request: Request) -> bool:
         """Whether a record gets units in other queues as well (`checkMultiDispatchQueue`)."""
@@ -113,7 +116,7 @@ class Dispatcher:
             return False
         return _is_text(properties.get(names.INNER_MULTI_DISPATCH)) and _is_text(properties.get(names.INNER_MULTI_QUEUE_OFFSET))
 
-    def _to_light_queues(self, request: Request) -> None:
+    def _to_light_queues(self, store: QueueStore, request: Request) -> None:
         queues = _java_split(request.properties[names.INNER_MULTI_DISPATCH])
         offsets = _java_split(request.properties[names.INNER_MULTI_QUEUE_OFFSET])
         if len(queues) != len(offsets):
@@ -125,7 +128,7 @@ class Dispatcher:
             if offset is None:
                 raise LoadStopped(BlockerCode.DISPATCH, f"NumberFormatException: {text!r} is no offset of the queue {name!r}")
             queue_id = LMQ_QUEUE_ID if self._options.enable_lmq and is_lmq(name) else request.queue_id
-            queue = self._queues.find_or_create(name, queue_id)
+            queue = store.find_or_create(name, queue_id)
             if isinstance(queue, BatchQueue):
                 raise LoadStopped(BlockerCode.DISPATCH, f"ClassCastException: the queue {name!r} is a batch queue")
             queue.put(request.physical_offset, request.size, request.tags_code, offset)

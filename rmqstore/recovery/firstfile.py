@@ -25,13 +25,14 @@ Matches = Callable[[SimulatedFile], bool]
 
 @dataclass(frozen=True, slots=True)
 class FirstFile:
-    """The rules of one release for one start. `max_cq` is what the queues know, `t_*` are read from the checkpoint when it was loaded."""
+    """The rules of one release for one start. `max_cq` is how far in the log the queues know it."""
 
     profile: Profile
     options: Options
     check: RecordCheck
     checkpoint: Checkpoint
     max_cq: int
+    queues_in_rocksdb: bool = False
 
     def normal(self, files: list[SimulatedFile]) -> int:
         """Number of the first file of a normal recovery."""
@@ -65,6 +66,8 @@ class FirstFile:
         first = first_record_header(file.read(0, HEAD_LENGTH))
         if first.magic != MESSAGE_MAGIC_V1 and not (first.magic == MESSAGE_MAGIC_V2 and self.profile.reads_v2):
             return False
+        if self.queues_in_rocksdb:
+            return first.physical_offset <= self.max_cq
         if first.store_timestamp == 0:
             return False
         limit = self.checkpoint.min_timestamp_index if self._index_has_to_hold else self.checkpoint.min_timestamp
@@ -80,7 +83,7 @@ class FirstFile:
         values = self.checkpoint.values
         if self._index_has_to_hold and store_timestamp > values["index_msg_timestamp"]:
             return False
-        if normally:
+        if normally or self.queues_in_rocksdb:
             return phy_offset <= self.max_cq
         if self.profile.abnormal_start is AbnormalStart.CHECKED_TIME:
             return store_timestamp <= self.checkpoint.min_timestamp

@@ -31,7 +31,6 @@ class Options:
     commit_log_recover_max_num: int
     enable_accelerated_recovery: bool
     check_commit_log_offset_on_recover: bool
-    rocksdb_queues: bool
     slave: bool
     skips_bad_records: bool
     """A master (or DLedger member) goes on behind a record that cannot be dispatched; a slave stops at it."""
@@ -60,7 +59,6 @@ class Options:
             commit_log_recover_max_num=config.integer("commitLogRecoverMaxNum"),
             enable_accelerated_recovery=config.flag("enableAcceleratedRecovery"),
             check_commit_log_offset_on_recover=config.flag("checkCommitLogOffsetOnRecover"),
-            rocksdb_queues=config.text("storeType") == "defaultRocksDB",
             slave=config.text("brokerRole") == "SLAVE",
             skips_bad_records=config.integer("brokerId") == MASTER_ID or config.flag("enableDLegerCommitLog"),
             delay_levels=_delay_levels(config.delay_levels),

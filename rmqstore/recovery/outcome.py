@@ -36,22 +36,22 @@ class QueueState:
 class State:
     """The store in the memory of the broker. Queues are named `topic/queueId`, next offsets `topic-queueId`; None: not to be known."""
 
-    min_phy_offset: int
-    max_phy_offset: int
-    flushed_where: int
-    confirm_offset: int
-    confirm_field: int
-    reput_from_offset: int
-    dispatch_behind_bytes: int
-    commitlog_files: tuple[tuple[str, int], ...]
+    min_phy_offset: int | None
+    max_phy_offset: int | None
+    flushed_where: int | None
+    confirm_offset: int | None
+    confirm_field: int | None
+    reput_from_offset: int | None
+    dispatch_behind_bytes: int | None
+    commitlog_files: tuple[tuple[str, int], ...] | None
     queues: Mapping[str, QueueState] | None
     next_offsets: Mapping[str, int] | None
-    index_files: tuple[IndexHeader, ...]
+    index_files: tuple[IndexHeader, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a broker of one release does to a store: `starts` is None where `unknown` says why it cannot be told."""
+    """What a broker of one release does to a store. A field that cannot be told is None, and `unknown` says why."""
 
     release: str
     mode: Mode
@@ -63,7 +63,7 @@ class Outcome:
     after_load: State
     after_start: State | None
     caught_up: bool | None
-    dispatched_in_load: Dispatched
+    dispatched_in_load: Dispatched | None
     dispatched_after_start: Dispatched | None
     changes: Mapping[str, Change]
     abort_after_stop: bool

@@ -38,6 +38,8 @@ class QueuePlaces:
 class QueueStore:
     """The table of queues, and what producers would get as their next offsets."""
 
+    in_rocksdb = False
+
     def __init__(self, places: QueuePlaces, profile: Profile, changes: Changes) -> None:
         self._places = places
         self._profile = profile

@@ -23,9 +23,12 @@ from rmqstore.recovery.outcome import Mode, Outcome, QueueState, State
 from rmqstore.recovery.places import Places, places_of
 from rmqstore.recovery.queues import QueueStore
 from rmqstore.recovery.reput import Reput
+from rmqstore.recovery.rocksdb import EVERYTHING_KNOWN, NOTHING_KNOWN, RocksDBQueues, agreed
 from rmqstore.recovery.surroundings import Surroundings
 from rmqstore.store.root import Store
 from rmqstore.versions import Profile, profile_of
+
+_ROCKSDB_STORE = "defaultRocksDB"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +44,27 @@ def simulate(store: Store, release: str, what_if: WhatIf | None = None) -> Outco
 
     Raises UsageError for an unknown release, UnreadableError and StoreChangedError where files cannot be read.
     """
-    return _Start(store, release, what_if or WhatIf()).run()
+    what_if = what_if or WhatIf()
+    if not _in_rocksdb(store, profile_of(release)):
+        return _Start(store, release, what_if).run()
+    empty = not store.rocksdb_queues
+    least = _Start(store, release, what_if, RocksDBQueues(NOTHING_KNOWN)).run()
+    return agreed(least, least if empty else _Start(store, release, what_if, RocksDBQueues(EVERYTHING_KNOWN)).run())
+
+
+def _in_rocksdb(store: Store, profile: Profile) -> bool:
+    """Whether the broker keeps the queues in RocksDB: by its setting; without one, if there is a database and no file queue."""
+    if not profile.rocksdb_queues:
+        return False
+    if store.config.explicit("storeType") is None:
+        return store.rocksdb_queues and next(store.queue_directories(), None) is None
+    return store.config.text("storeType") == _ROCKSDB_STORE
 
 
 class _Start:
     """The broker's memory while it starts."""
 
-    def __init__(self, store: Store, release: str, what_if: WhatIf) -> None:
+    def __init__(self, store: Store, release: str, what_if: WhatIf, rocksdb: RocksDBQueues | None = None) -> None:
         self._store = store
         self._release = release
         self._profile: Profile = profile_of(release)
@@ -56,7 +73,7 @@ class _Start:
         self._changes = Changes()
         places, profile, options = self._places, self._profile, self._options
         self._log = MappedFiles(places.commitlog, places.commitlog_file_size, self._changes)
-        self._queues = QueueStore(places.queues, profile, self._changes)
+        self._queues = rocksdb or QueueStore(places.queues, profile, self._changes)
         self._checkpoint = Checkpoint(store.checkpoint_path, profile, removed=what_if.checkpoint_removed)
         self._index = IndexService(places.index, profile, options.max_hash_slot_num, options.max_index_num, self._changes)
         self._dispatcher = Dispatcher(profile, options, self._queues, self._index, self._checkpoint)

@@ -37,6 +37,7 @@ def command(store: Path, broker_conf: Path | None, settings: Mapping[str, str], 
 
 def for_people(summary: StoreSummary) -> dict[str, Any]:
     """The summary as the words and tables of the screen."""
+    from rmqstore.render.times import time_range
     from rmqstore.store.parts import relative_to_root
 
     writer, log, queues, index = summary.writer, summary.log, summary.queues, summary.index
@@ -48,12 +49,12 @@ def for_people(summary: StoreSummary) -> dict[str, Any]:
     }
     if log.files or summary.only is None:
         screen["commit log"] = _log(summary)
-        screen["times"] = _range(_time(log.first_store_timestamp), _time(log.last_store_timestamp))
+        screen["times"] = time_range(log.first_store_timestamp, log.last_store_timestamp)
     if queues.queues or queues.rocksdb or summary.only is None:
         counts = f"{queues.topics} topics, {queues.queues} queues, {queues.entries} entries"
         screen["queues"] = counts + (", and queues in RocksDB" if queues.rocksdb else "")
     if index.files or summary.only is None:
-        times = f", {_range(_time(index.begin_timestamp), _time(index.end_timestamp))}" if index.items else ""
+        times = f", {time_range(index.begin_timestamp, index.end_timestamp)}" if index.items else ""
         screen["index"] = f"{index.files} files, {index.items} items{times}"
     if summary.only is None:
         screen["checkpoint"] = _checkpoint(summary.checkpoint)
@@ -119,28 +120,14 @@ def _log(summary: StoreSummary) -> str:
 
 
 def _checkpoint(fields: Mapping[str, int] | None) -> str:
+    from rmqstore.render.times import time_text
+
     if fields is None:
         return "missing or unreadable"
     return (
-        ", ".join(f"{name} {_time(value) if name.endswith('_timestamp') else value}" for name, value in fields.items() if value)
+        ", ".join(f"{name} {time_text(value) if name.endswith('_timestamp') else value}" for name, value in fields.items() if value)
         or "all zero"
     )
-
-
-def _time(milliseconds: int | None) -> str | None:
-    from datetime import UTC, datetime, timedelta
-
-    if milliseconds is None:
-        return None
-    try:
-        moment = datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=milliseconds)
-    except OverflowError:
-        return str(milliseconds)
-    return moment.strftime("%Y-%m-%d %H:%M:%S.") + f"{milliseconds % 1000:03d}Z"
-
-
-def _range(begin: str | None, end: str | None) -> str:
-    return "none" if begin is None and end is None else f"{begin or '?'} to {end or '?'}"
 
 
 def _reasons(writer: WriterGuess) -> str:

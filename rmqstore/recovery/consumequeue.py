@@ -39,7 +39,10 @@ def unit_runs(file: SimulatedFile, dtype: np.dtype[np.void], end: int) -> Iterat
 
 
 class ConsumeQueue:
-    """One queue. `max_physic_offset` is the end of the last message it knows (−1: none), `min_logic_offset` its minimum in bytes."""
+    """One queue. `max_physic_offset` is the end of the last message it knows (−1: none), `min_logic_offset` its minimum in bytes.
+
+    `shifted` is how many units before its own place the last message went that did not fit (0: none).
+    """
 
     def __init__(self, topic: str, queue_id: int, directory: Path, file_size: int, ext: ExtQueue | None, changes: Changes) -> None:
         self.topic = topic
@@ -48,6 +51,7 @@ class ConsumeQueue:
         self.ext = ext
         self.max_physic_offset = -1
         self.min_logic_offset = 0
+        self.shifted = 0
 
     @property
     def max_offset(self) -> int:
@@ -211,8 +215,11 @@ class ConsumeQueue:
             self.min_logic_offset = wanted
             self.files.flushed_where = wanted
             file.append(declared.PRE_BLANK * -(-remainder(wanted, self.files.file_size) // UNIT_SIZE))
-        if queue_offset != 0 and wanted < file.start + file.wrote:
-            return
+        if queue_offset != 0:
+            gap = wanted - (file.start + file.wrote)
+            if gap < 0:
+                return
+            self.shifted = gap // UNIT_SIZE or self.shifted
         self.max_physic_offset = end
         file.append(_pack(physical_offset, size, tags_code))
 

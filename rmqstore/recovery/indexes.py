@@ -137,6 +137,7 @@ class IndexService:
         self._items = items
         self._changes = changes
         self.files: list[IndexFile] = []
+        self.deleted: list[IndexHeader] = []
 
     @property
     def file_size(self) -> int:
@@ -163,6 +164,7 @@ class IndexService:
             file = IndexFile(path, self._slots, self._items, _HEADER.unpack(head))
             if not last_exit_ok and file.end_timestamp > index_msg_timestamp:
                 self._changes.delete(path)
+                self.deleted.append(file.header())
             else:
                 self.files.append(file)
 

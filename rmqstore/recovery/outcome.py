@@ -23,13 +23,17 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class QueueState:
-    """One queue in memory: queue offsets, the farthest log offset it knows, its minimum in bytes, the number of its files."""
+    """One queue in memory: queue offsets, the farthest log offset it knows, its minimum in bytes, the number of its files.
+
+    `shifted`: units by which messages of this start went to a place before their own queue offset, 0 for none.
+    """
 
     min_offset: int
     max_offset: int
     max_physic_offset: int
     min_logic_offset: int
     files: int
+    shifted: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,7 @@ class Outcome:
     dispatched_in_load: Dispatched | None
     dispatched_after_start: Dispatched | None
     changes: Mapping[str, Change]
+    index_deleted: tuple[IndexHeader, ...]
     abort_after_stop: bool
     checkpoint_after: tuple[int | None, ...] | None
     lost: Lost | None

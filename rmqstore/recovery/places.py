@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
 from rmqstore.formats import batchconsumequeue, consumequeue
 from rmqstore.recovery.queues import QueuePlaces
+from rmqstore.store import tolerant_json
 from rmqstore.store.brokerconf import BrokerConfig
 from rmqstore.store.parts import PartKind
 from rmqstore.store.queues import directories
@@ -55,7 +55,7 @@ def _batch_topics(store: Store) -> frozenset[str]:
         tree = store.path_of(PartKind.BATCHCONSUMEQUEUE)
         return frozenset(entry.name for entry in directories(tree)) if tree.is_dir() else frozenset()
     try:
-        table = json.loads(read_whole(path, _LARGEST_TOPICS_FILE).decode("utf-8", "replace"))["topicConfigTable"]
+        table = tolerant_json.parse(read_whole(path, _LARGEST_TOPICS_FILE)).value["topicConfigTable"]
         return frozenset(name for name, topic in table.items() if (topic.get("attributes") or {}).get("queue.type") == "BatchCQ")
     except (ValueError, KeyError, TypeError, AttributeError):
         return frozenset()

@@ -119,6 +119,7 @@ class _Start:
             dispatched_in_load=self._recovery.dispatched if self._recovery is not None else Dispatched(),
             dispatched_after_start=self._reput.dispatched if after_start is not None else None,
             changes=self._changes.listed(self._store.root),
+            index_deleted=tuple(self._index.deleted),
             abort_after_stop=abort_after,
             checkpoint_after=self._checkpoint.in_file(),
             lost=lost_records(self._listed, scan.stop_offset) if scan is not None else NOTHING_LOST,
@@ -246,7 +247,7 @@ class _Start:
         files = tuple((file.path.name, file.wrote) for file in self._log.files)
         queues = {
             f"{queue.topic}/{queue.queue_id}": QueueState(
-                queue.min_offset, queue.max_offset, queue.max_physic_offset, queue.min_logic_offset, len(queue.files.files)
+                queue.min_offset, queue.max_offset, queue.max_physic_offset, queue.min_logic_offset, len(queue.files.files), queue.shifted
             )
             for queue in self._queues
         }

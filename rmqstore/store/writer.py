@@ -19,6 +19,7 @@ from rmqstore.formats.record import MESSAGE_MAGIC_V2, Record
 from rmqstore.store.mapped import list_directory
 from rmqstore.store.root import Store
 from rmqstore.store.window import read_whole
+from rmqstore.versions import release_key
 
 RELEASES = (
     *("4.5.0", "4.6.0", "4.7.0", "4.8.0", "4.9.0", "4.9.1", "4.9.2", "4.9.3", "4.9.4", "4.9.5", "4.9.6", "4.9.7", "4.9.8"),
@@ -66,11 +67,6 @@ class WriterGuess:
     def admits(self, release: str) -> bool:
         """Whether `release` lies in the range."""
         return release_key(self.lowest) <= release_key(release) <= release_key(self.highest)
-
-
-def release_key(release: str) -> tuple[int, ...]:
-    """A release as numbers, to compare by."""
-    return tuple(int(number) for number in release.split("."))
 
 
 def guess_writer(store: Store, sample: Sequence[tuple[Record, bytes]] = ()) -> WriterGuess:

@@ -1,0 +1,32 @@
+"""Which release the prediction is for, when nobody says: the one that wrote the store, as far as its bytes tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rmqstore.store.root import Store
+from rmqstore.store.summary import summarize
+from rmqstore.versions import profile_of
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A release and the sentence why it was chosen."""
+
+    release: str
+    because: str
+
+
+def choose_release(store: Store, asked: str) -> Chosen:
+    """The release that was asked for; for `auto` the newest that can have written the store. Raises UsageError."""
+    if asked != AUTO:
+        profile_of(asked)
+        return Chosen(asked, "asked for")
+    guess = summarize(store).writer
+    deciding = [sign.text for sign in guess.signs if sign.since == guess.lowest or sign.until == guess.highest]
+    signs = "; ".join(deciding) or "no sign narrows it down"
+    if guess.lowest == guess.highest:
+        return Chosen(guess.highest, f"only {guess.highest} can have written this store: {signs}")
+    return Chosen(guess.highest, f"the newest of {guess.lowest} to {guess.highest}, which can have written this store: {signs}")

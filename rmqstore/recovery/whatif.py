@@ -1,0 +1,110 @@
+"""Several starts of the same store compared: with and without `abort`, with and without the checkpoint, under several releases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import product
+
+from rmqstore.errors import UsageError
+from rmqstore.recovery.changes import Change
+from rmqstore.recovery.consequences import Consequences, consequences_of
+from rmqstore.recovery.outcome import Outcome
+from rmqstore.recovery.simulation import WhatIf, simulate
+from rmqstore.store.root import Store
+from rmqstore.versions import PROFILES, profile_of
+
+
+class Dimension(StrEnum):
+    """What can be varied."""
+
+    ABORT = "abort"
+    CHECKPOINT = "checkpoint"
+    VERSION = "version"
+
+
+_ABORT = {"present": True, "absent": False}
+_CHECKPOINT = {"kept": False, "removed": True}
+_ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One way to start: None for `abort` means as it is."""
+
+    release: str
+    what_if: WhatIf
+
+    @property
+    def label(self) -> dict[str, str]:
+        """The variant as words."""
+        abort = {None: "as it is", True: "present", False: "absent"}[self.what_if.abort]
+        return {
+            "version": self.release,
+            "abort": abort,
+            "checkpoint": "removed" if self.what_if.checkpoint_removed else "kept",
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A variant, what comes out of it, and how much harm that is."""
+
+    variant: Variant
+    outcome: Outcome
+    consequences: Consequences
+
+    @property
+    def harm(self) -> tuple[int, ...]:
+        """Smaller is better: does it start, messages lost, queue offsets given twice, queues shifted, log files and index files deleted."""
+        outcome, harmed = self.outcome, self.consequences.queues
+        starts = {True: 0, None: 1, False: 2}[outcome.starts]
+        given_twice = sum(max(0, queue.before - queue.after) for queue in harmed)
+        return (
+            starts,
+            outcome.lost.messages if outcome.lost is not None else 0,
+            given_twice,
+            sum(1 for queue in harmed if queue.shift),
+            sum(1 for path, change in outcome.changes.items() if change is Change.DELETED and path.startswith("commitlog/")),
+            sum(file.items for file in self.consequences.index),
+        )
+
+
+def parse_variants(texts: Sequence[str], release: str) -> tuple[Variant, ...]:
+    """The variants that `abort=present,absent checkpoint=kept,removed version=all` spans. Raises UsageError."""
+    aborts: list[bool | None] = [None]
+    removed = [False]
+    releases = [release]
+    for text in (word for given in texts for word in given.split()):
+        name, _, values = text.partition("=")
+        match name:
+            case Dimension.ABORT:
+                aborts = [_choice(text, value, _ABORT) for value in values.split(",")]
+            case Dimension.CHECKPOINT:
+                removed = [_choice(text, value, _CHECKPOINT) for value in values.split(",")]
+            case Dimension.VERSION:
+                releases = [profile.until for profile in PROFILES] if values == _ALL else values.split(",")
+            case _:
+                raise UsageError(f"--what-if {text}: {name!r} is nothing that can be tried out.", f"Try one of {', '.join(Dimension)}.")
+    for one in releases:
+        profile_of(one)
+    return tuple(Variant(one, WhatIf(abort, without)) for one, abort, without in product(releases, aborts, removed))
+
+
+def _choice(text: str, value: str, known: dict[str, bool]) -> bool:
+    if value not in known:
+        raise UsageError(f"--what-if {text}: {value!r} is unknown.", f"Known are {' and '.join(known)}.")
+    return known[value]
+
+
+def compare(store: Store, variants: Sequence[Variant]) -> Iterator[Compared]:
+    """Simulates every variant, one after the other."""
+    for variant in variants:
+        outcome = simulate(store, variant.release, variant.what_if)
+        yield Compared(variant, outcome, consequences_of(store, outcome))
+
+
+def least_harmful(results: Sequence[Compared]) -> Compared:
+    """The best of the results; the first one of equals."""
+    return min(results, key=lambda compared: compared.harm)

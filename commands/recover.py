@@ -53,7 +53,7 @@ def command(
     if tried and not what_if:
         raise UsageError(f"{tried[0]!r} is one argument too many.", "Name one store; ways to start are named behind --what-if.")
     from rmqstore.recovery.release import choose_release
-    from rmqstore.recovery.whatif import compare, least_harmful, parse_variants
+    from rmqstore.recovery.whatif import compare, least_harmful, parse_variants, why_least
     from rmqstore.scan.firstuse import prepare
     from rmqstore.store.root import Store
 
@@ -72,9 +72,9 @@ def command(
             view.output().object(for_people(best, opened.root, chosen.because))
         else:
             view.output().rows(comparison(results))
-            view.output().summary({"least harmful": _words(best), "because": reason(results, best)})
+            view.output().summary({"least harmful": _words(best), "because": why_least(results, best)})
     elif len(results) > 1:
-        view.output().object({"type": "comparison", "least_harmful": best.variant.label, "because": reason(results, best)})
+        view.output().object({"type": "comparison", "least_harmful": best.variant.label, "because": why_least(results, best)})
     if best.harm[:2] != (0, 0):
         context.exit(EXIT_HARM)
 
@@ -179,10 +179,10 @@ def comparison(results: list[Compared]) -> list[dict[str, Any]]:
                 "log end": "" if outcome.after_load.max_phy_offset is None else outcome.after_load.max_phy_offset,
                 "dispatched": "" if outcome.dispatched_in_load is None else outcome.dispatched_in_load.count,
                 "lost": harm[1],
-                "offsets twice": harm[2],
+                "entries": result.entries,
                 "shifted": harm[3],
-                "log files gone": harm[4],
-                "index items gone": harm[5],
+                "offsets twice": harm[4],
+                "index items lost": harm[5],
             }
         )
     return rows
@@ -191,22 +191,3 @@ def comparison(results: list[Compared]) -> list[dict[str, Any]]:
 def _words(result: Compared) -> str:
     label = result.variant.label
     return f"{label['version']}, abort {label['abort']}, checkpoint {label['checkpoint']}"
-
-
-_HARMS = (
-    "does it start",
-    "messages lost",
-    "queue offsets given twice",
-    "queues shifted",
-    "log files deleted",
-    "index items deleted",
-)
-
-
-def reason(results: list[Compared], best: Compared) -> str:
-    """The first measure of harm in which the best differs from the worst."""
-    worst = max(results, key=lambda result: result.harm)
-    for name, least, most in zip(_HARMS, best.harm, worst.harm, strict=True):
-        if least != most:
-            return f"{name}: {least} against up to {most}" if name != _HARMS[0] else "not every way starts"
-    return "all ways do the same harm"

@@ -116,9 +116,7 @@ class BatchQueue:
         for request, *unit, queue_offset in zip(requests, *columns, strict=True):
             self.put(*unit, *((queue_offset, 1) if request is None else (request.base_offset, request.batch_size)))
 
-    def put(
-        self, physical_offset: int, size: int, tags_code: int, store_timestamp: int, base_offset: int, batch_size: int
-    ) -> None:
+    def put(self, physical_offset: int, size: int, tags_code: int, store_timestamp: int, base_offset: int, batch_size: int) -> None:
         """Takes one record; only its place in the log decides whether it is known."""
         if base_offset < 0 or batch_size < 0 or physical_offset <= self.max_physic_offset:
             return

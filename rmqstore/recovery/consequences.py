@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
@@ -69,12 +69,20 @@ class Consequences:
     queues: tuple[QueueFate, ...]
     index: tuple[IndexLoss, ...]
     consumers: tuple[ConsumerBeyond, ...]
+    index_items_lost: int
+    """Items of deleted index files, less those that the start indexes again."""
+
+    @property
+    def given_twice(self) -> int:
+        """Queue offsets that producers will be given a second time."""
+        return sum(max(0, queue.before - queue.after) for queue in self.queues)
 
     def as_json(self) -> dict[str, Any]:
-        """The three lists under the names of the JSON object."""
+        """The members of the JSON object."""
         return {
             "queues_harmed": [{**asdict(queue), "fate": str(queue.fate)} for queue in self.queues],
-            "index_lost": [asdict(file) for file in self.index],
+            "index_deleted": [asdict(file) for file in self.index],
+            "index_items_lost": self.index_items_lost,
             "consumers_beyond": [asdict(consumer) for consumer in self.consumers],
         }
 
@@ -89,7 +97,8 @@ def consequences_of(store: Store, outcome: Outcome) -> Consequences:
         for file in outcome.index_deleted
         if file.name is not None
     )
-    return Consequences(queues, index, tuple(_beyond(store, after)))
+    again = sum(max(0, file.index_count - 1) for file in state.index_files or () if file.name is None)
+    return Consequences(queues, index, tuple(_beyond(store, after)), max(0, sum(file.items for file in index) - again))
 
 
 def _queues_before(store: Store, release: str) -> dict[tuple[str, int], int]:
@@ -103,7 +112,7 @@ def _queues_before(store: Store, release: str) -> dict[tuple[str, int], int]:
     return {(queue.topic, queue.queue_id): queue.max_offset for queue in queues}
 
 
-def _fates(before: dict[tuple[str, int], int], after: dict[str, QueueState]) -> Iterator[QueueFate]:
+def _fates(before: dict[tuple[str, int], int], after: Mapping[str, QueueState]) -> Iterator[QueueFate]:
     for (topic, queue_id), old in sorted(before.items()):
         now = after.get(f"{topic}/{queue_id}")
         new = 0 if now is None else now.max_offset
@@ -111,11 +120,11 @@ def _fates(before: dict[tuple[str, int], int], after: dict[str, QueueState]) -> 
             yield QueueFate(topic, queue_id, Fate.RESET if new == 0 else Fate.CUT, old, new, 0)
     for name, state in sorted(after.items()):
         if state.shifted:
-            topic, _, queue_id = name.rpartition("/")
-            yield QueueFate(topic, int(queue_id), Fate.SHIFTED, before.get((topic, int(queue_id)), 0), state.max_offset, state.shifted)
+            topic, _, number = name.rpartition("/")
+            yield QueueFate(topic, int(number), Fate.SHIFTED, before.get((topic, int(number)), 0), state.max_offset, state.shifted)
 
 
-def _beyond(store: Store, after: dict[str, QueueState]) -> Iterator[ConsumerBeyond]:
+def _beyond(store: Store, after: Mapping[str, QueueState]) -> Iterator[ConsumerBeyond]:
     path = store.config_path / "consumerOffset.json"
     try:
         table = tolerant_json.parse(read_whole(path, _LARGEST_OFFSETS_FILE)).value if path.is_file() else {}

@@ -16,8 +16,8 @@ from rmqstore.formats.javahash import LONG_MAX, LONG_MIN, parse_java_integer
 from rmqstore.formats.sysflag import SysFlag
 from rmqstore.recovery.batchqueue import BatchQueue
 from rmqstore.recovery.blockers import BlockerCode, LoadStopped
-from rmqstore.recovery.checkpoint import Checkpoint
 from rmqstore.recovery.check import Request
+from rmqstore.recovery.checkpoint import Checkpoint
 from rmqstore.recovery.indexes import IndexService
 from rmqstore.recovery.logreader import LogReader, Records
 from rmqstore.recovery.options import Options

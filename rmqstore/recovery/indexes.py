@@ -186,7 +186,9 @@ class IndexService:
             if len(behind) and behind[0] == 0:
                 position += 1
                 continue
-            position = self._build_run(file, records, keys, position, position + int(behind[0]) if len(behind) else len(records), checkpoint)
+            position = self._build_run(
+                file, records, keys, position, position + int(behind[0]) if len(behind) else len(records), checkpoint
+            )
 
     def _build_run(
         self,
@@ -219,7 +221,11 @@ class IndexService:
         for key in range(low, high):
             if file.full:
                 file = self._writable(checkpoint)
-            file.put(keys["hash"][key : key + 1].astype(np.int64), records["physical_offset"][row : row + 1], records["store_timestamp"][row : row + 1])
+            file.put(
+                keys["hash"][key : key + 1].astype(np.int64),
+                records["physical_offset"][row : row + 1],
+                records["store_timestamp"][row : row + 1],
+            )
 
     def _writable(self, checkpoint: Checkpoint) -> IndexFile:
         last = self.files[-1] if self.files else None

@@ -71,7 +71,9 @@ class LogReader:
             if cut < len(batch.records):
                 break
         if sigbus.faults() != replaced:
-            raise StoreChangedError(f"{file.path} became shorter while it was read", "Run the command again when nothing writes to the store.")
+            raise StoreChangedError(
+                f"{file.path} became shorter while it was read", "Run the command again when nothing writes to the store."
+            )
 
     def one(self, found: Checked) -> Records:
         """A record that the check accepted, as a run of one."""

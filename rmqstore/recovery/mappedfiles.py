@@ -208,4 +208,3 @@ class MappedFiles:
 
 def _entries(directory: Path) -> list[os.DirEntry[str]]:
     return list_directory(directory) if directory.is_dir() else []
-

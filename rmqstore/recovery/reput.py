@@ -18,9 +18,7 @@ from rmqstore.versions import Profile
 class Reput:
     """The dispatcher thread. `offset` is reputFromOffset; `failure` says which exception it repeats for ever, if any."""
 
-    def __init__(
-        self, log: MappedFiles, dispatcher: Dispatcher, reader: LogReader, profile: Profile, *, skips_bad_records: bool
-    ) -> None:
+    def __init__(self, log: MappedFiles, dispatcher: Dispatcher, reader: LogReader, profile: Profile, *, skips_bad_records: bool) -> None:
         self._log = log
         self._dispatcher = dispatcher
         self._reader = reader

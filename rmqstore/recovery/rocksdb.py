@@ -71,7 +71,7 @@ def agreed(least: Outcome, most: Outcome) -> Outcome:
 
 def _agreed_state(least: State, most: State) -> State:
     differing = [field.name for field in fields(most) if getattr(least, field.name) != getattr(most, field.name)]
-    return replace(most, queues=None, **dict.fromkeys(differing))  # type: ignore[arg-type]
+    return replace(most, queues=None, **dict.fromkeys(differing))
 
 
 def _agreed_longs(least: tuple[int | None, ...] | None, most: tuple[int | None, ...] | None) -> tuple[int | None, ...] | None:

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rmqstore.errors import RmqstoreError
 from rmqstore.recovery.blockers import Blocker, BlockerCode, BrokerKilled, LoadStopped, Unknown
 from rmqstore.recovery.changes import Changes
 from rmqstore.recovery.check import RecordCheck
-from rmqstore.recovery.checkpoint import Checkpoint, read_longs
+from rmqstore.recovery.checkpoint import Checkpoint
 from rmqstore.recovery.commitlog import CommitLogRecovery
 from rmqstore.recovery.dispatch import Dispatched, Dispatcher
 from rmqstore.recovery.indexes import IndexService
 from rmqstore.recovery.logreader import LogReader
 from rmqstore.recovery.losses import NOTHING_LOST, lost_records
-from rmqstore.recovery.mappedfiles import MappedFiles
+from rmqstore.recovery.mappedfiles import MappedFiles, SimulatedFile
 from rmqstore.recovery.options import Options
 from rmqstore.recovery.outcome import Mode, Outcome, QueueState, State
 from rmqstore.recovery.places import Places, places_of
@@ -88,7 +87,7 @@ class _Start:
         )
         self._blockers: list[Blocker] = []
         self._confirm_field = -1
-        self._listed = []
+        self._listed: list[SimulatedFile] = []
         self._unknown: str | None = None
 
     def run(self) -> Outcome:

@@ -1,4 +1,4 @@
-"""Files around the data that a start touches: abort, lock, compaction, schedule offsets, the RocksDB directory (fact sheet commit log §4.4)."""
+"""Files around the data that a start touches: abort, lock, compaction position, schedule offsets (fact sheet commit log §4.4)."""
 
 from __future__ import annotations
 

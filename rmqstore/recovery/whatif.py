@@ -8,7 +8,6 @@ from enum import StrEnum
 from itertools import product
 
 from rmqstore.errors import UsageError
-from rmqstore.recovery.changes import Change
 from rmqstore.recovery.consequences import Consequences, consequences_of
 from rmqstore.recovery.outcome import Outcome
 from rmqstore.recovery.simulation import WhatIf, simulate
@@ -27,6 +26,9 @@ class Dimension(StrEnum):
 _ABORT = {"present": True, "absent": False}
 _CHECKPOINT = {"kept": False, "removed": True}
 _ALL = "all"
+
+HARMS = ("does it start", "messages lost", "entries served", "queues shifted", "queue offsets given twice", "index items lost")
+"""What a start can do, the worst first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +59,22 @@ class Compared:
 
     @property
     def harm(self) -> tuple[int, ...]:
-        """Smaller is better: does it start, messages lost, queue offsets given twice, queues shifted, log files and index files deleted."""
-        outcome, harmed = self.outcome, self.consequences.queues
-        starts = {True: 0, None: 1, False: 2}[outcome.starts]
-        given_twice = sum(max(0, queue.before - queue.after) for queue in harmed)
+        """Smaller is better; the measures in the order of `HARMS`."""
+        outcome, consequences = self.outcome, self.consequences
         return (
-            starts,
+            {True: 0, None: 1, False: 2}[outcome.starts],
             outcome.lost.messages if outcome.lost is not None else 0,
-            given_twice,
-            sum(1 for queue in harmed if queue.shift),
-            sum(1 for path, change in outcome.changes.items() if change is Change.DELETED and path.startswith("commitlog/")),
-            sum(file.items for file in self.consequences.index),
+            -self.entries,
+            sum(1 for queue in consequences.queues if queue.shift),
+            consequences.given_twice,
+            consequences.index_items_lost,
         )
+
+    @property
+    def entries(self) -> int:
+        """Entries that consumers find in the queues after the start."""
+        state = self.outcome.after_start or self.outcome.after_load
+        return sum(queue.max_offset - queue.min_offset for queue in (state.queues or {}).values())
 
 
 def parse_variants(texts: Sequence[str], release: str) -> tuple[Variant, ...]:
@@ -103,6 +109,15 @@ def compare(store: Store, variants: Sequence[Variant]) -> Iterator[Compared]:
     for variant in variants:
         outcome = simulate(store, variant.release, variant.what_if)
         yield Compared(variant, outcome, consequences_of(store, outcome))
+
+
+def why_least(results: Sequence[Compared], best: Compared) -> str:
+    """The first measure of harm in which the best differs from the worst, as a sentence."""
+    worst = max(results, key=lambda compared: compared.harm)
+    for name, least, most in zip(HARMS, best.harm, worst.harm, strict=True):
+        if least != most:
+            return f"{name}: {abs(least)}, elsewhere down or up to {abs(most)}" if name != HARMS[0] else "not every way starts"
+    return "all ways do the same harm"
 
 
 def least_harmful(results: Sequence[Compared]) -> Compared:

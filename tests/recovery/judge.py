@@ -1,6 +1,6 @@
-"""Compares the simulation with what the real store code did: recorded cases, each a base store, a damage as a list of operations, a release.
+"""Compares the simulation with what the real store code did, case by case: a base store, a damage as operations, a release.
 
-    python -m tests.recovery.judge TRUTH.jsonl.gz... [--stores DIR] [--damage TEXT] [--base TEXT] [--abort yes|no] [--show N] [--fields]
+    python -m tests.recovery.judge TRUTH.jsonl.gz... --stores DIR [--damage TEXT] [--base TEXT] [--abort yes|no] [--show N]
 
 `--stores` holds the unpacked base stores (`<name>/store` and `<name>/case.toml`). Prints disagreements by field, base, damage and release.
 """
@@ -42,7 +42,9 @@ class WorkingStore:
         shutil.copytree(self._original, self.root)
         with (base / "case.toml").open("rb") as file:
             case = tomllib.load(file)
-        self.settings = {key: _text(value) for key, value in case.get("settings", {}).items() if not isinstance(value, dict)}
+        # Settings of the broker, not of its store, are marked by a prefix there.
+        settings = case.get("settings", {}).items()
+        self.settings = {key.removeprefix("broker."): _text(value) for key, value in settings if not isinstance(value, dict)}
 
     def damage(self, case: Case) -> None:
         for operation in case["ops"]:

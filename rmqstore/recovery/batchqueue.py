@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from rmqstore.formats import batchconsumequeue as declared
 from rmqstore.formats.layout import struct_format
@@ -19,6 +18,7 @@ from rmqstore.recovery.changes import Changes
 from rmqstore.recovery.check import Request
 from rmqstore.recovery.consumequeue import RECOVERED_FILES, unit_runs
 from rmqstore.recovery.mappedfiles import MappedFiles, SimulatedFile
+from rmqstore.recovery.messages import Messages
 from rmqstore.recovery.units import BATCH_UNIT, valid
 from rmqstore.versions import Profile
 
@@ -110,11 +110,11 @@ class BatchQueue:
             if count < len(units):
                 return
 
-    def put_all(self, records: npt.NDArray[np.void], requests: Sequence[Request | None]) -> None:
-        """Takes records of the queue in log order, rows of RECORD_DTYPE; those decoded one by one tell whether they are a batch."""
-        columns = (records[name].tolist() for name in ("physical_offset", "size", "tags_code", "store_timestamp", "queue_offset"))
-        for request, *unit, queue_offset in zip(requests, *columns, strict=True):
-            self.put(*unit, *((queue_offset, 1) if request is None else (request.base_offset, request.batch_size)))
+    def put_all(self, messages: Messages, requests: Sequence[Request | None]) -> None:
+        """Takes records of the queue in log order; those decoded one by one tell whether they are a batch."""
+        for request, (physical_offset, size, tags_code, queue_offset, time) in zip(requests, messages.rows(), strict=True):
+            base_offset, batch_size = (queue_offset, 1) if request is None else (request.base_offset, request.batch_size)
+            self.put(physical_offset, size, tags_code, time, base_offset, batch_size)
 
     def put(self, physical_offset: int, size: int, tags_code: int, store_timestamp: int, base_offset: int, batch_size: int) -> None:
         """Takes one record; only its place in the log decides whether it is known."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from enum import StrEnum
 from pathlib import Path
 
@@ -55,9 +54,9 @@ class Changes:
         """`File.delete()` on a directory: it goes if nothing is left in it."""
         if not self.exists(path):
             return
-        below = f"{path}{os.sep}"
-        on_disk = os.listdir(path) if path.is_dir() else []
-        if all(below + name in self._deleted for name in on_disk) and not any(text.startswith(below) for text in self._created):
+        on_disk = path.iterdir() if path.is_dir() else ()
+        left = any(str(entry) not in self._deleted for entry in on_disk)
+        if not left and not any(text.startswith(f"{path}/") for text in self._created):
             self.delete(path)
 
     def _put(self, path: Path, *, directory: bool) -> None:

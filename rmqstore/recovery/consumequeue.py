@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from rmqstore.formats import consumequeue as declared
 from rmqstore.formats.consumequeue_ext import MAX_ADDRESS, is_address
@@ -20,12 +19,16 @@ from rmqstore.recovery.changes import Changes
 from rmqstore.recovery.extqueue import NO_ADDRESS, ExtQueue
 from rmqstore.recovery.java import quotient, remainder, to_long
 from rmqstore.recovery.mappedfiles import MappedFiles, SimulatedFile
+from rmqstore.recovery.messages import Messages
 from rmqstore.recovery.units import UNIT, UnitArray, valid
 from rmqstore.versions import Profile
 
 UNIT_SIZE = declared.UNIT_SIZE
 _pack = struct.Struct(struct_format(declared.UNIT)).pack
 _UNITS_PER_READ = 1 << 16
+# A run is tried with the first message and, when that opened the queue or bridged a gap, with the second one.
+_TRIES = 2
+_LARGEST_OFFSET = 1 << 62
 RECOVERED_FILES = 3
 """Recovery reads the last files of a queue only."""
 
@@ -194,15 +197,45 @@ class ConsumeQueue:
                 return _address(unit[0], NO_ADDRESS)
         return NO_ADDRESS
 
-    def put_all(self, records: npt.NDArray[np.void]) -> None:
-        """Takes messages of the queue in log order, rows of RECORD_DTYPE."""
-        columns = (records[name].tolist() for name in ("physical_offset", "size", "tags_code", "queue_offset", "store_timestamp"))
-        for physical_offset, size, tags_code, queue_offset, store_timestamp in zip(*columns, strict=True):
+    def put_all(self, messages: Messages) -> None:
+        """Takes messages of the queue in log order; a run that is known, or follows on, goes in one piece."""
+        count = len(messages.size)
+        for begin in range(min(_TRIES, count) if self.ext is None else 0):
+            if self._put_run(messages.part(begin, count)):
+                return
+            self.put(*(int(column[begin]) for column in messages[:4]))
+        for physical_offset, size, tags_code, queue_offset, store_timestamp in messages.part(
+            min(_TRIES, count) if self.ext is None else 0, count
+        ).rows():
             if self.ext is not None:
                 # The ext unit is written before the message is looked at, so messages that are dropped leave one behind, too.
                 address = self.ext.put(tags_code, store_timestamp)
                 tags_code = address if is_address(address) else tags_code
             self.put(physical_offset, size, tags_code, queue_offset)
+
+    def _put_run(self, messages: Messages) -> bool:
+        """Does what `put` does with each of the messages, if all are dropped as known or all are appended one behind the other."""
+        offsets = messages.physical_offset
+        if int(offsets.min()) < 0 or int(offsets.max()) > _LARGEST_OFFSET:
+            return False
+        ends = offsets + messages.size
+        if int(ends.max()) <= self.max_physic_offset:
+            return True
+        count = len(ends)
+        place = quotient(self.files.max_offset, UNIT_SIZE)
+        follow = np.arange(place, place + count)
+        if int(ends[0]) <= self.max_physic_offset or (np.diff(ends) <= 0).any() or (messages.queue_offset != follow).any():
+            return False
+        units = np.empty(count, UNIT)
+        units["physical_offset"], units["size"], units["tags_code"] = offsets, messages.size, messages.tags_code
+        data = units.tobytes()
+        while data:
+            file = self.files.last_for_append(place * UNIT_SIZE)
+            room = file.length - file.wrote
+            file.append(data[:room])
+            data = data[room:]
+        self.max_physic_offset = int(ends[-1])
+        return True
 
     def put(self, physical_offset: int, size: int, tags_code: int, queue_offset: int) -> None:
         """Takes one message (queues §2.5): dropped when known, put at the end whatever its queue offset, shifted by a gap."""

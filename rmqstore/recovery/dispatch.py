@@ -7,6 +7,7 @@ queues group by group; only where a record fans out to other queues the order be
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ from rmqstore.recovery.check import Request
 from rmqstore.recovery.checkpoint import Checkpoint
 from rmqstore.recovery.indexes import IndexService
 from rmqstore.recovery.logreader import LogReader, Records
+from rmqstore.recovery.messages import Messages
 from rmqstore.recovery.options import Options
 from rmqstore.recovery.queues import QueueStore, is_lmq
 from rmqstore.recovery.rocksdb import RocksDBQueues
@@ -89,25 +91,24 @@ class Dispatcher:
         rows = np.flatnonzero((run.records["sys_flag"] & SysFlag.TRANSACTION_PREPARED) == 0)
         if not len(rows):
             return
-        records = run.records[rows]
         if not isinstance(self._queues, RocksDBQueues):
-            self._to_file_queues(self._queues, records, [run.requests.get(int(row)) for row in rows] if run.requests else None, reader)
+            self._to_file_queues(self._queues, run, rows, reader)
         elif not self._profile.rocksdb_moves_checkpoint:
             return
-        last = records[-1]
+        last = run.records[rows[-1]]
         self._checkpoint.appended(int(last["store_timestamp"]), int(last["physical_offset"]), slave=self._options.slave)
 
-    def _to_file_queues(
-        self, queues: QueueStore, records: npt.NDArray[np.void], requests: list[Request | None] | None, reader: LogReader
-    ) -> None:
-        order = np.argsort(records["queue"], kind="stable")
-        numbers = records["queue"][order]
-        for group in np.split(order, np.flatnonzero(np.diff(numbers)) + 1):
-            queue = queues.find_or_create(*reader.queue_name(int(records["queue"][group[0]])))
+    def _to_file_queues(self, queues: QueueStore, run: Records, rows: npt.NDArray[np.intp], reader: LogReader) -> None:
+        rows = rows[np.argsort(run.records["queue"][rows], kind="stable")]
+        numbers = run.records["queue"][rows]
+        messages = Messages.of(run.records, rows)
+        borders = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(rows)]
+        for begin, end in pairwise(borders):
+            queue = queues.find_or_create(*reader.queue_name(int(numbers[begin])))
             if isinstance(queue, BatchQueue):
-                queue.put_all(records[group], [requests[row] for row in group] if requests else [None] * len(group))
+                queue.put_all(messages.part(begin, end), [run.requests.get(int(row)) for row in rows[begin:end]])
             else:
-                queue.put_all(records[group])
+                queue.put_all(messages.part(begin, end))
 
     def _fans_out(self, request: Request) -> bool:
         """Whether a record gets units in other queues as well (`checkMultiDispatchQueue`)."""

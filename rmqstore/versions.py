@@ -76,8 +76,6 @@ class Profile:
     """A failing index load makes load fail, though recovery runs all the same."""
     schedule_in_store: bool = False
     """The store itself loads and persists the schedule offsets."""
-    rocksdb_message_store: bool = False
-    """`rocksdbstore/` is created by every start."""
 
     # checkpoint (commit log §4.5, newer releases §6)
     checkpoint_longs: int = 3
@@ -192,7 +190,7 @@ def _table() -> tuple[Profile, ...]:
         acceleration=Acceleration.ROCKSDB_ONLY,
         failed_load_stops_store=True,
     )
-    change("5.4.0", "5.4.0", limits_search=True, indexes_tags=True, rocksdb_message_store=True)
+    change("5.4.0", "5.4.0", limits_search=True, indexes_tags=True)
     change(
         "5.5.0",
         "5.5.0",

@@ -43,7 +43,7 @@ HEAD_LENGTH: int = record_head(born_v6=True, store_v6=True).sizeof()
 
 # A TOTALSIZE of this many bytes does not fit into the heap of a broker that has 3 GiB; up to it, the array is made and thrown away.
 # With 8 GiB (the start script's default) every TOTALSIZE fits, so the answer "does not start" is the careful one.
-HEAP_LIMIT = 0x7000_0000
+HEAP_LIMIT = 0x7C00_0000
 
 
 @dataclass(frozen=True, slots=True)

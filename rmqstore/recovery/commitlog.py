@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rmqstore.recovery.blockers import BlockerCode, LoadStopped
+from rmqstore.recovery.blockers import BlockerCode, LoadStopped, Unknown
 from rmqstore.recovery.checkpoint import Checkpoint
 from rmqstore.recovery.dispatch import Dispatched, Dispatcher
 from rmqstore.recovery.firstfile import FirstFile
@@ -89,7 +89,11 @@ class CommitLogRecovery:
 
     def _accelerated_position(self, first: SimulatedFile) -> int:
         """Byte of the first file at which an abnormal recovery begins: 0 unless `enableAcceleratedRecovery` (newer releases §3.5)."""
-        if self._profile.acceleration is not Acceleration.FROM_CHECKPOINT or not self._options.enable_accelerated_recovery:
+        if not self._options.enable_accelerated_recovery or self._profile.acceleration is Acceleration.NONE:
+            return 0
+        if self._queues.in_rocksdb:
+            raise Unknown("recovery begins where the queues in RocksDB end")
+        if self._profile.acceleration is Acceleration.ROCKSDB_ONLY:
             return 0
         values = self._checkpoint.values
         offset = values["logics_physical_offset"]
@@ -159,8 +163,8 @@ class CommitLogRecovery:
             self._dispatcher.dispatch(run, run.records["physical_offset"] > max_cq, self._reader, self.dispatched)
 
     def _confirmed(self, records: npt.NDArray[np.void]) -> npt.NDArray[np.bool_] | None:
-        """With duplication or a controller only confirmed records are dispatched; None for all."""
-        if not self._options.duplication_enable and not (self._profile.confirms and self._options.enable_controller_mode):
+        """With duplication only confirmed records are dispatched; None for all."""
+        if not self._options.duplication_enable:
             return None
         if not self._profile.confirms:
             return np.asarray(records["physical_offset"] < self.confirm_offset)

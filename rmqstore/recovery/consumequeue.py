@@ -247,7 +247,8 @@ class ConsumeQueue:
         if file.first_in_queue and queue_offset != 0 and file.wrote == 0:
             self.min_logic_offset = wanted
             self.files.flushed_where = wanted
-            file.append(declared.PRE_BLANK * -(-remainder(wanted, self.files.file_size) // UNIT_SIZE))
+            # A negative queue offset asks for less than nothing.
+            file.fill(declared.PRE_BLANK, max(0, -(-remainder(wanted, self.files.file_size) // UNIT_SIZE)))
         if queue_offset != 0:
             gap = wanted - (file.start + file.wrote)
             if gap < 0:

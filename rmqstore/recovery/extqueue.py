@@ -8,13 +8,14 @@ from rmqstore.formats import consumequeue_ext as declared
 from rmqstore.recovery.blockers import BlockerCode, LoadStopped
 from rmqstore.recovery.changes import Changes
 from rmqstore.recovery.java import remainder
-from rmqstore.recovery.mappedfiles import MappedFiles
+from rmqstore.recovery.mappedfiles import MappedFiles, SimulatedFile
 from rmqstore.versions import Profile
 
 NO_ADDRESS = 1
 """Any number that is no address: cutting by it does nothing."""
 _SIZE_WIDTH = 2
 _PUT_TRIES = 3
+_PIECE = 1 << 20
 
 
 class ExtQueue:
@@ -35,15 +36,7 @@ class ExtQueue:
         if not self.files.files:
             return
         for file in self.files.files:
-            data = file.read(0, file.length)
-            position = 0
-            while True:
-                if position + _SIZE_WIDTH > file.length:
-                    raise LoadStopped(BlockerCode.EXT_FILE, "load exception: a unit leads beyond the end of the file", file.path)
-                size = int.from_bytes(data[position : position + _SIZE_WIDTH], "big", signed=True)
-                if size <= 0:
-                    break
-                position += size
+            position = _end_of_units(file)
         end = self.files.files[-1].start + position
         self.files.flushed_where = end
         self.files.truncate_dirty(end)
@@ -85,3 +78,19 @@ class ExtQueue:
         for file in list(self.files.files):
             if file.end < offset:
                 self.files.delete(file)
+
+
+def _end_of_units(file: SimulatedFile) -> int:
+    """Byte of the file at which no unit follows."""
+    position = piece_start = 0
+    piece = b""
+    while True:
+        at = position - piece_start
+        if at + _SIZE_WIDTH > len(piece):
+            piece_start, at, piece = position, 0, file.read(position, _PIECE)
+        if len(piece) < _SIZE_WIDTH:
+            raise LoadStopped(BlockerCode.EXT_FILE, "load exception: a unit leads beyond the end of the file", file.path)
+        size = int.from_bytes(piece[at : at + _SIZE_WIDTH], "big", signed=True)
+        if size <= 0:
+            return position
+        position += size

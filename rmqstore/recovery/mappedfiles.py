@@ -18,11 +18,13 @@ from rmqstore.store.mapped import list_directory
 from rmqstore.store.window import open_read_only, read_descriptor
 from rmqstore.versions import Profile
 
+_PIECE = 1 << 20
+
 
 class SimulatedFile:
     """One mapped file: its bytes on disk, if any, below what the broker has written over them. `wrote` is its write position (bytes)."""
 
-    __slots__ = ("_overlay", "_overlay_start", "first_in_queue", "length", "on_disk", "path", "start", "wrote")
+    __slots__ = ("_filled", "_filler", "_overlay", "_overlay_start", "first_in_queue", "length", "on_disk", "path", "start", "wrote")
 
     def __init__(self, path: Path, start: int, length: int, *, on_disk: bool, wrote: int, first_in_queue: bool = False) -> None:
         self.path = path
@@ -33,6 +35,8 @@ class SimulatedFile:
         self.first_in_queue = first_in_queue
         self._overlay = bytearray()
         self._overlay_start = 0
+        self._filler = b""
+        self._filled = 0
 
     @property
     def end(self) -> int:
@@ -50,7 +54,7 @@ class SimulatedFile:
         overlay_end = self._overlay_start + len(self._overlay)
         if self._overlay_start <= position and position + length <= overlay_end:
             return bytes(self._overlay[position - self._overlay_start : position - self._overlay_start + length])
-        data = self._disk(position, length)
+        data = self._below(position, length)
         begin, end = max(position, self._overlay_start), min(position + length, overlay_end)
         if begin >= end:
             return data
@@ -62,31 +66,51 @@ class SimulatedFile:
         self.put(self.wrote, data)
         self.wrote += len(data)
 
+    def fill(self, unit: bytes, count: int) -> None:
+        """Writes `unit` `count` times from the start of the file on, which nothing was written to before; takes no memory."""
+        self._filler, self._filled = unit, len(unit) * count
+        self.wrote = self._filled
+
     def put(self, position: int, data: bytes) -> None:
         """Writes at `position`."""
         if not self._overlay:
             self._overlay_start = position
         elif position < self._overlay_start:
-            self._overlay[:0] = self._disk(position, self._overlay_start - position)
+            self._overlay[:0] = self._below(position, self._overlay_start - position)
             self._overlay_start = position
         at = position - self._overlay_start
         if at > len(self._overlay):
-            self._overlay += self._disk(self._overlay_start + len(self._overlay), at - len(self._overlay))
+            self._overlay += self._below(self._overlay_start + len(self._overlay), at - len(self._overlay))
         self._overlay[at : at + len(data)] = data
 
     def differs_from_disk(self, before: bool) -> bool:
         """Whether the bytes are others than the file of that name had `before` (which it did or did not exist)."""
         if not before:
             return False
-        if self.on_disk:
-            return bool(self._overlay) and self._disk(self._overlay_start, len(self._overlay)) != self._overlay
-        with open_read_only(self.path) as descriptor:
-            old = read_descriptor(descriptor, self.path, 0, os.fstat(descriptor).st_size)
-        return old != self.read(0, self.length)
+        if self.on_disk and not self._filled:
+            return self._differs(self._overlay_start, len(self._overlay))
+        if self.path.stat().st_size != self.length:
+            return True
+        return any(self._differs(position, _PIECE) for position in range(0, self.length, _PIECE))
+
+    def _differs(self, position: int, length: int) -> bool:
+        length = min(length, self.length - position)
+        return self._old(position, length) != self.read(position, length)
+
+    def _below(self, position: int, length: int) -> bytes:
+        """Bytes below the overlay."""
+        if position >= self._filled:
+            return self._disk(position, length)
+        inside = min(length, self._filled - position)
+        first = position % len(self._filler)
+        pattern = self._filler * (-(-(first + inside) // len(self._filler)))
+        return pattern[first : first + inside] + self._disk(position + inside, length - inside)
 
     def _disk(self, position: int, length: int) -> bytes:
-        if not self.on_disk or length <= 0:
-            return bytes(length)
+        return self._old(position, length) if self.on_disk and length > 0 else bytes(max(0, length))
+
+    def _old(self, position: int, length: int) -> bytes:
+        """Bytes of the file of that name on disk, zeros behind its end."""
         with open_read_only(self.path) as descriptor:
             there = max(0, min(length, os.fstat(descriptor).st_size - position))
             return read_descriptor(descriptor, self.path, position, there).ljust(length, b"\0")

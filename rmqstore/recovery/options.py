@@ -28,12 +28,13 @@ class Options:
     enable_consume_queue_ext: bool
     enable_compaction: bool
     enable_controller_mode: bool
+    enable_dledger_commit_log: bool
     commit_log_recover_max_num: int
     enable_accelerated_recovery: bool
     check_commit_log_offset_on_recover: bool
     slave: bool
     skips_bad_records: bool
-    """A master (or DLedger member) goes on behind a record that cannot be dispatched; a slave stops at it."""
+    """A master goes on behind a record that cannot be dispatched; a slave stops at it."""
     delay_levels: tuple[int, ...] | None
     max_hash_slot_num: int
     max_index_num: int
@@ -56,11 +57,12 @@ class Options:
             enable_consume_queue_ext=config.flag("enableConsumeQueueExt"),
             enable_compaction=config.flag("enableCompaction"),
             enable_controller_mode=config.flag("enableControllerMode"),
+            enable_dledger_commit_log=config.flag("enableDLegerCommitLog"),
             commit_log_recover_max_num=config.integer("commitLogRecoverMaxNum"),
             enable_accelerated_recovery=config.flag("enableAcceleratedRecovery"),
             check_commit_log_offset_on_recover=config.flag("checkCommitLogOffsetOnRecover"),
             slave=config.text("brokerRole") == "SLAVE",
-            skips_bad_records=config.integer("brokerId") == MASTER_ID or config.flag("enableDLegerCommitLog"),
+            skips_bad_records=config.integer("brokerId") == MASTER_ID,
             delay_levels=_delay_levels(config.delay_levels),
             max_hash_slot_num=config.integer("maxHashSlotNum"),
             max_index_num=config.integer("maxIndexNum"),

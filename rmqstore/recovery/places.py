@@ -14,6 +14,8 @@ from rmqstore.store.queues import directories
 from rmqstore.store.root import Store
 from rmqstore.store.window import read_whole
 
+_LARGEST_FILE_SIZE = 2**31 - 1
+"""A file length is an int of Java; what is longer cannot be meant."""
 _LARGEST_TOPICS_FILE = 64 << 20
 
 
@@ -39,13 +41,21 @@ def places_of(store: Store) -> Places:
         simple=store.path_of(PartKind.CONSUMEQUEUE),
         batch=store.path_of(PartKind.BATCHCONSUMEQUEUE),
         ext=store.path_of(PartKind.CONSUMEQUEUE_EXT) if config.flag("enableConsumeQueueExt") else None,
-        simple_file_size=config.consume_queue_file_size or simple or consumequeue.DEFAULT_FILE_SIZE,
-        batch_file_size=config.explicit_integer("mapperFileSizeBatchConsumeQueue") or batch or batchconsumequeue.DEFAULT_FILE_SIZE,
-        ext_file_size=config.explicit_integer("mappedFileSizeConsumeQueueExt") or ext or default.integer("mappedFileSizeConsumeQueueExt"),
+        simple_file_size=_length(config.consume_queue_file_size, simple, consumequeue.DEFAULT_FILE_SIZE),
+        batch_file_size=_length(config.explicit_integer("mapperFileSizeBatchConsumeQueue"), batch, batchconsumequeue.DEFAULT_FILE_SIZE),
+        ext_file_size=_length(
+            config.explicit_integer("mappedFileSizeConsumeQueueExt"), ext, default.integer("mappedFileSizeConsumeQueueExt")
+        ),
         batch_topics=_batch_topics(store),
     )
-    log_size = config.commit_log_file_size or store.commitlog.file_size or default.integer("mappedFileSizeCommitLog")
+    log_size = _length(config.commit_log_file_size, store.commitlog.file_size, default.integer("mappedFileSizeCommitLog"))
     return Places((*log.writable, *log.read_only), log_size, queues, store.path_of(PartKind.INDEX))
+
+
+def _length(configured: int | None, found: int | None, default: int) -> int:
+    if configured is not None:
+        return configured
+    return found if found is not None and 0 < found <= _LARGEST_FILE_SIZE else default
 
 
 def _batch_topics(store: Store) -> frozenset[str]:

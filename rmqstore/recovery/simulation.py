@@ -12,6 +12,7 @@ from rmqstore.recovery.changes import Changes
 from rmqstore.recovery.check import RecordCheck
 from rmqstore.recovery.checkpoint import Checkpoint
 from rmqstore.recovery.commitlog import CommitLogRecovery
+from rmqstore.recovery.compaction import check_compaction
 from rmqstore.recovery.dispatch import Dispatched, Dispatcher
 from rmqstore.recovery.indexes import IndexService
 from rmqstore.recovery.logreader import LogReader
@@ -142,9 +143,15 @@ class _Start:
 
     def _load(self, mode: Mode) -> bool:
         """The steps of `load()`. Raises LoadStopped, Unknown."""
+        if self._options.enable_controller_mode:
+            raise Unknown("a controller decides how far the log is confirmed")
+        if self._options.enable_dledger_commit_log or self._store.dledger is not None:
+            raise Unknown("the commit log is that of a DLedger group")
         self._log.load(self._profile)
         self._listed = list(self._log.files)
         self._queues.load()
+        if self._profile.compaction and self._options.enable_compaction:
+            check_compaction(self._store)
         self._checkpoint.load(self._changes)
         if self._profile.confirms:
             self._confirm_field = self._checkpoint.values["confirm_phy_offset"]

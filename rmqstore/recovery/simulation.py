@@ -206,7 +206,7 @@ class _Start:
         behind = self._behind()
         if from_queues:
             if behind > 0:
-                text = f"start() waits for ever: nothing can be dispatched at {self._reput.offset}, the log ends at {self._reput_end()}"
+                text = f"start() waits for ever: nothing can be dispatched at {self._reput.offset}, the log ends at {self._log.max_offset}"
                 self._blockers.append(Blocker(BlockerCode.DISPATCH_STUCK, text))
                 return False, None
             self._queues.recover_offset_table(self._log.min_offset)
@@ -223,9 +223,11 @@ class _Start:
         return self._log.max_offset
 
     def _reput_end(self) -> int:
-        if self._profile.reput_from_queues or self._options.read_uncommitted:
-            return self._log.max_offset
-        return self._confirm_offset()
+        """Up to where the dispatcher goes."""
+        if not self._profile.reput_from_queues:
+            return self._log.max_offset if self._options.read_uncommitted else self._confirm_offset()
+        # Nothing is confirmed yet, and with duplication nothing unconfirmed is dispatched.
+        return self._confirm_field if self._options.duplication_enable else self._log.max_offset
 
     def _behind(self) -> int:
         """`dispatchBehindBytes()`."""

@@ -57,7 +57,7 @@ class Surroundings:
         """What the stop routine persists, and `abort`, removed if everything was dispatched; whether it is there afterwards."""
         if self._profile.compaction and self._options.enable_compaction:
             self._persist(self._store.root / "compaction" / "position-checkpoint")
-        if self._profile.schedule_in_store and started:
+        if self._profile.schedule_in_store and started and not self._options.slave:
             self._persist(self._store.config_path / "delayOffset.json")
         if dispatched and self.abort_present:
             self.abort_present = False

@@ -22,7 +22,8 @@ from tests.support.storeview import StoreView
 
 LIMIT_SECONDS = 240
 OK, FINDINGS, UNREADABLE = 0, 1, 4
-COMMANDS = ["info", "verify", "dump"]
+COMMANDS = ["info", "verify", "dump", "recover"]
+OPTIONS = {"recover": ["--dry-run"]}
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +35,7 @@ def no_hang() -> Iterator[None]:
 
 
 def run(command: str, path: Path, *options: str) -> Run:
-    outcome = rmqstore(command, path, "--format", "json", *options)
+    outcome = rmqstore(command, path, "--format", "json", *OPTIONS.get(command, []), *options)
     assert not outcome.crashed, f"rmqstore {command} {path}: {outcome.err}"
     assert outcome.status in (OK, FINDINGS, UNREADABLE), outcome.err
     assert outcome.status != UNREADABLE or outcome.err.startswith("error: ")
@@ -268,7 +269,7 @@ def test_a_root_that_may_not_be_read(command: str, tmp_path: Path) -> None:
     root = stores.fresh_store("5.3.3-plain", tmp_path)
     root.chmod(0)
     try:
-        outcome = without_privileges(command, root)
+        outcome = without_privileges(command, *OPTIONS.get(command, []), root)
     finally:
         root.chmod(0o755)
 

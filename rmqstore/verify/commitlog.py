@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +19,6 @@ from rmqstore.formats import consumequeue
 from rmqstore.formats.index import message_keys
 from rmqstore.formats.javahash import index_key_hash
 from rmqstore.formats.layout import fixed_layout
-from rmqstore.formats.naming import LMQ_PREFIX
-from rmqstore.formats.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET
 from rmqstore.formats.record import MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, RECORD_PREFIX, decode_record
 from rmqstore.scan.columns import Check, Fault, Mark, Oddity, Stop
 from rmqstore.scan.walk import Batch, Damage, FileEnd, LogScanner
@@ -31,6 +30,7 @@ from rmqstore.verify.context import Context
 from rmqstore.verify.ext import ExtReader
 from rmqstore.verify.findings_of_records import Neighbours, of_damage, of_faults
 from rmqstore.verify.index import IndexCursor, IndexMatch, IndexView
+from rmqstore.verify.multidispatch import Dispatches, Peculiarity, Renumbered
 from rmqstore.verify.units import QueueClaims, QueueKey, QueueSpan
 
 _COMMIT = 8
@@ -68,6 +68,7 @@ class FileResult:
     events: list[tuple[QueueKey, npt.NDArray[np.void]]] = field(default_factory=list)
     index: IndexMatch = field(default_factory=IndexMatch)
     batch_matched: Counter[QueueKey] = field(default_factory=Counter)
+    renumbered: dict[Peculiarity, dict[QueueKey, Renumbered]] = field(default_factory=dict)
     commits: list[tuple[int, int]] = field(default_factory=list)  # (position, half message's physical offset)
     unreadable: dict[str, str] = field(default_factory=dict)
 
@@ -98,6 +99,7 @@ class FilePass:
         self._advance = advance
         self._scanner = LogScanner(checks=checks, delays=delays)
         self._claims = QueueClaims(self._scanner, around.queues, frozenset(around.batch_queues), around.compare_queues)
+        self._dispatches = Dispatches(context, around.queues, self._scanner.number_of)
         self._cursor = IndexCursor(around.index)
         self._neighbours = Neighbours(context)
         self._ext = ExtReader(context, around.ext_queues)
@@ -263,7 +265,7 @@ class FilePass:
             result.findings.extend(self._ext.check(self._scanner, exts))
         if self._around.batch_queues:
             result.findings.extend(self._batch_rows.check(self._scanner, records, batch))
-        if Mark.MULTI_DISPATCH in batch.marks:
+        if Mark.MULTI_DISPATCH in batch.marks and self._around.compare_queues:
             self._dispatch(records, batch)
         if self._around.compare_index and keys.size:
             self._cursor.match(records, keys)
@@ -285,30 +287,17 @@ class FilePass:
                 keys["hash"][mine] = hashes
 
     def _dispatch(self, records: npt.NDArray[np.void], batch: Batch) -> None:
-        """Extra queues of multi-dispatched records: one more claim per queue name, with the offset the broker assigned."""
-        extra = []
+        """Units of multi-dispatched records in further queues."""
+        extra: list[Any] = []
         for row in np.flatnonzero(records["marks"] & int(Mark.MULTI_DISPATCH)):
-            record = decode_record(self._bytes_of(records[row], batch))
-            names = record.properties.get(INNER_MULTI_DISPATCH, "").split(",")
-            offsets = record.properties.get(INNER_MULTI_QUEUE_OFFSET, "").split(",")
-            if len(names) != len(offsets):
-                continue
-            for name, offset in zip(names, offsets, strict=True):
-                if not name or not offset.isdigit() or len(offset) > 18:
-                    continue
-                queue_id = 0 if name.startswith(LMQ_PREFIX) else record.queue_id
-                if (name, queue_id) not in self._around.queues:
-                    continue
-                claim = records[row].copy()
-                claim["queue"] = self._scanner.number_of(name, queue_id)
-                claim["queue_offset"] = int(offset)
-                extra.append(claim)
+            extra.extend(self._dispatches.claims(records[row], decode_record(self._bytes_of(records[row], batch))))
         if extra:
             self._claims.add(np.array(extra, records.dtype), ordered=False)
 
     def _close(self) -> FileResult:
         result = self.result
         result.queues, result.events = self._claims.finish()
+        result.renumbered = self._dispatches.renumbered
         result.batch_matched = self._batch_rows.matched
         result.unreadable = {path: error.message for path, error in self._claims.unreadable.items()}
         if self._around.compare_index:

@@ -160,13 +160,15 @@ class Verification:
         self.totals.queues = len(around.queues) + len(around.batch_queues)
         if not around.compare_queues:
             return
-        judge = queues.QueueJudge(context, queues.known_topics(context))
+        light_queues = queues.dispatches_to_light_queues(context, around.queues)
+        judge = queues.QueueJudge(context, queues.known_topics(context), light_queues)
         for key in sorted(around.queues):
             if self.options.wants_topic(key[0]):
                 yield from self._judged(judge, key, around, histories.get(key))
         for key in sorted(set(histories) - set(around.queues) - set(around.batch_queues)):
             if histories[key].runs:
                 yield from judge.missing(key, histories[key])
+        yield from queues.renumbered(context, results)
         for key in sorted(around.batch_queues):
             try:
                 matched = sum(result.batch_matched[key] for result in results)

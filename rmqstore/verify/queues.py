@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 import numpy as np
 import numpy.typing as npt
 
 from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding
-from rmqstore.formats.properties import INNER_MULTI_DISPATCH
+from rmqstore.formats.naming import LITE_PREFIX, LMQ_PREFIX
 from rmqstore.formats.record import Record
 from rmqstore.scan.kernels_queue import UNIT_RUN_DTYPE, UNIT_SIZE, Claim, Order, UnitKind, classify_units
 from rmqstore.store.mapped import MappedFile
@@ -21,6 +22,7 @@ from rmqstore.store.root import QueueDirectory
 from rmqstore.store.window import data_extents, read_at
 from rmqstore.verify.commitlog import FileResult
 from rmqstore.verify.context import Context
+from rmqstore.verify.multidispatch import Peculiarity, Renumbered, entries
 from rmqstore.verify.units import QueueKey
 
 _CHUNK = 51_200 * UNIT_SIZE
@@ -113,31 +115,44 @@ def _of_order(context: Context, event: Event) -> Finding:
 class QueueJudge:
     """Judges one queue at a time."""
 
-    def __init__(self, context: Context, known_topics: frozenset[str] | None) -> None:
+    def __init__(self, context: Context, known_topics: frozenset[str] | None, multi_dispatch: bool | None) -> None:
+        """`multi_dispatch`: whether the broker dispatches to %LMQ% queues, None when it cannot be told."""
         self._context = context
         self._known_topics = known_topics
+        self._multi_dispatch = multi_dispatch
         self._has_records = False
 
     def missing(self, key: QueueKey, history: QueueHistory) -> Iterator[Finding]:
         """A queue of the log without directory."""
+        code, remark = self._missing_code(key[0])
+        if code is None:
+            return
         rows = history.rows()
-        deleted = self._known_topics is not None and key[0] not in self._known_topics
         first = rows[0]
-        text = f"{history.records} records of this queue are in the log, the queue has no files"
-        if deleted:
-            text += "; the topic is not configured either, so it was probably deleted"
-        finding = self._context.finding(
-            "RMQ-CQ-DELETED" if deleted else "RMQ-CQ-MISSING",
-            text,
+        records = history.records or int((rows["end"] - rows["start"]).sum())
+        yield self._context.finding(
+            code,
+            f"{records} records of this queue are in the log, the queue has no files{remark}",
             file=f"consumequeue/{key[0]}/{key[1]}",
             offset=int(first["position"]),
             topic=key[0],
             queue_id=key[1],
             queue_offset=int(first["start"]),
-            expected=history.records,
+            expected=records,
             found=0,
         )
-        yield finding
+
+    def _missing_code(self, topic: str) -> tuple[str | None, str]:
+        """(code, remark) for a queue without directory; no code where no broker would have made one."""
+        if topic.startswith(LITE_PREFIX):
+            return "RMQ-CQ-LMQ-MISSING", "; a lite queue that expired is deleted"
+        if topic.startswith(LMQ_PREFIX):
+            if self._multi_dispatch is None:
+                return "RMQ-CQ-LMQ-MISSING", "; no other %LMQ% queue has, so the broker may not dispatch to them"
+            return ("RMQ-CQ-MISSING" if self._multi_dispatch else None), ""
+        if self._known_topics is not None and topic not in self._known_topics:
+            return "RMQ-CQ-DELETED", "; the topic is not configured either, so it was probably deleted"
+        return "RMQ-CQ-MISSING", ""
 
     def judge(self, key: QueueKey, directory: QueueDirectory, history: QueueHistory | None) -> Iterator[Finding]:
         """A queue with files: claims that failed, and units that nobody claimed."""
@@ -402,13 +417,14 @@ class QueueJudge:
         record = self._context.record_at(offset)
         if record is None:
             return "RMQ-CQ-UNIT", "no record begins where the unit points"
-        if (record.topic, record.queue_id) != key and not _dispatched_to(record, key):
+        offset_in_queue = _offset_in(record, key)
+        if offset_in_queue is None:
             code = "RMQ-CQ-UNIT" if self._has_records else "RMQ-CQ-SURPLUS"
             return code, f"the record there belongs to {record.topic}/{record.queue_id}"
         if int(record.transaction_type) in (4, 12):
             return "RMQ-CQ-SURPLUS", "a prepared or rolled back record has no place in a queue"
-        if record.queue_offset != unit:
-            return "RMQ-CQ-SHIFTED", f"the record there has a QUEUEOFFSET {record.queue_offset - unit:+d} from the unit's place"
+        if offset_in_queue != unit:
+            return "RMQ-CQ-SHIFTED", f"the record there has a QUEUEOFFSET {offset_in_queue - unit:+d} from the unit's place"
         return "RMQ-CQ-SURPLUS", "the record there is not part of the live log"
 
 
@@ -421,8 +437,50 @@ def _restarted(history: QueueHistory | None, rows: npt.NDArray[np.void]) -> int:
     return max(set(history.restarts) & set(begins.tolist()), default=-1) if history is not None else -1
 
 
-def _dispatched_to(record: Record, key: QueueKey) -> bool:
-    return key[0] in record.properties.get(INNER_MULTI_DISPATCH, "").split(",")
+def _offset_in(record: Record, key: QueueKey) -> int | None:
+    """The offset that a broker gave the record in this queue, None for a record of other queues."""
+    if (record.topic, record.queue_id) == key:
+        return record.queue_offset
+    return next((entry.number for entry in entries(record) if entry.key == key), None)
+
+
+_RENUMBERED = {
+    Peculiarity.SHIFTED: ("RMQ-CQ-LMQ-OFFSET", "units that stand at other places than the numbers their records were given"),
+    Peculiarity.DROPPED: ("RMQ-CL-QOFFSET-REPEAT", "records without unit, because their numbers had been given before"),
+    Peculiarity.LOST: ("RMQ-CQ-SHIFTED", "records without unit, and all units behind them moved up"),
+}
+
+
+def renumbered(context: Context, results: Sequence[FileResult]) -> Iterator[Finding]:
+    """Multi-dispatch queues whose units do not stand at the numbers of their records; one finding for each queue and reason."""
+    totals: dict[tuple[QueueKey, str], Renumbered] = defaultdict(Renumbered)
+    for result in results:
+        for kind, queues in result.renumbered.items():
+            for key, one in queues.items():
+                totals[key, kind.name].note(one.position, one.number, one.place, one.count)
+    for (key, name), one in sorted(totals.items(), key=itemgetter(0)):
+        code, text = _RENUMBERED[Peculiarity[name]]
+        yield context.log_finding(
+            code,
+            f"multi-dispatch queue with {text}: {one.count}",
+            one.position,
+            topic=key[0],
+            queue_id=key[1],
+            queue_offset=one.number,
+            expected=one.number,
+            found=one.place,
+        )
+
+
+def dispatches_to_light_queues(context: Context, queues: Iterable[QueueKey]) -> bool | None:
+    """Whether the broker fills %LMQ% queues: by its settings, or because one exists; None when neither tells (fact sheet queues §2.12)."""
+    config = context.store.config
+    switches = [config.flag(name) for name in ("enableLmq", "enableMultiDispatch") if config.explicit(name) is not None]
+    if not all(switches):
+        return False
+    if len(switches) == 2 or any(topic.startswith(LMQ_PREFIX) for topic, _ in queues):
+        return True
+    return None
 
 
 def _units(count: int) -> str:

@@ -22,7 +22,8 @@ from rmqstore.formats.consumequeue import PRE_BLANK, UNIT, UNIT_SIZE
 from rmqstore.formats.layout import fixed_layout
 from rmqstore.formats.naming import LMQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC, SYSTEM_PREFIX
 from rmqstore.formats.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET
-from rmqstore.formats.record import Record, SysFlag
+from rmqstore.formats.record import Record
+from rmqstore.formats.sysflag import TransactionType
 from rmqstore.store.mapped import MappedFile, MappedFileQueue
 from rmqstore.store.root import QueueDirectory
 from rmqstore.store.window import read_at
@@ -106,7 +107,7 @@ class Dispatches:
 
     def claims(self, row: npt.NDArray[np.void], record: Record) -> Iterator[Any]:
         """Copies of the record's columns, one for each further queue, with the place of its unit there as queue offset."""
-        if record.transaction_type in (SysFlag.TRANSACTION_PREPARED, SysFlag.TRANSACTION_ROLLBACK):
+        if record.transaction_type in (TransactionType.PREPARED, TransactionType.ROLLBACK):
             return
         for entry in entries(record):
             place = self._place(int(row["position"]), entry, maybe_not_dispatched(record.topic))

@@ -143,7 +143,9 @@ def test_topics_that_are_numbered_and_not_dispatched(topic: str, tmp_path: Path)
 def test_half_messages_and_rollbacks_have_no_units(sys_flag: int, tmp_path: Path) -> None:
     builder = StoreBuilder(tmp_path)
     add(builder, [0, 1])
-    builder.message(sys_flag=sys_flag, queue_offset=0, properties={"INNER_MULTI_DISPATCH": QUEUE, "INNER_MULTI_QUEUE_OFFSET": "1"})
+    builder.message(
+        "TopicB", sys_flag=sys_flag, queue_offset=0, properties={"INNER_MULTI_DISPATCH": QUEUE, "INNER_MULTI_QUEUE_OFFSET": "1"}
+    )
     add(builder, [2])
     builder.build()
 

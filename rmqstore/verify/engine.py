@@ -17,7 +17,7 @@ from rmqstore.findings import Finding
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import QueueDirectory, Store
 from rmqstore.store.window import read_at
-from rmqstore.verify import batchqueue, checkpoint, config, files, index, queues, surroundings, tail, timer
+from rmqstore.verify import batchqueue, checkpoint, compaction, config, files, index, queues, surroundings, tail, timer
 from rmqstore.verify.commitlog import FilePass, FileResult, Surroundings
 from rmqstore.verify.context import Context, LogFacts, Options
 from rmqstore.verify.index import IndexView
@@ -67,6 +67,8 @@ class Verification:
     def _run(self, advance: Advance) -> Iterator[Finding]:
         context, options = self.context, self.options
         yield from self._guarded(files.check)
+        if options.wants("consumequeue"):
+            yield from self._guarded(compaction.check)
         if self._reads_log:
             yield from self._log(advance)
         if options.wants("store"):

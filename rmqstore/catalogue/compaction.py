@@ -5,7 +5,6 @@ from __future__ import annotations
 from rmqstore.catalogue.entry import ERROR, WARNING, Entry
 from rmqstore.catalogue.releases import R5X
 
-
 _REBUILD = (
     "The store cannot be rebuilt by the broker from the commit log. Copy the file from a replica; otherwise move log and queue of this "
     "topic's queue away together: the broker starts, and the queue begins with the messages that come then."

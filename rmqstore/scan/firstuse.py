@@ -15,6 +15,7 @@ import numpy as np
 
 from rmqstore.scan import kernels_index, kernels_queue, kernels_record, raw, sigbus
 from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE
+from rmqstore.scan.names import Names
 
 
 def prepare(*, quiet: bool) -> None:
@@ -43,9 +44,9 @@ def prepare(*, quiet: bool) -> None:
 def compile_record_kernels() -> None:
     """Calls the kernels of the log on nothing, with the types they always have."""
     data = np.zeros(64, np.uint8)
-    names = kernels_record.make_names(2, 2)
     place = (data.ctypes.data, 0, data.size, data.size, 0)
-    kernels_record.walk(*place, 0, np.zeros(1, np.int64), names.addresses, np.zeros(1, RECORD_DTYPE), np.zeros(128, KEY_DTYPE))
+    state, delays = Names(2).state, np.zeros(1, np.int64)
+    kernels_record.walk(*place, 0, 0, delays, state.ctypes.data, np.zeros(1, RECORD_DTYPE), 0, np.zeros(128, KEY_DTYPE), 0)
     kernels_record.resync(*place)
     raw.first_nonzero(data.ctypes.data, 0, data.size)
 

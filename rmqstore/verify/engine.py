@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rmqstore.errors import RmqstoreError
+from rmqstore.errors import RmqstoreError, StoreChangedError
 from rmqstore.findings import Finding
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import QueueDirectory, Store
@@ -113,28 +113,32 @@ class Verification:
             compare_index,
             _last_file_with_data(log_files),
         )
-        results: list[FileResult] = []
         with ThreadPoolExecutor(max_workers=max(options.threads, 1)) as pool:
             passes = [pool.submit(self._pass, around, file, advance) for file in log_files]
             chains = [pool.submit(index.follow, view) for view in views]
             try:
-                for future in passes:
-                    result, failed = future.result()
-                    yield from failed
-                    results.append(result)
+                outcomes = [future.result() for future in passes]
+                wait(chains)
             except BaseException:
                 _cancel([*passes, *chains])
                 raise
+        results: list[FileResult] = []
+        for file, outcome in zip(log_files, outcomes, strict=True):
+            if isinstance(outcome, StoreChangedError):
+                # Lost pages are counted for the whole process: alone, only the file that lost them fails again.
+                outcome = self._pass(around, file, lambda count: None)
+            if isinstance(outcome, RmqstoreError):
+                self.totals.notes.append(outcome.message)
+                yield context.finding("RMQ-ST-UNREADABLE", outcome.message, file=file.path, offset=file.start, mend=outcome.hint)
+                outcome = FileResult(file, damages=[(file.start, file.end)])
+            results.append(outcome)
         yield from self._merge(results, around, chains)
 
-    def _pass(self, around: Surroundings, file: MappedFile, advance: Advance) -> tuple[FileResult, list[Finding]]:
-        work = FilePass(self.context, around, advance)
+    def _pass(self, around: Surroundings, file: MappedFile, advance: Advance) -> FileResult | RmqstoreError:
         try:
-            return work.run(file), []
+            return FilePass(self.context, around, advance).run(file)
         except RmqstoreError as error:
-            self.totals.notes.append(error.message)
-            failed = self.context.finding("RMQ-ST-UNREADABLE", error.message, file=file.path, offset=file.start, mend=error.hint)
-            return FileResult(file, damages=[(file.start, file.end)]), [failed]
+            return error
 
     def _directories(self, listed: Iterator[QueueDirectory]) -> dict[QueueKey, QueueDirectory]:
         return {(directory.topic, directory.queue_id): directory for directory in listed}

@@ -52,19 +52,12 @@ def compile_record_kernels() -> None:
 
 
 def compile_derived_kernels() -> None:
-    """Calls the kernels of queues and index on nothing, with the types they always have."""
-    data = np.zeros(64, np.uint8)
-    base = data.ctypes.data
-    records, keys = np.zeros(0, RECORD_DTYPE), np.zeros(0, KEY_DTYPE)
-    queues = np.zeros(1, kernels_queue.QUEUE_DTYPE)
-    runs, events = np.zeros(4, kernels_queue.RUN_DTYPE), np.zeros(4, kernels_queue.EVENT_DTYPE)
-    kernels_queue.claim_units(records, 0, 1, queues, runs, events, np.zeros(4, kernels_queue.EXT_DTYPE), np.zeros(3, np.int64))
-    kernels_queue.classify_units(base, 0, 0, 0, 0, np.zeros(1, kernels_queue.UNIT_RUN_DTYPE), 0)
-    newest, links = np.zeros(1, np.int32), np.zeros(1, kernels_index.LINK_DTYPE)
-    kernels_index.follow_chains(base, 1, 0, newest, np.zeros(4, np.int64), links, 0)
-    kernels_index.compare_slots(base, 0, 0, newest, links, 0)
-    oddities = np.zeros(4, kernels_index.ODDITY_DTYPE)
-    kernels_index.match_items(records, keys, 0, base, 1, 0, 0, 1, 0, 0, np.zeros(3, np.int64), oddities)
+    """Calls the kernels of queues and index on nothing: rows and buffers are addresses, and no row is to be looked at."""
+    memory = np.zeros(64, np.uint8)
+    nothing = memory.ctypes.data
+    kernels_queue.claim_units(nothing, 0, 0, 1, *[nothing] * 5)
+    kernels_index.follow_chains(nothing, 1, 0, nothing, 1, nothing, 0, 0)
+    kernels_index.match_items(nothing, nothing, 0, 0, nothing, 1, 0, 0, 1, 0, 0, nothing, nothing, 0)
 
 
 def _cached() -> bool:

@@ -14,9 +14,11 @@ import numpy.typing as npt
 
 from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding
+from rmqstore.formats.consumequeue import UNIT_SIZE
 from rmqstore.formats.naming import LITE_PREFIX, LMQ_PREFIX
 from rmqstore.formats.record import Record
-from rmqstore.scan.kernels_queue import UNIT_RUN_DTYPE, UNIT_SIZE, Claim, Order, UnitKind, classify_units
+from rmqstore.scan.kernels_queue import Claim, Order
+from rmqstore.scan.unitruns import UNIT_ROWS, UnitKind, UnitRun, unit_runs
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import QueueDirectory
 from rmqstore.store.window import data_extents, read_at
@@ -25,7 +27,7 @@ from rmqstore.verify.context import Context
 from rmqstore.verify.multidispatch import Peculiarity, Renumbered, entries
 from rmqstore.verify.units import QueueKey
 
-_CHUNK = 51_200 * UNIT_SIZE
+_CHUNK_UNITS = 51_200
 _PROBED_UNITS = 10_000
 
 Interval = tuple[int, int]
@@ -263,53 +265,51 @@ class QueueJudge:
 
     def _unclaimed(self, key: QueueKey, directory: QueueDirectory, claimed: list[Interval], end: int) -> Iterator[Finding]:
         files = directory.files.files
-        runs: list[npt.NDArray[np.void]] = []
+        runs: list[UnitRun] = []
         for file in files:
             try:
                 runs.extend(self._runs_of(file, claimed))
             except RmqstoreError as error:
                 yield self._context.finding("RMQ-ST-UNREADABLE", error.message, file=file.path, topic=key[0], queue_id=key[1])
-        filled = max([end, *(int(row["end"]) for row in runs if row["kind"] != UnitKind.ZERO)])
+        filled = max([end, *(run.end for run in runs if run.kind is not UnitKind.ZERO)])
         stale = self._stale(runs, end) if end else len(runs)
-        for row in runs[stale:]:
-            if row["kind"] != UnitKind.ZERO:
-                yield self._of_stale(key, directory, row)
+        for run in runs[stale:]:
+            if run.kind is not UnitKind.ZERO:
+                yield self._of_stale(key, directory, run)
         runs = runs[:stale]
-        last_used = max([end, *(int(row["end"]) for row in runs if row["kind"] != UnitKind.ZERO)], default=0)
+        last_used = max([end, *(run.end for run in runs if run.kind is not UnitKind.ZERO)])
         first_unit = files[0].start // UNIT_SIZE if files else 0
         prefix = first_unit
         pre_blanks = 0
-        for row in runs:
-            start, stop, kind = int(row["start"]), int(row["end"]), UnitKind(int(row["kind"]))
-            if kind in (UnitKind.PRE_BLANK, UnitKind.EXPIRED) and start == prefix:
-                prefix = stop
-                pre_blanks += (stop - start) if kind is UnitKind.PRE_BLANK else 0
-            yield from self._unclaimed_run(key, directory, row, kind, start, stop, last_used, prefix)
+        for run in runs:
+            if run.kind in (UnitKind.PRE_BLANK, UnitKind.EXPIRED) and run.start == prefix:
+                prefix = run.end
+                pre_blanks += (run.end - run.start) if run.kind is UnitKind.PRE_BLANK else 0
+            yield from self._unclaimed_run(key, directory, run, last_used, prefix)
         if files and pre_blanks and not claimed and pre_blanks == last_used - first_unit:
             yield self._context.finding(
                 "RMQ-CQ-PREBLANK-ONLY", "nothing but pre-blank units", **self._where(key, directory, first_unit, first_unit + pre_blanks)
             )
         yield from self._zero_file(key, directory, filled)
 
-    def _stale(self, runs: list[npt.NDArray[np.void]], end: int) -> int:
+    def _stale(self, runs: list[UnitRun], end: int) -> int:
         """Number of the first run that zeros part from the end of the queue, len(runs) without one; `end` = end of the right units."""
-        lost = [number for number, row in enumerate(runs) if self._context.log.is_damaged(int(row["position"]))]
+        lost = [number for number, run in enumerate(runs) if self._context.log.is_damaged(run.position)]
         reached = end
-        for number, row in enumerate(runs):
-            if int(row["end"]) <= end or row["kind"] == UnitKind.ZERO:
+        for number, run in enumerate(runs):
+            if run.end <= end or run.kind is UnitKind.ZERO:
                 continue
-            if int(row["start"]) > reached and (not lost or lost[-1] < number):
+            if run.start > reached and (not lost or lost[-1] < number):
                 return number
-            reached = int(row["end"])
+            reached = run.end
         return len(runs)
 
-    def _of_stale(self, key: QueueKey, directory: QueueDirectory, row: npt.NDArray[np.void]) -> Finding:
-        start, stop = int(row["start"]), int(row["end"])
+    def _of_stale(self, key: QueueKey, directory: QueueDirectory, run: UnitRun) -> Finding:
         return self._context.finding(
             "RMQ-CQ-STALE",
-            f"old units behind the end of the queue, parted from it by zeros: {stop - start}",
-            offset=int(row["position"]),
-            **self._where(key, directory, start, stop),
+            f"old units behind the end of the queue, parted from it by zeros: {run.end - run.start}",
+            offset=run.position,
+            **self._where(key, directory, run.start, run.end),
         )
 
     def _zero_file(self, key: QueueKey, directory: QueueDirectory, filled: int) -> Iterator[Finding]:
@@ -325,37 +325,22 @@ class QueueJudge:
                 queue_id=key[1],
             )
 
-    def _runs_of(self, file: MappedFile, claimed: list[Interval]) -> Iterator[npt.NDArray[np.void]]:
+    def _runs_of(self, file: MappedFile, claimed: list[Interval]) -> Iterator[UnitRun]:
         """Runs of unclaimed units that hold anything (holes of the file are skipped, zeros inside its data are runs)."""
         first = file.start // UNIT_SIZE
         whole = (first, first + file.length // UNIT_SIZE)
-        rows = np.zeros(4096, UNIT_RUN_DTYPE)
         log = self._context.log
         for begin, stop in data_extents(file):
             extent = (max(first + begin // UNIT_SIZE, whole[0]), min(first + -(-stop // UNIT_SIZE), whole[1]))
             for start, end in subtract([extent], claimed):
-                at = start
-                while at < end:
-                    count = min(end - at, _CHUNK // UNIT_SIZE)
-                    data = np.frombuffer(read_at(file, (at - first) * UNIT_SIZE, count * UNIT_SIZE), np.uint8)
-                    done, used = classify_units(data.ctypes.data, at, count, log.min_offset, log.end_offset, rows, 0)
-                    yield from rows[:used].copy()
-                    at += done
+                for at in range(start, end, _CHUNK_UNITS):
+                    units = read_at(file, (at - first) * UNIT_SIZE, min(end - at, _CHUNK_UNITS) * UNIT_SIZE)
+                    yield from unit_runs(np.frombuffer(units, UNIT_ROWS), at, log.min_offset, log.end_offset)
 
-    def _unclaimed_run(
-        self,
-        key: QueueKey,
-        directory: QueueDirectory,
-        row: npt.NDArray[np.void],
-        kind: UnitKind,
-        start: int,
-        stop: int,
-        last_used: int,
-        prefix: int,
-    ) -> Iterator[Finding]:
+    def _unclaimed_run(self, key: QueueKey, directory: QueueDirectory, run: UnitRun, last_used: int, prefix: int) -> Iterator[Finding]:
+        kind, start, stop, offset = run.kind, run.start, run.end, run.position
         where = self._where(key, directory, start, stop)
         count = _units(stop - start)
-        offset = int(row["position"])
         if kind is UnitKind.ZERO:
             if start < last_used:
                 yield self._context.finding("RMQ-CQ-HOLE", f"{count} inside the queue never written", **where)

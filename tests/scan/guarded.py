@@ -12,10 +12,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rmqstore.formats import consumequeue, index
 from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE, Stop
-from rmqstore.scan.kernels_index import ITEM_SIZE, LINK_DTYPE, compare_slots, follow_chains
-from rmqstore.scan.kernels_queue import UNIT_RUN_DTYPE, classify_units
+from rmqstore.scan.kernels_index import ITEM_SIZE, LINK_DTYPE, MATCHED_DTYPE, ODDITY_DTYPE, SCRATCH_BYTES, follow_chains, match_items
 from rmqstore.scan.kernels_record import resync, walk
 from rmqstore.scan.names import TOPIC_LENGTH, TOPIC_START, Names
 from rmqstore.scan.offsets import ENTRY_HEADER_SIZE, QUEUE_ID
@@ -102,14 +100,15 @@ def main() -> None:
                     through(base, data, file_end, lead)
                 resync(base, 0, size, file_end, 0)
             first_nonzero(base, 0, size)
-    units = np.zeros(64, UNIT_RUN_DTYPE)
+    newest, links = np.zeros(7 + SCRATCH_BYTES // 4, np.int32), np.zeros(4, LINK_DTYPE)
+    matched, oddities = np.zeros(1, MATCHED_DTYPE), np.zeros(64, ODDITY_DTYPE)
+    outputs = (matched.ctypes.data, oddities.ctypes.data, oddities.size)
     for number in range(40):
-        data = random.Random(number).randbytes(number * consumequeue.UNIT_SIZE)
-        classify_units(memory.at_end(data), 0, number, 0, 1 << 40, units, 0)
         items = random.Random(number).randbytes(number * ITEM_SIZE)
-        newest, links = np.zeros(7, np.int32), np.zeros(4, LINK_DTYPE)
-        follow_chains(memory.at_end(items), 1, number, newest, np.zeros(4, np.int64), links, 0)
-        compare_slots(memory.at_end(bytes(7 * index.SLOT_SIZE)), 0, 7, newest, links, 0)
+        place = memory.at_end(items)
+        follow_chains(place, 1, number, newest.ctypes.data, newest.size - SCRATCH_BYTES // 4, links.ctypes.data, links.size, 0)
+        for item in range(number):
+            match_items(RECORDS.ctypes.data, KEYS.ctypes.data, 0, KEYS.size, place, 1, item, number, 1, 0, 0, *outputs)
     print(count)
 
 

@@ -37,6 +37,8 @@ _COMMIT = 8
 _OFFSET_END = fixed_layout(RECORD_PREFIX)["physical_offset"].end
 _HELD_RECORDS = 8192
 _CHECKED_COMMITS = 100_000
+# Clocks of broker and file server may differ, and a mapped file may be marked as modified some time after it was.
+_CLOCK_SKEW_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,20 @@ class Tail:
     records: int = 0
 
 
+@dataclass(slots=True)
+class Tally:
+    """Records of a file that share something worth one finding: physical offset of the first, and how many."""
+
+    position: int = -1
+    count: int = 0
+
+    def add(self, positions: npt.NDArray[np.int64]) -> None:
+        """More of them, in log order."""
+        if not self.count and positions.size:
+            self.position = int(positions[0])
+        self.count += positions.size
+
+
 @dataclass
 class FileResult:
     """What the pass over one file found. Everything is in offset order."""
@@ -60,6 +76,8 @@ class FileResult:
     end_offset: int = 0  # behind the last live record
     first_timestamp: int = 0
     last_timestamp: int = 0
+    late: Tally = field(default_factory=Tally)  # stored after the last write to the store, up to the end of the file
+    malformed: Tally = field(default_factory=Tally)  # topic, tags or keys are not UTF-8
     end: FileEnd | None = None
     tail: Tail | None = None
     findings: list[Finding] = field(default_factory=list)
@@ -103,6 +121,7 @@ class FilePass:
         self._cursor = IndexCursor(around.index)
         self._neighbours = Neighbours(context)
         self._ext = ExtReader(context, around.ext_queues)
+        self._latest = context.last_write_ms + _CLOCK_SKEW_MS
         self._held: list[Batch] = []
         self._held_start = -1
         self._held_end = -1
@@ -251,6 +270,11 @@ class FilePass:
         result.records += len(records)
         result.end_offset = int(records["position"][-1] + records["size"][-1])
         result.last_timestamp = int(records["store_timestamp"][-1])
+        if result.last_timestamp > self._latest:
+            # Where possible times follow, the one that goes back is told instead (RMQ-CL-TIME).
+            result.late.add(records["position"][records["store_timestamp"] > self._latest])
+        else:
+            result.late = Tally()
         if batch.faults:
             topics = {int(number): self._scanner.topic(int(number)) for number in np.unique(records["topic"])}
             result.findings.extend(of_faults(self._context, records, topics))
@@ -276,7 +300,9 @@ class FilePass:
 
     def _rehash(self, records: npt.NDArray[np.void], keys: npt.NDArray[np.void], batch: Batch) -> None:
         """Hashes of tags and keys that are not UTF-8, by Java's rules for malformed text."""
-        for row in np.flatnonzero(records["marks"] & int(Mark.MALFORMED_TEXT)):
+        rows = np.flatnonzero(records["marks"] & int(Mark.MALFORMED_TEXT))
+        self.result.malformed.add(records["position"][rows])
+        for row in rows:
             record = decode_record(self._bytes_of(records[row], batch))
             tags_code = record.tags_code(self._context.delays)
             if tags_code is not None:

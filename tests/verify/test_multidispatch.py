@@ -126,7 +126,7 @@ def test_a_numbered_message_that_was_not_dispatched_and_moved_all_behind_it(tmp_
     )
 
 
-@pytest.mark.parametrize("topic", ["%RETRY%group", "rmq_sys_wheel_timer"])
+@pytest.mark.parametrize("topic", ["%RETRY%group", "rmq_sys_REVIVE_LOG_c"])
 def test_topics_that_are_numbered_and_not_dispatched(topic: str, tmp_path: Path) -> None:
     builder = StoreBuilder(tmp_path)
     add(builder, [0, 1])

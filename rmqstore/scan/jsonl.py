@@ -42,6 +42,7 @@ from rmqstore.scan.raw import (
     be32u,
     be64,
     find_byte,
+    java_hash_utf8,
     le64,
     native64,
     store8,
@@ -150,9 +151,11 @@ _TEXTS = [
     "}\n",
     "null",
 ]
-_TOPIC, _PROPERTIES, _COLON, _TAGS_KEY, _KEYS_KEY, _UNIQUE_KEY, _MESSAGE_ID, _TAGS_CODE, _POSITION, _END, _NULL = range(
-    len(_FRONT), len(_TEXTS)
+# As numpy's numbers: a plain constant is a type of its own to the compiler, and every function it is given to is compiled once more.
+_TOPIC, _PROPERTIES, _COLON, _TAGS_KEY, _KEYS_KEY, _UNIQUE_KEY, _MESSAGE_ID, _TAGS_CODE, _POSITION, _END, _NULL = (
+    np.int64(number) for number in range(len(_FRONT), len(_TEXTS))
 )
+_NOWHERE = _NOTHING = np.int64(0)
 _TEXT_LENGTHS = np.array([len(text) for text in _TEXTS], np.int64)
 _TEXT_WORDS = np.array([np.frombuffer(text.encode("ascii").ljust(48, b"\0"), np.int64) for text in _TEXTS])
 
@@ -367,19 +370,6 @@ def _has_key(base: int, start: int, end: int, key: Any) -> bool:
 
 
 @_part
-def _ascii_hash(base: int, start: int, end: int) -> int:
-    """Java hash of ASCII text as 0 … 2^32-1, -1 for other text: tags are short and mostly ASCII, the general hash is slow to compile."""
-    state = 0
-    for position in range(start, end):
-        byte = u8(base, position)
-        if byte >= 0x80:
-            return -1
-        # Products wrap around at 64 bits, which leaves the low 32 bits right.
-        state = state * 31 + byte
-    return state & 0xFFFFFFFF
-
-
-@_part
 def _small_decimal(base: int, start: int, end: int) -> int:
     """A decimal number of one to nine digits, -1 for anything else."""
     if end - start < 1 or end - start > 9:
@@ -434,8 +424,6 @@ def write_messages(
     positions (relative to base) of the wanted records go there and nothing is written; spans = memory to work in, made by `make_spans`.
     Returns (position where it stopped, bytes written, records, Ending).
     """
-    base = np.uintp(base)
-    out = np.uintp(out)
     at = start
     written = 0
     count = 0
@@ -470,7 +458,7 @@ def write_messages(
         property_count = _split_properties(base, properties, record_end, stop, spans)
         if property_count < 0:
             return at, written, count, _ODD
-        tags_start = tags_end = keys_start = keys_end = unique_start = unique_end = delay_start = delay_end = 0
+        tags_start = tags_end = keys_start = keys_end = unique_start = unique_end = delay_start = delay_end = _NOWHERE
         for index in range(property_count):
             length = spans[index, 1] - spans[index, 0]
             if length > 8:
@@ -500,10 +488,10 @@ def write_messages(
             return at, written, count, _FULL
         tags_code = 0
         if tags_end > tags_start:
-            state = _ascii_hash(base, tags_start, tags_end)
-            if state < 0:
+            hashed, well_formed = java_hash_utf8(_NOTHING, base, tags_start, tags_end)
+            if not well_formed:
                 return at, written, count, _ODD
-            tags_code = (state ^ 0x80000000) - 0x80000000
+            tags_code = (hashed ^ 0x80000000) - 0x80000000
         if delay_end > delay_start and _equals(base, topic, topic_end, _SCHEDULE_TOPIC):
             level = _small_decimal(base, delay_start, delay_end)
             if level < 0:
@@ -565,7 +553,6 @@ def write_messages(
 @njit(nogil=True, cache=True)
 def hop(base: int, start: int, last: int, end: int) -> int:
     """Steps over records by their size alone: the end of the last one that begins before `last` and lies completely in [start, end)."""
-    base = np.uintp(base)
     at = start
     while at < last and at + SYS_FLAG <= end:
         magic = be32u(base, at + MAGIC)

@@ -6,25 +6,21 @@ and demands the same answer. One call walks as many records as fit into the batc
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba import njit
 
 from rmqstore.scan import names
-from rmqstore.scan.columns import Check, Fault, Mark, Oddity, Stop
+from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE, Check, Fault, Mark, Oddity, Stop
 from rmqstore.scan.crc import crc32
 from rmqstore.scan.offsets import (
     BODY_CRC,
     BORN_HOST,
     BORN_HOST_V6,
-    BORN_TIMESTAMP,
     ENTRY_BODY,
     ENTRY_HEADER_SIZE,
     ENTRY_MAGIC,
     ENTRY_POSITION,
     ENTRY_SIZE,
-    FLAG,
     HOST_V4_WIDTH,
     HOST_V6_WIDTH,
     MAGIC,
@@ -33,8 +29,7 @@ from rmqstore.scan.offsets import (
     MAGIC_V2,
     MIN_SIZE,
     PHYSICAL_OFFSET,
-    QUEUE_ID,
-    QUEUE_OFFSET,
+    PREFIX_ROWS,
     STORE_HOST_V6,
     SYS_FLAG,
 )
@@ -55,6 +50,7 @@ from rmqstore.scan.raw import (
     trailing_zeros,
     u8,
 )
+from rmqstore.scan.rows import field_offset, fields_reader, fields_writer
 
 _V6_EXTRA = HOST_V6_WIDTH - HOST_V4_WIDTH
 _KNOWN_SYS_FLAGS = 0x7FF
@@ -82,10 +78,13 @@ _GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)
 _MIX = tuple((_GOLDEN * factor) % (1 << 63) | 1 for factor in (3, 5, 7, 11, 13))
 _MIX_A, _MIX_B, _MIX_C, _MIX_D, _MIX_E = _MIX
 
+_read_prefix = fields_reader(PREFIX_ROWS, "body_crc", "queue_id", "flag", "queue_offset", "physical_offset", "sys_flag", "born_timestamp")
+_write_record, _RECORD_BYTES = fields_writer(RECORD_DTYPE), RECORD_DTYPE.itemsize
+_write_key, _KEY_BYTES = fields_writer(KEY_DTYPE), KEY_DTYPE.itemsize
+
 _ENTRY_BYTES = names.ENTRY_DTYPE.itemsize
 _TAIL, _LENGTH_AND_QUEUE, _TEXT, _TOPIC, _QUEUE, _TOPIC_HASH, _TOPIC_MARKS = (
-    int(names.ENTRY_DTYPE.fields[name][1])  # type: ignore[index]
-    for name in ("tail", "length_and_queue", "text", "topic", "queue", "hash", "marks")
+    field_offset(names.ENTRY_DTYPE, name) for name in ("tail", "length_and_queue", "text", "topic", "queue", "hash", "marks")
 )
 # Words of the shared state as byte offsets.
 _TABLE, _MASK, _FREE, _NEW_START, _NEW_LENGTH, _FAULTS, _MARKS, _ODDITIES, _LAST_TIME, _LAST_HOST = (
@@ -353,23 +352,24 @@ def walk(
     origin: int,
     lead: int,
     checks: int,
-    delays: Any,
+    delays: int,
+    levels: int,
     state: int,
-    records: Any,
+    records: int,
     count: int,
-    keys: Any,
+    capacity: int,
+    keys: int,
     key_count: int,
+    key_capacity: int,
 ) -> tuple[int, int, int, int]:
     """Walks records from `at` on and fills the columns.
 
     Args: base = address of the window; at, end, file_end = bytes relative to it (end = end of the mapped bytes, file_end = end of the
     file); origin = physical offset of the window's first byte; lead = bytes in front of every record: 0, or those of a DLedger entry
-    header; checks = Check bits; delays = int64[] ms per delay level, index 0 unused; state = address of `Names.state`; records, keys =
-    structured arrays of RECORD_DTYPE and KEY_DTYPE to fill from `count` and `key_count` on.
+    header; checks = Check bits; delays = address of int64[levels + 1], ms per delay level; state = address of `Names.state`;
+    records, keys = addresses of rows of RECORD_DTYPE and KEY_DTYPE, to be filled from `count` and `key_count` up to their capacities.
     Returns (position where it stopped, records, keys, Stop). UNKNOWN_QUEUE: `Names.learn` what the state points to, then go on.
     """
-    capacity = records.size
-    key_limit = keys.size - 2
     want_keys = (checks & _CHECK_KEYS) != 0
     want_crc = (checks & _CHECK_CRC) != 0
     all_faults = all_marks = all_oddities = 0
@@ -393,7 +393,7 @@ def walk(
         for line in range(at + _AHEAD, at + _AHEAD + size, 128):
             prefetch(base, line)
         faults = 0
-        stored_crc = be32u(base, at + BODY_CRC)
+        stored_crc, queue_id, flag, queue_offset, physical_offset, sys_flag, born_timestamp = _read_prefix(base + at)
         if want_crc:
             if body_length > 0:
                 if (crc32(base, body, body_length) & 0x7FFFFFFF) != stored_crc:
@@ -407,7 +407,6 @@ def walk(
             stop = reason
             break
         topic_length = properties - 2 - topic_start
-        queue_id = be32(base, at + QUEUE_ID)
         entry = _find_queue(state, base, topic_start, topic_length, queue_id)
         queue = native32(entry, _QUEUE)
         if queue < 0:
@@ -416,9 +415,7 @@ def walk(
             store64(state, _NEW_LENGTH, topic_length)
             stop = _STOP_QUEUE
             break
-        sys_flag = be32(base, at + SYS_FLAG)
         marks = 0
-        physical_offset = be64(base, at + PHYSICAL_OFFSET)
         if physical_offset != origin + at:
             faults |= _F_PHY
         if lead != 0 and be64(base, frame + ENTRY_POSITION) != origin + frame:
@@ -427,7 +424,6 @@ def walk(
             faults |= _F_QUEUE
         if (sys_flag & ~_KNOWN_SYS_FLAGS) != 0 or ((sys_flag >> 8) & 7) > _MAX_COMPRESSION:
             faults |= _F_SYS
-        born_timestamp = be64(base, at + BORN_TIMESTAMP)
         born_host_length = HOST_V6_WIDTH if sys_flag & BORN_HOST_V6 else HOST_V4_WIDTH
         store_host_length = HOST_V6_WIDTH if sys_flag & STORE_HOST_V6 else HOST_V4_WIDTH
         store_time_at = at + BORN_HOST + born_host_length
@@ -510,19 +506,18 @@ def walk(
                 faults |= _F_PROPCRC
         tags_code = 0
         if tags_end > tags_start:
-            state_of_hash, well_formed = java_hash_utf8(0, base, tags_start, tags_end)
-            tags_code = _signed(state_of_hash)
+            # A plain 0 would be a type of its own, and the hash compiled once more for it.
+            hashed, well_formed = java_hash_utf8(np.int64(0), base, tags_start, tags_end)
+            tags_code = _signed(hashed)
             if not well_formed:
                 marks |= _M_TEXT
         if (topic_marks & _SCHEDULED_TOPIC) and delay_end > delay_start:
             level, valid = _decimal(base, delay_start, delay_end)
             if not valid:
                 faults |= _F_DELAY
-            elif level > 0 and delays.size > 1:
+            elif level > 0 and levels > 0:
                 marks |= _M_SCHEDULED
-                if level > delays.size - 1:
-                    level = delays.size - 1
-                tags_code = store_timestamp + delays[level]
+                tags_code = store_timestamp + native64(delays, 8 * min(level, levels))
         first_key = key_count
         if want_keys and transaction != 0xC:
             # The unique key, then every key between blanks, then the tag with `T#` in front of it.
@@ -531,14 +526,12 @@ def walk(
             finish = unique_end
             p = keys_start
             is_tag = 0
-            while key_count < key_limit:
+            while key_count < key_capacity:
                 if finish > start:
                     hashed, well_formed = java_hash_utf8(seed, base, start, finish)
                     if not well_formed:
                         marks |= _M_TEXT
-                    keys[key_count].hash = _key_hash(hashed)
-                    keys[key_count].record = count
-                    keys[key_count].is_tag = is_tag
+                    _write_key(keys + key_count * _KEY_BYTES, _key_hash(hashed), count, is_tag)
                     key_count += 1
                 if p < keys_end:
                     start = p
@@ -551,7 +544,7 @@ def walk(
                     finish = tags_end
                 else:
                     break
-            if key_count >= key_limit:
+            if key_count >= key_capacity:
                 # The record comes again when there is room.
                 key_count = first_key
                 stop = _STOP_KEYS
@@ -567,29 +560,31 @@ def walk(
         last_host = host
         all_faults |= faults
         all_marks |= marks
-        row = records[count]
-        row.position = origin + at
-        row.physical_offset = physical_offset
-        row.queue_offset = be64(base, at + QUEUE_OFFSET)
-        row.store_timestamp = store_timestamp
-        row.born_timestamp = born_timestamp
-        row.prepared_transaction_offset = prepared
-        row.tags_code = tags_code
-        row.size = size
-        row.queue_id = queue_id
-        row.sys_flag = sys_flag
-        row.flag = be32(base, at + FLAG)
-        row.body_crc = stored_crc
-        row.reconsume_times = reconsume_times
-        row.body_length = body_length
-        row.properties_length = properties_end - properties
-        row.topic = native32(entry, _TOPIC)
-        row.queue = queue
-        row.store_host = host
-        row.faults = faults
-        row.marks = marks
-        row.key_count = key_count - first_key
-        row.batch_size = batch_size
+        _write_record(
+            records + count * _RECORD_BYTES,
+            origin + at,
+            physical_offset,
+            queue_offset,
+            store_timestamp,
+            born_timestamp,
+            prepared,
+            tags_code,
+            size,
+            queue_id,
+            sys_flag,
+            flag,
+            stored_crc,
+            reconsume_times,
+            body_length,
+            properties_end - properties,
+            native32(entry, _TOPIC),
+            queue,
+            host,
+            faults,
+            marks,
+            key_count - first_key,
+            batch_size,
+        )
         count += 1
         frame = at + size
     store64(state, _LAST_TIME, last_time)

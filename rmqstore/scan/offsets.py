@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from rmqstore.formats import dledger
 from rmqstore.formats import record as declared
 from rmqstore.formats.layout import fixed_layout
 
 _PREFIX = fixed_layout(declared.RECORD_PREFIX)
+PREFIX_ROWS = np.dtype([(name, f">i{place.width}") for name, place in _PREFIX.items()])
 SIZE = _PREFIX["total_size"].offset
 MAGIC = _PREFIX["magic_code"].offset
 BODY_CRC = _PREFIX["body_crc"].offset

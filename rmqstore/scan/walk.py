@@ -164,12 +164,15 @@ class LogScanner:
                 origin,
                 self._lead,
                 self._checks,
-                self._delays,
+                self._delays.ctypes.data,
+                self._delays.size - 1,
                 state.ctypes.data,
-                self._records,
+                self._records.ctypes.data,
                 count,
-                self._keys,
+                self._records.size,
+                self._keys.ctypes.data,
                 keys,
+                self._keys.size,
             )
             reason = Stop(stop)
             if reason is Stop.UNKNOWN_QUEUE:

@@ -77,9 +77,8 @@ def through(base: int, data: bytes, file_end: int, lead: int) -> None:
     names = Names(8)
     at = count = key_count = 0
     while True:
-        at, count, key_count, stop = walk(
-            base, at, len(data), file_end, 0, lead, int(EVERYTHING), DELAYS, names.state.ctypes.data, RECORDS, count, KEYS, key_count
-        )
+        place = (base, at, len(data), file_end, 0, lead, int(EVERYTHING), DELAYS.ctypes.data, DELAYS.size - 1, names.state.ctypes.data)
+        at, count, key_count, stop = walk(*place, RECORDS.ctypes.data, count, RECORDS.size, KEYS.ctypes.data, key_count, KEYS.size)
         if stop != Stop.UNKNOWN_QUEUE:
             return
         start, queue_id = int(names.state[TOPIC_START]), at + lead + QUEUE_ID

@@ -61,12 +61,15 @@ def walked(
             origin,
             0,
             int(checks),
-            delays,
+            delays.ctypes.data,
+            delays.size - 1,
             names.state.ctypes.data,
-            records,
+            records.ctypes.data,
             count,
-            keys,
+            records.size,
+            keys.ctypes.data,
             key_count,
+            keys.size,
         )
         if stop != Stop.UNKNOWN_QUEUE:
             return Walked(records[:count], keys[:key_count], position, Stop(stop), names)

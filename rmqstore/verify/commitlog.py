@@ -107,15 +107,17 @@ class Surroundings:
 class FilePass:
     """The pass over one file."""
 
-    def __init__(self, context: Context, around: Surroundings, advance: Callable[[int], None]) -> None:
+    def __init__(self, context: Context, around: Surroundings, file: MappedFile, advance: Callable[[int], None]) -> None:
         checks = Check(0) if context.options.quick else Check.BODY_CRC | Check.PROPERTY_CRC
         if around.compare_index:
             checks |= Check.KEYS
         delays = np.array([0, *context.delays], np.int64)
+        self.result = FileResult(file, end_offset=file.start)
         self._context = context
         self._around = around
         self._advance = advance
-        self._scanner = LogScanner(checks=checks, delays=delays)
+        self._lead = context.store.entry_header(file)
+        self._scanner = LogScanner(checks=checks, delays=delays, lead=self._lead)
         self._claims = QueueClaims(self._scanner, around.queues, frozenset(around.batch_queues), around.compare_queues)
         self._dispatches = Dispatches(context, around.queues, self._scanner.number_of)
         self._cursor = IndexCursor(around.index)
@@ -128,9 +130,9 @@ class FilePass:
         self._held_count = 0
         self._pending: Damage | None = None
 
-    def run(self, file: MappedFile) -> FileResult:
+    def run(self) -> FileResult:
         """Reads the file and returns what it found. Raises UnreadableError and StoreChangedError."""
-        self.result = FileResult(file, end_offset=file.start)
+        file = self.result.file
         self._batch_rows = BatchRows(self._context, self._around.batch_queues, file.start, file.end)
         self._last_file = self._around.last_data_file is None or file.start >= self._around.last_data_file.start
         if self._around.compare_index:
@@ -250,12 +252,14 @@ class FilePass:
     def _looks_torn(self, damage: Damage) -> bool:
         """A record whose beginning is there: its size covers the bytes found, magic and PHYSICALOFFSET fit where they were written."""
         file = self.result.file
-        position = damage.start - file.start
+        position = damage.start - file.start + self._lead
+        if position >= file.length:
+            return True
         head = read_at(file, position, min(RECORD_PREFIX.sizeof(), file.length - position)).ljust(RECORD_PREFIX.sizeof(), b"\0")
         fields = RECORD_PREFIX.parse(head)
         if not 0 < fields.total_size <= file.length - position or damage.end > damage.start + fields.total_size:
             return False
-        if fields.magic_code in (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2) and fields.physical_offset == damage.start:
+        if fields.magic_code in (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2) and fields.physical_offset == damage.start + self._lead:
             return True
         written = head[:_OFFSET_END].rstrip(b"\0")
         return len(written) < _OFFSET_END and not any(head[_OFFSET_END:])

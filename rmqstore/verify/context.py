@@ -83,13 +83,13 @@ class Context:
     def last_write_ms(self) -> int:
         """The newest modification time (ms since epoch) among the log, the files of the root and the configuration; 0 without files."""
         directories = (self.store.root, self.store.config_path)
-        paths = [file.path for file in self.store.commitlog.files]
+        paths = [file.path for file in self.store.message_log.files]
         paths += [Path(entry.path) for directory in directories if directory.is_dir() for entry in list_directory(directory)]
         return max((_modified_ms(path) for path in paths), default=0)
 
     def place(self, offset: int) -> tuple[str | None, int | None]:
         """(file relative to the root, position in it) of a physical offset; (None, None) where no file is."""
-        file = self.store.commitlog.find(offset)
+        file = self.store.message_log.find(offset)
         return (self.store.relative(file.path), offset - file.start) if file else (None, None)
 
     def log_finding(self, code: str, message: str, offset: int, length: int | None = None, **where: Any) -> Finding:
@@ -99,7 +99,7 @@ class Context:
 
     def record_at(self, offset: int) -> Record | None:
         """The record that begins at a physical offset, None when there is none. Bytes behind the live end count as none."""
-        file = self.store.commitlog.find(offset)
+        file = self.store.message_log.find(offset)
         if file is None or offset < 0 or offset >= self.log.end_offset:
             return None
         return read_record(file, offset)

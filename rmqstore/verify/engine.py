@@ -50,7 +50,7 @@ class Verification:
     @property
     def total_bytes(self) -> int:
         """Bytes of the commit log that the pass will read."""
-        return self.store.commitlog.length if self._reads_log else 0
+        return self.store.message_log.length if self._reads_log else 0
 
     @property
     def _reads_log(self) -> bool:
@@ -136,7 +136,7 @@ class Verification:
 
     def _pass(self, around: Surroundings, file: MappedFile, advance: Advance) -> FileResult | RmqstoreError:
         try:
-            return FilePass(self.context, around, advance).run(file)
+            return FilePass(self.context, around, file, advance).run()
         except RmqstoreError as error:
             return error
 
@@ -219,8 +219,8 @@ def _cancel(passes: Sequence[Future[Any]]) -> None:
 
 def _without_excess(store: Store) -> list[MappedFile]:
     """The log files, those that are too long cut to the length the broker maps."""
-    size = store.commitlog.file_size
-    return [replace(file, length=size) if size and file.length > size else file for file in store.commitlog.files]
+    size = store.message_log.file_size
+    return [replace(file, length=size) if size and file.length > size else file for file in store.message_log.files]
 
 
 def _missing_ranges(results: list[FileResult]) -> Iterator[tuple[int, int]]:
@@ -253,7 +253,7 @@ def _last_file_with_data(log_files: list[MappedFile]) -> MappedFile | None:
 
 def _facts(store: Store, results: list[FileResult]) -> LogFacts:
     """What the passes found of the log as a whole."""
-    facts = LogFacts(min_offset=store.commitlog.min_offset, end_offset=store.commitlog.min_offset)
+    facts = LogFacts(min_offset=store.message_log.min_offset, end_offset=store.message_log.min_offset)
     for result in results:
         facts.damages += result.damages
         if result.records:

@@ -195,7 +195,7 @@ def _whole_seconds(begin: int, now: int) -> int:
 
 def _begin(context: Context, begin_timestamp: int, first_offset: int) -> int:
     """The record tells when the header was damaged; where there is no record any more, the header must do."""
-    file = context.store.commitlog.find(first_offset)
+    file = context.store.message_log.find(first_offset)
     record = read_record(file, first_offset) if file is not None and first_offset >= 0 else None
     return record.store_timestamp if record is not None else begin_timestamp
 

@@ -162,7 +162,7 @@ class Dispatches:
     def _is_sound(self, reader: _UnitReader, place: int, key: QueueKey) -> bool:
         """Whether the unit at a place points to a record of its queue, behind that of the unit before."""
         offset = reader.offset_at(place)
-        file = self._context.store.commitlog.find(offset) if offset > reader.offset_at(place - 1) else None
+        file = self._context.store.message_log.find(offset) if offset > reader.offset_at(place - 1) else None
         record = None if file is None else read_record(file, offset)
         return record is not None and any(entry.key == key for entry in entries(record))
 

@@ -213,7 +213,7 @@ def _units(context: Context, state: _Timer) -> Iterator[Unmade]:
         if not live.size:
             continue
         yield from _chains(context, state, window, times, live)
-        if context.store.commitlog.files and context.log.end_offset > 0:
+        if context.store.message_log.files and context.log.end_offset > 0:
             yield from _messages(context, window, live)
         old = live[window.offsets[live] < replayed]
         forgotten = old[~_known_to_wheel(state, times[old], window.offsets[old])]

@@ -102,7 +102,7 @@ def _largest_message(context: Context) -> int:
 
 def _properties(context: Context, offset: int, size: int) -> dict[str, str] | None:
     """The properties of the message of the timer topic that stands at a physical offset with that size, None when none does."""
-    file = context.store.commitlog.find(offset)
+    file = context.store.message_log.find(offset)
     if file is None or offset >= context.log.end_offset or not MIN_RECORD_SIZE_V1 <= size <= min(file.end - offset, MAX_RECORD_READ):
         return None
     try:

@@ -22,7 +22,7 @@ def prepare(*, quiet: bool) -> None:
     if _cached():
         return
     if not quiet:
-        sys.stderr.write("Compiling for this machine, once; this takes a few seconds ...\n")
+        sys.stderr.write("Compiling for this machine, once; this takes about five seconds ...\n")
     helper = None
     # Without a second process every kernel is compiled here when it is first called.
     with contextlib.suppress(OSError):

@@ -6,7 +6,7 @@ topics and queues. All positions that leave this module are physical offsets.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,12 +20,14 @@ from rmqstore.scan.names import Names
 from rmqstore.scan.offsets import ENTRY_SIZE, QUEUE_ID, SIZE
 from rmqstore.scan.raw import first_nonzero
 from rmqstore.store.mapped import MappedFile
-from rmqstore.store.window import data_extents, map_window
+from rmqstore.store.window import Window, data_extents, map_window
 
 WINDOW = 8 << 20
 BATCH = 4096
 KEYS_PER_RECORD = 4
 MAX_RECORD_WINDOW = 256 << 20
+
+Windows = Callable[[MappedFile, int, int], Window]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +73,16 @@ class FileEnd:
 class LogScanner:
     """Scans commit-log files; topics and queues keep their dense numbers over all files of one scanner."""
 
-    def __init__(self, *, checks: Check, delays: npt.NDArray[np.int64], lead: int = 0) -> None:
-        """`delays` = ms per delay level, index 0 unused; `lead` = bytes in front of every record (a DLedger entry header) or 0."""
+    def __init__(self, *, checks: Check, delays: npt.NDArray[np.int64], lead: int = 0, windows: Windows = map_window) -> None:
+        """`delays` = ms per delay level, index 0 unused; `lead` = bytes in front of every record (a DLedger entry header) or 0;
+        `windows` = where mapped bytes come from.
+        """
         sigbus.install()
         self._names = Names()
         self._checks = int(checks)
         self._delays = delays
         self._lead = lead
+        self._windows = windows
         self._records = np.zeros(BATCH, RECORD_DTYPE)
         self._keys = np.zeros(BATCH * KEYS_PER_RECORD + 8192, KEY_DTYPE)
         self._topics: list[str] = []
@@ -122,7 +127,7 @@ class LogScanner:
             if length <= 0:
                 yield FileEnd(file.start + at, Stop.TRUNCATED)
                 return
-            with map_window(file, at, length) as mapped:
+            with self._windows(file, at, length) as mapped:
                 reached, reason, size = yield from self._walk_window(file, at, mapped.array)
             progressed = reached > at
             at = reached
@@ -206,7 +211,7 @@ class LogScanner:
         window = WINDOW
         while position < file.length:
             length = min(window, file.length - position)
-            with map_window(file, position, length) as mapped:
+            with self._windows(file, position, length) as mapped:
                 array = mapped.array
                 found, stop = resync(array.ctypes.data, 0, array.size, file.length - position, file.start + position)
             reason = Stop(stop)
@@ -232,7 +237,7 @@ class LogScanner:
         last = None
         for start, end in data_extents(file):
             for begin in range(max(start, at), end, WINDOW):
-                with map_window(file, begin, min(WINDOW, end - begin)) as mapped:
+                with self._windows(file, begin, min(WINDOW, end - begin)) as mapped:
                     array = mapped.array
                     if first_nonzero(array.ctypes.data, 0, array.size) < array.size:
                         last = begin + len(array.tobytes().rstrip(b"\0")) - 1

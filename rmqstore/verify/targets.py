@@ -57,7 +57,8 @@ class Targets:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._scanner = LogScanner(checks=Check(0), delays=np.zeros(1, np.int64))
+        self._scanners: dict[int, LogScanner] = {}  # by the bytes in front of every record of a file
+        self._numbers: dict[QueueKey, int] = {}  # of the queues met, over all scanners
         self._steps = _STEPS
 
     def of_units(self, key: QueueKey, units: npt.NDArray[np.void], first: int) -> Iterator[Pointed]:
@@ -71,6 +72,7 @@ class Targets:
         places = first + np.arange(len(units))
         details = np.where(kinds == Target.OWN, numbers[which] - places, 0)
         details[kinds == Target.OTHER_QUEUE] = records["queue"][which][kinds == Target.OTHER_QUEUE]
+        keys = list(self._numbers)
         changes = (kinds[1:] != kinds[:-1]) | (details[1:] != details[:-1])
         begins = np.concatenate([[0], np.flatnonzero(changes) + 1])
         for begin, end in zip(begins.tolist(), [*begins[1:].tolist(), len(units)], strict=True):
@@ -78,7 +80,7 @@ class Targets:
             if run.target is Target.OWN:
                 run.shift = int(details[begin])
             elif run.target is Target.OTHER_QUEUE:
-                run.other = self._scanner.queue(int(details[begin]))
+                run.other = keys[int(details[begin])]
             yield run
 
     def _judge(
@@ -87,8 +89,7 @@ class Targets:
         """(Target of every offset, the place in the queue that its record was given)."""
         targets = np.full(len(offsets), Target.OTHER_QUEUE, np.int8)
         places = records["queue_offset"].copy()
-        mine = [number for number in range(self._scanner.queue_count) if self._scanner.queue(number) == key]
-        targets[np.isin(records["queue"], mine)] = Target.OWN
+        targets[records["queue"] == self._numbers.get(key, -1)] = Target.OWN
         dispatched = (targets == Target.OTHER_QUEUE) & (records["marks"] & int(Mark.MULTI_DISPATCH) != 0)
         for row in np.flatnonzero(dispatched & looked):
             place = self._dispatched(key, int(offsets[row]))
@@ -127,19 +128,33 @@ class Targets:
     def _scan(self, offsets: npt.NDArray[np.int64], first: int, found: npt.NDArray[np.void]) -> int:
         """Scans from one offset on as long as others are near; the number of the first one that it leaves."""
         offset = int(offsets[first])
-        file = self._context.store.commitlog.find(offset) if 0 <= offset < self._context.log.end_offset else None
+        store = self._context.store
+        file = store.message_log.find(offset) if 0 <= offset < self._context.log.end_offset else None
+        lead = store.entry_header(file) if file is not None else 0
+        if file is None or offset - lead < file.start:
+            return first + 1
+        if lead not in self._scanners:
+            self._scanners[lead] = LogScanner(checks=Check(0), delays=np.zeros(1, np.int64), lead=lead)
+        scanner = self._scanners[lead]
         at = first
-        for event in self._scanner.scan(file, start=offset) if file is not None else ():
+        for event in scanner.scan(file, start=offset - lead):
             self._steps -= 1
             if not isinstance(event, Batch):
                 break
             end = int(event.records["position"][-1] + event.records["size"][-1])
             behind = int(np.searchsorted(offsets, end))
             _pick(event.records, offsets[at:behind], found[at:behind])
+            found["queue"][at:behind] = self._common(scanner, found["queue"][at:behind])
             at = behind
             if at == len(offsets) or int(offsets[at]) - end > _NEAR or self._steps <= 0:
                 break
         return max(at, first + 1)
+
+    def _common(self, scanner: LogScanner, numbers: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+        """The numbers over all scanners of queues that this scanner numbered."""
+        distinct, which = np.unique(numbers, return_inverse=True)
+        common = [self._numbers.setdefault(scanner.queue(number), len(self._numbers)) for number in distinct.tolist()]
+        return np.array(common, np.int32)[which]
 
 
 def _pick(records: npt.NDArray[np.void], offsets: npt.NDArray[np.int64], found: npt.NDArray[np.void]) -> None:

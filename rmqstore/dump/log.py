@@ -10,7 +10,7 @@ from functools import partial
 from rmqstore.dump.items import Item, Value
 from rmqstore.dump.message import message_object
 from rmqstore.dump.request import BodyForm, Request
-from rmqstore.dump.resync import next_record
+from rmqstore.dump.resync import inside_record, next_record
 from rmqstore.dump.steps import MakeMessage, Step, damage, file_steps
 from rmqstore.store.mapped import MappedFile
 
@@ -139,13 +139,16 @@ class _Border:
 
 
 def _record_behind(file: MappedFile, name: str, position: int, make_message: MakeMessage) -> int:
-    """Where the first record (or the BLANK) at or behind `position` begins; the file's length when there is none."""
+    """Where the first object at or behind `position` begins; the file's length when there is none."""
     with file_steps(file, name, make_message) as steps:
         step = steps.step(position)
+    if step.value is not None and step.value["type"] != "damage" and "faults" not in step.value:
+        return position
+    # What does not begin inside of a record is a damaged record or the rest of one, and is told as such.
+    if not inside_record(file, position):
+        return position
     if step.value is None or step.value["type"] == "damage":
         return step.next
-    if "faults" not in step.value:
-        return position
     # Bytes inside of a record can look like one; only what stands where it says it stands counts.
     following = next_record(file, position + 1)
     return file.length if following is None else following

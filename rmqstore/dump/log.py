@@ -9,7 +9,7 @@ from functools import partial
 
 from rmqstore.dump.items import Item, Value
 from rmqstore.dump.message import message_object
-from rmqstore.dump.request import BodyForm, Request
+from rmqstore.dump.request import Request
 from rmqstore.dump.resync import inside_record, next_record
 from rmqstore.dump.steps import MakeMessage, Step, damage, file_steps
 from rmqstore.store.mapped import MappedFile
@@ -70,9 +70,16 @@ class LogDump:
 
         if self._before_compiling is not None and not is_compiled():
             self._before_compiling()
-        full = self._request.body is not BodyForm.NONE
         fast = FastLog(
-            self._files, self._name, self._make_message, self._accept, self._filters, self._delay_levels, full=full, threads=threads
+            self._files,
+            self._name,
+            self._make_message,
+            self._accept,
+            self._filters,
+            self._delay_levels,
+            body=self._request.body,
+            unpack=self._request.decompress,
+            threads=threads,
         )
         for start, result in fast.results(Place(file, position)):
             yield from border.result(start.file, start.position, result.empty, result.unwritten)

@@ -16,6 +16,8 @@ from rmqstore.store.mapped import MappedFile
 
 # Loading compiled code takes about as long as reading this many records without it.
 SLOW_RECORDS = 4000
+# A dump of everything in a log of so many bytes reads more records than that.
+_LARGE_LOG = 4 << 20
 MISSING_FILE = "missing_file"
 UNWRITTEN = "unwritten"
 
@@ -39,6 +41,17 @@ class LogDump:
         self._delay_levels = delay_levels
         self._before_compiling = before_compiling
         self._make_message: MakeMessage = partial(message_object, delay_levels=delay_levels, body=request.body, unpack=request.decompress)
+
+    def slow_records(self) -> int:
+        """How many records to read one by one before compiled code is loaded; none when that is worth it in any case."""
+        filters = self._filters
+        everything = self._request.limit is None and filters.from_offset is None and filters.to_offset is None
+        if not everything or sum(file.allocated for file in self._files) < _LARGE_LOG:
+            return SLOW_RECORDS
+        from rmqstore.scan.jsonl import is_compiled
+
+        # While code is compiled for the first time, somebody waits for the first lines.
+        return 0 if is_compiled() else SLOW_RECORDS
 
     def items(self, slow_records: int | None = SLOW_RECORDS, threads: int | None = None) -> Iterator[Item]:
         """Every wanted object. After `slow_records` records (None: never) compiled code takes over, in a thread per processor."""

@@ -77,7 +77,7 @@ def _items(target: Target, request: Request, files: tuple[MappedFile, ...], engi
 
 def _log(target: Target, request: Request, files: tuple[MappedFile, ...], engine: Engine) -> Iterator[Item]:
     log = LogDump(files, target.name, request, target.delay_levels, engine.before_compiling)
-    return log.items(threads=engine.threads)
+    return log.items(log.slow_records(), engine.threads)
 
 
 def _objects(target: Target, request: Request) -> Iterator[Value]:

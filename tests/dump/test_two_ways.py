@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from rmqstore.dump import fast
 from rmqstore.dump.items import write_json
-from rmqstore.dump.log import LogDump
+from rmqstore.dump.log import SLOW_RECORDS, LogDump
 from rmqstore.dump.request import BodyForm, Filters, Request
 from rmqstore.formats import record
 from rmqstore.formats.delay import DEFAULT_DELAY_LEVELS
@@ -159,3 +159,20 @@ def test_every_damage_of_a_log(damage: str, tmp_path: Path) -> None:
     apply(DAMAGES[damage](StoreView(root, sample.settings(root))), root)
 
     both_ways(MappedFileQueue.scan(root / "commitlog").files)
+
+
+@pytest.mark.parametrize(
+    ("allocated", "request_", "slow"),
+    [
+        (8 << 20, Request(), 0),
+        (8 << 20, Request(Filters(topic="TopicA")), 0),
+        (1 << 20, Request(), SLOW_RECORDS),
+        (8 << 20, Request(limit=10), SLOW_RECORDS),
+        (8 << 20, Request(Filters(from_offset=8 << 20)), SLOW_RECORDS),
+    ],
+)
+def test_only_large_dumps_begin_with_compiled_code(allocated: int, request_: Request, slow: int, tmp_path: Path) -> None:
+    file = MappedFile(tmp_path / "00000000000000000000", 0, 1 << 30, allocated)
+    both_ways(log_file(tmp_path, encoded()))  # from here on it is compiled
+
+    assert LogDump((file,), str, request_, DEFAULT_DELAY_LEVELS).slow_records() == slow

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from rmqstore.scan import kernels_index, kernels_queue, kernels_record, raw, sigbus
 
@@ -41,18 +42,25 @@ def prepare(*, quiet: bool) -> None:
 
 def compile_walker() -> None:
     """Calls the kernel that takes longest on nothing, with the types it always has."""
-    nothing = np.zeros(64, np.uint8).ctypes.data
+    memory = _memory()
+    nothing = memory.ctypes.data
     kernels_record.walk(nothing, 0, 0, 0, 0, 0, 0, nothing, 0, nothing, nothing, 0, 0, nothing, 0, 0)
 
 
 def compile_others() -> None:
     """The same for all other kernels of a verification: rows and buffers are addresses, and no row is to be looked at."""
-    nothing = np.zeros(64, np.uint8).ctypes.data
+    memory = _memory()
+    nothing = memory.ctypes.data
     kernels_record.resync(nothing, 0, 0, 0, 0)
     raw.first_nonzero(nothing, 0, 0)
     kernels_queue.claim_units(nothing, 0, 0, 1, *[nothing] * 5)
     kernels_index.follow_chains(nothing, 1, 0, nothing, 1, nothing, 0, 0)
     kernels_index.match_items(nothing, nothing, 0, 0, nothing, 1, 0, 0, 1, 0, 0, nothing, nothing, 0)
+
+
+def _memory() -> npt.NDArray[np.uint8]:
+    """Zeros for kernels to read and to write their counts and states to; they must be held as long as kernels know the address."""
+    return np.zeros(4096, np.uint8)
 
 
 def _cached() -> bool:

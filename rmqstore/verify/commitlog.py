@@ -192,7 +192,7 @@ class FilePass:
             self._held_start = int(records["position"][0])
         self._held_end = int(records["position"][-1] + records["size"][-1])
         self._held_count += len(records)
-        if sum(len(held.records) for held in self._held) < _HELD_RECORDS:
+        if self._kept_count < _HELD_RECORDS:
             keys = batch.keys[batch.keys["record"] >= start].copy()
             keys["record"] -= start
             first = int(records["position"][0]) - batch.origin
@@ -200,12 +200,24 @@ class FilePass:
             kept = replace(batch, records=records.copy(), keys=keys, window=data, origin=int(records["position"][0]))
             self._held.append(kept)
 
+    @property
+    def _kept_count(self) -> int:
+        """Of the records that were held back, how many are at hand."""
+        return sum(len(held.records) for held in self._held)
+
     def _release_held(self) -> None:
+        lost = self._held_count - self._kept_count
         held, self._held = self._held, []
+        end = self._held_end
         self._held_start = self._held_end = -1
         self._held_count = 0
         for batch in held:
             self._process(batch)
+        if lost:
+            start = int(held[-1].records["position"][-1] + held[-1].records["size"][-1])
+            self.result.damages.append((start, end))
+            text = f"{lost} more records have a PHYSICALOFFSET that is not their place; they were not compared with queues and index"
+            self.result.findings.append(self._context.log_finding("RMQ-CL-PHYOFFSET", text, start, end - start))
 
     def _finish_held(self) -> None:
         """At the end of the file: held records are damaged ones if queues know them or files follow, else a stale tail."""

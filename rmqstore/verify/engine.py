@@ -7,8 +7,8 @@ offset order. Nothing is written.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -118,10 +118,17 @@ class Verification:
             chains = [pool.submit(index.follow, view) for view in views]
             try:
                 outcomes = [future.result() for future in passes]
-                wait(chains)
+                results = yield from self._results(around, log_files, outcomes)
+                # Chains may still be followed while the queues are judged.
+                yield from self._merge(results, around, chains)
             except BaseException:
                 _cancel([*passes, *chains])
                 raise
+
+    def _results(
+        self, around: Surroundings, log_files: list[MappedFile], outcomes: list[FileResult | RmqstoreError]
+    ) -> Generator[Finding, None, list[FileResult]]:
+        """What the passes found; a file that could not be read is one damaged range."""
         results: list[FileResult] = []
         for file, outcome in zip(log_files, outcomes, strict=True):
             if isinstance(outcome, StoreChangedError):
@@ -129,10 +136,10 @@ class Verification:
                 outcome = self._pass(around, file, lambda count: None)
             if isinstance(outcome, RmqstoreError):
                 self.totals.notes.append(outcome.message)
-                yield context.finding("RMQ-ST-UNREADABLE", outcome.message, file=file.path, offset=file.start, mend=outcome.hint)
+                yield self.context.finding("RMQ-ST-UNREADABLE", outcome.message, file=file.path, offset=file.start, mend=outcome.hint)
                 outcome = FileResult(file, damages=[(file.start, file.end)])
             results.append(outcome)
-        yield from self._merge(results, around, chains)
+        return results
 
     def _pass(self, around: Surroundings, file: MappedFile, advance: Advance) -> FileResult | RmqstoreError:
         try:

@@ -12,7 +12,9 @@ import numpy.typing as npt
 from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding
 from rmqstore.formats import index as declared
+from rmqstore.formats.javahash import index_key_hash
 from rmqstore.formats.layout import fixed_layout
+from rmqstore.formats.record import Record
 from rmqstore.scan.kernels_index import (
     ITEM_ROWS,
     ITEM_SIZE,
@@ -56,7 +58,7 @@ class IndexView:
     hash_slot_count: int
     index_count: int
     first_seconds: int  # time difference that item 1 may have as well: counted from the end of the file before
-    first_offset: int  # physical offset of item 1
+    first_offset: int  # physical offset of item 1's record
     first_hash: int  # key hash of item 1
     last_offset: int  # of the last item
 
@@ -167,7 +169,8 @@ def _open(context: Context, file: MappedFile, slots: int, capacity: int, earlier
     items = _dense_up_to(file, slots, items, capacity)
     while items > 0 and not any(read_at(file, declared.item_position(items, slots), ITEM_SIZE)):
         items = _last_item(file, slots, items)
-    first_offset = offset(1) if items else 0
+    first_hash = int(declared.ITEM.parse(read_at(file, declared.item_position(1, slots), ITEM_SIZE))["key_hash"]) if items else 0
+    first_offset = _first_offset(context, offset(1), int(header["begin_phy_offset"]), first_hash) if items else 0
     begin = _begin(context, int(header["begin_timestamp"]), first_offset)
     return IndexView(
         file,
@@ -183,7 +186,7 @@ def _open(context: Context, file: MappedFile, slots: int, capacity: int, earlier
         int(header["index_count"]),
         _whole_seconds(earlier_end, begin),
         first_offset,
-        int(declared.ITEM.parse(read_at(file, declared.item_position(1, slots), ITEM_SIZE))["key_hash"]) if items else 0,
+        first_hash,
         offset(items) if items else 0,
     )
 
@@ -195,9 +198,26 @@ def _whole_seconds(begin: int, now: int) -> int:
 
 def _begin(context: Context, begin_timestamp: int, first_offset: int) -> int:
     """The record tells when the header was damaged; where there is no record any more, the header must do."""
-    file = context.store.message_log.find(first_offset)
-    record = read_record(file, first_offset) if file is not None and first_offset >= 0 else None
+    record = _record(context, first_offset)
     return record.store_timestamp if record is not None else begin_timestamp
+
+
+def _first_offset(context: Context, stored: int, begin_phy_offset: int, key_hash: int) -> int:
+    """Physical offset of the record of item 1. Where the one that the item stores is damaged, the header knows it."""
+    damaged = stored != begin_phy_offset and not _has_key(context, stored, key_hash) and _has_key(context, begin_phy_offset, key_hash)
+    return begin_phy_offset if damaged else stored
+
+
+def _has_key(context: Context, offset: int, key_hash: int) -> bool:
+    """Whether a record begins at `offset` that has a key with this hash."""
+    record = _record(context, offset)
+    keys = declared.message_keys(record.properties, True) if record is not None else []
+    return record is not None and any(index_key_hash(record.topic, key) == key_hash for key in keys)
+
+
+def _record(context: Context, offset: int) -> Record | None:
+    file = context.store.message_log.find(offset) if offset >= 0 else None
+    return read_record(file, offset) if file is not None else None
 
 
 def _dense_up_to(file: MappedFile, slots: int, items: int, capacity: int) -> int:
@@ -400,7 +420,7 @@ class IndexCursor:
         self._chunk_of: IndexView | None = None
         self._chunk = np.zeros(_CHUNK_ITEMS * ITEM_SIZE, np.uint8)
         self._matched = np.zeros(1, MATCHED_DTYPE)
-        self._matched["last_offset"] = -1
+        self._matched["last_offset"] = np.iinfo(np.int64).max  # that of no item before a key
         self._oddities = np.zeros(256, ODDITY_DTYPE)
         self._addresses = tuple(array.ctypes.data for array in (self._chunk, self._matched, self._oddities))
 
@@ -408,7 +428,7 @@ class IndexCursor:
         """Goes to the first item whose physical offset is not below `offset`."""
         for number, view in enumerate(self._views):
             if view.last_offset >= offset or _runs_past(view, offset):
-                self._file, self._item = number, _first_item(view, offset)
+                self._file, self._item = number, 1 if view.first_offset >= offset else _first_item(view, offset)
                 return
         self._file, self._item = len(self._views), 1
 

@@ -16,19 +16,19 @@ from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding
 from rmqstore.formats.consumequeue import UNIT_SIZE
 from rmqstore.formats.naming import LITE_PREFIX, LMQ_PREFIX
-from rmqstore.formats.record import Record
 from rmqstore.scan.kernels_queue import Claim, Order
 from rmqstore.scan.unitruns import UNIT_ROWS, UnitKind, UnitRun, unit_runs
-from rmqstore.store.mapped import MappedFile
+from rmqstore.store.mapped import MappedFile, MappedFileQueue
 from rmqstore.store.root import QueueDirectory
 from rmqstore.store.window import data_extents, read_at
 from rmqstore.verify.commitlog import FileResult
 from rmqstore.verify.context import Context
-from rmqstore.verify.multidispatch import Peculiarity, Renumbered, entries
+from rmqstore.verify.guard import limited
+from rmqstore.verify.multidispatch import Peculiarity, Renumbered
+from rmqstore.verify.targets import Pointed, Target, Targets
 from rmqstore.verify.units import QueueKey
 
 _CHUNK_UNITS = 51_200
-_PROBED_UNITS = 10_000
 
 Interval = tuple[int, int]
 
@@ -123,6 +123,7 @@ class QueueJudge:
         self._known_topics = known_topics
         self._multi_dispatch = multi_dispatch
         self._has_records = False
+        self._targets = Targets(context)
 
     def missing(self, key: QueueKey, history: QueueHistory) -> Iterator[Finding]:
         """A queue of the log without directory."""
@@ -159,13 +160,12 @@ class QueueJudge:
     def judge(self, key: QueueKey, directory: QueueDirectory, history: QueueHistory | None) -> Iterator[Finding]:
         """A queue with files: claims that failed, and units that nobody claimed."""
         rows = history.rows() if history is not None and history.runs else np.zeros(0, _RUN)
-        present = np.isin(rows["claim"], (Claim.MATCH, Claim.TAGS, Claim.SIZE))
-        held = union([(int(row["start"]), int(row["end"])) for row in rows[present]])
+        held = union([_interval(row) for row in rows[rows["claim"] <= Claim.SIZE]])
         end = held[-1][1] if held else 0
         claimed: list[Interval] = list(held)
         restarted = _restarted(history, rows)
         for row in rows:
-            interval = (int(row["start"]), int(row["end"]))
+            interval = _interval(row)
             claim = Claim(int(row["claim"]))
             if claim is Claim.MATCH:
                 continue
@@ -216,31 +216,8 @@ class QueueJudge:
         offset = int(row["position"])
         count = _units(stop - start)
         if claim is Claim.OTHER:
-            found = int(row["unit_position"])
-            if found == 0 and int(row["unit_size"]) == 0x7FFFFFFF:
-                yield self._context.finding(
-                    "RMQ-CQ-PREBLANK", f"a pre-blank stands where the units of {stop - start} records should be", offset=offset, **where
-                )
-                return
-            shift = self._shift(key, start, found)
-            if shift:
-                yield self._context.finding(
-                    "RMQ-CQ-SHIFTED",
-                    f"{count}: the record pointed at has a QUEUEOFFSET {shift:+d} from the unit's place",
-                    offset=offset,
-                    expected=offset,
-                    found=found,
-                    **where,
-                )
-            else:
-                yield self._context.finding(
-                    "RMQ-CQ-UNIT",
-                    f"{count}: another place than that of the record with this QUEUEOFFSET",
-                    offset=offset,
-                    expected=offset,
-                    found=found,
-                    **where,
-                )
+            others = (self._of_other(key, directory, row, run) for run in self._pointed(key, directory, start, stop))
+            yield from limited(self._context, directory.directory, others)
         elif start >= end:
             yield self._context.finding(
                 "RMQ-CQ-BEHIND", f"{count} missing at the end of the queue", offset=offset, expected=stop, found=end, **where
@@ -254,12 +231,35 @@ class QueueJudge:
                 "RMQ-CQ-GAP", f"{count} missing: no file of the queue holds them", offset=offset, expected=offset, **where
             )
 
-    def _shift(self, key: QueueKey, place: int, offset: int) -> int:
-        """How far the QUEUEOFFSET of the record at `offset` is from `place`, 0 when it is no record of this queue."""
-        record = self._context.record_at(offset)
-        if record is None or (record.topic, record.queue_id) != key:
-            return 0
-        return record.queue_offset - place
+    def _of_other(self, key: QueueKey, directory: QueueDirectory, row: npt.NDArray[np.void], run: Pointed) -> Finding:
+        """Units that point elsewhere than at the records that claim them; the first of those records is that of `row`."""
+        where = self._where(key, directory, run.start, run.end)
+        if run.start == int(row["start"]):
+            where |= {"offset": int(row["position"]), "expected": int(row["position"])}
+        where["found"] = run.offset
+        count = _units(run.end - run.start)
+        if run.target is Target.PRE_BLANK:
+            return self._context.finding("RMQ-CQ-PREBLANK", f"{count} pre-blank where those of records should be", **where)
+        if run.target is Target.OWN:
+            text = f"{count}: the record pointed at has a QUEUEOFFSET {run.shift:+d} from the unit's place"
+            return self._context.finding("RMQ-CQ-SHIFTED", text, **where)
+        return self._context.finding("RMQ-CQ-UNIT", f"{count}: another place than that of the record with this QUEUEOFFSET", **where)
+
+    # What units point at
+
+    def _pointed(self, key: QueueKey, directory: QueueDirectory, start: int, stop: int) -> Iterator[Pointed]:
+        """Runs of the units [start, stop) that point at the same."""
+        last: Pointed | None = None
+        for at, units in _units_between(directory.files, start, stop):
+            for run in self._targets.of_units(key, units, at):
+                if last is not None and last.goes_on(run):
+                    last.end = run.end
+                    continue
+                if last is not None:
+                    yield last
+                last = run
+        if last is not None:
+            yield last
 
     # Units that nobody claimed
 
@@ -369,48 +369,50 @@ class QueueJudge:
         elif kind is UnitKind.INVALID:
             yield self._context.finding("RMQ-CQ-UNIT", f"{count} without a possible offset and size", found=offset, **where)
         else:
-            yield from self._pointing(key, directory, start, stop)
+            pointing = (self._of_pointing(key, directory, pointed) for pointed in self._pointed(key, directory, start, stop))
+            yield from limited(self._context, directory.directory, pointing)
 
-    def _pointing(self, key: QueueKey, directory: QueueDirectory, start: int, stop: int) -> Iterator[Finding]:
-        """Units into the log that no record with their QUEUEOFFSET claimed: what is there instead? One finding per equal answers."""
-        answer: tuple[str, str] | None = None
-        begun = start
-        first_offset = 0
-        for unit in range(start, min(stop, start + _PROBED_UNITS)):
-            at = unit * UNIT_SIZE
-            file = directory.files.find(at)
-            if file is None:
-                continue
-            offset = int.from_bytes(read_at(file, at - file.start, 8), "big", signed=True)
-            this = self._answer(key, unit, offset)
-            if this != answer:
-                if answer is not None:
-                    yield self._pointing_finding(key, directory, answer, begun, unit, first_offset)
-                answer, begun, first_offset = this, unit, offset
-        if answer is not None:
-            yield self._pointing_finding(key, directory, answer, begun, stop, first_offset)
+    def _of_pointing(self, key: QueueKey, directory: QueueDirectory, run: Pointed) -> Finding:
+        """Units into the log that no record with their QUEUEOFFSET claimed."""
+        code, text = self._answer(run)
+        where = self._where(key, directory, run.start, run.end)
+        return self._context.finding(code, f"{_units(run.end - run.start)}: {text}", offset=run.offset, **where)
 
-    def _pointing_finding(
-        self, key: QueueKey, directory: QueueDirectory, answer: tuple[str, str], start: int, stop: int, offset: int
-    ) -> Finding:
-        code, text = answer
-        return self._context.finding(code, f"{_units(stop - start)}: {text}", offset=offset, **self._where(key, directory, start, stop))
-
-    def _answer(self, key: QueueKey, unit: int, offset: int) -> tuple[str, str]:
-        if self._context.log.is_damaged(offset):
-            return "RMQ-CQ-LOST", "the record lies in a damaged range"
-        record = self._context.record_at(offset)
-        if record is None:
-            return "RMQ-CQ-UNIT", "no record begins where the unit points"
-        offset_in_queue = _offset_in(record, key)
-        if offset_in_queue is None:
+    def _answer(self, run: Pointed) -> tuple[str, str]:
+        if run.target is Target.OTHER_QUEUE and run.other is not None:
             code = "RMQ-CQ-UNIT" if self._has_records else "RMQ-CQ-SURPLUS"
-            return code, f"the record there belongs to {record.topic}/{record.queue_id}"
-        if int(record.transaction_type) in (4, 12):
-            return "RMQ-CQ-SURPLUS", "a prepared or rolled back record has no place in a queue"
-        if offset_in_queue != unit:
-            return "RMQ-CQ-SHIFTED", f"the record there has a QUEUEOFFSET {offset_in_queue - unit:+d} from the unit's place"
-        return "RMQ-CQ-SURPLUS", "the record there is not part of the live log"
+            return code, f"the record there belongs to {run.other[0]}/{run.other[1]}"
+        if run.target is Target.OWN and run.shift:
+            return "RMQ-CQ-SHIFTED", f"the record there has a QUEUEOFFSET {run.shift:+d} from the unit's place"
+        return _ANSWERS[run.target]
+
+
+_ANSWERS = {
+    Target.UNKNOWN: ("RMQ-CQ-SURPLUS", "no record claims them; what they point at was not looked at, there are too many of this kind"),
+    Target.NOTHING: ("RMQ-CQ-UNIT", "no record begins where the unit points"),
+    Target.DAMAGED: ("RMQ-CQ-LOST", "the record lies in a damaged range"),
+    Target.NOT_QUEUED: ("RMQ-CQ-SURPLUS", "a prepared or rolled back record has no place in a queue"),
+    Target.OWN: ("RMQ-CQ-SURPLUS", "the record there is not part of the live log"),
+}
+
+
+def _units_between(files: MappedFileQueue, start: int, stop: int) -> Iterator[tuple[int, npt.NDArray[np.void]]]:
+    """The units (UNIT_ROWS) of the queue offsets [start, stop) in pieces, each with its first queue offset."""
+    at = start
+    while at < stop:
+        file = files.find(at * UNIT_SIZE)
+        position = at * UNIT_SIZE - file.start if file is not None else 0
+        count = min(stop - at, _CHUNK_UNITS, (file.length - position) // UNIT_SIZE) if file is not None else 0
+        if file is None or not count:
+            return
+        yield at, np.frombuffer(read_at(file, position, count * UNIT_SIZE), UNIT_ROWS)
+        at += count
+
+
+def _interval(row: npt.NDArray[np.void]) -> Interval:
+    """Queue offsets [start, end) of a run. The end behind the last possible offset, 2^63, is stored as -2^63."""
+    start, end = int(row["start"]), int(row["end"])
+    return start, end if end > start else end + (1 << 64)
 
 
 def _restarted(history: QueueHistory | None, rows: npt.NDArray[np.void]) -> int:
@@ -420,13 +422,6 @@ def _restarted(history: QueueHistory | None, rows: npt.NDArray[np.void]) -> int:
     """
     begins = rows["position"][(rows["claim"] == Claim.MATCH) & (rows["start"] == 0)]
     return max(set(history.restarts) & set(begins.tolist()), default=-1) if history is not None else -1
-
-
-def _offset_in(record: Record, key: QueueKey) -> int | None:
-    """The offset that a broker gave the record in this queue, None for a record of other queues."""
-    if (record.topic, record.queue_id) == key:
-        return record.queue_offset
-    return next((entry.number for entry in entries(record) if entry.key == key), None)
 
 
 _RENUMBERED = {

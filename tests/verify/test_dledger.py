@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -91,3 +92,15 @@ def test_a_queue_that_is_not_there(tmp_path: Path) -> None:
     codes = {finding.code for finding in new_findings(before, verify(root, settings, DATA_PARTS))}
 
     assert codes & {"RMQ-CQ-MISSING", "RMQ-CQ-BEHIND"}
+
+
+def test_units_that_point_at_records_of_another_queue(tmp_path: Path) -> None:
+    root = fresh_store(STORE, tmp_path)
+    settings = case(STORE).settings(root)
+    before = verify(root, settings, DATA_PARTS)
+    shutil.copytree(root / "consumequeue/orders/0", root / "consumequeue/orders/9")
+
+    (found,) = new_findings(before, verify(root, settings, DATA_PARTS))
+
+    assert (found.code, found.queue_id, found.queue_offset) == ("RMQ-CQ-SURPLUS", 9, 0)
+    assert found.message.endswith("belongs to orders/0")

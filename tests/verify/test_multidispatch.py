@@ -96,7 +96,7 @@ def test_a_unit_overwritten_with_the_one_before_it(tmp_path: Path) -> None:
     before = (tmp_path / queue_name(topic=QUEUE)).read_bytes()[UNIT_SIZE : 2 * UNIT_SIZE]
     patch(tmp_path / queue_name(topic=QUEUE), 2 * UNIT_SIZE, before)
 
-    assert place(verified(builder)[0], "queue_offset") == ("CQ-UNIT", 2)
+    assert place(verified(builder)[0], "queue_offset") == ("CQ-SHIFTED", 2)
 
 
 def test_a_hole_in_a_shifted_queue(tmp_path: Path) -> None:

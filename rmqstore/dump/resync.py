@@ -6,7 +6,7 @@ from rmqstore.errors import StoreChangedError
 from rmqstore.formats.layout import fixed_layout
 from rmqstore.formats.record import BLANK_MAGIC, MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, MIN_RECORD_SIZE_V1, RECORD_PREFIX
 from rmqstore.store.mapped import MappedFile
-from rmqstore.store.window import map_window, read_at
+from rmqstore.store.window import data_extents, map_window, read_at
 
 _WINDOW = 16 << 20
 # How far back a record is looked for: the largest message that brokers accept by default, then what some are set to.
@@ -29,7 +29,7 @@ def next_record(file: MappedFile, position: int) -> int | None:
     sigbus.install()
     known_faults = sigbus.faults()
     length = _WINDOW
-    while position < file.length:
+    while (position := _behind_hole(file, position)) < file.length:
         length = min(length, file.length - position)
         with map_window(file, position, length) as window:
             base = window.array.ctypes.data
@@ -44,6 +44,13 @@ def next_record(file: MappedFile, position: int) -> int | None:
         length = _WINDOW if found else length * 2
         position += int(found)
     return None
+
+
+def _behind_hole(file: MappedFile, position: int) -> int:
+    """`position`, or where the next record can begin when it lies in a hole of a sparse file; the file's length behind all data."""
+    begin = next((begin for begin, end in data_extents(file) if end > position), file.length)
+    # The first bytes of TOTALSIZE are zero, and a hole may hold them.
+    return max(position, min(begin - _SIZE.width, file.length)) if begin < file.length else file.length
 
 
 def inside_record(file: MappedFile, position: int) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ from rmqstore.scan.unitruns import UNIT_ROWS, UnitKind, UnitRun, unit_runs
 from rmqstore.store.mapped import MappedFile, MappedFileQueue
 from rmqstore.store.root import QueueDirectory
 from rmqstore.store.window import data_extents, read_at
+from rmqstore.verify import config
 from rmqstore.verify.commitlog import FileResult
 from rmqstore.verify.context import Context
 from rmqstore.verify.guard import limited
@@ -454,8 +454,8 @@ def renumbered(context: Context, results: Sequence[FileResult]) -> Iterator[Find
 
 def dispatches_to_light_queues(context: Context, queues: Iterable[QueueKey]) -> bool | None:
     """Whether the broker fills %LMQ% queues: by its settings, or because one exists; None when neither tells (fact sheet queues §2.12)."""
-    config = context.store.config
-    switches = [config.flag(name) for name in ("enableLmq", "enableMultiDispatch") if config.explicit(name) is not None]
+    settings = context.store.config
+    switches = [settings.flag(name) for name in ("enableLmq", "enableMultiDispatch") if settings.explicit(name) is not None]
     if not all(switches):
         return False
     if len(switches) == 2 or any(topic.startswith(LMQ_PREFIX) for topic, _ in queues):
@@ -498,13 +498,16 @@ def subtract(intervals: Sequence[Interval], removed: Sequence[Interval]) -> list
 
 
 def known_topics(context: Context) -> frozenset[str] | None:
-    """The topics of `config/topics.json`, None when it cannot be told."""
-    path = context.store.config_path / "topics.json"
-    try:
-        table = json.loads(path.read_text("utf-8"))["topicConfigTable"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return frozenset(table) if isinstance(table, Mapping) else None
+    """The topics of `config/topics.json` or, where that is not whole, of its backup; None when it cannot be told."""
+    path = context.store.config_path / config.TOPICS
+    for candidate in (path, path.with_name(path.name + ".bak")):
+        try:
+            table = (config.read(candidate).value or {}).get("topicConfigTable")
+        except RmqstoreError:
+            continue  # reported by the check of the configuration
+        if isinstance(table, Mapping):
+            return frozenset(table)
+    return None
 
 
 _RUN = np.dtype([("claim", "i4"), ("start", "i8"), ("end", "i8"), ("position", "i8")])

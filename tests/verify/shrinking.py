@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from rmqstore.scan import sigbus
-from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import Store
 from rmqstore.verify.commitlog import FilePass, FileResult
 from rmqstore.verify.engine import Verification
@@ -24,9 +23,9 @@ _both_read = threading.Barrier(2)
 _run = FilePass.run
 
 
-def run(self: FilePass, file: MappedFile) -> FileResult:
-    _mine.file, _mine.batches = file, 0
-    return _run(self, file)
+def run(self: FilePass) -> FileResult:
+    _mine.file, _mine.batches = self.result.file, 0
+    return _run(self)
 
 
 def advance(count: int) -> None:

@@ -10,7 +10,7 @@ import re
 
 import numpy as np
 
-from rmqstore.formats.javahash import java_hash
+from rmqstore.formats.javahash import decode_java_utf8, java_hash
 
 ENTRY_DTYPE = np.dtype(
     [
@@ -72,7 +72,7 @@ class Names:
         number = self._topic_numbers.setdefault(topic, len(self.topics))
         if number == len(self.topics):
             self.topics.append(topic)
-            self._hashes.append(java_hash(topic.decode("utf-8", "replace") + "#"))
+            self._hashes.append(java_hash(decode_java_utf8(topic) + "#"))
             self._marks.append(_marks(topic))
         key = (number, queue_id)
         queue = self._queue_numbers.setdefault(key, len(self.queues))

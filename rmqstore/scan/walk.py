@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rmqstore.errors import StoreChangedError
+from rmqstore.formats.javahash import decode_java_utf8
 from rmqstore.scan import names, sigbus
 from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE, Check, Fault, Mark, Oddity, Stop
 from rmqstore.scan.kernels_record import resync, walk
@@ -95,7 +96,7 @@ class LogScanner:
     def topic(self, number: int) -> str:
         """The topic of a dense number."""
         while len(self._topics) <= number:
-            self._topics.append(self._names.topics[len(self._topics)].decode("utf-8", "replace"))
+            self._topics.append(decode_java_utf8(self._names.topics[len(self._topics)]))
         return self._topics[number]
 
     def queue(self, number: int) -> tuple[str, int]:

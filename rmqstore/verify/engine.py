@@ -24,6 +24,7 @@ from rmqstore.verify.index import IndexView
 from rmqstore.verify.units import QueueKey
 
 Advance = Callable[[int], None]
+Followed = Future[list[index.Chains | RmqstoreError]]
 
 
 @dataclass
@@ -46,6 +47,7 @@ class Verification:
         self.options = options or Options()
         self.context = Context(store, self.options)
         self.totals = Totals()
+        self._abandoned = False
 
     @property
     def total_bytes(self) -> int:
@@ -114,15 +116,16 @@ class Verification:
             _last_file_with_data(log_files),
         )
         with ThreadPoolExecutor(max_workers=max(options.threads, 1)) as pool:
+            chains = pool.submit(self._chains, views)
             passes = [pool.submit(self._pass, around, file, advance) for file in log_files]
-            chains = [pool.submit(index.follow, view) for view in views]
             try:
                 outcomes = [future.result() for future in passes]
                 results = yield from self._results(around, log_files, outcomes)
                 # Chains may still be followed while the queues are judged.
                 yield from self._merge(results, around, chains)
             except BaseException:
-                _cancel([*passes, *chains])
+                self._abandoned = True
+                _cancel(passes)
                 raise
 
     def _results(
@@ -147,10 +150,22 @@ class Verification:
         except RmqstoreError as error:
             return error
 
+    def _chains(self, views: Sequence[IndexView]) -> list[index.Chains | RmqstoreError]:
+        """Follows the chains of one index file after the other: each takes memory for all its slots."""
+        found: list[index.Chains | RmqstoreError] = []
+        for view in views:
+            if self._abandoned:
+                break
+            try:
+                found.append(index.follow(view))
+            except RmqstoreError as error:
+                found.append(error)
+        return found
+
     def _directories(self, listed: Iterator[QueueDirectory]) -> dict[QueueKey, QueueDirectory]:
         return {(directory.topic, directory.queue_id): directory for directory in listed}
 
-    def _merge(self, results: list[FileResult], around: Surroundings, chains: list[Future[index.Chains]]) -> Iterator[Finding]:
+    def _merge(self, results: list[FileResult], around: Surroundings, chains: Followed) -> Iterator[Finding]:
         context, options = self.context, self.options
         context.log = _facts(self.store, results)
         self.totals.bytes = sum(result.file.length for result in results)
@@ -197,13 +212,13 @@ class Verification:
         except RmqstoreError as error:
             yield self.context.finding("RMQ-ST-UNREADABLE", error.message, file=around.queues[key].directory, topic=key[0], queue_id=key[1])
 
-    def _index(self, results: list[FileResult], views: Sequence[IndexView], chains: list[Future[index.Chains]]) -> Iterator[Finding]:
+    def _index(self, results: list[FileResult], views: Sequence[IndexView], chains: Followed) -> Iterator[Finding]:
         context = self.context
-        for view, followed in zip(views, chains, strict=True):
-            try:
-                yield from index.check_file(context, view, followed.result())
-            except RmqstoreError as error:
-                yield context.finding("RMQ-ST-UNREADABLE", error.message, file=view.file.path)
+        for view, followed in zip(views, chains.result(), strict=True):
+            if isinstance(followed, RmqstoreError):
+                yield context.finding("RMQ-ST-UNREADABLE", followed.message, file=view.file.path)
+            else:
+                yield from index.check_file(context, view, followed)
         yield from index.check_order(context, views)
         if not results:
             return

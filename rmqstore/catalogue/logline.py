@@ -124,7 +124,7 @@ class LogLine:
 
 @dataclass(frozen=True, kw_only=True)
 class Cause:
-    """A Java exception below a log line: what it says about the reason. The text begins with the class of the exception."""
+    """A Java exception below a log line: what it says about the reason. The text begins with `java.`, the class of the exception."""
 
     code: str
     patterns: tuple[Pattern, ...]

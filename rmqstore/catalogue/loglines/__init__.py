@@ -46,6 +46,7 @@ LOG_LINES: Mapping[str, LogLine] = {
 CAUSES: Mapping[str, Cause] = {cause.code: cause for cause in causes.CAUSES}
 
 _KEY_LENGTH = 6
+_EXCEPTION = "java."
 
 
 class LineMatch(NamedTuple):
@@ -85,9 +86,14 @@ def _texts() -> _Texts:
 def find_lines(message: str) -> list[LineMatch]:
     """Every line of the table that a message, without time and level, is."""
     texts = _texts()
-    candidates = chain(texts.by_key.get(message[:_KEY_LENGTH], ()), texts.anywhere)
-    found = ((entry, pattern, pattern.expression.fullmatch(message)) for pattern, entry in candidates if pattern.longest_literal in message)
-    return [LineMatch(entry, pattern, match.groupdict()) for entry, pattern, match in found if match is not None]
+    candidates = [*texts.by_key.get(message[:_KEY_LENGTH], ()), *texts.anywhere]
+    found = []
+    for pattern, entry in candidates:
+        if pattern.longest_literal in message:
+            match = pattern.expression.fullmatch(message)
+            if match is not None:
+                found.append(LineMatch(entry, pattern, match.groupdict()))
+    return found
 
 
 def find_line(message: str) -> LineMatch | None:
@@ -97,6 +103,8 @@ def find_line(message: str) -> LineMatch | None:
 
 def find_cause(exception: str) -> CauseMatch | None:
     """What an exception (`java.io.IOException: No space left on device`) says; None for one that is not in the table."""
+    if not exception.startswith(_EXCEPTION):
+        return None
     for cause in CAUSES.values():
         for pattern in cause.patterns:
             match = pattern.expression.fullmatch(exception)

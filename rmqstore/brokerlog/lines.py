@@ -116,7 +116,8 @@ class LogFile:
         assert self._raw is not None
         with self._raw as raw:
             try:
-                yield from _limited_lines(_decoded(raw))
+                with _decoded(raw) as decoded:
+                    yield from _limited_lines(decoded)
             except (EOFError, zlib.error, gzip.BadGzipFile) as error:
                 self.broken = f"the compressed file is damaged: {error}"
             except OSError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rmqstore.catalogue.entry import ERROR, INFO, WARNING
-from rmqstore.catalogue.logline import line
+from rmqstore.catalogue.logline import Pattern, line
 from rmqstore.catalogue.loglines.commands import DUMP_HERE, VERIFY, VERIFY_LOG, VERIFY_QUEUES
 from rmqstore.catalogue.loglines.commands import INFO as SHOW
 
@@ -144,7 +144,7 @@ LINES = (
     line(
         "LOG-QUEUE-PREBLANK",
         INFO,
-        "fill pre blank space {file} {wrote} {expected}",
+        Pattern("fill pre blank space {file} {wrote} {expected}", {"file": ".+?"}),
         meaning="A queue begins in the middle of a file: the units before its first message are filled with a filler. Right for a queue "
         "whose older messages have expired, or that was built again from the middle of the log.",
         then="Goes on. The fillers are no messages.",

@@ -217,7 +217,6 @@ LINES = (
     line(
         "LOG-COMPACTION-EXCEPTION",
         ERROR,
-        "load compactionLog {topic}:{queue_id} exception: ",
         "load compactionLog {topic}:{queue_id} exception:",
         "load compaction store error",
         meaning="Files of the compaction store could not be taken: a foreign name of the right length, often a `.delete` file that a "
@@ -230,7 +229,6 @@ LINES = (
     line(
         "LOG-COMPACTION-DEAD",
         ERROR,
-        "create compactionLog exception: ",
         "create compactionLog exception:",
         Pattern("{topic}:{queue_id} compactionLog mismatch with compactionCq"),
         meaning="Compaction log and compaction queue of one queue cannot be opened together.",

@@ -160,8 +160,9 @@ LINES = (
         Pattern("dledger recover physics file end, {file} pos={position}", {"file": r"\S(?:(?! pos=).)*"}),
         Pattern("recover physics file end, {file}", {"file": r"\S(?:(?! pos=).)*"}),
         meaning="Here the scan stopped: at the end of the log, or at damage. The line before says why (`illegal magic code 0x0` is the "
-        "end).",
-        then="The log ends here: positions are set to this place, later files are deleted, queues are cut to it.",
+        "end). pos is where reading stopped: 8 bytes behind the end of the log after an illegal magic code, further inside of the bad "
+        "record otherwise.",
+        then="The log ends with the last good record before this place; later files are deleted, queues are cut.",
         next=VERIFY_LOG,
         codes=("RMQ-CL-DAMAGE", "RMQ-CL-TORN"),
     ),

@@ -7,6 +7,8 @@ from rmqstore.catalogue.logline import About, Pattern, line
 from rmqstore.catalogue.loglines.commands import INFO as SHOW
 from rmqstore.catalogue.loglines.commands import VERIFY, VERIFY_FILES
 
+_ANY_FILE = {"file": ".+?"}
+
 LINES = (
     line(
         "LOG-CREATE-FILE",
@@ -28,9 +30,9 @@ LINES = (
     line(
         "LOG-CREATE-SLOW",
         WARNING,
-        Pattern("create mappedFile spent time(ms) {time} queue size {count} {file} {length}"),
-        "create mmap timeout {file} {length}",
-        "this mmap request expired, maybe cause timeout {file} {length}",
+        Pattern("create mappedFile spent time(ms) {time} queue size {count} {file} {length}", _ANY_FILE),
+        Pattern("create mmap timeout {file} {length}", _ANY_FILE),
+        Pattern("this mmap request expired, maybe cause timeout {file} {length}", _ANY_FILE),
         Pattern("never expected here,  maybe cause timeout {text}"),
         "never expected here, add a request to preallocate queue failed",
         meaning="Making the next file took long: a slow or overloaded disk.",
@@ -170,8 +172,7 @@ LINES = (
         "LOG-SERVICE-EXCEPTION",
         WARNING,
         Pattern("{text} service has exception.{text2}", {"text": r"[\w$]*", "text2": r"(?: so return null)?\s*"}),
-        Pattern("{text} Exception, ", {"text": r"[\w$]*"}),
-        "shutdown Exception, ",
+        Pattern("{text} Exception,", {"text": r"[\w$]*"}),
         "shutdown Exception,",
         meaning="A thread of the store met the exception that follows in the log.",
         then="The thread goes on with its next round.",

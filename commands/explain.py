@@ -52,9 +52,9 @@ def command(
     """Explain finding codes such as RMQ-CL-CRC, or what a broker logged about its store.
 
     \b
-    rmqstore explain RMQ-CL-CRC                      a finding: meaning, what a broker does with it, how to mend it
-    rmqstore explain 'found a half message at 4711'  a line of a log
-    rmqstore explain --log store.log STORE           a log file, and what it means for this store
+    rmqstore explain RMQ-CL-CRC                        a finding: meaning, what brokers do with it, how to mend it
+    rmqstore explain 'found a illegal magic code 0x0'  a line of a log
+    rmqstore explain --log store.log STORE             a log file, and what it means for this store
 
     Case of codes does not matter, and the leading RMQ- may be left out. Of a log file, equal lines are counted together, the worst come
     first, harmless ones are only counted, and warnings and errors that are not in the table are listed as unknown. With a store, the

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rmqstore.catalogue.entry import ERROR, INFO, WARNING
 from rmqstore.catalogue.logline import Pattern, line
-from rmqstore.catalogue.loglines.commands import DUMP_QUEUE, VERIFY_QUEUES
+from rmqstore.catalogue.loglines.commands import DUMP_QUEUE, VERIFY_CONFIG, VERIFY_QUEUES
 from rmqstore.catalogue.loglines.commands import INFO as SHOW
 
 LINES = (
@@ -151,6 +151,49 @@ LINES = (
         then="Sends the consumer to the beginning of the next file; what lies between is skipped.",
         next=VERIFY_QUEUES,
         codes=("RMQ-CQ-GAP",),
+    ),
+    line(
+        "LOG-CONSUMER-OFFSET-MOVED",
+        WARNING,
+        Pattern(
+            "PULL_OFFSET_MOVED:correction offset. topic={topic}, groupId={key}, requestOffset={wanted}, newOffset={corrected}, "
+            "suggestBrokerId={broker}"
+        ),
+        meaning="A consumer asked for a queue offset outside of the queue: messages have expired, the queue was cut at a start, or "
+        "consumerOffset.json is older or newer than the queue.",
+        then="Sends the consumer to the nearest end of the queue: it gets messages again, or skips some.",
+        next=VERIFY_CONFIG,
+        codes=("RMQ-CF-OFFSET", "RMQ-CQ-BEHIND"),
+    ),
+    line(
+        "LOG-CONSUMER-OFFSET-BACK",
+        INFO,
+        Pattern(
+            "[NOTIFYME]update consumer offset less than store. clientHost={address}, key={key}, queueId={number}, requestOffset={wanted}, "
+            "storeOffset={stored}"
+        ),
+        meaning="A consumer committed a smaller offset than before: it was reset, or corrected to the end of a queue that was cut.",
+        then="Stores the smaller offset.",
+        next=VERIFY_CONFIG,
+        codes=("RMQ-CF-OFFSET",),
+    ),
+    line(
+        "LOG-TOPIC-UNKNOWN",
+        WARNING,
+        Pattern("the topic {topic} not exist, consumer: {address}"),
+        meaning="A consumer asked for a topic that the broker has no configuration of, although its queues may be here.",
+        then="Refuses the request.",
+        next=VERIFY_CONFIG,
+        codes=("RMQ-CF-MISSING", "RMQ-CF-EMPTY"),
+    ),
+    line(
+        "LOG-BATCH-CACHE",
+        None,
+        Pattern("cache is not working on BCQ [Topic: {topic}, QueueId: {number}] for {text}"),
+        meaning="A read of a batch queue found its place without the cache.",
+        then="Goes on.",
+        next=VERIFY_QUEUES,
+        since="5.0",
     ),
     line(
         "LOG-EXT",

@@ -28,7 +28,7 @@ LINES = (
         ERROR,
         Pattern("found a illegal magic code 0x{magic}", {"magic": "daa320ab"}),
         meaning="A record of version 2 (topic longer than 127 bytes) was met by a broker that does not know it: the store was written by "
-        "5.1 or later and opened by an older release.",
+        "5.1 or later and opened by an older release (or the magic of an older record is damaged).",
         then="4.9.x and 5.0 stop the scan here: log and queues are cut to this place and every later file is deleted.",
         next=VERIFY_LOG,
         codes=("RMQ-CL-MAGIC",),

@@ -179,6 +179,16 @@ LINES = (
         next=VERIFY_FILES,
     ),
     line(
+        "LOG-STOPPING",
+        None,
+        Pattern("{text} interrupted, possibly by shutdown.", {"text": r"[\w$]*"}),
+        "take flush disk commit request, but interrupted, this may caused by shutdown",
+        "An exception occurred while waiting for flushing disk to complete. this may caused by shutdown",
+        meaning="A thread of the store was told to stop.",
+        then="Stops.",
+        next=SHOW,
+    ),
+    line(
         "LOG-UNCAUGHT",
         ERROR,
         "[BUG] Thread has an uncaught exception, threadId={thread}, threadName={text}",

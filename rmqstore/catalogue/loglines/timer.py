@@ -22,7 +22,7 @@ LINES = (
     line(
         "LOG-TIMER-RECOVER",
         INFO,
-        "Begin to recover timerLog offset:{position} check:{check}",
+        "Begin to recover timerLog offset:{position} check:{answer}",
         "Timer recover ok currReadTimerMs:{time} currQueueOffset:{queue_offset} checkQueueOffset:{check} processOffset:{position}",
         "Timer start ok currReadTimerMs:[{time}] queueOffset:[{queue_offset}]",
         "reviseQueueOffset check cq offset ok. {queue_offset}, {record_physical_offset}, {size}",
@@ -155,8 +155,11 @@ LINES = (
         "LOG-TIMER-PROGRESS",
         None,
         Pattern("[{text}]Timer progress-check commitRead:[{text2}] currRead:[{text3}] currWrite:[{text4}] readBehind:{behind} {text5}"),
+        Pattern("Trying do put delete timer msg:[{text}] roll:[{answer}]"),
+        Pattern("Trying do put delete timer msg:[{text}]"),
         Pattern("now timer use rocksdb to driver, so will not enqueue in timer wheel"),
-        meaning="Printed every ten seconds: how far the timer is. readBehind that grows without end is a wheel that stands still.",
+        meaning="The timer at work; every ten seconds it prints how far it is. A readBehind that grows without end is a wheel that stands "
+        "still.",
         then="Goes on.",
         next=VERIFY_TIMER,
         since="5.0",

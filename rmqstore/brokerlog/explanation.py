@@ -63,9 +63,9 @@ class Explainer:
     def _found(self, group: Group) -> Iterator[Place]:
         if self._places is None or self._store is None:
             return
-        for entry in (group.line, group.cause):
-            if entry is not None and entry.about is not None:
-                yield from state_of(self._store, entry.about)
+        for about in dict.fromkeys(entry.about for entry in (group.line, group.cause) if entry is not None):
+            if about is not None:
+                yield from state_of(self._store, about)
         seen: set[str] = set()
         for values in group.places if group.line is not None or group.cause is not None else ():
             for place in self._places.of(values):

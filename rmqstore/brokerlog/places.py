@@ -136,7 +136,10 @@ class Places:
             if not 0 <= at < log_file.length:
                 return Place(named, Holds.NOTHING, f"the file has {log_file.length} bytes", shown, at)
             return self._content(named, log_file, at)
-        return Place(named, Holds.FILE, f"{path.stat().st_size} bytes; {problem or 'length and name fit its neighbours'}", shown)
+        detail = f"{path.stat().st_size} bytes"
+        if parse_offset_name(path.name) is not None:
+            problem = problem or "length and name fit its neighbours"
+        return Place(named, Holds.FILE, "; ".join(filter(None, [detail, problem])), shown)
 
     def _queue(self, named: str, topic: str, queue_id: str) -> Place:
         if _leads_elsewhere(topic):
@@ -151,6 +154,8 @@ class Places:
                 return Place(named, Holds.QUEUE, detail, self._store.relative(directory))
         if self._store.rocksdb_queues:
             return Place(named, Holds.NOTHING, "not among the file queues; this store keeps queues in RocksDB")
+        if self._store.only is not None:
+            return Place(named, Holds.NOTHING, f"only the part {self._store.only} of a store is here")
         return Place(named, Holds.NOTHING, "the store has no such queue")
 
     # What a line's path is here

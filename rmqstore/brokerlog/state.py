@@ -10,6 +10,7 @@ from rmqstore.catalogue.logline import About
 from rmqstore.errors import RmqstoreError
 from rmqstore.formats import checkpoint
 from rmqstore.store.liveness import liveness
+from rmqstore.store.parts import PartKind
 from rmqstore.store.root import Store
 from rmqstore.store.window import read_whole
 
@@ -46,6 +47,8 @@ def _commitlog(store: Store) -> Iterator[Place]:
 
 
 def _checkpoint(store: Store) -> Iterator[Place]:
+    if not store.covers(PartKind.CHECKPOINT):
+        return
     path = store.checkpoint_path
     if not path.is_file():
         yield Place("checkpoint", Holds.NOTHING, "not there now")

@@ -164,6 +164,30 @@ def test_a_topic_that_leads_out_of_the_store_is_not_followed(fresh_store: Callab
     assert _holds(order.format("../../config"), fresh_store(STORE)) == [("nothing", None, None)]
 
 
+def test_state_of_the_disk_is_told_once_and_other_parts_only_where_they_are(fresh_store: Callable[[str], Path]) -> None:
+    store = fresh_store(STORE)
+    (found,) = _explained("create mappedFile exception\njava.io.IOException: No space left on device", "--store", store)
+    assert [(place["place"], place["file"]) for place in found["store"]] == [("disk", "."), ("disk", "commitlog")]
+    missing = f"store checkpoint file not exists, {PATH}/checkpoint"
+    (found,) = _explained(missing, "--store", store)
+    assert [place["detail"].partition(" ")[0] for place in found["store"]] == ["physic_msg_timestamp", "4096"]
+    (found,) = _explained(missing, "--store", store / "commitlog")
+    assert [(place["holds"], place["exists"]) for place in found["store"]] == [("nothing", False)]
+
+
+def test_the_commit_log_as_it_is_now(fresh_store: Callable[[str], Path]) -> None:
+    store = fresh_store(STORE)
+    (store / "commitlog" / ".keep").write_bytes(b"")
+    (found,) = _explained("load commit log Failed", "--store", store)
+    (state,) = found["store"]
+    assert state["detail"].startswith("6 files, offsets 0 to 393216; .keep: ")
+
+
+def test_whether_a_process_uses_the_store_is_told(fresh_store: Callable[[str], Path]) -> None:
+    (found,) = _explained("java.lang.RuntimeException: Lock failed,MQ already started", "--store", fresh_store(STORE))
+    assert [place["detail"] for place in found["store"]] == ["no process uses the store now"]
+
+
 def test_the_next_command_is_ready_to_run(fresh_store: Callable[[str], Path]) -> None:
     store = fresh_store(STORE)
     offset = stores.case(STORE).truth()[3]["physicalOffset"]

@@ -22,7 +22,7 @@ from rmqstore.recovery.check import Checked, RecordCheck, Request
 from rmqstore.recovery.mappedfiles import SimulatedFile
 from rmqstore.scan import sigbus
 from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE, Check, Fault, Mark, Stop
-from rmqstore.scan.walk import WINDOW, Batch, LogScanner
+from rmqstore.scan.walk import Batch, LogScanner
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.window import Window, map_window
 
@@ -30,6 +30,9 @@ _MAGIC = fixed_layout(RECORD_PREFIX)["magic_code"]
 _LAST_BYTE_OF_V2 = MESSAGE_MAGIC_V2 & 0xFF
 # What compiled code leaves to the reader of the properties. A topic may be malformed where its bytes are odd.
 _SPECIAL_MARKS = Mark.INNER_BATCH | Mark.MULTI_DISPATCH | Mark.MALFORMED_TEXT
+# Large runs: dispatching one costs a step for every queue in it.
+_WINDOW = 32 << 20
+_BATCH = 32768
 _REQUEST_COLUMNS = ("physical_offset", "size", "queue_id", "queue_offset", "store_timestamp", "tags_code", "sys_flag")
 
 
@@ -52,7 +55,7 @@ class LogReader:
             wanted |= Check.BODY_CRC
         if check.verifies_property_crc:
             wanted |= Check.PROPERTY_CRC
-        self._scanner = _RunScanner(checks=wanted, delays=np.array([0, *check.delay_levels], np.int64))
+        self._scanner = _RunScanner(checks=wanted, delays=np.array([0, *check.delay_levels], np.int64), batch=_BATCH)
 
     def runs(self, file: SimulatedFile, position: int, end: int) -> Iterator[Records]:
         """Runs of records from byte `position` of the file on; `end` is the end of the caller's buffer. Raises StoreChangedError."""
@@ -123,14 +126,14 @@ class _RunScanner(LogScanner):
 
     def run(self, file: MappedFile, position: int) -> Generator[Batch, None, None]:
         """Batches from byte `position` of the file on, up to the first byte that begins no sound record."""
-        window = WINDOW
+        window = _WINDOW
         while position < file.length:
             length = min(window, file.length - position)
             with map_window(file, position, length) as mapped:
                 reached, reason, _ = yield from self._walk_window(file, position, mapped.array)
             if reason is not Stop.WINDOW_END:
                 return
-            window = WINDOW if reached > position else window * 2
+            window = _WINDOW if reached > position else window * 2
             position = reached
 
 

@@ -74,9 +74,11 @@ class FileEnd:
 class LogScanner:
     """Scans commit-log files; topics and queues keep their dense numbers over all files of one scanner."""
 
-    def __init__(self, *, checks: Check, delays: npt.NDArray[np.int64], lead: int = 0, windows: Windows = map_window) -> None:
+    def __init__(
+        self, *, checks: Check, delays: npt.NDArray[np.int64], lead: int = 0, windows: Windows = map_window, batch: int = BATCH
+    ) -> None:
         """`delays` = ms per delay level, index 0 unused; `lead` = bytes in front of every record (a DLedger entry header) or 0;
-        `windows` = where mapped bytes come from.
+        `windows` = where mapped bytes come from; `batch` = most records of a batch.
         """
         sigbus.install()
         self._names = Names()
@@ -84,8 +86,8 @@ class LogScanner:
         self._delays = delays
         self._lead = lead
         self._windows = windows
-        self._records = np.zeros(BATCH, RECORD_DTYPE)
-        self._keys = np.zeros(BATCH * KEYS_PER_RECORD + 8192, KEY_DTYPE)
+        self._records = np.zeros(batch, RECORD_DTYPE)
+        self._keys = np.zeros(batch * KEYS_PER_RECORD + 8192, KEY_DTYPE)
         self._topics: list[str] = []
 
     @property

@@ -206,9 +206,12 @@ class IndexService:
             end = begin + int(falling[0]) + 1
         low, high = np.searchsorted(keys["record"], [begin, end])
         if high - low > file.room:
-            # The file gets full within this run: its records one by one, the keys of one of them may straddle two files.
-            self._build_one(file, records, keys, begin, checkpoint)
-            return begin + 1
+            # The file gets full within this run: what fits, then by itself the record whose keys may straddle two files.
+            end = int(keys["record"][low + file.room])
+            if end == begin:
+                self._build_one(file, records, keys, begin, checkpoint)
+                return begin + 1
+            high = np.searchsorted(keys["record"], end)
         if high > low:
             rows = keys["record"][low:high]
             file.put(keys["hash"][low:high].astype(np.int64), records["physical_offset"][rows], records["store_timestamp"][rows])

@@ -21,6 +21,7 @@ _FAMILIES = {
     "ST": "The store as a whole",
     "CL": "Commit log",
     "CQ": "Consume queues",
+    "CM": "Compaction store",
     "IX": "Index files",
     "CP": "Checkpoint",
     "TM": "Timer",

@@ -82,7 +82,7 @@ class Dispatcher:
         self._to_queues(run, reader)
         request = run.requests.get(0)
         if request is not None and self._fans_out(request) and not request.sys_flag & SysFlag.TRANSACTION_PREPARED:
-            if isinstance(self._queues, QueueStore):
+            if isinstance(self._queues, QueueStore) and not self._queues.write_error:
                 self._to_light_queues(self._queues, request)
         self._to_index(run)
 
@@ -92,11 +92,25 @@ class Dispatcher:
         if not len(rows):
             return
         if not isinstance(self._queues, RocksDBQueues):
+            rows = self._writable(self._queues, run, rows, reader)
+            if not len(rows):
+                return
             self._to_file_queues(self._queues, run, rows, reader)
         elif not self._profile.rocksdb_moves_checkpoint:
             return
         last = run.records[rows[-1]]
         self._checkpoint.appended(int(last["store_timestamp"]), int(last["physical_offset"]), slave=self._options.slave)
+
+    def _writable(self, queues: QueueStore, run: Records, rows: npt.NDArray[np.intp], reader: LogReader) -> npt.NDArray[np.intp]:
+        """The rows before the first one whose queue the file system refuses; from that one on no queue is written any more."""
+        if queues.write_error:
+            return rows[:0]
+        numbers = run.records["queue"][rows]
+        refused = [number for number in np.unique(numbers).tolist() if not queues.writable(reader.queue_name(number)[0])]
+        if not refused:
+            return rows
+        queues.write_error = True
+        return rows[: int(np.isin(numbers, refused).argmax())]
 
     def _to_file_queues(self, queues: QueueStore, run: Records, rows: npt.NDArray[np.intp], reader: LogReader) -> None:
         rows = rows[np.argsort(run.records["queue"][rows], kind="stable")]
@@ -124,6 +138,8 @@ class Dispatcher:
             return
         for name, text in zip(queues, offsets, strict=True):
             if self._profile.lmq_skips_paths and "/" in name:
+                continue
+            if not store.writable(name):
                 continue
             offset = parse_java_integer(text, LONG_MIN, LONG_MAX)
             if offset is None:

@@ -92,11 +92,8 @@ class LogReader:
             return self._odd_queues[-number - 1]
         known = self._names.get(number)
         if known is None:
-            names = self._scanner.names
-            topic = int(names.queue_topic[number])
-            start = int(names.topic_start[topic])
-            raw = names.heap[start : start + int(names.topic_length[topic])].tobytes()
-            known = self._names[number] = (decode_java_utf8(raw), int(names.queue_id[number]))
+            topic, queue_id = self._scanner.stored_queue(number)
+            known = self._names[number] = (decode_java_utf8(topic), queue_id)
         return known
 
     def _judge(self, batch: Batch) -> tuple[int, dict[int, Request]]:
@@ -144,6 +141,11 @@ class _RunScanner(LogScanner):
                 return
             window = WINDOW if reached > position else window * 2
             position = reached
+
+    def stored_queue(self, number: int) -> tuple[bytes, int]:
+        """(topic as the records spell it, queue id) of a dense number."""
+        topic, queue_id = self._names.queues[number]
+        return self._names.topics[topic], queue_id
 
 
 def open_window(file: SimulatedFile, end: int) -> Window:

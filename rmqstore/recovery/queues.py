@@ -20,6 +20,8 @@ from rmqstore.store.mapped import list_directory
 from rmqstore.versions import Profile
 
 Queue = ConsumeQueue | BatchQueue
+_NAME_MAX = 255
+_PATH_MAX = 3000  # of 4096 bytes, what the root and the file name leave at least
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,8 @@ class QueueStore:
         self._changes = changes
         self._table: dict[tuple[str, int], Queue] = {}
         self.next_offsets: dict[str, int] = {}
+        self.write_error = False
+        """A queue could not be written, which stops the writing of all queues until the next start."""
 
     def __iter__(self) -> Iterator[Queue]:
         return iter(list(self._table.values()))
@@ -96,6 +100,13 @@ class QueueStore:
             batch = self._profile.batch_queues and topic in self._places.batch_topics
             queue = self._table[topic, queue_id] = self._make(topic, queue_id, batch=batch)
         return queue
+
+    def writable(self, topic: str) -> bool:
+        """Whether the file system takes the topic as a directory: a name may be damaged, or longer than files are named."""
+        parts = topic.encode("utf-8", "surrogatepass").split(b"/")
+        return (
+            b"\0" not in topic.encode("utf-8", "surrogatepass") and max(map(len, parts)) <= _NAME_MAX and sum(map(len, parts)) < _PATH_MAX
+        )
 
     def truncate(self, phy_offset: int) -> None:
         """Cuts every queue at a commit log offset."""

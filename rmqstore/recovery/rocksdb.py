@@ -25,6 +25,7 @@ class RocksDBQueues:
     """The queue store as far as the rest of the start asks it; it knows the log up to `max_physic_offset`."""
 
     in_rocksdb = True
+    write_error = False
 
     def __init__(self, max_physic_offset: int) -> None:
         self.max_physic_offset = max_physic_offset

@@ -5,6 +5,7 @@ Source: `DefaultMessageStore.load`, `start`, `shutdown`; fact sheet commit log ย
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from rmqstore.recovery.blockers import Blocker, BlockerCode, BrokerKilled, LoadStopped, Unknown
@@ -90,18 +91,21 @@ class _Start:
         self._confirm_field = -1
         self._listed: list[SimulatedFile] = []
         self._unknown: str | None = None
+        self._gone = False
+        """The process died or hangs: no stop routine runs."""
 
     def run(self) -> Outcome:
         """Load, start, stop."""
         mode = Mode.ABNORMAL if self._surroundings.abort_present else Mode.NORMAL
         self._surroundings.construct()
-        load_ok, killed = self._try_load(mode)
+        load_ok = self._attempt(lambda: self._load(mode))
         after_load = self._state()
         after_start, started, caught_up = None, False, None
-        if load_ok and self._unknown is None:
-            started, caught_up = self._start()
+        if load_ok:
+            started = self._attempt(self._start)
             after_start = self._state()
-        stopped = not killed and (self._profile.failed_load_stops_store if not started else True)
+            caught_up = self._behind() <= 0 if started else None
+        stopped = not self._gone and self._unknown is None and (started or self._profile.failed_load_stops_store)
         abort_after = self._stop(started=started) if stopped else self._surroundings.abort_present
         self._settle(stopped=stopped)
         scan = self._recovery.scan if self._recovery is not None else None
@@ -118,28 +122,27 @@ class _Start:
             caught_up=caught_up,
             dispatched_in_load=self._recovery.dispatched if self._recovery is not None else Dispatched(),
             dispatched_after_start=self._reput.dispatched if after_start is not None else None,
-            changes=self._changes.listed(self._store.root),
+            changes=self._changes.listed(self._store.root) if self._unknown is None else {},
             index_deleted=tuple(self._index.deleted),
             abort_after_stop=abort_after,
             checkpoint_after=self._checkpoint.in_file(),
             lost=lost_records(self._listed, scan.stop_offset) if scan is not None else NOTHING_LOST,
         )
 
-    # load
-
-    def _try_load(self, mode: Mode) -> tuple[bool, bool]:
-        """(whether load succeeds, whether the process dies in it)."""
+    def _attempt(self, steps: Callable[[], bool]) -> bool:
+        """Whether the steps succeed; what stops them is kept."""
         try:
-            return self._load(mode), False
+            return steps()
         except Unknown as unknown:
             self._unknown = str(unknown)
-            return False, False
         except BrokerKilled as stopped:
+            self._gone = True
             self._blockers.append(stopped.blocker)
-            return False, True
         except LoadStopped as stopped:
             self._blockers.append(stopped.blocker)
-            return False, False
+        return False
+
+    # load
 
     def _load(self, mode: Mode) -> bool:
         """The steps of `load()`. Raises LoadStopped, Unknown."""
@@ -190,29 +193,23 @@ class _Start:
 
     # start
 
-    def _start(self) -> tuple[bool, bool | None]:
-        """(whether `start()` succeeds, whether everything is dispatched afterwards)."""
+    def _start(self) -> bool:
+        """The steps of `start()`. Raises Unknown."""
         self._surroundings.lock()
         from_queues = self._profile.reput_from_queues or self._options.recheck_reput_offset_from_cq
         first = self._confirm_offset()
         if from_queues:
             first = max(self._log.min_offset, self._queues.max_physic_offset, 0)
         self._reput.offset = first
-        try:
-            self._reput.run(self._reput_end())
-        except Unknown as unknown:
-            self._unknown = str(unknown)
-            return False, None
-        behind = self._behind()
+        self._reput.run(self._reput_end())
         if from_queues:
-            if behind > 0:
+            if self._behind() > 0:
+                self._gone = True
                 text = f"start() waits for ever: nothing can be dispatched at {self._reput.offset}, the log ends at {self._log.max_offset}"
                 self._blockers.append(Blocker(BlockerCode.DISPATCH_STUCK, text))
-                return False, None
+                return False
             self._queues.recover_offset_table(self._log.min_offset)
-        if not self._surroundings.create_abort(self._blockers):
-            return False, None
-        return True, behind <= 0
+        return self._surroundings.create_abort(self._blockers)
 
     def _confirm_offset(self) -> int:
         """`getConfirmOffset()` without a controller (commit log ยง5.5)."""
@@ -242,7 +239,7 @@ class _Start:
             self._checkpoint.queues_flushed()
         if self._checkpoint.loaded:
             self._checkpoint.flush()
-        return self._surroundings.stop(started=started, dispatched=self._behind() == 0)
+        return self._surroundings.stop(started=started, sound=self._behind() == 0 and not self._queues.write_error)
 
     def _settle(self, *, stopped: bool) -> None:
         self._queues.settle()

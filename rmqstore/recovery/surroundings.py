@@ -53,13 +53,13 @@ class Surroundings:
         self.abort_present = True
         return True
 
-    def stop(self, *, started: bool, dispatched: bool) -> bool:
-        """What the stop routine persists, and `abort`, removed if everything was dispatched; whether it is there afterwards."""
+    def stop(self, *, started: bool, sound: bool) -> bool:
+        """What the stop routine persists, and `abort`, removed if everything went well; whether it is there afterwards."""
         if self._profile.compaction and self._options.enable_compaction:
             self._persist(self._store.root / "compaction" / "position-checkpoint")
         if self._profile.schedule_in_store and started and not self._options.slave:
             self._persist(self._store.config_path / "delayOffset.json")
-        if dispatched and self.abort_present:
+        if sound and self.abort_present:
             self.abort_present = False
             if self._store.abort_path.is_dir():
                 self._changes.delete(self._store.abort_path)

@@ -17,7 +17,6 @@ from rmqstore.verify.config import IN_ROCKSDB, ROCKSDB_DIRECTORIES, State, read
 from rmqstore.versions import Profile
 
 
-
 class _File(NamedTuple):
     """A file that stops the start: a profile field that says whether the release has it ("" for all), and whether it is read before
     the message store is loaded."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from rmqstore.doctor import configuration, space, traps
 from rmqstore.doctor.losses import Loss, losses_behind
-from rmqstore.doctor.loglines import lines_of
+from rmqstore.doctor.loglines import LOAD_EXCEPTION, lines_of
 from rmqstore.doctor.nextsteps import Commands, next_step
 from rmqstore.doctor.predicted import Prediction
 from rmqstore.doctor.scanrange import ScanRange, read_range
@@ -47,6 +47,11 @@ class Reason:
     file: str | None
     message: str
     log: tuple[str, ...]
+
+    @property
+    def line(self) -> str:
+        """The line that says most; `load exception` says nothing without the exception in the next one."""
+        return ": ".join(self.log[:2]) if self.log[0] == LOAD_EXCEPTION else self.log[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +106,8 @@ def diagnose(store: Store, asked_release: str, commands: Commands) -> Diagnosis:
     """The triage of a whole store. Raises UsageError for a part of one and for an unknown release, UnreadableError."""
     if store.only is not None:
         raise UsageError(
-            f"{store.root} is only the part {store.only} of a store.", "Name the storePathRootDir, in which abort, commitlog and config lie."
+            f"{store.root} is only the part {store.only} of a store.",
+            "Name the storePathRootDir, in which abort, commitlog and config lie.",
         )
     summary = summarize(store)
     chosen = choose_release(store, asked_release, summary.writer)
@@ -119,7 +125,7 @@ def diagnose(store: Store, asked_release: str, commands: Commands) -> Diagnosis:
     found += _abort_gone(context, outcome, found)
     found += _empty_volumes(context, found)
     ordered = tuple(_with_next(commands, finding) for finding in sorted(found, key=_danger))
-    verdict = sentence(prediction, starts=starts, reason=reasons[0].log[0] if reasons else None)
+    verdict = sentence(prediction, starts=starts, reason=reasons[0].line if reasons else None)
     return Diagnosis(
         release=chosen.release,
         because=chosen.because,
@@ -253,5 +259,3 @@ def _next_commands(commands: Commands, findings: tuple[Finding, ...]) -> tuple[s
 def _with_next(commands: Commands, finding: Finding) -> Finding:
     advice = f"Next: {next_step(commands, finding)}"
     return replace(finding, mend=f"{finding.mend} {advice}" if finding.mend else advice)
-
-

@@ -11,7 +11,7 @@ from pathlib import Path
 from rmqstore.recovery.blockers import Blocker, BlockerCode
 from rmqstore.store.root import Store
 
-_LOAD_EXCEPTION = "load exception"
+LOAD_EXCEPTION = "load exception"
 _IN_THE_WAY = "java.io.FileNotFoundException: {} (Is a directory)"
 
 
@@ -23,7 +23,7 @@ def lines_of(store: Store, blocker: Blocker) -> tuple[str, ...]:
 
 def _length(store: Store, blocker: Blocker) -> tuple[str, ...]:
     path = blocker.file
-    if path is None or blocker.message.startswith(_LOAD_EXCEPTION):
+    if path is None or blocker.message.startswith(LOAD_EXCEPTION):
         return _exception(store, blocker)
     line = f"{path}\t{_size(path)} length not matched message store config value, please check it manually"
     directories = store.commitlog_directories
@@ -40,23 +40,23 @@ def _size(path: Path) -> int:
 
 def _name(store: Store, blocker: Blocker) -> tuple[str, ...]:
     name = blocker.file.name if blocker.file is not None else ""
-    return _LOAD_EXCEPTION, f'java.lang.NumberFormatException: For input string: "{name}"'
+    return LOAD_EXCEPTION, f'java.lang.NumberFormatException: For input string: "{name}"'
 
 
 def _exception(store: Store, blocker: Blocker) -> tuple[str, ...]:
-    return _LOAD_EXCEPTION, blocker.message.removeprefix(f"{_LOAD_EXCEPTION}: ")
+    return LOAD_EXCEPTION, blocker.message.removeprefix(f"{LOAD_EXCEPTION}: ")
 
 
 def _queue_type(store: Store, blocker: Blocker) -> tuple[str, ...]:
-    return _LOAD_EXCEPTION, f"java.lang.RuntimeException: {blocker.message.removeprefix(f'{_LOAD_EXCEPTION}: ')}"
+    return LOAD_EXCEPTION, f"java.lang.RuntimeException: {blocker.message.removeprefix(f'{LOAD_EXCEPTION}: ')}"
 
 
 def _empty_queue_file(store: Store, blocker: Blocker) -> tuple[str, ...]:
-    return _LOAD_EXCEPTION, "java.lang.IllegalArgumentException: newPosition < 0: (-20 < 0)"
+    return LOAD_EXCEPTION, "java.lang.IllegalArgumentException: newPosition < 0: (-20 < 0)"
 
 
 def _checkpoint(store: Store, blocker: Blocker) -> tuple[str, ...]:
-    return _LOAD_EXCEPTION, _IN_THE_WAY.format(blocker.file)
+    return LOAD_EXCEPTION, _IN_THE_WAY.format(blocker.file)
 
 
 def _index(store: Store, blocker: Blocker) -> tuple[str, ...]:

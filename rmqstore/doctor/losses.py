@@ -10,6 +10,9 @@ from rmqstore.recovery.losses import lost_records
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.window import data_extents
 
+CHEAP = 256 << 20
+"""Bytes that may always be read."""
+
 
 @dataclass(frozen=True, slots=True)
 class Loss:
@@ -27,13 +30,15 @@ class Loss:
 
 
 def losses_behind(files: Sequence[MappedFile], end: int, unread: Sequence[MappedFile], budget: int) -> Loss:
-    """What `files` hold at or behind offset `end`. Of `unread`, files behind the range, so many are read as `budget` bytes allow.
+    """What `files` hold at or behind offset `end`.
+
+    Of `unread`, files behind the range, so many are read as `budget` bytes allow, or `CHEAP` ones.
 
     Files whose first bytes are zeros hold nothing a broker would read; they are in none of the two. Raises StoreChangedError,
     UnreadableError.
     """
     counted = [file for file in files if file.start <= end < file.end]
-    left = budget
+    left = max(budget, CHEAP)
     skipped: list[int] = []
     for file in unread:
         if file.end <= end or file in counted:

@@ -22,14 +22,18 @@ from rmqstore.verify.units import QueueKey
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """A queue that ends before the log does. `end` and `wanted` are queue offsets, `left` units that the start does not bring either."""
+    """A queue that ends before the log does. `end` and `wanted` are queue offsets, `left` units that the start does not bring either.
+
+    Of a queue without files only the records of the scan range count. `code` and `remark`: what the catalogue says of it.
+    """
 
     topic: str
     queue_id: int
     end: int
     wanted: int
     left: int
-    exists: bool
+    code: str
+    remark: str = ""
 
 
 @dataclass(frozen=True)
@@ -61,8 +65,13 @@ class Prediction:
 
     @property
     def harmed(self) -> Sequence[QueueFate]:
-        """Queues that the start cuts, resets or shifts."""
-        return self.consequences.queues
+        """Queues that the start cuts, resets or shifts; none where it does not come to them."""
+        return self.consequences.queues if self._recovers else ()
+
+    @property
+    def _recovers(self) -> bool:
+        """Whether the start comes as far as the recovery of the log, and what becomes of the queues is known."""
+        return self.outcome.scan is not None and self.outcome.after_load.queues is not None
 
     def findings(self) -> Iterator[Finding]:
         """All of it. Queues are limited to the first ones."""
@@ -93,7 +102,8 @@ class Prediction:
     # Queues behind the log
 
     def _behind(self) -> Iterator[Behind]:
-        after = self._after_start()
+        context, after = self.context, self._after_start()
+        judge = QueueJudge(context, known_topics(context), dispatches_to_light_queues(context, self.queues))
         for (topic, queue_id), span in sorted(self.range.queues.items()):
             if not span.records:
                 continue
@@ -101,9 +111,14 @@ class Prediction:
             end = self._end(directory, batch=(topic, queue_id) in self.batch_queues)
             if end is None or end >= span.next_offset:
                 continue
-            then = after.get(f"{topic}/{queue_id}", 0 if after else end)
-            left = max(0, span.next_offset - max(then, end)) if self._keeps(span.last_position) else 0
-            yield Behind(topic, queue_id, end, span.next_offset, left, directory is not None)
+            then = after.get(f"{topic}/{queue_id}", end)
+            left = max(0, span.next_offset - max(then, end)) if self._recovers and self._keeps(span.last_position) else 0
+            if directory is not None or not left:
+                yield Behind(topic, queue_id, end, span.next_offset, left, "RMQ-CQ-START" if left else "RMQ-CQ-BEHIND")
+                continue
+            code, remark = judge.missing_code(topic)
+            if code is not None:
+                yield Behind(topic, queue_id, 0, span.next_offset, min(left, span.records), code, remark)
 
     def _keeps(self, offset: int) -> bool:
         """Whether the log has a record at `offset` after the start, too."""
@@ -111,9 +126,7 @@ class Prediction:
 
     def _after_start(self) -> dict[str, int]:
         state = self.outcome.after_start or self.outcome.after_load
-        if self.outcome.scan is None or state.queues is None:
-            return {}
-        return {name: queue.max_offset for name, queue in state.queues.items()}
+        return {name: queue.max_offset for name, queue in (state.queues or {}).items()}
 
     def _end(self, directory: QueueDirectory | None, *, batch: bool) -> int | None:
         """Queue offset behind the last unit on disk; None where it cannot be read, which the check of the files reports."""
@@ -125,8 +138,6 @@ class Prediction:
             return None
 
     def _of_behind(self) -> Iterator[Finding]:
-        context = self.context
-        judge = QueueJudge(context, known_topics(context), dispatches_to_light_queues(context, self.queues))
         for queue in self.behind:
             where = {
                 "file": f"consumequeue/{queue.topic}/{queue.queue_id}",
@@ -136,21 +147,28 @@ class Prediction:
                 "expected": queue.wanted,
                 "found": queue.end,
             }
-            if not queue.exists and queue.left:
-                code, remark = judge.missing_code(queue.topic)
-                if code is not None:
-                    yield context.finding(code, f"messages of this queue are in the log, the queue has no files{remark}", **where)
-            elif queue.left:
-                text = f"the queue ends {queue.wanted - queue.end} messages before the log, and {queue.left} of them stay invisible"
-                yield context.finding("RMQ-CQ-START", text, **where)
-            else:
-                text = f"the queue ends {queue.wanted - queue.end} messages before the log; the start brings them"
-                yield context.finding("RMQ-CQ-BEHIND", text, **where)
+            yield self.context.finding(queue.code, self._text(queue), **where)
+
+    def _text(self, queue: Behind) -> str:
+        missing = counted(queue.wanted - queue.end, "message")
+        match queue.code:
+            case "RMQ-CQ-BEHIND":
+                return f"the queue ends {missing} before the log{'; the start brings them' if self._recovers else ''}"
+            case "RMQ-CQ-START":
+                return f"the queue ends {missing} before the log, {queue.left} of them stay invisible"
+            case _:
+                return f"{counted(queue.left, 'message')} of this queue are in the scan range, the queue has no files{queue.remark}"
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 queue`, `2 queues`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def lost_words(loss: Loss) -> str:
     """A loss for people."""
-    words = f"{loss.messages} messages ({loss.bytes} bytes)"
+    words = f"{counted(loss.messages, 'message')} ({counted(loss.bytes, 'byte')})"
     if loss.uncounted_files:
-        words = f"at least {words}, and {loss.uncounted_files} files with up to {loss.uncounted_bytes} bytes that were not counted"
+        files = counted(loss.uncounted_files, "file")
+        words = f"at least {words}, and {files} with up to {loss.uncounted_bytes} bytes that were not counted"
     return words

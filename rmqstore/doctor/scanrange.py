@@ -47,10 +47,11 @@ def read_range(context: Context, scan: Scan | None, queues: Mapping[QueueKey, Qu
     results: list[FileResult] = []
     found: list[Finding] = []
     unread: list[MappedFile] = []
+    reached = 0
     for number, file in enumerate(files[first:], first):
         if number > last:
             holds = _holds_data(file)
-            results.append(_not_read(file, results, holds=holds))
+            results.append(_not_read(file, reached, holds=holds))
             unread += [file] if holds else []
             continue
         try:
@@ -62,6 +63,7 @@ def read_range(context: Context, scan: Scan | None, queues: Mapping[QueueKey, Qu
         result.commits.clear()
         found += result.findings
         results.append(result)
+        reached = max(reached, result.last_timestamp)
     tree = context.store.commitlog_directories.writable
     found += limited(context, tree[0] if tree else context.store.root, tail.check(context, results))
     read = [result for result in results if result.records and result.end is not None]
@@ -70,7 +72,7 @@ def read_range(context: Context, scan: Scan | None, queues: Mapping[QueueKey, Qu
         tuple(found),
         spans,
         max((result.end_offset for result in read), default=0),
-        max((result.last_timestamp for result in read), default=0),
+        reached,
         sum(file.length for file in files[first : last + 1]),
         tuple(unread),
     )
@@ -102,9 +104,8 @@ def _holds_data(file: MappedFile) -> bool:
         return True
 
 
-def _not_read(file: MappedFile, before: list[FileResult], *, holds: bool) -> FileResult:
-    """A stand-in for a file behind the range: it has records or not, at no time that is worth a word."""
-    time = max((result.last_timestamp for result in before), default=0)
+def _not_read(file: MappedFile, time: int, *, holds: bool) -> FileResult:
+    """A stand-in for a file behind the range: it has records or not, stored at `time` (ms), as those before it."""
     return FileResult(file, records=int(holds), first_timestamp=time, last_timestamp=time, end_offset=file.start)
 
 

@@ -18,6 +18,7 @@ from rmqstore.doctor.scanrange import ScanRange, read_range
 from rmqstore.doctor.verdict import sentence
 from rmqstore.errors import RmqstoreError, UsageError
 from rmqstore.findings import Finding, Severity
+from rmqstore.recovery.blockers import BlockerCode
 from rmqstore.recovery.consequences import consequences_of
 from rmqstore.recovery.outcome import Mode, Outcome
 from rmqstore.recovery.release import choose_release
@@ -26,6 +27,7 @@ from rmqstore.store.mapped import list_directory
 from rmqstore.store.root import QueueDirectory, Store
 from rmqstore.store.summary import StoreSummary, summarize
 from rmqstore.verify import checkpoint, config, files, surroundings, timer
+from rmqstore.verify.config import TOPICS
 from rmqstore.verify.context import Context, LogFacts, Options
 from rmqstore.verify.units import QueueKey
 from rmqstore.versions import profile_of
@@ -41,12 +43,16 @@ _SEVERITIES = (Severity.ERROR, Severity.WARNING, Severity.INFO)
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One reason why the broker does not start: a code, the file, what it is, and the lines of the broker's log."""
+    """One reason why the broker does not start: a code, the file, what it is, and the lines of the broker's log.
+
+    `before_store`: the message store is not even loaded.
+    """
 
     code: str
     file: str | None
     message: str
     log: tuple[str, ...]
+    before_store: bool = False
 
     @property
     def line(self) -> str:
@@ -169,8 +175,11 @@ def _reasons(store: Store, summary: StoreSummary, outcome: Outcome) -> Iterator[
     stopping = list(configuration.stopping_files(store, profile_of(outcome.release)))
     for file in stopping:
         if file.before_store:
-            yield Reason("configuration", store.relative(file.path), file.why, (file.line,))
+            yield Reason("configuration", store.relative(file.path), file.why, (file.line,), before_store=True)
+    topics_known = all(file.path.name != TOPICS for file in stopping)
     for blocker in outcome.blockers:
+        if blocker.code is BlockerCode.QUEUE_TYPE and not topics_known:
+            continue  # said by the file that cannot be read
         path = None if blocker.file is None else store.relative(blocker.file)
         yield Reason(str(blocker.code), path, blocker.message, lines_of(store, blocker))
     holder = summary.liveness.lock_holder
@@ -187,7 +196,10 @@ def _no_start(context: Context, reason: Reason) -> Finding:
 
 
 def _log(outcome: Outcome, prediction: Prediction, reasons: tuple[Reason, ...]) -> Iterator[str]:
-    """Lines of the broker's log by which this start is known."""
+    """Lines of the broker's log by which this start is known. It gets no farther than the first reason that comes before the store."""
+    if reasons and reasons[0].before_store:
+        yield from reasons[0].log
+        return
     yield f"last shutdown {'abnormally' if outcome.mode is Mode.ABNORMAL else 'normally'}"
     if prediction.deletes_queues:
         yield "The commitlog files are deleted, and delete the consume queue files"

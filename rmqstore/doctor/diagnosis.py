@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rmqstore.doctor import configuration, space, traps
-from rmqstore.doctor.losses import Loss, losses_behind
 from rmqstore.doctor.loglines import LOAD_EXCEPTION, lines_of
+from rmqstore.doctor.losses import Loss, losses_behind
 from rmqstore.doctor.nextsteps import Commands, next_step
 from rmqstore.doctor.predicted import Prediction
 from rmqstore.doctor.scanrange import ScanRange, read_range
@@ -203,6 +203,9 @@ def _log(outcome: Outcome, prediction: Prediction, reasons: tuple[Reason, ...]) 
     yield f"last shutdown {'abnormally' if outcome.mode is Mode.ABNORMAL else 'normally'}"
     if prediction.deletes_queues:
         yield "The commitlog files are deleted, and delete the consume queue files"
+    stopped_in = outcome.scan and prediction.context.place(outcome.scan.stop_offset)[0]
+    if prediction.cuts_log and stopped_in:
+        yield f"recover physics file end, {prediction.context.store.root / stopped_in}"
     for reason in reasons:
         yield from reason.log
 

@@ -46,6 +46,7 @@ def test_damage_inside_the_scan_range(base: str, damage: str, code: str, fresh_s
     assert (found.findings[0].code, found.findings[0].offset) == ("RMQ-ST-CUT", end)
     assert code in codes(found)
     assert f"throws away {lost} message" in found.verdict
+    assert found.log[1].startswith("recover physics file end, ")
 
 
 @pytest.mark.parametrize("damage", ["body-flip-zero", "body-flip-mid", "zero-4k-mid"])

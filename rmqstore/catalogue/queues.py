@@ -25,6 +25,15 @@ _REWRITE_UNIT = (
 
 ENTRIES = (
     Entry(
+        "RMQ-CQ-START",
+        ERROR,
+        "the next start leaves this queue wrong",
+        meaning="After the start the queue is shorter than it is now, lacks messages that are in the log, or has them at wrong offsets. "
+        "Queue offsets that producers were told are given to other messages.",
+        broker=QUEUE_REBUILT,
+        mend="Compare the ways to start, or rebuild: " + REBUILD_QUEUES,
+    ),
+    Entry(
         "RMQ-CQ-MISSING",
         ERROR,
         "queue missing",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rmqstore.catalogue.entry import ERROR, INFO, WARNING, Entry
-from rmqstore.catalogue.releases import ALL, R5X, R49, R50, R55, R532, R534, R540
+from rmqstore.catalogue.releases import ALL, COPY_FIRST, R5X, R49, R50, R55, R532, R534, R540, SCAN_STOPS
 
 ENTRIES = (
     Entry(
@@ -147,5 +147,74 @@ ENTRIES = (
         "setting is not the one of this store. Files that lay in it are missing from the log.",
         broker={ALL: "Makes an empty directory in its place and starts with the files of the other directories."},
         mend="Mount the volume or correct the setting before a broker starts.",
+    ),
+    Entry(
+        "RMQ-ST-NO-START",
+        ERROR,
+        "the broker does not start",
+        meaning="Something stops the load or the start of a broker of this release; the message has the line it prints. Trying again "
+        "does not help and does harm: what is not loaded yet is written back empty by the stop that follows the failed start.",
+        broker={
+            R49: "A configuration file that cannot be read: consumerOffset.json and consumerFilter.json are written back empty. Failures "
+            "of the message store leave the configuration alone.",
+            R50: "As 5.3.2–5.3.3; 5.0.0 also empties consumerOrderInfo.json, and after failures of the message store delayOffset.json.",
+            R532: "A configuration file that cannot be read: consumerFilter.json is emptied. Failures of the message store write "
+            "nothing, those of timer and schedule empty delayOffset.json.",
+            R534: "A configuration file that cannot be read: topics.json, subscriptionGroup.json, consumerOffset.json and others that come "
+            "behind it are written back with defaults. Failures of the message store empty delayOffset.json and set timercheck to zero. "
+            "`abort` may be removed, so that the next start counts as clean.",
+            R540: "As 5.3.4.",
+            R55: "As 5.3.4.",
+        },
+        mend="Copy the store with its configuration before anybody starts the broker once more, then mend what the message names. A "
+        "configuration that a failed start has emptied is in `.bak` until the next failed start.",
+    ),
+    Entry(
+        "RMQ-ST-CUT",
+        ERROR,
+        "the next start throws messages away",
+        meaning="Recovery stops at a place behind which readable messages lie. Everything behind it leaves the log: later files are "
+        "deleted, the rest of this file is overwritten, queues are cut to that offset and their offsets given to new messages.",
+        broker=SCAN_STOPS,
+        mend=COPY_FIRST + "Mend the record at which recovery stops, from a replica if there is one, or choose a way to start that does not "
+        "meet it.",
+    ),
+    Entry(
+        "RMQ-ST-ABORT-GONE",
+        WARNING,
+        "abort is missing from a store that looks crashed",
+        meaning="A broker that stops cleanly deletes the pre-allocated file and leaves no half record. Such things beside a missing "
+        "`abort` mean that somebody removed it by hand, that a start failed (5.3.4 and later remove it then), or that the end of the log "
+        "was damaged after a clean stop. The next start counts as clean and does not repair the queues.",
+        broker={
+            R49: "A clean start: the last three files are scanned, missing queue units at the very end come back.",
+            R50: "A clean start dispatches nothing: messages without queue units stay invisible.",
+            R532: "A clean start skips the first record behind the end of the queues. If a queue claims more than the log holds, the scan "
+            "begins in the pre-allocated file: new messages go behind a gap, and a later crash start deletes them.",
+            R534: "A clean start skips the first record behind the end of the queues.",
+            R540: "As 5.3.4.",
+            R55: "As 5.3.4.",
+        },
+        mend="Compare both ways to start. If the broker crashed, put an empty file `abort` back before the start.",
+    ),
+    Entry(
+        "RMQ-ST-RELEASE",
+        WARNING,
+        "trap of this release on this store",
+        meaning="The release that starts, or a setting it starts with, treats this store in another way than the one that wrote it.",
+        broker={ALL: "See the message."},
+        mend="Start the release that wrote the store, or compare first what the releases do.",
+    ),
+    Entry(
+        "RMQ-ST-SPACE",
+        WARNING,
+        "little room on the disk",
+        meaning="The disk of the commit log or of the queues is nearly full, or has no room for the next files. Files are made at full "
+        "length but get their blocks only when they are written, so a broker notices too late.",
+        broker={
+            ALL: "Above 85 % used the oldest commit log files are deleted whatever their age, above 90 % no messages are taken either. A "
+            "write into a mapped file for which no block is left kills the process.",
+        },
+        mend="Make room before the start; raise neither limit.",
     ),
 )

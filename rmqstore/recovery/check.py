@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 _PREFIX = fixed_layout(RECORD_PREFIX)
 _MAGIC_END = _PREFIX["magic_code"].end
 _SHORT_MIN, _SHORT_MAX = -(2**15), 2**15 - 1
+_STORE_TIMESTAMP = {born_v6: fixed_layout(record_head(born_v6))["store_timestamp"].offset for born_v6 in (False, True)}
 REUSED_BUFFER = 1 << 20
 HEAD_LENGTH: int = record_head(born_v6=True, store_v6=True).sizeof()
 """Bytes from which `first_record_header` takes its fields."""
@@ -270,8 +271,8 @@ def first_record_header(head: bytes) -> FirstRecord:
     magic = int.from_bytes(head[_PREFIX["magic_code"].offset : _MAGIC_END], "big")
     physical = _PREFIX["physical_offset"]
     sys_flag = int.from_bytes(head[_PREFIX["sys_flag"].offset : _PREFIX["sys_flag"].end], "big")
-    time = fixed_layout(record_head(bool(sys_flag & SysFlag.BORN_HOST_V6)))["store_timestamp"]
-    return FirstRecord(magic, _long_at(head, physical.offset), _long_at(head, time.offset))
+    time = _STORE_TIMESTAMP[bool(sys_flag & SysFlag.BORN_HOST_V6)]
+    return FirstRecord(magic, _long_at(head, physical.offset), _long_at(head, time))
 
 
 def _long_at(data: bytes, offset: int) -> int:

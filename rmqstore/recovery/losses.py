@@ -39,7 +39,7 @@ class Lost:
 NOTHING_LOST = Lost(0, 0, ())
 
 
-def lost_records(files: Iterable[SimulatedFile], end: int) -> Lost:
+def lost_records(files: Iterable[SimulatedFile | MappedFile], end: int) -> Lost:
     """Records at or behind offset `end` in `files` (as they were listed): whole, in place, with a body that fits its CRC."""
     scanner = LogScanner(checks=Check.BODY_CRC, delays=np.zeros(1, np.int64))
     found: dict[int, LostQueue] = {}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rmqstore.formats import batchconsumequeue, consumequeue, index
 from rmqstore.recovery.queues import QueuePlaces
@@ -79,11 +81,22 @@ def _index_shape(store: Store) -> tuple[int, int]:
 def _batch_topics(store: Store) -> frozenset[str]:
     """Topics with the attribute `queue.type=BatchCQ`; without a topic configuration those that have such queues."""
     path = store.config_path / "topics.json"
-    if not path.is_file():
+    files = [candidate for candidate in (path, path.with_name(path.name + ".bak")) if candidate.is_file()]
+    if not files:
         tree = store.path_of(PartKind.BATCHCONSUMEQUEUE)
         return frozenset(entry.name for entry in directories(tree)) if tree.is_dir() else frozenset()
     try:
-        table = tolerant_json.parse(read_whole(path, _LARGEST_TOPICS_FILE)).value["topicConfigTable"]
+        table = _first_readable(files)["topicConfigTable"]
         return frozenset(name for name, topic in table.items() if (topic.get("attributes") or {}).get("queue.type") == "BatchCQ")
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (KeyError, TypeError, AttributeError):
         return frozenset()
+
+
+def _first_readable(files: Iterable[Path]) -> Any:
+    """What the first file holds that is JSON: a broker takes the `.bak` where the file is empty or broken (fact sheet timer §3.2)."""
+    for path in files:
+        try:
+            return tolerant_json.parse(read_whole(path, _LARGEST_TOPICS_FILE)).value
+        except ValueError:
+            continue
+    return None

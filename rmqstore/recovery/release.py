@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from rmqstore.store.root import Store
 from rmqstore.store.summary import summarize
+from rmqstore.store.writer import WriterGuess
 from rmqstore.versions import profile_of
 
 AUTO = "auto"
@@ -19,12 +20,12 @@ class Chosen:
     because: str
 
 
-def choose_release(store: Store, asked: str) -> Chosen:
-    """The release that was asked for; for `auto` the newest that can have written the store. Raises UsageError."""
+def choose_release(store: Store, asked: str, guess: WriterGuess | None = None) -> Chosen:
+    """The release that was asked for; for `auto` the newest that can have written the store, as `guess` says. Raises UsageError."""
     if asked != AUTO:
         profile_of(asked)
         return Chosen(asked, "asked for")
-    guess = summarize(store).writer
+    guess = guess or summarize(store).writer
     deciding = [sign.text for sign in guess.signs if sign.since == guess.lowest or sign.until == guess.highest]
     signs = "; ".join(deciding) or "no sign narrows it down"
     if guess.lowest == guess.highest:

@@ -12,12 +12,12 @@ from rmqstore.recovery.blockers import Blocker, BlockerCode, BrokerKilled, LoadS
 from rmqstore.recovery.changes import Changes
 from rmqstore.recovery.check import RecordCheck
 from rmqstore.recovery.checkpoint import Checkpoint
-from rmqstore.recovery.commitlog import CommitLogRecovery
+from rmqstore.recovery.commitlog import CommitLogRecovery, Scan
 from rmqstore.recovery.compaction import check_compaction
 from rmqstore.recovery.dispatch import Dispatched, Dispatcher
 from rmqstore.recovery.indexes import IndexService
 from rmqstore.recovery.logreader import LogReader
-from rmqstore.recovery.losses import NOTHING_LOST, lost_records
+from rmqstore.recovery.losses import NOTHING_LOST, Lost, lost_records
 from rmqstore.recovery.mappedfiles import MappedFiles, SimulatedFile
 from rmqstore.recovery.options import Options
 from rmqstore.recovery.outcome import Mode, Outcome, QueueState, State
@@ -40,17 +40,22 @@ class WhatIf:
     checkpoint_removed: bool = False
 
 
-def simulate(store: Store, release: str, what_if: WhatIf | None = None) -> Outcome:
+def simulate(store: Store, release: str, what_if: WhatIf | None = None, *, counts_lost: bool = True) -> Outcome:
     """What a broker of `release` does to `store` at its next start and stop. Writes nothing.
+
+    To count what is lost takes reading everything behind the end that recovery finds, which a broker does not; without
+    `counts_lost` nothing is read that it does not read, and `lost` is None.
 
     Raises UsageError for an unknown release, UnreadableError and StoreChangedError where files cannot be read.
     """
     what_if = what_if or WhatIf()
     if not _in_rocksdb(store, profile_of(release)):
-        return _Start(store, release, what_if).run()
+        return _Start(store, release, what_if, counts_lost=counts_lost).run()
     empty = not store.rocksdb_queues
-    least = _Start(store, release, what_if, RocksDBQueues(NOTHING_KNOWN)).run()
-    return agreed(least, least if empty else _Start(store, release, what_if, RocksDBQueues(EVERYTHING_KNOWN)).run())
+    least = _Start(store, release, what_if, RocksDBQueues(NOTHING_KNOWN), counts_lost=counts_lost).run()
+    if empty:
+        return agreed(least, least)
+    return agreed(least, _Start(store, release, what_if, RocksDBQueues(EVERYTHING_KNOWN), counts_lost=counts_lost).run())
 
 
 def _in_rocksdb(store: Store, profile: Profile) -> bool:
@@ -65,7 +70,10 @@ def _in_rocksdb(store: Store, profile: Profile) -> bool:
 class _Start:
     """The broker's memory while it starts."""
 
-    def __init__(self, store: Store, release: str, what_if: WhatIf, rocksdb: RocksDBQueues | None = None) -> None:
+    def __init__(
+        self, store: Store, release: str, what_if: WhatIf, rocksdb: RocksDBQueues | None = None, *, counts_lost: bool = True
+    ) -> None:
+        self._counts_lost = counts_lost
         self._store = store
         self._release = release
         self._profile: Profile = profile_of(release)
@@ -126,8 +134,11 @@ class _Start:
             index_deleted=tuple(self._index.deleted),
             abort_after_stop=abort_after,
             checkpoint_after=self._checkpoint.in_file(),
-            lost=lost_records(self._listed, scan.stop_offset) if scan is not None else NOTHING_LOST,
+            lost=self._lost(scan) if self._counts_lost else None,
         )
+
+    def _lost(self, scan: Scan | None) -> Lost:
+        return NOTHING_LOST if scan is None else lost_records(self._listed, scan.stop_offset)
 
     def _attempt(self, steps: Callable[[], bool]) -> bool:
         """Whether the steps succeed; what stops them is kept."""

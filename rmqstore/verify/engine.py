@@ -113,7 +113,7 @@ class Verification:
             views,
             compare_queues and not store.rocksdb_queues,
             compare_index,
-            _last_file_with_data(log_files),
+            last_file_with_data(log_files),
         )
         with ThreadPoolExecutor(max_workers=max(options.threads, 1)) as pool:
             chains = pool.submit(self._chains, views)
@@ -262,7 +262,7 @@ def _missing_ranges(results: list[FileResult]) -> Iterator[tuple[int, int]]:
         reached = max(reached, result.file.end)
 
 
-def _last_file_with_data(log_files: list[MappedFile]) -> MappedFile | None:
+def last_file_with_data(log_files: list[MappedFile]) -> MappedFile | None:
     """The last file whose first bytes are not zero: behind it lie only pre-allocated files."""
     for file in reversed(log_files):
         try:

@@ -127,7 +127,7 @@ class QueueJudge:
 
     def missing(self, key: QueueKey, history: QueueHistory) -> Iterator[Finding]:
         """A queue of the log without directory."""
-        code, remark = self._missing_code(key[0])
+        code, remark = self.missing_code(key[0])
         if code is None:
             return
         rows = history.rows()
@@ -145,8 +145,8 @@ class QueueJudge:
             found=0,
         )
 
-    def _missing_code(self, topic: str) -> tuple[str | None, str]:
-        """(code, remark) for a queue without directory; no code where no broker would have made one."""
+    def missing_code(self, topic: str) -> tuple[str | None, str]:
+        """(code, remark) for a queue of `topic` without directory; no code where no broker would have made one."""
         if topic.startswith(LITE_PREFIX):
             return "RMQ-CQ-LMQ-MISSING", "; a lite queue that expired is deleted"
         if topic.startswith(LMQ_PREFIX):

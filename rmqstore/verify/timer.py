@@ -81,8 +81,7 @@ def check(context: Context) -> Iterator[Finding]:
 
 def _check(context: Context) -> Iterator[Finding]:
     wheels = context.store.timerwheel_paths() if context.store.only is None else []
-    for path in wheels:
-        yield from _wheel_length(context, path)
+    yield from wheel_lengths(context)
     path, flushed = _wheel_in_use(context.store.root / PartKind.TIMERWHEEL, wheels)
     whole = path.is_file() and path.stat().st_size == timer.WHEEL_FILE_SIZE
     slots = _read_slots(path) if whole else None
@@ -109,12 +108,14 @@ def _check(context: Context) -> Iterator[Finding]:
 # Wheel
 
 
-def _wheel_length(context: Context, path: Path) -> Iterator[Finding]:
-    length = path.stat().st_size
-    # An empty wheel is extended with zeros and filled again from the log.
-    if length not in (0, timer.WHEEL_FILE_SIZE) and path.suffix != ".tmp":
-        message = f"{path.name} is {length} bytes long instead of {timer.WHEEL_FILE_SIZE}"
-        yield context.finding("RMQ-TM-WHEEL-LENGTH", message, file=path, expected=timer.WHEEL_FILE_SIZE, found=length)
+def wheel_lengths(context: Context) -> Iterator[Finding]:
+    """Findings about the lengths of the wheel and its snapshots, of which nothing is read."""
+    for path in context.store.timerwheel_paths() if context.store.only is None else []:
+        length = path.stat().st_size
+        # An empty wheel is extended with zeros and filled again from the log.
+        if length not in (0, timer.WHEEL_FILE_SIZE) and path.suffix != ".tmp":
+            message = f"{path.name} is {length} bytes long instead of {timer.WHEEL_FILE_SIZE}"
+            yield context.finding("RMQ-TM-WHEEL-LENGTH", message, file=path, expected=timer.WHEEL_FILE_SIZE, found=length)
 
 
 def _wheel_in_use(plain: Path, wheels: list[Path]) -> tuple[Path, int]:

@@ -38,7 +38,8 @@ PARTS = [
 
 
 def commands(root: Path) -> list[list[str]]:
-    return [["info", str(root)], ["verify", str(root)], *(["dump", str(root), "--part", part] for part in PARTS)]
+    whole = [["info", str(root)], ["verify", str(root)], ["doctor", str(root)], ["recover", str(root), "--dry-run"]]
+    return [*whole, *(["dump", str(root), "--part", part] for part in PARTS)]
 
 
 @pytest.mark.parametrize("name", STORES)

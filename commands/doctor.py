@@ -1,0 +1,77 @@
+"""`rmqstore doctor`: will a broker start on this store, what will that cost, and what to run next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rmqstore.commands.common import View, broker_version_option, output_options, store_argument, store_options
+
+if TYPE_CHECKING:
+    from rmqstore.doctor.diagnosis import Diagnosis
+
+EXIT_FINDINGS = 1
+_AUTO = "auto"
+_SHOWN_COMMANDS = 8
+
+
+@click.command("doctor", short_help="Will a broker start on this store, what will it cost, what to run next.")
+@store_argument
+@broker_version_option
+@store_options
+@output_options
+@click.pass_context
+def command(
+    context: click.Context, store: Path, broker_version: str, broker_conf: Path | None, settings: Mapping[str, str], view: View
+) -> None:
+    """Triage STORE: whether a broker of --broker-version starts on it, with the line its log would show, what it would throw away, then
+    what is wrong, the most dangerous first, each with the command to run next.
+
+    Reads what a start of the broker would read and no more, so the size of the store does not matter; `rmqstore verify` reads
+    everything. Ends with status 1 when a finding of severity error is there.
+    """
+    from rmqstore.doctor.diagnosis import diagnose
+    from rmqstore.doctor.nextsteps import Commands
+    from rmqstore.scan.firstuse import prepare
+    from rmqstore.store.root import Store
+
+    opened = Store.open(store, broker_conf=broker_conf, settings=settings)
+    prepare(quiet=view.quiet)
+    words = [] if broker_conf is None else ["--broker-conf", str(broker_conf.absolute())]
+    for key, value in settings.items():
+        words += ["--set", f"{key}={value}"]
+    diagnosis = diagnose(opened, broker_version, Commands(opened.root, words, "" if broker_version == _AUTO else broker_version))
+    output = view.output()
+    if view.format == "table":
+        output.object(for_people(diagnosis))
+    for finding in diagnosis.findings:
+        output.finding(finding)
+    if view.format == "table":
+        output.summary(advice(diagnosis))
+    else:
+        output.object(diagnosis.as_json())
+    if diagnosis.has_errors:
+        context.exit(EXIT_FINDINGS)
+
+
+def for_people(diagnosis: Diagnosis) -> dict[str, Any]:
+    """The verdict as words."""
+    screen: dict[str, Any] = {
+        "verdict": diagnosis.verdict,
+        "broker": f"{diagnosis.release} ({diagnosis.because})",
+        "starts": {True: "yes", False: "no", None: "unknown"}[diagnosis.starts],
+        "recovery": str(diagnosis.outcome.mode),
+    }
+    scan = diagnosis.outcome.scan
+    if scan is not None:
+        screen["scan"] = f"{scan.records} records from {scan.first_file} on, up to offset {scan.stop_offset}: {scan.stop_reason}"
+    screen["log shows"] = [{"line": line} for line in diagnosis.log]
+    return screen
+
+
+def advice(diagnosis: Diagnosis) -> dict[str, Any]:
+    """What to run next, the most urgent first."""
+    return {"next": [{"command": line} for line in diagnosis.next_commands[:_SHOWN_COMMANDS]]}

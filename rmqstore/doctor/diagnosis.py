@@ -1,0 +1,276 @@
+"""The whole triage of a store: simulate the start, look at what decides it, sort what was found by danger.
+
+Nothing is read that a start does not read, but names, sizes and the first bytes of files; bytes stored elsewhere cost nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rmqstore.doctor import configuration, space, traps
+from rmqstore.doctor.loglines import LOAD_EXCEPTION, lines_of
+from rmqstore.doctor.losses import Loss, losses_behind
+from rmqstore.doctor.nextsteps import Commands, next_step
+from rmqstore.doctor.predicted import Prediction
+from rmqstore.doctor.scanrange import ScanRange, read_range
+from rmqstore.doctor.verdict import sentence
+from rmqstore.errors import RmqstoreError, UsageError
+from rmqstore.findings import Finding, Severity
+from rmqstore.recovery.blockers import BlockerCode
+from rmqstore.recovery.consequences import consequences_of
+from rmqstore.recovery.outcome import Mode, Outcome
+from rmqstore.recovery.release import choose_release
+from rmqstore.recovery.simulation import simulate
+from rmqstore.store.mapped import list_directory
+from rmqstore.store.root import QueueDirectory, Store
+from rmqstore.store.summary import StoreSummary, summarize
+from rmqstore.verify import checkpoint, config, files, surroundings, timer
+from rmqstore.verify.config import TOPICS
+from rmqstore.verify.context import Context, LogFacts, Options
+from rmqstore.verify.units import QueueKey
+from rmqstore.versions import profile_of
+
+_MOST_DANGEROUS = (
+    *("RMQ-ST-IN-USE", "RMQ-CL-EMPTY", "RMQ-ST-NO-START", "RMQ-ST-CUT", "RMQ-ST-PATH", "RMQ-CQ-START", "RMQ-ST-ABORT-GONE"),
+    *("RMQ-ST-RELEASE", "RMQ-ST-SPACE"),
+)
+"""Codes that come first, in this order, because of what the next start does; all others follow by severity and part."""
+_PARTS = ("CL", "CQ", "CP", "CF", "TM", "ST", "IX", "CM")
+_SEVERITIES = (Severity.ERROR, Severity.WARNING, Severity.INFO)
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One reason why the broker does not start: a code, the file, what it is, and the lines of the broker's log.
+
+    `before_store`: the message store is not even loaded.
+    """
+
+    code: str
+    file: str | None
+    message: str
+    log: tuple[str, ...]
+    before_store: bool = False
+
+    @property
+    def line(self) -> str:
+        """The line that says most; `load exception` says nothing without the exception in the next one."""
+        return ": ".join(self.log[:2]) if self.log[0] == LOAD_EXCEPTION else self.log[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What the triage came to. `starts` is None where it cannot be told; `next_commands` are in the order of the findings."""
+
+    release: str
+    because: str
+    outcome: Outcome
+    starts: bool | None
+    reasons: tuple[Reason, ...]
+    loss: Loss
+    verdict: str
+    log: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    next_commands: tuple[str, ...]
+    bytes_scanned: int
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether the command ends with status 1."""
+        return any(finding.severity is Severity.ERROR for finding in self.findings)
+
+    def as_json(self) -> dict[str, Any]:
+        """The last object of `doctor --format json`."""
+        counts = {str(severity): sum(one.severity is severity for one in self.findings) for severity in _SEVERITIES}
+        return {
+            "type": "doctor",
+            "broker_version": self.release,
+            "version_because": self.because,
+            "mode": str(self.outcome.mode),
+            "starts": self.starts,
+            "unknown": self.outcome.unknown,
+            "blockers": [
+                {"code": reason.code, "file": reason.file, "message": reason.message, "log": list(reason.log)} for reason in self.reasons
+            ],
+            "verdict": self.verdict,
+            "log": list(self.log),
+            "lost": {
+                "messages": self.loss.messages,
+                "bytes": self.loss.bytes,
+                "uncounted_files": self.loss.uncounted_files,
+                "uncounted_bytes": self.loss.uncounted_bytes,
+            },
+            "bytes_scanned": self.bytes_scanned,
+            "severities": counts,
+            "next": list(self.next_commands),
+        }
+
+
+def diagnose(store: Store, asked_release: str, commands: Commands) -> Diagnosis:
+    """The triage of a whole store. Raises UsageError for a part of one and for an unknown release, UnreadableError."""
+    if store.only is not None:
+        raise UsageError(
+            f"{store.root} is only the part {store.only} of a store.",
+            "Name the storePathRootDir, in which abort, commitlog and config lie.",
+        )
+    summary = summarize(store)
+    chosen = choose_release(store, asked_release, summary.writer)
+    outcome = simulate(store, chosen.release, counts_lost=False)
+    context = Context(store, Options(threads=1))
+    queues, batch_queues = _queues(store.queue_directories()), _queues(store.batch_queue_directories())
+    scanned = read_range(context, outcome.scan, queues)
+    context.log = _facts(summary, scanned)
+    loss = _loss(store, outcome, scanned)
+    prediction = Prediction(context, outcome, consequences_of(store, outcome), loss, scanned, queues, batch_queues)
+    reasons = tuple(_reasons(store, summary, outcome))
+    starts = False if reasons else outcome.starts
+    found = [*(_no_start(context, reason) for reason in reasons), *scanned.findings, *prediction.findings()]
+    found += _checks(context, traps.Start(context, summary.writer, outcome))
+    found += _abort_gone(context, outcome, found)
+    found += _empty_volumes(context, found)
+    ordered = tuple(_with_next(commands, finding) for finding in sorted(found, key=_danger))
+    verdict = sentence(prediction, starts=starts, reason=reasons[0].line if reasons else None)
+    return Diagnosis(
+        release=chosen.release,
+        because=chosen.because,
+        outcome=outcome,
+        starts=starts,
+        reasons=reasons,
+        loss=loss,
+        verdict=verdict,
+        log=tuple(_log(outcome, prediction, reasons)),
+        findings=ordered,
+        next_commands=_next_commands(commands, ordered),
+        bytes_scanned=scanned.bytes,
+    )
+
+
+def _queues(listed: Iterator[QueueDirectory]) -> dict[QueueKey, QueueDirectory]:
+    return {(queue.topic, queue.queue_id): queue for queue in listed}
+
+
+def _facts(summary: StoreSummary, scanned: ScanRange) -> LogFacts:
+    log = summary.log
+    return LogFacts(
+        min_offset=log.min_offset,
+        end_offset=max(log.end_offset, scanned.end_offset),
+        first_timestamp=log.first_store_timestamp or 0,
+        last_timestamp=max(log.last_store_timestamp or 0, scanned.last_timestamp),
+    )
+
+
+def _loss(store: Store, outcome: Outcome, scanned: ScanRange) -> Loss:
+    if outcome.scan is None or store.dledger is not None:
+        return Loss()
+    return losses_behind(store.commitlog.files, outcome.scan.stop_offset, scanned.unread, scanned.bytes)
+
+
+# Why it does not start
+
+
+def _reasons(store: Store, summary: StoreSummary, outcome: Outcome) -> Iterator[Reason]:
+    """In the order in which the broker meets them: configuration, message store, its lock, then what is loaded behind it."""
+    stopping = list(configuration.stopping_files(store, profile_of(outcome.release)))
+    for file in stopping:
+        if file.before_store:
+            yield Reason("configuration", store.relative(file.path), file.why, (file.line,), before_store=True)
+    topics_known = all(file.path.name != TOPICS for file in stopping)
+    for blocker in outcome.blockers:
+        if blocker.code is BlockerCode.QUEUE_TYPE and not topics_known:
+            continue  # said by the file that cannot be read
+        path = None if blocker.file is None else store.relative(blocker.file)
+        yield Reason(str(blocker.code), path, blocker.message, lines_of(store, blocker))
+    holder = summary.liveness.lock_holder
+    if holder is not None:
+        message = f"process {holder} holds the lock; a second broker recovers the live store first and fails only then"
+        yield Reason("in-use", store.relative(store.lock_path), message, ("java.lang.RuntimeException: Lock failed,MQ already started",))
+    for file in stopping:
+        if not file.before_store:
+            yield Reason("configuration", store.relative(file.path), file.why, (file.line,))
+
+
+def _no_start(context: Context, reason: Reason) -> Finding:
+    return context.finding("RMQ-ST-NO-START", f"{reason.message}; the log says: {' | '.join(reason.log)}", file=reason.file)
+
+
+def _log(outcome: Outcome, prediction: Prediction, reasons: tuple[Reason, ...]) -> Iterator[str]:
+    """Lines of the broker's log by which this start is known. It gets no farther than the first reason that comes before the store."""
+    if reasons and reasons[0].before_store:
+        yield from reasons[0].log
+        return
+    yield f"last shutdown {'abnormally' if outcome.mode is Mode.ABNORMAL else 'normally'}"
+    if prediction.deletes_queues:
+        yield "The commitlog files are deleted, and delete the consume queue files"
+    stopped_in = outcome.scan and prediction.context.place(outcome.scan.stop_offset)[0]
+    if prediction.cuts_log and stopped_in:
+        yield f"recover physics file end, {prediction.context.store.root / stopped_in}"
+    for reason in reasons:
+        yield from reason.log
+
+
+# What else is wrong
+
+
+def _checks(context: Context, start: traps.Start) -> list[Finding]:
+    checks: tuple[Callable[[], Iterator[Finding]], ...] = (
+        lambda: files.check(context),
+        lambda: surroundings.check(context),
+        lambda: checkpoint.check(context),
+        lambda: config.check(context),
+        lambda: timer.wheel_lengths(context),
+        lambda: space.check(context),
+        lambda: traps.check(start),
+    )
+    found: list[Finding] = []
+    for check in checks:
+        try:
+            found += check()
+        except RmqstoreError as error:
+            found.append(context.finding("RMQ-ST-UNREADABLE", error.message, mend=error.hint))
+        except OSError as error:
+            text = f"{error.filename or 'a file'} cannot be read: {error.strerror}"
+            found.append(context.finding("RMQ-ST-UNREADABLE", text, file=error.filename))
+    return found
+
+
+def _abort_gone(context: Context, outcome: Outcome, found: list[Finding]) -> list[Finding]:
+    """`abort` is not there, but the log ends as a crash leaves it."""
+    signs = {"RMQ-CL-PREALLOC": "a pre-allocated file", "RMQ-CL-TORN": "a record that is only partly written"}
+    seen = next((finding for finding in found if finding.code in signs), None)
+    if outcome.mode is Mode.ABNORMAL or seen is None:
+        return []
+    text = f"there is no abort, but {signs[seen.code]} at the end of the log, as only a crash leaves it: was abort removed by hand?"
+    return [context.finding("RMQ-ST-ABORT-GONE", text, file=context.store.abort_path)]
+
+
+def _empty_volumes(context: Context, found: list[Finding]) -> list[Finding]:
+    """With files missing from the log, a configured directory that is empty is suspected to be a volume that is not mounted."""
+    log = context.store.commitlog_directories
+    directories = (*log.writable, *log.read_only)
+    if len(directories) < 2 or not any(finding.code in ("RMQ-CL-GAP", "RMQ-CL-EMPTY") for finding in found):
+        return []
+    empty = [path for path in directories if path.is_dir() and not list_directory(path)]
+    text = "the commit log directory {} is empty, and files are missing from the log: is its volume mounted?"
+    return [context.finding("RMQ-ST-PATH", text.format(path), file=path) for path in empty]
+
+
+# Order and advice
+
+
+def _danger(finding: Finding) -> tuple[int, int, int]:
+    first = _MOST_DANGEROUS.index(finding.code) if finding.code in _MOST_DANGEROUS else len(_MOST_DANGEROUS)
+    part = finding.code.split("-")[1]
+    return first, _SEVERITIES.index(finding.severity), _PARTS.index(part) if part in _PARTS else len(_PARTS)
+
+
+def _next_commands(commands: Commands, findings: tuple[Finding, ...]) -> tuple[str, ...]:
+    """Each command once; where nothing worse than an info was found, the one that looks at everything."""
+    worth_it = [finding for finding in findings if finding.severity is not Severity.INFO]
+    return tuple(dict.fromkeys(next_step(commands, finding) for finding in worth_it)) or (commands.verify(),)
+
+
+def _with_next(commands: Commands, finding: Finding) -> Finding:
+    advice = f"Next: {next_step(commands, finding)}"
+    return replace(finding, mend=f"{finding.mend} {advice}" if finding.mend else advice)

@@ -1,0 +1,74 @@
+"""Room on the disks of a store: against what a broker creates at a start, and against the limits at which it deletes or refuses.
+
+Limits: fact sheet commit log §8.1. The least used of several commit log directories decides.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from rmqstore.findings import Finding
+from rmqstore.store.brokerconf import BrokerConfig
+from rmqstore.verify.context import Context
+
+CLEAN_AT = 85
+"""Percent used above which a broker deletes the oldest commit log files whatever their age."""
+FULL_AT = 90
+"""Percent used above which it takes no messages."""
+PREALLOCATED = 2
+"""Commit log files a broker makes ahead when it begins a new one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """One file system: bytes in use and bytes left for the owner of the store."""
+
+    path: Path
+    used: int
+    free: int
+
+    @property
+    def percent(self) -> int:
+        """Use in percent, rounded up as the broker rounds."""
+        total = self.used + self.free
+        return -(-100 * self.used // total) if total else 0
+
+
+def space_at(path: Path) -> Space:
+    """The file system that `path`, or what exists above it, lies on. Raises OSError."""
+    existing = next(one for one in (path, *path.parents) if one.exists())
+    status = os.statvfs(existing)
+    return Space(path, (status.f_blocks - status.f_bfree) * status.f_frsize, status.f_bavail * status.f_frsize)
+
+
+def check(context: Context) -> Iterator[Finding]:
+    """Findings about the disks of the commit log and of everything else."""
+    store = context.store
+    logs = [space_at(path) for path in store.commitlog_directories.writable]
+    rest = space_at(store.root)
+    file_size = store.commitlog.file_size or BrokerConfig().integer("mappedFileSizeCommitLog")
+    if logs:
+        yield from _judge(context, min(logs, key=lambda space: space.percent), "commit log", PREALLOCATED * file_size)
+    if not logs or all(space_key(space) != space_key(rest) for space in logs):
+        yield from _judge(context, rest, "queues and index", 0)
+
+
+def space_key(space: Space) -> tuple[int, int]:
+    """Equal for directories of one file system."""
+    return space.used, space.free
+
+
+def _judge(context: Context, space: Space, what: str, needed: int) -> Iterator[Finding]:
+    state = f"the disk of {what} is {space.percent} % used, {space.free} bytes are free"
+    if space.percent > FULL_AT:
+        text = f"{state}: above {FULL_AT} % a broker takes no messages and deletes the oldest commit log files whatever their age"
+        yield context.finding("RMQ-ST-SPACE", text, file=space.path, expected=FULL_AT, found=space.percent)
+    elif space.percent > CLEAN_AT:
+        text = f"{state}: above {CLEAN_AT} % a broker deletes the oldest commit log files whatever their age"
+        yield context.finding("RMQ-ST-SPACE", text, file=space.path, expected=CLEAN_AT, found=space.percent)
+    elif space.free < needed:
+        text = f"{state}: the next {PREALLOCATED} commit log files need {needed}"
+        yield context.finding("RMQ-ST-SPACE", text, file=space.path, expected=needed, found=space.free)

@@ -75,10 +75,10 @@ class LogScanner:
     """Scans commit-log files; topics and queues keep their dense numbers over all files of one scanner."""
 
     def __init__(
-        self, *, checks: Check, delays: npt.NDArray[np.int64], lead: int = 0, windows: Windows = map_window, batch: int = BATCH
+        self, *, checks: Check, delays: npt.NDArray[np.int64], lead: int = 0, windows: Windows = map_window, batch: int = 0
     ) -> None:
         """`delays` = ms per delay level, index 0 unused; `lead` = bytes in front of every record (a DLedger entry header) or 0;
-        `windows` = where mapped bytes come from; `batch` = most records of a batch.
+        `windows` = where mapped bytes come from; `batch` = most records of a batch, 0 for the usual number.
         """
         sigbus.install()
         self._names = Names()
@@ -86,6 +86,7 @@ class LogScanner:
         self._delays = delays
         self._lead = lead
         self._windows = windows
+        batch = batch or BATCH
         self._records = np.zeros(batch, RECORD_DTYPE)
         self._keys = np.zeros(batch * KEYS_PER_RECORD + 8192, KEY_DTYPE)
         self._topics: list[str] = []

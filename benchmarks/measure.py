@@ -13,18 +13,20 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from benchmarks.generator import Made
 from rmqstore.formats.delay import DEFAULT_DELAY_LEVELS
 from rmqstore.scan.columns import Check
-from rmqstore.scan.walk import Batch, LogScanner
+from rmqstore.scan.walk import Batch, LogScanner, Windows
 from rmqstore.store.root import Store
+from rmqstore.store.window import Window, map_window
 
 _LAUNCHER = Path(__file__).with_name("launcher.py")
 
@@ -84,39 +86,58 @@ def read_and_scan(made: Made, repeat: int) -> dict[str, Runs]:
     """Reads of the mapped log and scans of it by turns, one thread, everything in the page cache.
 
     `mapped`: uint64 sum over a mapping whose pages were touched before; `mapped_new`: over one that was just made, as any reader of a
-    file has to make one. `scan`: structure and columns; `scan_crc`: with the CRC of every body; `scan_all`: with CRC and key hashes.
+    file has to make one. `scan`: structure and columns, over the mapping that `mapped` reads; `scan_crc`: with the CRC of every body;
+    `scan_all`: with CRC and key hashes; `scan_new`: as `scan_crc`, in windows that are mapped anew, as commands do it.
     """
     checks = {"scan": Check(0), "scan_crc": Check.BODY_CRC, "scan_all": Check.BODY_CRC | Check.KEYS}
     log_length = sum(path.stat().st_size for path in made.log_files)
-    found = {"mapped": Runs(log_length), "mapped_new": Runs(log_length)} | {name: Runs(made.log_bytes) for name in checks}
-    for _ in range(repeat + 1):
-        _read_mapped(made, found)
-        for name, check in checks.items():
-            _timed(found[name], lambda check=check: _scan(made, check))  # type: ignore[misc]
+    found = {"mapped": Runs(log_length), "mapped_new": Runs(log_length)}
+    found |= {name: Runs(made.log_bytes) for name in (*checks, "scan_new")}
+    with ExitStack() as stack:
+        resident = [stack.enter_context(_Resident(path)) for path in made.log_files]
+        for _ in range(repeat + 1):
+            _timed(found["mapped_new"], lambda: _sum_anew(made.log_files))
+            _timed(found["mapped"], lambda: [each.words.sum() for each in resident])
+            for name, check in checks.items():
+                _timed(found[name], lambda check=check: _scan(made, check, _windows_of(resident)))  # type: ignore[misc]
+            _timed(found["scan_new"], lambda: _scan(made, Check.BODY_CRC, map_window))
     return {name: _without_first(runs) for name, runs in found.items()}
 
 
-def _read_mapped(made: Made, found: dict[str, Runs]) -> None:
-    """One run of `mapped_new` and `mapped` over all files of the log."""
-    sums = {name: Runs(found[name].amount) for name in ("mapped_new", "mapped")}
-    for path in made.log_files:
+class _Resident:
+    """A file mapped as a whole for as long as it is measured."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            mapping = mmap.mmap(descriptor, 0, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ)
+            self._mapping = mmap.mmap(descriptor, 0, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ)
         finally:
             os.close(descriptor)
-        words = np.frombuffer(mapping, np.uint64)
-        for runs in sums.values():
-            _timed(runs, words.sum)
-        del words
-        mapping.close()
-    for name, runs in sums.items():
-        found[name].seconds.append(sum(runs.seconds))
-        found[name].processor_seconds.append(sum(runs.processor_seconds))
+        self.words = np.frombuffer(self._mapping, np.uint64)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        del self.words
+        self._mapping.close()
 
 
-def _scan(made: Made, checks: Check) -> None:
-    scanner = LogScanner(checks=checks, delays=np.array([0, *DEFAULT_DELAY_LEVELS], np.int64))
+def _windows_of(files: Sequence[_Resident]) -> Windows:
+    """Windows into mappings that stay."""
+    bytes_of = {file.path: file.words.view(np.uint8) for file in files}
+    return lambda file, position, length: Window(None, bytes_of[file.path][position : position + length])
+
+
+def _sum_anew(paths: Sequence[Path]) -> None:
+    for path in paths:
+        with _Resident(path) as file:
+            file.words.sum()
+
+
+def _scan(made: Made, checks: Check, windows: Windows) -> None:
+    scanner = LogScanner(checks=checks, delays=np.array([0, *DEFAULT_DELAY_LEVELS], np.int64), windows=windows)
     records = 0
     for file in Store.open(made.root, settings=made.shape.settings).commitlog.files:
         for event in scanner.scan(file):

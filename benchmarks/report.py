@@ -40,6 +40,7 @@ def log_lines(body_length: int, runs: dict[str, Runs]) -> Iterator[Line]:
         "scan": "scan, 1 thread",
         "scan_crc": "scan with CRC, 1 thread",
         "scan_all": "scan with CRC and key hashes, 1 thread",
+        "scan_new": "scan with CRC, windows mapped anew",
         "verify_1_alone": "verify, 1 thread",
         "verify_2_alone": "verify, 2 threads",
         "verify_1": "verify, 1 thread, whole process",

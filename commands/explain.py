@@ -1,56 +1,195 @@
-"""`rmqstore explain`: what a finding code means, what each broker release does with it, and how to mend it."""
+"""`rmqstore explain`: what a finding code or a broker's log line means, what each broker release does, and what to do next."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from rmqstore.commands.common import View, output_options
-from rmqstore.errors import UsageError
+from rmqstore.commands.common import View, on_interrupt, output_options, store_options
+from rmqstore.errors import UnreadableError, UsageError
+
+if TYPE_CHECKING:
+    from rmqstore.brokerlog.explanation import Explainer
+    from rmqstore.brokerlog.groups import Group
+    from rmqstore.brokerlog.lines import LogFile
+    from rmqstore.render.progress import Bar
+
+_CODE = re.compile(r"[A-Za-z]+(-[A-Za-z0-9]+)+")
+_LINES_PER_STEP = 2000
 
 
-@click.command("explain", short_help="What a finding code means, what brokers do with it, how to mend it.")
-@click.argument("codes", nargs=-1, metavar="CODE...")
-@click.option("--list", "list_all", is_flag=True, help="All codes with severity and title.")
+@click.command("explain", short_help="What a finding code or a line of a broker's log means, and what to do.")
+@click.argument("words", nargs=-1, metavar="[CODE...|LINE|STORE]")
+@click.option(
+    "--log",
+    "log",
+    type=click.Path(path_type=Path, readable=False, allow_dash=True),
+    metavar="FILE",
+    help="Explain a whole log file: store.log, broker.log, storeerror.log, plain or gzip; - reads standard input.",
+)
+@click.option(
+    "--store",
+    type=click.Path(path_type=Path, readable=False),
+    metavar="STORE",
+    help="Look up in this store what the lines name. With --log it may be given without the option's name.",
+)
+@click.option("--list", "list_all", is_flag=True, help="All finding codes with severity and title.")
+@store_options
 @output_options
-def command(codes: tuple[str, ...], list_all: bool, view: View) -> None:
-    """Explain finding codes such as RMQ-CL-CRC: what it means, what a broker of each release does with it, how to mend it.
+def command(
+    words: tuple[str, ...],
+    log: Path | None,
+    store: Path | None,
+    list_all: bool,
+    broker_conf: Path | None,
+    settings: Mapping[str, str],
+    view: View,
+) -> None:
+    """Explain finding codes such as RMQ-CL-CRC, or what a broker logged about its store.
 
-    Case does not matter, and the leading RMQ- may be left out.
+    \b
+    rmqstore explain RMQ-CL-CRC                        a finding: meaning, what brokers do with it, how to mend it
+    rmqstore explain 'found a illegal magic code 0x0'  a line of a log
+    rmqstore explain --log store.log STORE             a log file, and what it means for this store
+
+    Case of codes does not matter, and the leading RMQ- may be left out. Of a log file, equal lines are counted together, the worst come
+    first, harmless ones are only counted, and warnings and errors that are not in the table are listed as unknown. With a store, the
+    offsets, files and queues that lines name are looked up in it as it is now, without changing a byte. Lines are no findings: the exit
+    status stays 0.
     """
-    from rmqstore.catalogue import CATALOGUE
-
-    if not codes and not list_all:
-        raise UsageError("no finding code given", "rmqstore explain RMQ-CL-CRC; all codes: rmqstore explain --list")
-    entries = [CATALOGUE[_known(code, CATALOGUE)] for code in codes]
+    if log is not None:
+        if len(words) > 1 or (words and store is not None):
+            raise UsageError("--log takes one store at most", "rmqstore explain --log store.log STORE")
+        place = Path(words[0]) if words else store
+        _explain_log(log, _explainer(place, broker_conf, settings), view)
+        return
+    if not words and not list_all:
+        raise UsageError("no finding code and no log line given", "rmqstore explain RMQ-CL-CRC; all codes: rmqstore explain --list")
+    lines = _lines(words)
+    entries = [] if lines else [_known(code) for code in words]
     output = view.output()
     if list_all:
-        output.rows(
-            (
-                {
-                    "type": "code",
-                    "code": entry.code,
-                    "severity": str(entry.severity),
-                    "after_crash": str(entry.severity_in(crashed=True)),
-                    "title": entry.title,
-                }
-                for entry in CATALOGUE.values()
-            ),
-            ("code", "severity", "after_crash", "title"),
-        )
+        _list_codes(view)
     for entry in entries:
-        output.explanation(entry.as_json())
+        output.explanation(entry)
+    if lines:
+        explainer = _explainer(store, broker_conf, settings)
+        for group in _groups_of(lines):
+            output.log_line(explainer.explain(group))
 
 
-def _known(code: str, catalogue: Mapping[str, Any]) -> str:
-    name = code.upper()
-    for candidate in (name, f"RMQ-{name}"):
-        if candidate in catalogue:
-            return candidate
+def _list_codes(view: View) -> None:
+    from rmqstore.catalogue import CATALOGUE
+
+    view.output().rows(
+        (
+            {
+                "type": "code",
+                "code": entry.code,
+                "severity": str(entry.severity),
+                "after_crash": str(entry.severity_in(crashed=True)),
+                "title": entry.title,
+            }
+            for entry in CATALOGUE.values()
+        ),
+        ("code", "severity", "after_crash", "title"),
+    )
+
+
+def _known(code: str) -> dict[str, Any]:
+    from rmqstore.catalogue import CATALOGUE
+
+    entry = _entry(code, CATALOGUE)
+    if entry is not None:
+        found: dict[str, Any] = entry.as_json()
+        return found
     from difflib import get_close_matches
 
-    close = get_close_matches(f"RMQ-{name.removeprefix('RMQ-')}", catalogue, n=3, cutoff=0.6)
-    hint = f"did you mean {', '.join(close)}?" if close else "rmqstore explain --list shows all codes"
+    close = get_close_matches(f"RMQ-{code.upper().removeprefix('RMQ-')}", CATALOGUE, n=3, cutoff=0.6)
+    hint = f"did you mean {', '.join(close)}?" if close else "rmqstore explain --list shows all codes; put a log line in quotes"
     raise UsageError(f"there is no finding code {code!r}", hint)
+
+
+def _entry(code: str, catalogue: Mapping[str, Any]) -> Any:
+    name = code.upper()
+    return catalogue.get(name) or catalogue.get(f"RMQ-{name}")
+
+
+def _lines(words: Sequence[str]) -> list[str]:
+    """The log lines among the words; none when they are finding codes. A line without quotes comes word by word."""
+    from rmqstore.catalogue import CATALOGUE
+
+    spaced = any(character.isspace() for word in words for character in word)
+    if not words or (not spaced and any(_CODE.fullmatch(word) and _entry(word, CATALOGUE) for word in words)):
+        return []
+    if spaced and len(words) > 1 and not any(_CODE.fullmatch(word) for word in words):
+        return [text for word in words for text in word.splitlines()]
+    if spaced or (len(words) > 1 and not all(map(_CODE.fullmatch, words))):
+        return " ".join(words).splitlines()
+    return _lone_word(words[0]) if len(words) == 1 else []
+
+
+def _lone_word(word: str) -> list[str]:
+    """A log line or exception of one word; anything else of that form is a mistyped code."""
+    from rmqstore.catalogue.loglines import CAUSES, LOG_LINES, find_cause, find_line
+
+    known = word.upper() in LOG_LINES or word.upper() in CAUSES or find_line(word) or find_cause(word)
+    return [word] if known else []
+
+
+def _groups_of(lines: Sequence[str]) -> Iterator[Group]:
+    from rmqstore.brokerlog.groups import Groups, row_of_table
+    from rmqstore.brokerlog.lines import entries
+
+    row = row_of_table(lines[0]) if len(lines) == 1 else None
+    if row is not None:
+        yield row
+        return
+    groups = Groups(keep_quiet=True)
+    for line in entries(lines):
+        groups.add(line)
+    yield from groups.by_importance(harmless=True)
+
+
+def _explainer(store: Path | None, broker_conf: Path | None, settings: Mapping[str, str]) -> Explainer:
+    from rmqstore.brokerlog.explanation import Explainer
+
+    if store is None:
+        return Explainer()
+    from rmqstore.store.root import Store
+
+    return Explainer(Store.open(store, broker_conf=broker_conf, settings=settings))
+
+
+def _explain_log(path: Path, explainer: Explainer, view: View) -> None:
+    """Raises UnreadableError, for a log that ends in damage after what was read of it is told."""
+    from rmqstore.brokerlog.groups import Groups
+    from rmqstore.brokerlog.lines import LogFile, entries
+
+    log = LogFile(path)
+    log.open()
+    groups = Groups()
+    on_interrupt(lambda: f"read {groups.lines} lines of the log")
+    with view.progress("log", log.length or None) as bar:
+        for line in entries(_watched(log, bar)):
+            groups.add(line)
+    output = view.output()
+    for group in groups.by_importance():
+        output.log_line(explainer.explain(group))
+    output.summary(groups.totals())
+    if log.broken is not None:
+        raise UnreadableError(f"{path} was read up to line {groups.lines}: {log.broken}.", "What came before is told above.")
+
+
+def _watched(log: LogFile, bar: Bar) -> Iterator[str]:
+    """The lines of the log, while the bar follows."""
+    done = 0
+    for number, text in enumerate(log.texts()):
+        if number % _LINES_PER_STEP == 0:
+            bar.advance(log.position - done)
+            done = log.position
+        yield text

@@ -1,4 +1,4 @@
-"""Writes docs/findings.md from the catalogue and docs/cli.md from the commands' own help.
+"""Writes docs/findings.md and docs/loglines.md from the catalogue, and docs/cli.md from the commands' own help.
 
 python docs/generate.py
 """
@@ -12,6 +12,8 @@ from pathlib import Path
 import click
 
 from rmqstore.catalogue import CATALOGUE, Entry
+from rmqstore.catalogue.logline import Cause, LogLine
+from rmqstore.catalogue.loglines import CAUSES, LOG_LINES
 from rmqstore.cli import COMMANDS, group
 
 DOCS = Path(__file__).resolve().parent
@@ -21,6 +23,7 @@ _FAMILIES = {
     "ST": "The store as a whole",
     "CL": "Commit log",
     "CQ": "Consume queues",
+    "CM": "Compaction store",
     "IX": "Index files",
     "CP": "Checkpoint",
     "TM": "Timer",
@@ -31,6 +34,11 @@ _FAMILIES = {
 def findings_page() -> str:
     """The text of docs/findings.md."""
     return "\n".join(_findings_lines())
+
+
+def loglines_page() -> str:
+    """The text of docs/loglines.md."""
+    return "\n".join(_loglines_lines())
 
 
 def cli_page() -> str:
@@ -71,6 +79,62 @@ def _entry_lines(entry: Entry) -> Iterator[str]:
     yield f"What to do: {entry.mend}"
 
 
+def _loglines_lines() -> Iterator[str]:
+    yield "# Log lines"
+    yield ""
+    yield "<!-- Written by docs/generate.py from rmqstore/catalogue/loglines. -->"
+    yield ""
+    yield "What brokers print about their store in store.log, broker.log and storeerror.log, with names for the values of a line."
+    yield "`rmqstore explain 'LINE'` prints the same text, `rmqstore explain --log FILE STORE` reads a whole log and looks up in the store"
+    yield "what its lines name. The severity is that of the matter, not the level of the line: *harmless* lines are often printed as WARN."
+    for line in LOG_LINES.values():
+        yield from _logline_lines(line)
+    yield ""
+    yield "# Exceptions"
+    yield ""
+    yield "What a Java exception below a line says about the reason."
+    for cause in CAUSES.values():
+        yield from _cause_lines(cause)
+    yield ""
+
+
+def _logline_lines(line: LogLine) -> Iterator[str]:
+    yield ""
+    yield f"## {line.code}"
+    yield ""
+    yield f"**{line.severity or 'harmless'}** – releases: {line.releases}"
+    yield from _text_lines(line)
+    yield ""
+    yield line.meaning
+    yield ""
+    yield f"The broker: {line.then}"
+    yield from _next_lines(line)
+
+
+def _cause_lines(cause: Cause) -> Iterator[str]:
+    yield ""
+    yield f"## {cause.code}"
+    yield ""
+    yield f"**{cause.severity}**"
+    yield from _text_lines(cause)
+    yield ""
+    yield cause.meaning
+    yield from _next_lines(cause)
+
+
+def _text_lines(row: LogLine | Cause) -> Iterator[str]:
+    yield ""
+    yield "```"
+    yield from (pattern.text for pattern in row.patterns)
+    yield "```"
+
+
+def _next_lines(row: LogLine | Cause) -> Iterator[str]:
+    yield ""
+    codes = f"Findings: {', '.join(f'[{code}](findings.md#{code.lower()})' for code in row.codes)}. " if row.codes else ""
+    yield f"{codes}Next: `{row.next}`"
+
+
 def _cli_lines() -> Iterator[str]:
     yield "# Command line"
     yield ""
@@ -98,8 +162,9 @@ def _help_block(path: str, command: click.Command) -> Iterator[str]:
 
 
 def main() -> None:
-    """Write both pages."""
+    """Write the pages."""
     (DOCS / "findings.md").write_text(findings_page(), encoding="utf-8")
+    (DOCS / "loglines.md").write_text(loglines_page(), encoding="utf-8")
     (DOCS / "cli.md").write_text(cli_page(), encoding="utf-8")
 
 

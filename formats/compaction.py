@@ -15,7 +15,13 @@ from rmqstore.formats.batchconsumequeue import UNIT_SIZE
 _OFFSETS = "queueOffsetMap"
 _EMPTY = "empty"
 
-DEFAULT_QUEUE_FILE_SIZE = 10 * 1024 * 1024 // UNIT_SIZE * UNIT_SIZE
+
+def queue_file_size(configured: int) -> int:
+    """Length of a queue file for `compactionCqMappedFileSize`: rounded down to whole units."""
+    return configured // UNIT_SIZE * UNIT_SIZE
+
+
+DEFAULT_QUEUE_FILE_SIZE = queue_file_size(10 * 1024 * 1024)
 
 
 class CompactedQueue(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import Any
 
-from rmqstore.catalogue import checkpoint, commitlog, config, index, queues, records, store, timer
+from rmqstore.catalogue import checkpoint, commitlog, compaction, config, index, queues, records, store, timer
 from rmqstore.catalogue.entry import Entry
 from rmqstore.findings import Finding
 
@@ -15,7 +15,15 @@ __all__ = ["CATALOGUE", "Entry", "finding"]
 CATALOGUE: Mapping[str, Entry] = {
     entry.code: entry
     for entry in chain(
-        store.ENTRIES, commitlog.ENTRIES, records.ENTRIES, queues.ENTRIES, index.ENTRIES, checkpoint.ENTRIES, timer.ENTRIES, config.ENTRIES
+        store.ENTRIES,
+        commitlog.ENTRIES,
+        records.ENTRIES,
+        queues.ENTRIES,
+        compaction.ENTRIES,
+        index.ENTRIES,
+        checkpoint.ENTRIES,
+        timer.ENTRIES,
+        config.ENTRIES,
     )
 }
 

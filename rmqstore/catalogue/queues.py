@@ -54,6 +54,33 @@ ENTRIES = (
         mend="Nothing if the topic was deleted on purpose. Otherwise bring topics.json back first, then rebuild: " + REBUILD_QUEUES,
     ),
     Entry(
+        "RMQ-CQ-LMQ-MISSING",
+        WARNING,
+        "multi-dispatch queue missing, maybe in good health",
+        meaning="Messages in the commit log name this %LMQ% queue and were numbered for it, but it has no directory. Either the broker "
+        "never filled such queues (5.3.3 and later number with enableLmq alone, and dispatch only with enableMultiDispatch as well; no "
+        "other %LMQ% queue exists, no setting tells), or it is the queue of a lite topic (%LMQ%$parent$topic, 5.5.x), which the broker "
+        "deletes when it expires. Otherwise the queue is lost.",
+        broker={
+            **QUEUE_REBUILT,
+            R49: "If only this queue is missing it stays empty and its offsets start again at 0.",
+            R50: "Not rebuilt after a clean stop; its offsets start again at 0. After a crash everything from the checkpoint's file on is "
+            "dispatched again.",
+        },
+        mend="Give the broker's settings (--set enableLmq=... --set enableMultiDispatch=...) to know which it is. If the queue is lost: "
+        + REBUILD_QUEUES,
+    ),
+    Entry(
+        "RMQ-CQ-LMQ-OFFSET",
+        INFO,
+        "multi-dispatch queue is numbered otherwise than its messages",
+        meaning="The broker numbers the messages of %LMQ% queues before it writes their units. A number given twice (concurrent appends, "
+        "5.1.x) or to a message that is not dispatched (system topics, up to 5.3.x) moves all later units of that queue. Every message "
+        "that has a unit is consumed, at the place of its unit.",
+        broker={ALL: "Units are appended at the next free place (`[BUG]logic queue order maybe wrong`); numbers go on from there."},
+        mend="Nothing.",
+    ),
+    Entry(
         "RMQ-CQ-BEHIND",
         ERROR,
         "queue ends before the log",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rmqstore.catalogue.entry import ERROR, WARNING, Entry
+from rmqstore.catalogue.entry import ERROR, INFO, WARNING, Entry
 from rmqstore.catalogue.releases import ALL, COPY_FIRST, NOT_CHECKED, R49, R50, R55, R532, R534, R540, SCAN_STOPS
 
 _RESTORE = COPY_FIRST + "Restore the record's bytes from a replica: same file name, same position. "
@@ -99,6 +99,29 @@ ENTRIES = (
             "wrong time in the first record of a file can move the scan."
         },
         mend="Nothing if the broker's clock was set back then. Otherwise compare the record with a replica.",
+    ),
+    Entry(
+        "RMQ-CL-FUTURE",
+        WARNING,
+        "stored later than the store was last written",
+        meaning="STORETIMESTAMP is more than an hour later than the newest modification time among the store's files, and no later record "
+        "has an earlier one. A message cannot be stored after the last write: the broker's clock was ahead, the field is damaged, or "
+        "something set the files' times back.",
+        broker={
+            ALL: "Not checked. Delayed messages (SCHEDULE_TOPIC_XXXX) count from this time and come that much later; the checkpoint takes "
+            "it over, so that the start after a crash begins its scan too late; search by time misses what follows."
+        },
+        mend="Nothing if the broker's clock was ahead then. Otherwise compare the record with a replica.",
+    ),
+    Entry(
+        "RMQ-CL-TEXT",
+        INFO,
+        "topic, tags or keys are not UTF-8",
+        meaning="The bytes of a topic, of TAGS or of KEYS are no valid UTF-8: a producer that is not Java's sent them in another encoding, "
+        "or they are damaged. Java replaces what it cannot decode, and brokers compute tags codes and key hashes from the result; "
+        "they are compared by that rule. Different texts may get the same hash, so a query by key or tag may find more than it names.",
+        broker={ALL: "Decoded with replacement characters, in queue directories, tags codes and key hashes alike."},
+        mend="Nothing if producers send other encodings. Otherwise compare the record with a replica.",
     ),
     Entry(
         "RMQ-CL-HOST",

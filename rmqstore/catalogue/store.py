@@ -124,10 +124,10 @@ ENTRIES = (
     ),
     Entry(
         "RMQ-ST-DLEDGER",
-        WARNING,
-        "DLedger store, verified in part",
-        meaning="The messages lie in a DLedger log (dledger-*/data), where every record is wrapped in an entry of 48 more bytes. Its "
-        "entries can be dumped; the verification covers the other parts only.",
+        INFO,
+        "DLedger store",
+        meaning="The messages lie in a DLedger log (dledger-*/data), where every record is wrapped in an entry of 48 more bytes. Records, "
+        "queues and index are verified as in any other store; DLedger's own index, terms and checkpoint are not.",
         broker={
             R49: "DLedger recovers its own log first.",
             R50: "As 4.9.x; from 5.2.0 on a crash start computes the end 48 bytes too small per entry and cuts queues that are right "
@@ -137,7 +137,7 @@ ENTRIES = (
             R540: "As 5.2.0.",
             R55: "Queue units behind the log's end survive a crash.",
         },
-        mend="Look at the records with rmqstore dump --part dledger; this verification says nothing about them.",
+        mend="Nothing to mend. rmqstore dump --part dledger_index shows what DLedger's index says.",
     ),
     Entry(
         "RMQ-ST-PATH",

@@ -44,6 +44,15 @@ ENTRIES = (
         mend="Before a start: clear every slot whose last position is at or behind the end of the timer log. " + _CLEAR_SLOT,
     ),
     Entry(
+        "RMQ-TM-WHEEL-TIME",
+        WARNING,
+        "timer wheel slot is too far ahead",
+        meaning="A unit is put at most timerRollWindowSlot slots (172800 by default, 604740 at the most) and a third of that ahead of the "
+        "time it is written; what is due later is rolled. This slot is for a later time: it is damaged, or the clock was ahead.",
+        broker={R5X: "Not checked; what hangs on the slot is delivered at that time."},
+        mend="Nothing if the clock was wrong. Otherwise: " + _CLEAR_SLOT,
+    ),
+    Entry(
         "RMQ-TM-CHAIN",
         ERROR,
         "broken chain of timer log units",
@@ -64,6 +73,15 @@ ENTRIES = (
         },
         mend="Copy timerwheel, timerlog and config. Removing timerwheel, timerlog, config/timercheck and config/timermetrics together "
         "is the safe reset: pending messages stay, past ones still in the queue are delivered once more.",
+    ),
+    Entry(
+        "RMQ-TM-LOG-ORDER",
+        WARNING,
+        "timer log units out of order",
+        meaning="Units are written in the order of the timer topic's messages. Here the message offset steps back: a restart put messages "
+        "into the timer that were in it already, or the offset in a unit is damaged.",
+        broker={R5X: "Not checked; messages with two units are delivered twice."},
+        mend="Nothing: the second delivery cannot be told from the first.",
     ),
     Entry(
         "RMQ-TM-LOG-FILELEN",
@@ -101,6 +119,46 @@ ENTRIES = (
             "and again, its read pointer stands still and nothing later is delivered."
         },
         mend="If it is due later than the stop of the broker: clear its slot. " + _CLEAR_SLOT,
+    ),
+    Entry(
+        "RMQ-TM-UNIT",
+        WARNING,
+        "timer unit and message contradict each other",
+        meaning="The unit names the right message but stands for another time than its TIMER_OUT_MS (a rolled unit: for a time that is "
+        "not before it), or only one of the two is a deletion (TIMER_DEL_UNIQKEY).",
+        broker={R5X: "Not checked: delivered at the unit's time, and deleted or not by what the unit says."},
+        mend="Nothing on disk; a unit that matters can be rewritten from the message while the broker is stopped.",
+    ),
+    Entry(
+        "RMQ-TM-PROPERTIES",
+        ERROR,
+        "timer message without the properties of one",
+        meaning="Every message of rmq_sys_wheel_timer has TIMER_OUT_MS (when it is due), REAL_TOPIC and REAL_QID (where it goes). One of "
+        "them is missing or no number.",
+        broker={R5X: "The timer reads the message again and again, or drops it; while it is tried nothing later is delivered."},
+        mend="Restore the record's bytes from a replica. Otherwise clear the slot of its unit. " + _CLEAR_SLOT,
+    ),
+    Entry(
+        "RMQ-TM-SIZE",
+        WARNING,
+        "timer message larger than the timer handles",
+        meaning="The timer reads messages into a buffer of maxMessageSize and 100 bytes. The properties that the broker added made this "
+        "pending message larger.",
+        broker={
+            R5X: "Up to 5.5.0 it blocks the timer: nothing is put into the wheel or delivered any more. From 5.5.1 on the buffer has "
+            "64 KiB to spare."
+        },
+        mend="Raise maxMessageSize before the start; tell it here with --set maxMessageSize=... if it is not the default.",
+    ),
+    Entry(
+        "RMQ-TM-LOST",
+        WARNING,
+        "pending timer message that the timer does not know",
+        meaning="The queue of rmq_sys_wheel_timer has an entry that the timer passed over although it was not due: no unit of the timer "
+        "log names it. The timer log was removed, cut or written with errors, or the entry was skipped while its message was unreadable.",
+        broker={R5X: "Not noticed: the message is never delivered. A start looks only at entries behind the last unit it finds."},
+        mend="Copy timerwheel, timerlog and config. The safe reset of RMQ-TM-LOG-UNIT brings the message back; what is due already and "
+        "still in the queue is delivered once more.",
     ),
     Entry(
         "RMQ-TM-LOG-ZEROLEN",

@@ -6,13 +6,16 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rmqstore.dump.bodylines import with_bodies
 from rmqstore.dump.items import Item, Lines, Value
-from rmqstore.dump.request import Filters
+from rmqstore.dump.message import json_line
+from rmqstore.dump.request import BodyForm, Filters
 from rmqstore.dump.steps import FileSteps, MakeMessage, Step, file_steps
 from rmqstore.errors import StoreChangedError
 from rmqstore.formats.javahash import LONG_MAX, LONG_MIN
@@ -27,7 +30,6 @@ _OUTPUT = max(8 << 20, 2 * SMALLEST_OUTPUT)
 # A worker gives up its window when so many bytes of text have piled up; only damaged logs and huge windows get there.
 _PILE = 4 * _OUTPUT
 _NO_POSITIONS = np.empty(0, np.int64)
-_POSITIONS = 4096
 
 
 class Place(NamedTuple):
@@ -81,7 +83,7 @@ def compiled_filters(filters: Filters) -> Wanted:
 
 
 class FastLog:
-    """Renders the records of a log from a place on. `accept` filters what the kernel hands back; `full`: bodies, which it cannot write."""
+    """Renders the records of a log from a place on. `accept` filters what the kernel hands back; bodies are put into what it writes."""
 
     def __init__(
         self,
@@ -91,7 +93,8 @@ class FastLog:
         accept: Callable[[Value], bool],
         filters: Filters,
         delay_levels: Sequence[int],
-        full: bool,
+        body: BodyForm,
+        unpack: bool,
         threads: int,
     ) -> None:
         self._files = files
@@ -101,7 +104,8 @@ class FastLog:
         self._wanted = compiled_filters(filters)
         self._to_offset = LONG_MAX if filters.to_offset is None else filters.to_offset
         self._delays = np.array([0, *delay_levels], np.int64)
-        self._full = full
+        self._body = body
+        self._unpack = unpack
         self._threads = threads
         self._pool: deque[NDArray[np.uint8]] = deque()
 
@@ -185,22 +189,27 @@ class FastLog:
     def _window(self, file: MappedFile, steps: FileSteps, start: int, last: int, end: int, output: _Output) -> int:
         """Renders what begins in [start, last); the position behind it, which damage can push far behind `end`."""
         position = start
-        chosen = np.empty(_POSITIONS if self._full else 0, np.int64)
         spans = make_spans()
         with map_window(file, start, end - start) as window:
             base = window.array.ctypes.data
             while position < last and output.piled < _PILE:
-                address, room = (0, 0) if self._full else output.room()
+                address, room = output.room()
                 ahead = position - start, last - start, end - start
                 at, written, count, ending = write_messages(
-                    base, *ahead, file.start + start, self._wanted, self._delays, address, room, chosen, spans
+                    base, *ahead, file.start + start, self._wanted, self._delays, address, room, _NO_POSITIONS, spans
                 )
-                if self._full:
-                    for place in chosen[:count]:
-                        output.step(steps.step(start + int(place)), self._accept)
-                    output.piled += start + int(at) - position
-                else:
+                if self._body is BodyForm.NONE:
                     output.written(int(written), int(count))
+                else:
+                    lines = with_bodies(
+                        output.peek(int(written)),
+                        window.array.data,
+                        file.start + start,
+                        self._body,
+                        self._unpack,
+                        partial(_line, file, steps),
+                    )
+                    output.made(b"".join(lines), int(count))
                 output.result.empty = output.result.empty and start + at == position
                 position = start + int(at)
                 if ending == Ending.ODD:
@@ -208,6 +217,12 @@ class FastLog:
                     output.step(step, self._accept)
                     position = step.next
         return position
+
+
+def _line(file: MappedFile, steps: FileSteps, offset: int) -> bytes:
+    """The line of the record at a log offset, made the slow way."""
+    value = steps.step(offset - file.start).value
+    return b"" if value is None else json_line(value)
 
 
 class _Output:
@@ -237,6 +252,16 @@ class _Output:
             self.result.items.append(Lines(text, count))
             self._used += length
             self.piled += length
+
+    def peek(self, length: int) -> bytes:
+        """What the kernel wrote into that memory, which is used again."""
+        return bytes(self.result.buffers[-1].data[self._used : self._used + length])
+
+    def made(self, text: bytes, count: int) -> None:
+        """Finished lines."""
+        if count:
+            self.result.items.append(Lines(memoryview(text), count))
+            self.piled += len(text)
 
     def step(self, step: Step, accept: Callable[[Value], bool]) -> None:
         """What was read record by record."""

@@ -9,13 +9,15 @@ from functools import partial
 
 from rmqstore.dump.items import Item, Value
 from rmqstore.dump.message import message_object
-from rmqstore.dump.request import BodyForm, Request
-from rmqstore.dump.resync import next_record
+from rmqstore.dump.request import Request
+from rmqstore.dump.resync import inside_record, next_record
 from rmqstore.dump.steps import MakeMessage, Step, damage, file_steps
 from rmqstore.store.mapped import MappedFile
 
 # Loading compiled code takes about as long as reading this many records without it.
 SLOW_RECORDS = 4000
+# A dump of everything in a log of so many bytes reads more records than that.
+_LARGE_LOG = 4 << 20
 MISSING_FILE = "missing_file"
 UNWRITTEN = "unwritten"
 
@@ -39,6 +41,17 @@ class LogDump:
         self._delay_levels = delay_levels
         self._before_compiling = before_compiling
         self._make_message: MakeMessage = partial(message_object, delay_levels=delay_levels, body=request.body, unpack=request.decompress)
+
+    def slow_records(self) -> int:
+        """How many records to read one by one before compiled code is loaded; none when that is worth it in any case."""
+        filters = self._filters
+        everything = self._request.limit is None and filters.from_offset is None and filters.to_offset is None
+        if not everything or sum(file.allocated for file in self._files) < _LARGE_LOG:
+            return SLOW_RECORDS
+        from rmqstore.scan.jsonl import is_compiled
+
+        # While code is compiled for the first time, somebody waits for the first lines.
+        return 0 if is_compiled() else SLOW_RECORDS
 
     def items(self, slow_records: int | None = SLOW_RECORDS, threads: int | None = None) -> Iterator[Item]:
         """Every wanted object. After `slow_records` records (None: never) compiled code takes over, in a thread per processor."""
@@ -70,9 +83,16 @@ class LogDump:
 
         if self._before_compiling is not None and not is_compiled():
             self._before_compiling()
-        full = self._request.body is not BodyForm.NONE
         fast = FastLog(
-            self._files, self._name, self._make_message, self._accept, self._filters, self._delay_levels, full=full, threads=threads
+            self._files,
+            self._name,
+            self._make_message,
+            self._accept,
+            self._filters,
+            self._delay_levels,
+            body=self._request.body,
+            unpack=self._request.decompress,
+            threads=threads,
         )
         for start, result in fast.results(Place(file, position)):
             yield from border.result(start.file, start.position, result.empty, result.unwritten)
@@ -139,13 +159,16 @@ class _Border:
 
 
 def _record_behind(file: MappedFile, name: str, position: int, make_message: MakeMessage) -> int:
-    """Where the first record (or the BLANK) at or behind `position` begins; the file's length when there is none."""
+    """Where the first object at or behind `position` begins; the file's length when there is none."""
     with file_steps(file, name, make_message) as steps:
         step = steps.step(position)
+    if step.value is not None and step.value["type"] != "damage" and "faults" not in step.value:
+        return position
+    # What does not begin inside of a record is a damaged record or the rest of one, and is told as such.
+    if not inside_record(file, position):
+        return position
     if step.value is None or step.value["type"] == "damage":
         return step.next
-    if "faults" not in step.value:
-        return position
     # Bytes inside of a record can look like one; only what stands where it says it stands counts.
     following = next_record(file, position + 1)
     return file.length if following is None else following

@@ -1,12 +1,20 @@
-"""Finding the next plausible record behind damage: the compiled search of `rmqstore.scan`, window by window."""
+"""Finding records where none is known to begin: the next one behind damage, and the one around a position."""
 
 from __future__ import annotations
 
 from rmqstore.errors import StoreChangedError
+from rmqstore.formats.layout import fixed_layout
+from rmqstore.formats.record import BLANK_MAGIC, MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, MIN_RECORD_SIZE_V1, RECORD_PREFIX
 from rmqstore.store.mapped import MappedFile
-from rmqstore.store.window import map_window
+from rmqstore.store.window import data_extents, map_window, read_at
 
 _WINDOW = 16 << 20
+# How far back a record is looked for: the largest message that brokers accept by default, then what some are set to.
+_NEAR, _FAR = 5 << 20, 64 << 20
+_PREFIX = fixed_layout(RECORD_PREFIX)
+_HEAD = RECORD_PREFIX.sizeof()
+_SIZE, _MAGIC, _OWN_OFFSET = _PREFIX["total_size"], _PREFIX["magic_code"], _PREFIX["physical_offset"]
+_MAGICS = [magic.to_bytes(_MAGIC.width, "big") for magic in (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, BLANK_MAGIC)]
 
 
 def next_record(file: MappedFile, position: int) -> int | None:
@@ -21,7 +29,7 @@ def next_record(file: MappedFile, position: int) -> int | None:
     sigbus.install()
     known_faults = sigbus.faults()
     length = _WINDOW
-    while position < file.length:
+    while (position := _behind_hole(file, position)) < file.length:
         length = min(length, file.length - position)
         with map_window(file, position, length) as window:
             base = window.array.ctypes.data
@@ -35,4 +43,34 @@ def next_record(file: MappedFile, position: int) -> int | None:
         # A record that claims to be longer than the window is looked at again with more of the file.
         length = _WINDOW if found else length * 2
         position += int(found)
+    return None
+
+
+def _behind_hole(file: MappedFile, position: int) -> int:
+    """`position`, or where the next record can begin when it lies in a hole of a sparse file; the file's length behind all data."""
+    begin = next((begin for begin, end in data_extents(file) if end > position), file.length)
+    # The first bytes of TOTALSIZE are zero, and a hole may hold them.
+    return max(position, min(begin - _SIZE.width, file.length)) if begin < file.length else file.length
+
+
+def inside_record(file: MappedFile, position: int) -> bool:
+    """Whether `position` in the file lies behind the beginning and before the end of a record (or BLANK) that stands where it says."""
+    reach = min(_NEAR, position)
+    while True:
+        found = _record_before(file, position - reach, position)
+        if found is not None or reach in (position, _FAR):
+            return found is not None and found > position
+        reach = min(_FAR, position)
+
+
+def _record_before(file: MappedFile, start: int, position: int) -> int | None:
+    """Where the last record that begins in [start, position) ends, None when none begins there."""
+    data = read_at(file, start, min(position + _HEAD, file.length) - start)
+    at = position - start
+    while (at := max(data.rfind(magic, 0, at + _MAGIC.end - 1) for magic in _MAGICS) - _MAGIC.offset) >= 0:
+        magic, own = (int.from_bytes(data[at + field.offset : at + field.end], "big") for field in (_MAGIC, _OWN_OFFSET))
+        size = int.from_bytes(data[at + _SIZE.offset : at + _SIZE.end], "big", signed=True)
+        closes_file = magic == BLANK_MAGIC and start + at + size == file.length
+        if closes_file or (magic != BLANK_MAGIC and own == file.start + start + at and size >= MIN_RECORD_SIZE_V1):
+            return start + at + size
     return None

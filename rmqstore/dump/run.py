@@ -57,15 +57,14 @@ def _tail(target: Target, request: Request, count: int, engine: Engine) -> Itera
     if target.kind is not FileKind.COMMITLOG:
         yield from last(_items(target, request, target.files, engine), count)[0]
         return
-    groups: list[list[Item]] = []
-    for file in reversed(target.files):
-        if count <= 0:
-            break
-        items, found = last(_items(target, request, (file,), engine), count)
-        groups.append(items)
-        count -= found
-    for group in reversed(groups):
-        yield from group
+    number = 1
+    while True:
+        # Several files are read as one log, so that what is missing between them is told as well.
+        items, found = last(_items(target, request, target.files[-number:], engine), count)
+        if found >= count or number >= len(target.files):
+            yield from items
+            return
+        number *= 2
 
 
 def _items(target: Target, request: Request, files: tuple[MappedFile, ...], engine: Engine) -> Iterator[Item]:
@@ -78,7 +77,7 @@ def _items(target: Target, request: Request, files: tuple[MappedFile, ...], engi
 
 def _log(target: Target, request: Request, files: tuple[MappedFile, ...], engine: Engine) -> Iterator[Item]:
     log = LogDump(files, target.name, request, target.delay_levels, engine.before_compiling)
-    return log.items(threads=engine.threads)
+    return log.items(log.slow_records(), engine.threads)
 
 
 def _objects(target: Target, request: Request) -> Iterator[Value]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import rich.console
 
 SCREENFUL = 50
+_INDENT = " " * 9
 
 _SEVERITY_STYLE = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 # Topics and bodies come from the store: what they hold must not move the cursor or break a row.
@@ -100,6 +101,29 @@ class Console:
         self._prose(value["mend"], "  ", "  ")
         self._line()
 
+    def log_line(self, value: Mapping[str, Any]) -> None:
+        severity = value["severity"] or "unknown"
+        style = _SEVERITY_STYLE[Severity(severity)] if severity in list(Severity) else ""
+        self._line((f"{severity:<9}", style), (f"{value['code'] or ''}  ".lstrip(), "bold"), (_seen(value), ""))
+        text = value["template"] if value["code"] else value["example"]
+        self._line((_INDENT + printable(text), ""))
+        for name, values in value["values"].items():
+            self._line((f"{_INDENT}  {_label(name)}: ", ""), (_listed(values), ""))
+        if value["lines_with_other_values"]:
+            self._line((f"{_INDENT}  and {value['lines_with_other_values']} lines with other values", ""))
+        cause = value["cause"] or {}
+        for label, told in (("", value["meaning"]), ("why: ", cause.get("meaning")), ("the broker: ", value["then"])):
+            if told:
+                self._prose(label + told, _INDENT, _INDENT)
+        for place in value["store"] or ():
+            where = f" ({_position(place)})" if place["file"] is not None else ""
+            self._line((f"{_INDENT}in the store: ", "cyan"), (printable(f"{place['place']}{where}: {place['detail']}"), ""))
+        if value["codes"]:
+            self._line((f"{_INDENT}findings: ", ""), (", ".join(value["codes"]), ""))
+        if value["next"]:
+            self._line((f"{_INDENT}next: ", "green"), (printable(value["next"]), ""))
+        self._line()
+
     def summary(self, value: Mapping[str, Any]) -> None:
         if not self._quiet:
             self._line()
@@ -133,6 +157,19 @@ class Console:
                 from rich.text import Text
 
                 self._rich.print(Text.assemble(*spans), soft_wrap=True)
+
+
+def _seen(value: Mapping[str, Any]) -> str:
+    """How often and when a log line was seen."""
+    if not value["count"]:
+        return f"releases: {value['releases']}" if value["releases"] else ""
+    first, last = value["first_time"], value["last_time"]
+    when = "" if first is None else f", {first}" if first == last else f", {first} to {last}"
+    return printable(f"{value['count']} x {value['level'] or 'line'}{when}")
+
+
+def _position(place: Mapping[str, Any]) -> str:
+    return place["file"] if place["position"] is None else f"{place['file']} @ {place['position']}"
 
 
 def _is_number(value: Any) -> bool:

@@ -29,6 +29,9 @@ class Output(Protocol):
     def explanation(self, value: Mapping[str, Any]) -> None:
         """Write one entry of the catalogue of findings, as `Entry.as_json` gives it."""
 
+    def log_line(self, value: Mapping[str, Any]) -> None:
+        """Write one explained kind of log lines."""
+
     def summary(self, value: Mapping[str, Any]) -> None:
         """Write what was covered and counted; the last thing a command writes."""
 
@@ -86,6 +89,9 @@ class JsonLines:
     def explanation(self, value: Mapping[str, Any]) -> None:
         self.object(value)
 
+    def log_line(self, value: Mapping[str, Any]) -> None:
+        self.object(value)
+
     def summary(self, value: Mapping[str, Any]) -> None:
         self.object({"type": "summary", **value})
 
@@ -111,6 +117,9 @@ class Csv:
         self.rows([finding.as_json()], FINDING_COLUMNS)
 
     def explanation(self, value: Mapping[str, Any]) -> None:
+        self.rows([value])
+
+    def log_line(self, value: Mapping[str, Any]) -> None:
         self.rows([value])
 
     def summary(self, value: Mapping[str, Any]) -> None:

@@ -98,7 +98,8 @@ class Stop(IntEnum):
     SIZE_MISMATCH = 10
     WINDOW_END = 20  # the record does not lie completely in the mapped window
     BATCH_FULL = 21
-    NAMES_FULL = 22
+    UNKNOWN_QUEUE = 22  # a queue that the names do not have yet
+    KEYS_FULL = 23  # no room for the keys of the record
 
 
 class Check(IntFlag):

@@ -1,7 +1,7 @@
 """Makes the compiled kernels ready: once per machine and state of the sources, in two processes side by side.
 
-Compiling is plain Python work of some seconds, most of it in the record walker. On the first use the kernels of queues and index are
-compiled by a second process meanwhile; both put their results into the same cache.
+Compiling is plain Python work of some seconds, most of it in the record walker. On the first use the other kernels are compiled by a
+second process meanwhile; both put their results into the same cache.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from rmqstore.scan import kernels_index, kernels_queue, kernels_record, raw, sigbus
-from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE
 
 
 def prepare(*, quiet: bool) -> None:
@@ -23,7 +23,7 @@ def prepare(*, quiet: bool) -> None:
     if _cached():
         return
     if not quiet:
-        sys.stderr.write("Compiling for this machine, once; this takes a few seconds ...\n")
+        sys.stderr.write("Compiling for this machine, once; this takes about five seconds ...\n")
     helper = None
     # Without a second process every kernel is compiled here when it is first called.
     with contextlib.suppress(OSError):
@@ -34,36 +34,33 @@ def prepare(*, quiet: bool) -> None:
             stderr=subprocess.DEVNULL,
         )
     try:
-        compile_record_kernels()
+        compile_walker()
     finally:
         if helper is not None:
             helper.wait()
 
 
-def compile_record_kernels() -> None:
-    """Calls the kernels of the log on nothing, with the types they always have."""
-    data = np.zeros(64, np.uint8)
-    names = kernels_record.make_names(2, 2)
-    place = (data.ctypes.data, 0, data.size, data.size, 0)
-    kernels_record.walk(*place, 0, np.zeros(1, np.int64), names.addresses, np.zeros(1, RECORD_DTYPE), np.zeros(128, KEY_DTYPE))
-    kernels_record.resync(*place)
-    raw.first_nonzero(data.ctypes.data, 0, data.size)
+def compile_walker() -> None:
+    """Calls the kernel that takes longest on nothing, with the types it always has."""
+    memory = _memory()
+    nothing = memory.ctypes.data
+    kernels_record.walk(nothing, 0, 0, 0, 0, 0, 0, nothing, 0, nothing, nothing, 0, 0, nothing, 0, 0)
 
 
-def compile_derived_kernels() -> None:
-    """Calls the kernels of queues and index on nothing, with the types they always have."""
-    data = np.zeros(64, np.uint8)
-    base = data.ctypes.data
-    records, keys = np.zeros(0, RECORD_DTYPE), np.zeros(0, KEY_DTYPE)
-    queues = np.zeros(1, kernels_queue.QUEUE_DTYPE)
-    runs, events = np.zeros(4, kernels_queue.RUN_DTYPE), np.zeros(4, kernels_queue.EVENT_DTYPE)
-    kernels_queue.claim_units(records, 0, 1, queues, runs, events, np.zeros(4, kernels_queue.EXT_DTYPE), np.zeros(3, np.int64))
-    kernels_queue.classify_units(base, 0, 0, 0, 0, np.zeros(1, kernels_queue.UNIT_RUN_DTYPE), 0)
-    newest, links = np.zeros(1, np.int32), np.zeros(1, kernels_index.LINK_DTYPE)
-    kernels_index.follow_chains(base, 1, 0, newest, np.zeros(4, np.int64), links, 0)
-    kernels_index.compare_slots(base, 0, 0, newest, links, 0)
-    oddities = np.zeros(4, kernels_index.ODDITY_DTYPE)
-    kernels_index.match_items(records, keys, 0, base, 1, 0, 0, 1, 0, 0, np.zeros(3, np.int64), oddities)
+def compile_others() -> None:
+    """The same for all other kernels of a verification: rows and buffers are addresses, and no row is to be looked at."""
+    memory = _memory()
+    nothing = memory.ctypes.data
+    kernels_record.resync(nothing, 0, 0, 0, 0)
+    raw.first_nonzero(nothing, 0, 0)
+    kernels_queue.claim_units(nothing, 0, 0, 1, *[nothing] * 5)
+    kernels_index.follow_chains(nothing, 1, 0, nothing, 1, nothing, 0, 0)
+    kernels_index.match_items(nothing, nothing, 0, 0, nothing, 1, 0, 0, 1, 0, 0, nothing, nothing, 0)
+
+
+def _memory() -> npt.NDArray[np.uint8]:
+    """Zeros for kernels to read and to write their counts and states to; they must be held as long as kernels know the address."""
+    return np.zeros(4096, np.uint8)
 
 
 def _cached() -> bool:
@@ -73,4 +70,4 @@ def _cached() -> bool:
 
 
 if __name__ == "__main__":
-    compile_derived_kernels()
+    compile_others()

@@ -14,11 +14,27 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from rmqstore.formats import record as declared
-from rmqstore.formats.layout import fixed_layout
 from rmqstore.formats.properties import DELAY, KEYS, TAGS, UNIQ_KEY
 from rmqstore.scan.crc import crc32
 from rmqstore.scan.kernels_record import structure
+from rmqstore.scan.offsets import (
+    BODY_CRC,
+    BORN_HOST,
+    BORN_HOST_V6,
+    BORN_TIMESTAMP,
+    FLAG,
+    HOST_V4_WIDTH,
+    MAGIC,
+    MAGIC_V1,
+    MAGIC_V2,
+    MIN_SIZE,
+    PHYSICAL_OFFSET,
+    QUEUE_ID,
+    QUEUE_OFFSET,
+    SIZE,
+    STORE_HOST_V6,
+    SYS_FLAG,
+)
 from rmqstore.scan.raw import (
     HIGH_BITS,
     LOW_BITS,
@@ -26,6 +42,7 @@ from rmqstore.scan.raw import (
     be32u,
     be64,
     find_byte,
+    java_hash_utf8,
     le64,
     native64,
     store8,
@@ -34,26 +51,11 @@ from rmqstore.scan.raw import (
     u8,
 )
 
-_PREFIX = fixed_layout(declared.RECORD_PREFIX)
-_SIZE = _PREFIX["total_size"].offset
-_MAGIC = _PREFIX["magic_code"].offset
-_BODY_CRC = _PREFIX["body_crc"].offset
-_QUEUE_ID = _PREFIX["queue_id"].offset
-_FLAG = _PREFIX["flag"].offset
-_QUEUE_OFFSET = _PREFIX["queue_offset"].offset
-_PHYSICAL_OFFSET = _PREFIX["physical_offset"].offset
-_SYS_FLAG = _PREFIX["sys_flag"].offset
-_BORN_TIMESTAMP = _PREFIX["born_timestamp"].offset
-_BORN_HOST = _BORN_TIMESTAMP + _PREFIX["born_timestamp"].width
-_HOST_WIDTH = 8
-_STORE_TIMESTAMP = _BORN_HOST + _HOST_WIDTH
+_STORE_TIMESTAMP = BORN_HOST + HOST_V4_WIDTH
 _STORE_HOST = _STORE_TIMESTAMP + 8
-_RECONSUME_TIMES = _STORE_HOST + _HOST_WIDTH
+_RECONSUME_TIMES = _STORE_HOST + HOST_V4_WIDTH
 _PREPARED = _RECONSUME_TIMES + 4
-
-_MAGIC_V1, _MAGIC_V2 = declared.MESSAGE_MAGIC_V1, declared.MESSAGE_MAGIC_V2
-_MIN_SIZE = declared.MIN_RECORD_SIZE_V1
-_V6 = declared.SysFlag.BORN_HOST_V6 | declared.SysFlag.STORE_HOST_V6
+_V6 = BORN_HOST_V6 | STORE_HOST_V6
 
 MAX_PROPERTIES = 64
 # Room for one record in the output: labels and numbers, six characters for each byte of text, four more for each property.
@@ -117,16 +119,16 @@ _SCHEDULE_TOPIC = np.frombuffer(b"SCHEDULE_TOPIC_XXXX", np.uint8)
 _INT32, _INT64, _MAGIC_CODE, _HOST, _BODY_LENGTH = range(5)
 # The numbers and hosts at the front of an object, in the order of their keys: (key, kind, place in the record).
 _FRONT = (
-    ("physical_offset", _INT64, _PHYSICAL_OFFSET),
-    ("size", _INT32, _SIZE),
-    ("magic", _MAGIC_CODE, _MAGIC),
-    ("body_crc", _INT32, _BODY_CRC),
-    ("queue_id", _INT32, _QUEUE_ID),
-    ("flag", _INT32, _FLAG),
-    ("queue_offset", _INT64, _QUEUE_OFFSET),
-    ("sys_flag", _INT32, _SYS_FLAG),
-    ("born_timestamp", _INT64, _BORN_TIMESTAMP),
-    ("born_host", _HOST, _BORN_HOST),
+    ("physical_offset", _INT64, PHYSICAL_OFFSET),
+    ("size", _INT32, SIZE),
+    ("magic", _MAGIC_CODE, MAGIC),
+    ("body_crc", _INT32, BODY_CRC),
+    ("queue_id", _INT32, QUEUE_ID),
+    ("flag", _INT32, FLAG),
+    ("queue_offset", _INT64, QUEUE_OFFSET),
+    ("sys_flag", _INT32, SYS_FLAG),
+    ("born_timestamp", _INT64, BORN_TIMESTAMP),
+    ("born_host", _HOST, BORN_HOST),
     ("store_timestamp", _INT64, _STORE_TIMESTAMP),
     ("store_host", _HOST, _STORE_HOST),
     ("reconsume_times", _INT32, _RECONSUME_TIMES),
@@ -149,9 +151,11 @@ _TEXTS = [
     "}\n",
     "null",
 ]
-_TOPIC, _PROPERTIES, _COLON, _TAGS_KEY, _KEYS_KEY, _UNIQUE_KEY, _MESSAGE_ID, _TAGS_CODE, _POSITION, _END, _NULL = range(
-    len(_FRONT), len(_TEXTS)
+# As numpy's numbers: a plain constant is a type of its own to the compiler, and every function it is given to is compiled once more.
+_TOPIC, _PROPERTIES, _COLON, _TAGS_KEY, _KEYS_KEY, _UNIQUE_KEY, _MESSAGE_ID, _TAGS_CODE, _POSITION, _END, _NULL = (
+    np.int64(number) for number in range(len(_FRONT), len(_TEXTS))
 )
+_NOWHERE = _NOTHING = np.int64(0)
 _TEXT_LENGTHS = np.array([len(text) for text in _TEXTS], np.int64)
 _TEXT_WORDS = np.array([np.frombuffer(text.encode("ascii").ljust(48, b"\0"), np.int64) for text in _TEXTS])
 
@@ -366,19 +370,6 @@ def _has_key(base: int, start: int, end: int, key: Any) -> bool:
 
 
 @_part
-def _ascii_hash(base: int, start: int, end: int) -> int:
-    """Java hash of ASCII text as 0 … 2^32-1, -1 for other text: tags are short and mostly ASCII, the general hash is slow to compile."""
-    state = 0
-    for position in range(start, end):
-        byte = u8(base, position)
-        if byte >= 0x80:
-            return -1
-        # Products wrap around at 64 bits, which leaves the low 32 bits right.
-        state = state * 31 + byte
-    return state & 0xFFFFFFFF
-
-
-@_part
 def _small_decimal(base: int, start: int, end: int) -> int:
     """A decimal number of one to nine digits, -1 for anything else."""
     if end - start < 1 or end - start > 9:
@@ -433,8 +424,6 @@ def write_messages(
     positions (relative to base) of the wanted records go there and nothing is written; spans = memory to work in, made by `make_spans`.
     Returns (position where it stopped, bytes written, records, Ending).
     """
-    base = np.uintp(base)
-    out = np.uintp(out)
     at = start
     written = 0
     count = 0
@@ -442,18 +431,18 @@ def write_messages(
     select = positions.size > 0
     while at < last:
         reason, size, body, body_length, topic, properties = structure(base, at, stop, stop)
-        if reason != 0 or (be32(base, at + _SYS_FLAG) & _V6) != 0:
+        if reason != 0 or (be32(base, at + SYS_FLAG) & _V6) != 0:
             return at, written, count, _ODD
-        physical_offset = be64(base, at + _PHYSICAL_OFFSET)
+        physical_offset = be64(base, at + PHYSICAL_OFFSET)
         if physical_offset != origin + at:
             return at, written, count, _ODD
-        stored_crc = be32u(base, at + _BODY_CRC)
+        stored_crc = be32u(base, at + BODY_CRC)
         if body_length > 0 and (np.int64(crc32(base, body, body_length)) & 0x7FFFFFFF) != stored_crc:
             return at, written, count, _ODD
         topic_end = properties - 2
         record_end = at + size
-        queue_id = be32(base, at + _QUEUE_ID)
-        queue_offset = be64(base, at + _QUEUE_OFFSET)
+        queue_id = be32(base, at + QUEUE_ID)
+        queue_offset = be64(base, at + QUEUE_OFFSET)
         store_timestamp = be64(base, at + _STORE_TIMESTAMP)
         if (
             queue_id < wanted.queue_id_low
@@ -469,7 +458,7 @@ def write_messages(
         property_count = _split_properties(base, properties, record_end, stop, spans)
         if property_count < 0:
             return at, written, count, _ODD
-        tags_start = tags_end = keys_start = keys_end = unique_start = unique_end = delay_start = delay_end = 0
+        tags_start = tags_end = keys_start = keys_end = unique_start = unique_end = delay_start = delay_end = _NOWHERE
         for index in range(property_count):
             length = spans[index, 1] - spans[index, 0]
             if length > 8:
@@ -499,10 +488,10 @@ def write_messages(
             return at, written, count, _FULL
         tags_code = 0
         if tags_end > tags_start:
-            state = _ascii_hash(base, tags_start, tags_end)
-            if state < 0:
+            hashed, well_formed = java_hash_utf8(_NOTHING, base, tags_start, tags_end)
+            if not well_formed:
                 return at, written, count, _ODD
-            tags_code = (state ^ 0x80000000) - 0x80000000
+            tags_code = (hashed ^ 0x80000000) - 0x80000000
         if delay_end > delay_start and _equals(base, topic, topic_end, _SCHEDULE_TOPIC):
             level = _small_decimal(base, delay_start, delay_end)
             if level < 0:
@@ -552,7 +541,7 @@ def write_messages(
         for word in range(2):
             o = _put_hex(out, o, base, at + _STORE_HOST + 4 * word)
         for word in range(2):
-            o = _put_hex(out, o, base, at + _PHYSICAL_OFFSET + 4 * word)
+            o = _put_hex(out, o, base, at + PHYSICAL_OFFSET + 4 * word)
         o = put_number(out, _put_constant(out, o, _TAGS_CODE), tags_code)
         o = put_number(out, _put_constant(out, o, _POSITION), physical_offset)
         written = _put_constant(out, o, _END)
@@ -564,12 +553,11 @@ def write_messages(
 @njit(nogil=True, cache=True)
 def hop(base: int, start: int, last: int, end: int) -> int:
     """Steps over records by their size alone: the end of the last one that begins before `last` and lies completely in [start, end)."""
-    base = np.uintp(base)
     at = start
-    while at < last and at + _SYS_FLAG <= end:
-        magic = be32u(base, at + _MAGIC)
+    while at < last and at + SYS_FLAG <= end:
+        magic = be32u(base, at + MAGIC)
         size = be32(base, at)
-        if (magic != _MAGIC_V1 and magic != _MAGIC_V2) or size < _MIN_SIZE or size > end - at:
+        if (magic != MAGIC_V1 and magic != MAGIC_V2) or size < MIN_SIZE or size > end - at:
             break
         at += size
     return at

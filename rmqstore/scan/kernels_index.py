@@ -7,23 +7,18 @@ newest item. Items are written in log order, so the keys of the log and the item
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
 from numba import njit
 
 from rmqstore.formats import index as declared
 from rmqstore.formats.layout import fixed_layout
-from rmqstore.scan.raw import INTERNAL, be32, be64
+from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE
+from rmqstore.scan.raw import native32, prefetch, store32
+from rmqstore.scan.rows import fields_reader, fields_writer
 
-HEADER_SIZE: int = declared.HEADER.sizeof()
-SLOT_SIZE: int = declared.SLOT.sizeof()
-ITEM_SIZE: int = declared.ITEM.sizeof()
-_ITEM = fixed_layout(declared.ITEM)
-_KEY_HASH = _ITEM["key_hash"].offset
-_PHY_OFFSET = _ITEM["phy_offset"].offset
-_TIME_DIFF = _ITEM["time_diff"].offset
-_PREV_INDEX = _ITEM["prev_index"].offset
+ITEM_ROWS = np.dtype([(name, f">i{place.width}") for name, place in fixed_layout(declared.ITEM).items()])
+ITEM_SIZE = ITEM_ROWS.itemsize
 
 
 class ItemOddity(IntEnum):
@@ -41,232 +36,158 @@ ODDITY_DTYPE = np.dtype([("oddity", "i4"), ("item", "i4"), ("position", "i8"), (
 
 LINK_DTYPE = np.dtype([("item", "i4"), ("slot", "i4"), ("expected", "i4"), ("found", "i4")])
 
+# Items between the one that is looked at and the one whose slot is asked for: slots lie all over the memory.
+_AHEAD = 64
+SCRATCH_BYTES = _AHEAD * 4
 
-@njit(nogil=True, cache=True)
-def follow_chains(base: int, first: int, count: int, newest: Any, state: Any, links: Any, used: int) -> int:
-    """Checks the links of `count` items at `base`, the first of which is item number `first`.
-
-    `newest` = int32[slots]: newest item of every slot so far, updated. `state` = int64[4]: [used slots, items out of offset order, last
-    offset, items with a negative hash], updated. Rows for wrong links go to `links` from row `used` on as far as they fit; returns the
-    number of wrong links so far.
-    """
-    slots = newest.size
-    for i in range(count):
-        at = i * ITEM_SIZE
-        key_hash = np.int64(be32(base, at + _KEY_HASH))
-        if key_hash < 0:
-            state[3] += 1
-            key_hash = np.int64(0) if key_hash == -2147483648 else -key_hash
-        slot = key_hash % slots
-        previous = be32(base, at + _PREV_INDEX)
-        expected = newest[slot]
-        if previous != expected:
-            if used < links.size:
-                row = links[used]
-                row.item = first + i
-                row.slot = slot
-                row.expected = expected
-                row.found = previous
-            used += 1
-        if expected == 0:
-            state[0] += 1
-        newest[slot] = first + i
-        offset = be64(base, at + _PHY_OFFSET)
-        if offset < state[2]:
-            state[1] += 1
-        state[2] = offset
-    return used
-
-
-@njit(nogil=True, cache=True)
-def compare_slots(base: int, first: int, count: int, newest: Any, links: Any, used: int) -> int:
-    """Compares `count` slots at `base` (the first is slot `first`) with the newest items; rows as in `follow_chains`, item = 0."""
-    for i in range(count):
-        value = be32(base, i * SLOT_SIZE)
-        expected = newest[first + i]
-        if value != expected:
-            if used < links.size:
-                row = links[used]
-                row.item = 0
-                row.slot = first + i
-                row.expected = expected
-                row.found = value
-            used += 1
-    return used
-
+# Items that had a key so far, and physical offset of the last of them.
+MATCHED_DTYPE = np.dtype([("items", "i8"), ("last_offset", "i8")])
 
 ITEMS_END = 1
 KEYS_END = 2
 ODDITIES_FULL = 3
 
+_BOGUS, _HASH, _OFFSET, _TIME, _MISSING, _DUPLICATE = (int(oddity) for oddity in ItemOddity)
+_RECORD_SIZE, _KEY_SIZE = RECORD_DTYPE.itemsize, KEY_DTYPE.itemsize
+_ODDITY_SIZE, _LINK_SIZE = ODDITY_DTYPE.itemsize, LINK_DTYPE.itemsize
 
-@njit(**INTERNAL)
-def _offset(base: int, item: int) -> int:
-    return be64(base, item * ITEM_SIZE + _PHY_OFFSET)
-
-
-@njit(**INTERNAL)
-def _hash(base: int, item: int) -> int:
-    return be32(base, item * ITEM_SIZE + _KEY_HASH)
-
-
-@njit(**INTERNAL)
-def _seconds(store_timestamp: int, begin: int) -> int:
-    """The time difference the broker stores: whole seconds, cut to 0 … 2^31-1; 0 without a begin."""
-    if begin <= 0:
-        return np.int64(0)
-    milliseconds = store_timestamp - begin
-    if milliseconds < 0:
-        return np.int64(0)
-    return min(milliseconds // 1000, np.int64(2147483647))
+_read_item = fields_reader(ITEM_ROWS, "key_hash", "phy_offset", "time_diff")
+_read_hash = fields_reader(ITEM_ROWS, "key_hash")
+_read_offset = fields_reader(ITEM_ROWS, "phy_offset")
+_read_previous = fields_reader(ITEM_ROWS, "prev_index")
+_write_link = fields_writer(LINK_DTYPE)
+_read_matched, _write_matched = fields_reader(MATCHED_DTYPE), fields_writer(MATCHED_DTYPE)
+_read_key = fields_reader(KEY_DTYPE, "hash", "record", "is_tag")
+_read_record = fields_reader(RECORD_DTYPE, "position", "store_timestamp", "size")
+_write_oddity = fields_writer(ODDITY_DTYPE)
 
 
-@njit(**INTERNAL)
-def _stands_before(base: int, item: int, first: int) -> bool:
-    """Whether the items of the same record before `item` hold its hash; also true when they begin before the buffer."""
-    offset = _offset(base, item)
-    wanted = _hash(base, item)
-    before = item - 1
-    while before >= 0 and _offset(base, before) == offset:
-        if _hash(base, before) == wanted:
-            return True
-        before -= 1
-    return before < 0 and first > 1
+@njit(nogil=True, cache=True, no_cfunc_wrapper=True, error_model="numpy")
+def follow_chains(base: int, first: int, count: int, newest: int, slots: int, links: int, room: int, wrong: int) -> int:
+    """Checks the links of `count` items at address `base`, the first of which is item number `first`.
+
+    `newest` = address of the newest item of every slot so far (int32), updated, behind which `SCRATCH_BYTES` are free for use. The first
+    `room` wrong links of the file go to the rows at `links` (LINK_DTYPE), `wrong` = their number so far; returns their number now.
+    """
+    scratch = newest + slots * 4
+    for number in range(-_AHEAD, count):
+        kept = scratch + (number & (_AHEAD - 1)) * 4
+        item = base + number * ITEM_SIZE
+        if number >= 0:
+            slot = native32(kept, 0)
+            expected = native32(newest, slot * 4)
+            store32(newest, slot * 4, first + number)
+            previous = _read_previous(item)
+            if previous != expected:
+                if wrong < room:
+                    _write_link(links + wrong * _LINK_SIZE, first + number, slot, expected, previous)
+                wrong += 1
+        if number + _AHEAD < count:
+            key_hash = _read_hash(item + _AHEAD * ITEM_SIZE)
+            if key_hash < 0:
+                key_hash = 0 if key_hash == -2147483648 else -key_hash
+            slot = key_hash % slots
+            store32(kept, 0, slot)
+            prefetch(newest, slot * 4)
+    return wrong
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, no_cfunc_wrapper=True, error_model="numpy")
 def match_items(
-    records: Any,
-    keys: Any,
+    records: int,
+    keys: int,
     key: int,
+    last_key: int,
     base: int,
     first: int,
     item: int,
     count: int,
     last_chunk: int,
     begin: int,
-    earlier_end: int,
-    matched: Any,
-    oddities: Any,
+    first_seconds: int,
+    matched: int,
+    oddities: int,
+    room: int,
 ) -> tuple[int, int, int, int]:
-    """Compares keys[key:] with the items of one index file.
+    """Compares the keys [key, last_key) with the items of one index file.
 
-    `base` = address of `count` buffered items, the first of which has item number `first`; `item` = next item to look at, counted from
-    `first`; `last_chunk` = 1 when the buffer ends with the file's last item; `begin` = begin timestamp of the file, `earlier_end` = end
-    timestamp of the file before it (0 without one). `matched` = int64[3]: [matched items, matched tag items, offset of the last match],
-    updated. Stops two items before the end of a buffer that is not the last, so that it can look ahead.
-    Returns (key, item, rows of oddities, ITEMS_END | KEYS_END | ODDITIES_FULL).
+    `records` (RECORD_DTYPE), `keys` (KEY_DTYPE) and `oddities` (ODDITY_DTYPE, `room` rows) are addresses. `base` = address of
+    `count` buffered items, the first of which has item number `first`; `item` = next item to look at, counted from `first`; `last_chunk`
+    = 1 when the buffer ends with the file's last item; `begin` = begin timestamp of the file; `first_seconds` = time difference that
+    item 1 may have as well. `matched` = address of a row of MATCHED_DTYPE, updated. Stops two items before the end of a
+    buffer that is not the last, so that it can look ahead. Returns (key, item, rows of oddities, ITEMS_END | KEYS_END | ODDITIES_FULL).
     """
     used = 0
     limit = count if last_chunk else count - 2
-    while True:
-        if key >= keys.size:
-            return key, item, used, KEYS_END
+    number, last_match = _read_matched(matched)
+    state = KEYS_END
+    while key < last_key:
         if item >= limit:
-            return key, item, used, ITEMS_END
-        if used + 2 > oddities.size:
-            return key, item, used, ODDITIES_FULL
-        record = records[keys[key].record]
-        position = record.position
-        found_offset = _offset(base, item)
-        found_hash = np.int64(_hash(base, item))
-        wanted = np.int64(keys[key].hash)
+            state = ITEMS_END
+            break
+        if used >= room:
+            state = ODDITIES_FULL
+            break
+        wanted, row, is_tag = _read_key(keys + key * _KEY_SIZE)
+        position, store_timestamp, size = _read_record(records + row * _RECORD_SIZE)
+        place = base + item * ITEM_SIZE
+        found_hash, found_offset, seconds = _read_item(place)
+        # Both go on by one unless it is found below that one of them has no counterpart.
+        oddity, next_key, next_item = 0, key + 1, item + 1
+        expected, found = wanted, found_offset
         if found_offset == position and found_hash == wanted:
-            seconds = np.int64(be32(base, item * ITEM_SIZE + _TIME_DIFF))
-            expected = _seconds(record.store_timestamp, begin)
-            if seconds != expected:
-                number = first + item
-                allowed = number == 1 and (seconds == _seconds(record.store_timestamp, earlier_end))
-                if not allowed:
-                    row = oddities[used]
-                    row.oddity = 4
-                    row.item = number
-                    row.position = position
-                    row.expected = expected
-                    row.found = seconds
-                    used += 1
-            matched[0] += 1
-            matched[1] += keys[key].is_tag
-            matched[2] = position
-            key += 1
-            item += 1
-            continue
-        next_fits = item + 1 >= count or _offset(base, item + 1) >= position
-        if found_offset == position:
-            if keys[key].is_tag:
-                key += 1
-                continue
-            more = key + 1 < keys.size and keys[key + 1].record == keys[key].record
-            if more and found_hash == np.int64(keys[key + 1].hash):
-                row = oddities[used]
-                row.oddity = 5
-                row.item = first + item
-                row.position = position
-                row.expected = wanted
-                row.found = 0
-                used += 1
-                key += 1
-                continue
-            row = oddities[used]
-            row.oddity = 2
-            row.item = first + item
-            row.position = position
-            row.expected = wanted
-            row.found = found_hash
-            used += 1
-            key += 1
-            item += 1
-            continue
-        if found_offset < position:
-            if keys[key].is_tag and found_hash != wanted and key + 1 < keys.size and found_hash == np.int64(keys[key + 1].hash):
-                # A tag without item, and behind it a damaged offset.
-                key += 1
-                continue
-            # Either an item too much, or one whose offset was changed: then its hash is the wanted one.
-            row = oddities[used]
-            row.item = first + item
-            row.position = position
-            row.found = found_offset
-            if found_hash == wanted and next_fits and found_offset != matched[2]:
-                row.oddity = 3
-                row.expected = position
-                key += 1
+            # Whole seconds, cut to 0 ... 2^31-1; 0 without a begin.
+            expected = (store_timestamp - begin) // 1000
+            if begin <= 0 or expected < 0:
+                expected = 0
+            elif expected > 2147483647:
+                expected = 2147483647
+            if seconds != expected and (first + item != 1 or seconds != first_seconds):
+                oddity, found = _TIME, seconds
+            number += 1
+            last_match = position
+        else:
+            following_hash, following = -1, -1
+            if next_key < last_key:
+                following_hash, following, _ = _read_key(keys + next_key * _KEY_SIZE)
+            more = next_item < count
+            next_offset = _read_offset(place + ITEM_SIZE) if more else position
+            if found_offset == position:
+                if is_tag:
+                    next_item = item
+                elif following == row and found_hash == following_hash:
+                    oddity, found, next_item = _MISSING, 0, item
+                else:
+                    oddity, found = _HASH, found_hash
+            elif found_offset < position:
+                if is_tag and found_hash != wanted and following >= 0 and found_hash == following_hash:
+                    # A tag without item, and behind it a damaged offset.
+                    next_item = item
+                elif found_hash == wanted and next_offset >= position and found_offset != last_match:
+                    oddity, expected = _OFFSET, position
+                else:
+                    # An item too much. It is there for the second time where one of the same record before it has its hash.
+                    oddity, next_key = _BOGUS, key
+                    if found_offset == last_match:
+                        before = place - ITEM_SIZE
+                        while before >= base and _read_offset(before) == found_offset and _read_hash(before) != found_hash:
+                            before -= ITEM_SIZE
+                        if (before < base and first > 1) or (before >= base and _read_offset(before) == found_offset):
+                            oddity = _DUPLICATE
             else:
-                row.oddity = 6 if found_offset == matched[2] and _stands_before(base, item, first) else 1
-                row.expected = wanted
+                # The item lies behind the key: the key has no item, or the item's offset was changed.
+                lower_follows = more and next_offset < found_offset
+                if found_hash == wanted and (lower_follows or found_offset < position + size or not more):
+                    oddity, expected = _OFFSET, position
+                elif is_tag:
+                    next_item = item
+                elif lower_follows:
+                    oddity, next_key = _BOGUS, key
+                else:
+                    oddity, found, next_item = _MISSING, 0, item
+        if oddity:
+            _write_oddity(oddities + used * _ODDITY_SIZE, oddity, first + item, position, expected, found)
             used += 1
-            item += 1
-            continue
-        # The item lies behind the key: the key has no item, or the item's offset was changed.
-        lower_follows = item + 1 < count and _offset(base, item + 1) < found_offset
-        inside = found_offset < position + record.size
-        if found_hash == wanted and (lower_follows or inside or item + 1 >= count):
-            row = oddities[used]
-            row.oddity = 3
-            row.item = first + item
-            row.position = position
-            row.expected = position
-            row.found = found_offset
-            used += 1
-            key += 1
-            item += 1
-            continue
-        if lower_follows and not keys[key].is_tag:
-            row = oddities[used]
-            row.oddity = 1
-            row.item = first + item
-            row.position = position
-            row.expected = wanted
-            row.found = found_offset
-            used += 1
-            item += 1
-            continue
-        if not keys[key].is_tag:
-            row = oddities[used]
-            row.oddity = 5
-            row.item = first + item
-            row.position = position
-            row.expected = wanted
-            row.found = 0
-            used += 1
-        key += 1
+        key, item = next_key, next_item
+    _write_matched(matched, number, last_match)
+    return key, item, used, state

@@ -7,20 +7,16 @@ one row per file and a damaged one a row per damage.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import njit
 
-from rmqstore.formats import consumequeue as declared
-from rmqstore.formats.layout import fixed_layout
-from rmqstore.scan.raw import be32, be64
+from rmqstore.formats.consumequeue import UNIT_SIZE
+from rmqstore.scan.columns import RECORD_DTYPE
+from rmqstore.scan.raw import prefetch
+from rmqstore.scan.rows import field_offset, fields_reader, fields_writer, row_copier
+from rmqstore.scan.unitruns import UNIT_ROWS
 
-UNIT_SIZE: int = declared.UNIT.sizeof()
-_UNIT = fixed_layout(declared.UNIT)
-_PHYSICAL_OFFSET = _UNIT["physical_offset"].offset
-_SIZE = _UNIT["size"].offset
-_TAGS_CODE = _UNIT["tags_code"].offset
 _MAX_EXT_ADDRESS = -2147483649  # tagsCodes at or below are addresses of ext units
 
 
@@ -79,6 +75,7 @@ EVENT_DTYPE = np.dtype(
     [("queue", "i4"), ("order", "i4"), ("expected", "i8"), ("found", "i8"), ("position", "i8"), ("after", "i8")]
 )  # after = physical offset of the record of the queue before
 
+COUNTS_DTYPE = np.dtype([(name, "i8") for name in ("runs", "events", "exts", "most_runs", "most_events", "most_exts")])
 EXT_DTYPE = np.dtype(
     [("queue", "i4"), ("address", "i8"), ("tags_code", "i8"), ("store_timestamp", "i8"), ("queue_offset", "i8"), ("position", "i8")]
 )
@@ -90,159 +87,98 @@ DONE = 0
 NEED_UNITS = 1
 FULL = 2
 
+_RECORD_SIZE, _QUEUE_SIZE = RECORD_DTYPE.itemsize, QUEUE_DTYPE.itemsize
+_RUN_SIZE, _EVENT_SIZE, _EXT_SIZE = RUN_DTYPE.itemsize, EVENT_DTYPE.itemsize, EXT_DTYPE.itemsize
+_RUN = field_offset(QUEUE_DTYPE, "run")
+# Records between the one that is compared and the one whose unit is asked for.
+_AHEAD = 8
+_AHEAD_SIZE = _AHEAD * RECORD_DTYPE.itemsize
 
-@njit(nogil=True, cache=True)
-def claim_units(records: Any, row: int, ordered: int, queues: Any, runs: Any, events: Any, exts: Any, counts: Any) -> tuple[int, int]:
-    """Compares the records from `row` on with their units; continues the runs of `queues`.
+_read_record = fields_reader(RECORD_DTYPE, "sys_flag", "queue", "queue_offset", "position", "size", "tags_code", "batch_size")
+_read_store_timestamp = fields_reader(RECORD_DTYPE, "store_timestamp")
+_read_claim = fields_reader(RECORD_DTYPE, "queue", "queue_offset")
+_read_units = fields_reader(QUEUE_DTYPE, "address", "first", "count", "checked")
+_read_order = fields_reader(QUEUE_DTYPE, "seen", "next_offset", "last_position", "records")
+_write_first = fields_writer(QUEUE_DTYPE, "seen", "first_offset", "first_position")
+_write_order = fields_writer(QUEUE_DTYPE, "next_offset", "last_position", "records")
+_read_unit = fields_reader(UNIT_ROWS, "physical_offset", "size", "tags_code")
+_read_run = fields_reader(RUN_DTYPE, "claim", "start", "end")
+_write_run = fields_writer(RUN_DTYPE)
+_write_run_end = fields_writer(RUN_DTYPE, "end", "last_position")
+_write_event = fields_writer(EVENT_DTYPE)
+_write_ext = fields_writer(EXT_DTYPE)
+_copy_run = row_copier(RUN_DTYPE)
+_read_counts = fields_reader(COUNTS_DTYPE)
+_write_runs_used, _write_events_used, _write_exts_used = (fields_writer(COUNTS_DTYPE, name) for name in ("runs", "events", "exts"))
 
-    `ordered` = 1 also follows the QUEUEOFFSETs (0 for extra queues of a record). `counts` = int64[3]: rows used in runs, events, exts;
-    the caller empties them. Returns (row, state): NEED_UNITS when the units of records[row] must be buffered in its queue's row first,
-    FULL when an output is full, DONE at the end.
+
+@njit(nogil=True, cache=True, no_cfunc_wrapper=True)
+def claim_units(
+    records: int, row: int, end: int, ordered: int, queues: int, runs: int, events: int, exts: int, counts: int
+) -> tuple[int, int]:
+    """Compares the records [row, end) with their units; continues the runs of the queues.
+
+    All of `records` (RECORD_DTYPE), `queues` (QUEUE_DTYPE), `runs`, `events`, `exts` and `counts` are addresses. `ordered` = 1 also
+    follows the QUEUEOFFSETs (0 for extra queues of a record). `counts` = int64[6]: rows used in runs, events, exts, which the caller
+    empties, and how many rows there are. Returns (row, state): NEED_UNITS when the units of that record must be buffered in its
+    queue's row first, FULL when an output is full, DONE at the end.
     """
-    while row < records.size:
-        record = records[row]
-        transaction = record.sys_flag & 0xC
-        if transaction == 4 or transaction == 0xC:
+    while row < end:
+        record = records + row * _RECORD_SIZE
+        sys_flag, which, offset, position, size, tags_code, batch = _read_record(record)
+        if row + _AHEAD < end:
+            ahead, ahead_offset = _read_claim(record + _AHEAD_SIZE)
+            units, first, count, checked = _read_units(queues + ahead * _QUEUE_SIZE)
+            prefetch(units, (ahead_offset - first) * UNIT_SIZE)
+        if sys_flag & 4:  # prepared or rolled back
             row += 1
             continue
-        if counts[0] + 2 > runs.size or counts[1] + 2 > events.size or counts[2] + 2 > exts.size:
+        used_runs, used_events, used_exts, most_runs, most_events, most_exts = _read_counts(counts)
+        if used_runs >= most_runs or used_events >= most_events or used_exts >= most_exts:
             return row, FULL
-        which = record.queue
-        queue = queues[which]
-        offset = record.queue_offset
-        position = record.position
+        queue = queues + which * _QUEUE_SIZE
+        units, first, count, checked = _read_units(queue)
         claim = _ABSENT
-        unit_position = np.int64(0)
-        unit_size = np.int32(0)
-        unit_tags = np.int64(0)
-        if queue.checked:
-            place = offset - queue.first
-            if place < 0 or place >= queue.count:
+        unit_position, unit_size, unit_tags = 0, 0, 0
+        if checked:
+            place = offset - first
+            if place < 0 or place >= count:
                 return row, NEED_UNITS
-            if queue.address != np.uint64(0):
-                base = types.uintp(queue.address)
-                at = place * UNIT_SIZE
-                unit_position = be64(base, at + _PHYSICAL_OFFSET)
-                unit_size = be32(base, at + _SIZE)
-                unit_tags = be64(base, at + _TAGS_CODE)
-                if unit_position == position:
-                    if unit_size != record.size:
-                        claim = _SIZES
-                        if unit_size == 0 and unit_position == 0 and unit_tags == 0:
-                            claim = _ZERO
-                    elif unit_tags == record.tags_code:
-                        claim = _MATCH
-                    elif unit_tags <= _MAX_EXT_ADDRESS:
-                        claim = _MATCH
-                        ext = exts[counts[2]]
-                        ext.queue = which
-                        ext.address = unit_tags
-                        ext.tags_code = record.tags_code
-                        ext.store_timestamp = record.store_timestamp
-                        ext.queue_offset = offset
-                        ext.position = position
-                        counts[2] += 1
-                    else:
-                        claim = _TAGS
-                elif unit_position == 0 and unit_size == 0 and unit_tags == 0:
+            if units != 0:
+                unit_position, unit_size, unit_tags = _read_unit(units + place * UNIT_SIZE)
+                if unit_position | unit_size | unit_tags == 0:
                     claim = _ZERO
-                else:
+                elif unit_position != position:
                     claim = _OTHER
+                elif unit_size != size:
+                    claim = _SIZES
+                elif unit_tags == tags_code:
+                    claim = _MATCH
+                elif unit_tags <= _MAX_EXT_ADDRESS:
+                    claim = _MATCH
+                    stored = _read_store_timestamp(record)
+                    _write_ext(exts + used_exts * _EXT_SIZE, which, unit_tags, tags_code, stored, offset, position)
+                    _write_exts_used(counts, used_exts + 1)
+                else:
+                    claim = _TAGS
         if ordered:
-            if queue.seen:
-                if offset != queue.next_offset:
-                    event = events[counts[1]]
-                    event.queue = which
-                    event.expected = queue.next_offset
-                    event.found = offset
-                    event.position = position
-                    event.after = queue.last_position
-                    event.order = _GAP if offset > queue.next_offset else (_RESTART if offset == 0 else _REPEAT)
-                    counts[1] += 1
+            seen, expected, last, number = _read_order(queue)
+            if not seen:
+                _write_first(queue, 1, offset, position)
+            elif offset != expected:
+                order = _GAP if offset > expected else (_RESTART if offset == 0 else _REPEAT)
+                _write_event(events + used_events * _EVENT_SIZE, which, order, expected, offset, position, last)
+                _write_events_used(counts, used_events + 1)
+            _write_order(queue, offset + batch, position, number + 1)
+        if checked:
+            run = queue + _RUN
+            open_claim, open_start, open_end = _read_run(run)
+            if open_start != open_end and open_end == offset and open_claim == claim:
+                _write_run_end(run, offset + 1, position)
             else:
-                queue.seen = 1
-                queue.first_offset = offset
-                queue.first_position = position
-            queue.next_offset = offset + record.batch_size
-            queue.last_position = position
-            queue.records += 1
-        if queue.checked:
-            run = queue.run
-            if run.end == offset and run.claim == claim and run.start < run.end:
-                run.end = offset + 1
-                run.last_position = position
-            else:
-                if run.start < run.end:
-                    runs[counts[0]] = run
-                    counts[0] += 1
-                run.queue = which
-                run.claim = claim
-                run.start = offset
-                run.end = offset + 1
-                run.position = position
-                run.last_position = position
-                run.size = record.size
-                run.tags_code = record.tags_code
-                run.unit_position = unit_position
-                run.unit_size = unit_size
-                run.unit_tags_code = unit_tags
+                if open_start != open_end:
+                    _copy_run(runs + used_runs * _RUN_SIZE, run)
+                    _write_runs_used(counts, used_runs + 1)
+                _write_run(run, which, claim, offset, offset + 1, position, position, size, unit_size, tags_code, unit_position, unit_tags)
         row += 1
     return row, DONE
-
-
-class UnitKind(IntEnum):
-    """What a unit without a claiming record is."""
-
-    ZERO = 0
-    PRE_BLANK = 1
-    EXPIRED = 2  # points before the first commit log file
-    BEYOND = 3  # points at or behind the end of the log
-    POINTS = 4  # points into the log
-    INVALID = 5  # negative offset, or size below 1
-
-
-UNIT_RUN_DTYPE = np.dtype(
-    [("kind", "i4"), ("size", "i4"), ("start", "i8"), ("end", "i8"), ("position", "i8"), ("tags_code", "i8"), ("last_position", "i8")]
-)
-
-
-@njit(nogil=True, cache=True)
-def classify_units(base: int, first: int, count: int, log_start: int, log_end: int, runs: Any, used: int) -> tuple[int, int]:
-    """Groups `count` units at `base` (the first has queue offset `first`) into runs of one kind.
-
-    Appends rows to `runs` from row `used` on (a run of the last row is continued); returns (units done, rows used).
-    """
-    for i in range(count):
-        at = i * UNIT_SIZE
-        position = be64(base, at + _PHYSICAL_OFFSET)
-        size = be32(base, at + _SIZE)
-        tags_code = be64(base, at + _TAGS_CODE)
-        if position == 0 and size == 0 and tags_code == 0:
-            kind = 0
-        elif position == 0 and size == 2147483647 and tags_code == 0:
-            kind = 1
-        elif position < 0 or size <= 0:
-            kind = 5
-        elif position < log_start:
-            kind = 2
-        elif position >= log_end:
-            kind = 3
-        else:
-            kind = 4
-        last = runs[used - 1]
-        if used > 0 and last.kind == kind and last.end == first + i:
-            last.end = first + i + 1
-            last.last_position = position
-            continue
-        if used >= runs.size:
-            return i, used
-        row = runs[used]
-        row.kind = kind
-        row.start = first + i
-        row.end = first + i + 1
-        row.position = position
-        row.last_position = position
-        row.size = size
-        row.tags_code = tags_code
-        used += 1
-    return count, used

@@ -125,20 +125,87 @@ def prefetch(typingctx: Any, base: Any, offset: Any) -> Any:
     return signature, codegen
 
 
+def _splat(builder: Any, value: Any, lanes: int) -> Any:
+    """A vector whose `lanes` bytes are all `value`."""
+    vector = ir.VectorType(ir.IntType(8), lanes)
+    first = builder.insert_element(ir.Constant(vector, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
+    return builder.shuffle_vector(first, ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes))
+
+
+def _load_bytes(builder: Any, base: Any, offset: Any, lanes: int) -> Any:
+    """The `lanes` bytes at base + offset as a vector."""
+    pointer = builder.inttoptr(builder.add(base, offset), ir.VectorType(ir.IntType(8), lanes).as_pointer())
+    data = builder.load(pointer)
+    data.align = 1
+    return data
+
+
+def _last_lanes(builder: Any, data: Any, count: Any, lanes: int) -> Any:
+    """`data` with zeros in all but its last `count` (an i8) lanes."""
+    vector = ir.VectorType(ir.IntType(8), lanes)
+    from_end = ir.Constant(vector, [lanes - 1 - lane for lane in range(lanes)])
+    kept = builder.icmp_unsigned("<", from_end, _splat(builder, count, lanes))
+    return builder.select(kept, data, ir.Constant(vector, [0] * lanes))
+
+
 @intrinsic
-def equal_mask32(typingctx: Any, base: Any, offset: Any, byte: Any) -> Any:
-    """int64 whose bit i is set when byte i of the 32 bytes at base + offset equals `byte`."""
+def equal_mask64(typingctx: Any, base: Any, offset: Any, byte: Any) -> Any:
+    """int64 whose bit i is set when byte i of the 64 bytes at base + offset equals `byte`."""
     signature = types.int64(types.uintp, types.int64, types.uint8)
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        vector = ir.VectorType(ir.IntType(8), 32)
-        pointer = builder.inttoptr(builder.add(arguments[0], arguments[1]), vector.as_pointer())
-        data = builder.load(pointer)
-        data.align = 1
-        first = builder.insert_element(ir.Constant(vector, ir.Undefined), arguments[2], ir.Constant(ir.IntType(32), 0))
-        lanes = ir.Constant(ir.VectorType(ir.IntType(32), 32), [0] * 32)
-        pattern = builder.shuffle_vector(first, ir.Constant(vector, ir.Undefined), lanes)
-        return builder.zext(builder.bitcast(builder.icmp_unsigned("==", data, pattern), ir.IntType(32)), ir.IntType(64))
+        data = _load_bytes(builder, arguments[0], arguments[1], 64)
+        return builder.bitcast(builder.icmp_unsigned("==", data, _splat(builder, arguments[2], 64)), ir.IntType(64))
+
+    return signature, codegen
+
+
+@intrinsic
+def tail32(typingctx: Any, base: Any, end: Any, length: Any) -> Any:
+    """The last 32 of `length` bytes that end at base + end, as four int64 in native order; zeros stand in front of a shorter text.
+
+    The 32 bytes in front of `end` must be readable.
+    """
+    signature = types.UniTuple(types.int64, 4)(types.uintp, types.int64, types.int64)
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        base, end, length = arguments
+        word = ir.IntType(64)
+        most = ir.Constant(word, 32)
+        count = builder.select(builder.icmp_signed("<", length, most), length, most)
+        data = _load_bytes(builder, base, builder.sub(end, most), 32)
+        words = builder.bitcast(_last_lanes(builder, data, builder.trunc(count, ir.IntType(8)), 32), ir.VectorType(word, 4))
+        return context.make_tuple(
+            builder, signature.return_type, [builder.extract_element(words, ir.Constant(ir.IntType(32), i)) for i in range(4)]
+        )
+
+    return signature, codegen
+
+
+_HASH_LANES = 16
+_POWERS_OF_31 = np.array([31**n & 0xFFFFFFFF for n in range(_HASH_LANES + 1)], np.int64)
+
+
+@intrinsic
+def _hash16(typingctx: Any, base: Any, end: Any, count: Any) -> Any:
+    """(Java hash of the last `count` (1 … 16) bytes before base + end as ASCII, whether one of them is not ASCII), both int64.
+
+    The 16 bytes in front of `end` must be readable.
+    """
+    signature = types.UniTuple(types.int64, 2)(types.uintp, types.int64, types.int64)
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        base, end, count = arguments
+        word, half = ir.IntType(64), ir.IntType(32)
+        wide = ir.VectorType(half, _HASH_LANES)
+        data = _load_bytes(builder, base, builder.sub(end, ir.Constant(word, _HASH_LANES)), _HASH_LANES)
+        data = _last_lanes(builder, data, builder.trunc(count, ir.IntType(8)), _HASH_LANES)
+        signs = builder.icmp_signed("<", data, ir.Constant(data.type, [0] * _HASH_LANES))
+        weights = ir.Constant(wide, [int(_POWERS_OF_31[_HASH_LANES - 1 - lane]) for lane in range(_HASH_LANES)])
+        products = builder.mul(builder.zext(data, wide), weights)
+        add = cgutils.get_or_insert_function(builder.module, ir.FunctionType(half, [wide]), "llvm.vector.reduce.add.v16i32")
+        parts = [builder.call(add, [products]), builder.bitcast(signs, ir.IntType(_HASH_LANES))]
+        return context.make_tuple(builder, signature.return_type, [builder.zext(part, word) for part in parts])
 
     return signature, codegen
 
@@ -180,69 +247,57 @@ def first_nonzero(base: int, start: int, end: int) -> int:
 
 @njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _hash_wide(state: int, base: int, start: int, end: int) -> tuple[int, bool]:
-    """Continues a Java string hash over UTF-8 that is not plain ASCII: one step per UTF-16 unit; (hash, well-formed)."""
+    """The Java string hash of UTF-8 that is not plain ASCII: one step per UTF-16 unit; (hash, well-formed)."""
     h = state
     position = start
     while position < end:
-        lead = u8(base, position)
-        if lead < 0x80:
-            h = h * 31 + lead
-            position += 1
-            continue
-        if 0xC2 <= lead < 0xE0:
+        point = u8(base, position)
+        more = 0
+        if point >= 0x80:
+            if point < 0xC2 or point > 0xF4:
+                return 0, False
             more = 1
-            point = lead & 0x1F
-        elif 0xE0 <= lead < 0xF0:
-            more = 2
-            point = lead & 0x0F
-        elif 0xF0 <= lead < 0xF5:
-            more = 3
-            point = lead & 0x07
-        else:
-            return 0, False
-        if position + more >= end:
-            return 0, False
-        for step in range(1, more + 1):
-            follow = u8(base, position + step)
+            if point >= 0xE0:
+                more = 2
+            if point >= 0xF0:
+                more = 3
+            if position + more >= end:
+                return 0, False
+            point &= 0x3F >> more
+        for step in range(more):
+            follow = u8(base, position + step + 1)
             if follow & 0xC0 != 0x80:
                 return 0, False
             point = (point << 6) | (follow & 0x3F)
-        if more == 2 and (point < 0x800 or 0xD800 <= point <= 0xDFFF):
+        # Neither longer than needed, nor a surrogate, nor above U+10FFFF.
+        if (more == 2 and (point < 0x800 or (point >> 11) == 0x1B)) or (more == 3 and (point < 0x10000 or point > 0x10FFFF)):
             return 0, False
         if more == 3:
-            if point < 0x10000 or point > 0x10FFFF:
-                return 0, False
-            point -= 0x10000
-            h = h * 31 + (0xD800 | (point >> 10))
-            h = h * 31 + (0xDC00 | (point & 0x3FF))
-        else:
-            h = h * 31 + point
+            h = h * 31 + (0xD7C0 + (point >> 10))
+            point = 0xDC00 | (point & 0x3FF)
+        h = h * 31 + point
         position += more + 1
     return h & 0xFFFFFFFF, True
 
 
 @njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def java_hash_utf8(state: int, base: int, start: int, end: int) -> tuple[int, bool]:
-    """Java `String.hashCode` of the UTF-8 bytes [start, end), continued from `state` (0 … 2^32-1).
+    """Java `String.hashCode` of the UTF-8 bytes [start, end), continued from `state`; the 16 bytes in front of `start` must be readable.
 
     Returns (hash as 0 … 2^32-1, well-formed). For malformed UTF-8 the hash is 0 and the caller decodes by Java's own rules. Products
     wrap around at 64 bits, which leaves the low 32 bits right.
     """
-    h = state
-    position = start
-    while position + 4 <= end:
-        a = u8(base, position)
-        b = u8(base, position + 1)
-        c = u8(base, position + 2)
-        d = u8(base, position + 3)
-        if (a | b | c | d) & 0x80:
-            return _hash_wide(h, base, position, end)
-        h = h * 923521 + a * 29791 + b * 961 + c * 31 + d
-        position += 4
+    if end <= start:
+        return state & 0xFFFFFFFF, True
+    first = ((end - start - 1) & 15) + 1
+    position = start + first
+    part, wide = _hash16(base, position, first)
+    h = state * _POWERS_OF_31[first] + part
     while position < end:
-        a = u8(base, position)
-        if a & 0x80:
-            return _hash_wide(h, base, position, end)
-        h = h * 31 + a
-        position += 1
+        position += 16
+        part, more = _hash16(base, position, 16)
+        wide |= more
+        h = h * _POWERS_OF_31[16] + part
+    if wide != 0:
+        return _hash_wide(state, base, start, end)
     return h & 0xFFFFFFFF, True

@@ -6,25 +6,29 @@ topics and queues. All positions that leave this module are physical offsets.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from rmqstore.errors import StoreChangedError
-from rmqstore.formats.record import MESSAGE, MESSAGE_MAGIC_V2
-from rmqstore.scan import sigbus
+from rmqstore.formats.javahash import decode_java_utf8
+from rmqstore.scan import names, sigbus
 from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE, Check, Fault, Mark, Oddity, Stop
-from rmqstore.scan.kernels_record import Names, make_names, reinsert, resync, walk
+from rmqstore.scan.kernels_record import resync, walk
+from rmqstore.scan.names import Names
+from rmqstore.scan.offsets import ENTRY_SIZE, QUEUE_ID, SIZE
 from rmqstore.scan.raw import first_nonzero
 from rmqstore.store.mapped import MappedFile
-from rmqstore.store.window import data_extents, map_window
+from rmqstore.store.window import Window, data_extents, map_window
 
 WINDOW = 8 << 20
 BATCH = 4096
 KEYS_PER_RECORD = 4
 MAX_RECORD_WINDOW = 256 << 20
+
+Windows = Callable[[MappedFile, int, int], Window]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,56 +74,39 @@ class FileEnd:
 class LogScanner:
     """Scans commit-log files; topics and queues keep their dense numbers over all files of one scanner."""
 
-    def __init__(self, *, checks: Check, delays: npt.NDArray[np.int64]) -> None:
+    def __init__(self, *, checks: Check, delays: npt.NDArray[np.int64], lead: int = 0, windows: Windows = map_window) -> None:
+        """`delays` = ms per delay level, index 0 unused; `lead` = bytes in front of every record (a DLedger entry header) or 0;
+        `windows` = where mapped bytes come from.
+        """
         sigbus.install()
-        self.names: Names = make_names()
+        self._names = Names()
         self._checks = int(checks)
         self._delays = delays
+        self._lead = lead
+        self._windows = windows
         self._records = np.zeros(BATCH, RECORD_DTYPE)
         self._keys = np.zeros(BATCH * KEYS_PER_RECORD + 8192, KEY_DTYPE)
         self._topics: list[str] = []
-        self._numbers: dict[tuple[str, int], int] = {}
 
     @property
     def queue_count(self) -> int:
         """Number of queues named so far."""
-        return int(self.names.counts[2])
+        return len(self._names.queues)
 
     def topic(self, number: int) -> str:
         """The topic of a dense number."""
         while len(self._topics) <= number:
-            which = len(self._topics)
-            start = int(self.names.topic_start[which])
-            raw = self.names.heap[start : start + int(self.names.topic_length[which])].tobytes()
-            self._topics.append(raw.decode("utf-8", "replace"))
+            self._topics.append(decode_java_utf8(self._names.topics[len(self._topics)]))
         return self._topics[number]
 
     def queue(self, number: int) -> tuple[str, int]:
         """(topic, queue id) of a dense number."""
-        return self.topic(int(self.names.queue_topic[number])), int(self.names.queue_id[number])
+        topic, queue_id = self._names.queues[number]
+        return self.topic(topic), queue_id
 
     def number_of(self, topic: str, queue_id: int) -> int:
-        """Dense number of a queue that no record header names: walks a record made for it."""
-        known = self._numbers.get((topic, queue_id))
-        if known is not None:
-            return known
-        name = topic.encode("utf-8", "surrogateescape")[:32767]
-        blank_fields = dict.fromkeys(("body_crc", "flag", "queue_offset", "physical_offset", "sys_flag", "reconsume_times"), 0)
-        times = dict.fromkeys(("born_timestamp", "store_timestamp", "prepared_transaction_offset"), 0)
-        hosts = dict.fromkeys(("born_host", "store_host"), "0.0.0.0:0")
-        made = {"magic_code": MESSAGE_MAGIC_V2, "queue_id": queue_id, "body": b"", "topic": name, "properties": b""}
-        data = np.frombuffer(MESSAGE.build({**blank_fields, **times, **hosts, **made}), np.uint8)
-        one = np.zeros(1, RECORD_DTYPE)
-        of_log = self.names.counts[3:].copy()
-        while True:
-            place = (data.ctypes.data, 0, data.size, data.size, 0, 0, self._delays, self.names.addresses)
-            _, count, _, _ = walk(*place, one, self._keys)
-            if count:
-                break
-            self.grow()
-        self.names.counts[3:] = of_log
-        self._numbers[topic, queue_id] = int(one["queue"][0])
-        return int(one["queue"][0])
+        """Dense number of a queue that no record header names."""
+        return self._names.number(topic.encode("utf-8", "surrogateescape"), queue_id)
 
     def scan(self, file: MappedFile, *, start: int | None = None) -> Iterator[Batch | Damage | FileEnd]:
         """All events of one file in offset order, the last one is always a FileEnd.
@@ -141,7 +128,7 @@ class LogScanner:
             if length <= 0:
                 yield FileEnd(file.start + at, Stop.TRUNCATED)
                 return
-            with map_window(file, at, length) as mapped:
+            with self._windows(file, at, length) as mapped:
                 reached, reason, size = yield from self._walk_window(file, at, mapped.array)
             progressed = reached > at
             at = reached
@@ -172,8 +159,8 @@ class LogScanner:
         """Yields the batches of one window; returns (file position, Stop, TOTALSIZE at the stop)."""
         base = array.ctypes.data
         origin = file.start + at
-        position = 0
-        addresses = self.names.addresses
+        state = self._names.state
+        position = count = keys = 0
         while True:
             position, count, keys, stop = walk(
                 base,
@@ -181,42 +168,38 @@ class LogScanner:
                 array.size,
                 file.length - at,
                 origin,
+                self._lead,
                 self._checks,
-                self._delays,
-                addresses,
-                self._records,
-                self._keys,
+                self._delays.ctypes.data,
+                self._delays.size - 1,
+                state.ctypes.data,
+                self._records.ctypes.data,
+                count,
+                self._records.size,
+                self._keys.ctypes.data,
+                keys,
+                self._keys.size,
             )
-            if count:
-                faults, marks, oddities = (int(bits) for bits in self.names.counts[3:6])
-                yield Batch(self._records[:count], self._keys[:keys], array, origin, Fault(faults), Mark(marks), Oddity(oddities))
             reason = Stop(stop)
-            if reason is Stop.NAMES_FULL:
-                self.grow(count)
-                addresses = self.names.addresses
-            elif reason is not Stop.BATCH_FULL:
-                size = int.from_bytes(array[position : position + 4].tobytes(), "big", signed=True) if position + 4 <= array.size else 0
-                return at + position, reason, size
-
-    def grow(self, walked: int = 0) -> None:
-        """Doubles the tables that were full. Numbers of topics and queues stay what they were."""
-        old = self.names
-        if old.counts[0] >= old.topic_start.size * 7 // 8 or old.counts[1] + 65536 > old.heap.size:
-            topics = old.topic_start.size * 2
-        else:
-            topics = old.topic_start.size
-        queues = old.queue_topic.size * (2 if old.counts[2] >= old.queue_topic.size else 1)
-        if topics == old.topic_start.size and queues == old.queue_topic.size:
-            if walked == 0:
+            if reason is Stop.UNKNOWN_QUEUE:
+                self._learn(array, position)
+                continue
+            if count:
+                faults, marks, oddities = state[names.FAULTS : names.ODDITIES + 1].tolist()
+                yield Batch(self._records[:count], self._keys[:keys], array, origin, Fault(faults), Mark(marks), Oddity(oddities))
+                state[names.FAULTS : names.ODDITIES + 1] = 0
+            elif reason is Stop.KEYS_FULL:
                 self._keys = np.zeros(self._keys.size * 2, KEY_DTYPE)
-            return
-        names = make_names(topics, queues)
-        for name in ("heap", "topic_start", "topic_length", "topic_hash", "topic_marks", "queue_topic", "queue_id"):
-            source = getattr(old, name)
-            getattr(names, name)[: source.size] = source
-        names.counts[:] = old.counts
-        reinsert(names)
-        self.names = names
+            count = keys = 0
+            if reason is not Stop.BATCH_FULL and reason is not Stop.KEYS_FULL:
+                return at + position, reason, _int32(array, position + (ENTRY_SIZE if self._lead else SIZE))
+
+    def _learn(self, array: npt.NDArray[np.uint8], position: int) -> None:
+        """Makes the names know the queue of the record at `position` in the window, in front of which the walker stopped."""
+        state = self._names.state
+        start = int(state[names.TOPIC_START])
+        topic = array[start : start + int(state[names.TOPIC_LENGTH])].tobytes()
+        self._names.learn(topic, _int32(array, position + self._lead + QUEUE_ID))
 
     def last_nonzero(self, file: MappedFile, offset: int) -> int | None:
         """Physical offset behind the last byte at or behind `offset` that is not zero, None for zeros only."""
@@ -224,17 +207,17 @@ class LogScanner:
         return None if last is None else file.start + last + 1
 
     def _resync(self, file: MappedFile, at: int) -> tuple[int | None, bool]:
-        """(file position of the next plausible record or closing BLANK behind `at`, whether it is the BLANK)."""
-        position = at + 1
+        """(file position of the next plausible record, with what leads it, or closing BLANK behind `at`; whether it is the BLANK)."""
+        position = at + 1 + self._lead
         window = WINDOW
         while position < file.length:
             length = min(window, file.length - position)
-            with map_window(file, position, length) as mapped:
+            with self._windows(file, position, length) as mapped:
                 array = mapped.array
                 found, stop = resync(array.ctypes.data, 0, array.size, file.length - position, file.start + position)
             reason = Stop(stop)
             if reason is Stop.NONE:
-                return position + found, False
+                return position + found - self._lead, False
             if reason is Stop.BLANK:
                 return position + found, True
             if reason is Stop.TRUNCATED:
@@ -255,8 +238,14 @@ class LogScanner:
         last = None
         for start, end in data_extents(file):
             for begin in range(max(start, at), end, WINDOW):
-                with map_window(file, begin, min(WINDOW, end - begin)) as mapped:
+                with self._windows(file, begin, min(WINDOW, end - begin)) as mapped:
                     array = mapped.array
                     if first_nonzero(array.ctypes.data, 0, array.size) < array.size:
                         last = begin + len(array.tobytes().rstrip(b"\0")) - 1
         return last
+
+
+def _int32(array: npt.NDArray[np.uint8], position: int) -> int:
+    """The big-endian number at `position`, 0 where the array ends before."""
+    data = array[position : position + 4].tobytes()
+    return int.from_bytes(data, "big", signed=True) if len(data) == 4 else 0

@@ -56,6 +56,7 @@ DEFAULTS: Mapping[str, int | bool | str] = MappingProxyType(
         "writeWithoutMmap": False,
         "autoMessageVersionOnTopicLen": True,
         "timerWheelEnable": True,
+        "timerRocksDBEnable": False,
         "timerPrecisionMs": 1000,
         "timerRollWindowSlot": 172_800,
         "timerMaxDelaySec": 259_200,

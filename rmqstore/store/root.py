@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from rmqstore.formats import consumequeue, dledger
 from rmqstore.store.brokerconf import BrokerConfig
 from rmqstore.store.commitlogpaths import CommitLogDirectories, find_commit_log_directories
 from rmqstore.store.identify import identify_directory
-from rmqstore.store.mapped import MappedFileQueue, list_directory
+from rmqstore.store.mapped import MappedFile, MappedFileQueue, list_directory
 from rmqstore.store.parts import Part, PartKind, list_parts, part_kind, relative_to_root
 from rmqstore.store.queues import QueueDirectory, Stray, directories, open_queues, single_queues, tree_queues, tree_strays
 from rmqstore.store.recognise import demand_directory, is_index_name, not_a_store, tells_a_root
@@ -151,6 +151,18 @@ class Store:
             _text_or_none(directory / "checkpoint"),
             _text_or_none(directory / "currterm"),
         )
+
+    @cached_property
+    def message_log(self) -> MappedFileQueue:
+        """The files with the messages, by physical offset: those of the commit log, then those of DLedger."""
+        if self.dledger is None:
+            return self.commitlog
+        data = self.dledger.data
+        return replace(data, files=(*(file for file in self.commitlog.files if file.end <= data.min_offset), *data.files))
+
+    def entry_header(self, file: MappedFile) -> int:
+        """Bytes in front of every record of a file of `message_log`: those of a DLedger entry header, or 0."""
+        return dledger.ENTRY_HEADER_SIZE if self.dledger is not None and file in self.dledger.data.files else 0
 
     # Queues
 

@@ -54,16 +54,26 @@ def load_units(files: Sequence[MappedFile]) -> Units:
     starts = []
     total = 0
     for file in files:
-        count = file.length // UNIT_DTYPE.itemsize
-        parts.append(np.frombuffer(read_at(file, 0, count * UNIT_DTYPE.itemsize), UNIT_DTYPE))
+        parts.append(_read_units(file))
         starts.append(total)
-        total += count
-    rows = np.concatenate(parts) if parts else np.zeros(0, UNIT_DTYPE)
-    written = np.flatnonzero(rows.view((np.uint8, UNIT_DTYPE.itemsize)).any(axis=1)) if rows.size else np.zeros(0, np.int64)
-    rows = rows[: int(written[-1]) + 1 if written.size else 0]
+        total += len(parts[-1])
+    rows = _written(np.concatenate(parts) if parts else np.zeros(0, UNIT_DTYPE))
     offsets = rows["physical_offset"].astype(np.int64)
     order = np.argsort(offsets, kind="stable")
     return Units(rows, tuple(files), np.array(starts, np.int64), order, offsets[order])
+
+
+def _read_units(file: MappedFile) -> npt.NDArray[np.void]:
+    """All units of a file, written or not. Raises UnreadableError."""
+    return np.frombuffer(read_at(file, 0, file.length // UNIT_DTYPE.itemsize * UNIT_DTYPE.itemsize), UNIT_DTYPE)
+
+
+def _written(rows: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
+    """The units without the zeros behind the last one that was written."""
+    if not rows.size:
+        return rows
+    written = np.flatnonzero(rows.view((np.uint8, UNIT_DTYPE.itemsize)).any(axis=1))
+    return rows[: int(written[-1]) + 1 if written.size else 0]
 
 
 def files_between(directory: QueueDirectory, start: int, end: int) -> list[MappedFile]:
@@ -171,11 +181,13 @@ def check_surplus(context: Context, key: QueueKey, directory: QueueDirectory, ma
 
     `matched` units were found by their records; where that is all there are, none is looked at again.
     """
-    if sum(len(load_units([file]).rows) for file in directory.files.files) == matched:
+    files = directory.files.files
+    # Every file before the last is full; where one is not, the numbers differ and all units are looked at.
+    full = sum(file.length // UNIT_DTYPE.itemsize for file in files[:-1])
+    if full + sum(len(_written(_read_units(file))) for file in files[-1:]) == matched:
         return
-    for file in directory.files.files:
-        units = load_units([file])
-        for number, row in enumerate(units.rows):
+    for file in files:
+        for number, row in enumerate(_written(_read_units(file))):
             yield from _judge_unit(context, key, row, file, number * UNIT_DTYPE.itemsize)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +19,6 @@ from rmqstore.formats import consumequeue
 from rmqstore.formats.index import message_keys
 from rmqstore.formats.javahash import index_key_hash
 from rmqstore.formats.layout import fixed_layout
-from rmqstore.formats.naming import LMQ_PREFIX
-from rmqstore.formats.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET
 from rmqstore.formats.record import MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, RECORD_PREFIX, decode_record
 from rmqstore.scan.columns import Check, Fault, Mark, Oddity, Stop
 from rmqstore.scan.walk import Batch, Damage, FileEnd, LogScanner
@@ -31,12 +30,15 @@ from rmqstore.verify.context import Context
 from rmqstore.verify.ext import ExtReader
 from rmqstore.verify.findings_of_records import Neighbours, of_damage, of_faults
 from rmqstore.verify.index import IndexCursor, IndexMatch, IndexView
+from rmqstore.verify.multidispatch import Dispatches, Peculiarity, Renumbered
 from rmqstore.verify.units import QueueClaims, QueueKey, QueueSpan
 
 _COMMIT = 8
 _OFFSET_END = fixed_layout(RECORD_PREFIX)["physical_offset"].end
 _HELD_RECORDS = 8192
 _CHECKED_COMMITS = 100_000
+# Clocks of broker and file server may differ, and a mapped file may be marked as modified some time after it was.
+_CLOCK_SKEW_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,20 @@ class Tail:
     records: int = 0
 
 
+@dataclass(slots=True)
+class Tally:
+    """Records of a file that share something worth one finding: physical offset of the first, and how many."""
+
+    position: int = -1
+    count: int = 0
+
+    def add(self, positions: npt.NDArray[np.int64]) -> None:
+        """More of them, in log order."""
+        if not self.count and positions.size:
+            self.position = int(positions[0])
+        self.count += positions.size
+
+
 @dataclass
 class FileResult:
     """What the pass over one file found. Everything is in offset order."""
@@ -60,6 +76,8 @@ class FileResult:
     end_offset: int = 0  # behind the last live record
     first_timestamp: int = 0
     last_timestamp: int = 0
+    late: Tally = field(default_factory=Tally)  # stored after the last write to the store, up to the end of the file
+    malformed: Tally = field(default_factory=Tally)  # topic, tags or keys are not UTF-8
     end: FileEnd | None = None
     tail: Tail | None = None
     findings: list[Finding] = field(default_factory=list)
@@ -68,6 +86,7 @@ class FileResult:
     events: list[tuple[QueueKey, npt.NDArray[np.void]]] = field(default_factory=list)
     index: IndexMatch = field(default_factory=IndexMatch)
     batch_matched: Counter[QueueKey] = field(default_factory=Counter)
+    renumbered: dict[Peculiarity, dict[QueueKey, Renumbered]] = field(default_factory=dict)
     commits: list[tuple[int, int]] = field(default_factory=list)  # (position, half message's physical offset)
     unreadable: dict[str, str] = field(default_factory=dict)
 
@@ -88,28 +107,32 @@ class Surroundings:
 class FilePass:
     """The pass over one file."""
 
-    def __init__(self, context: Context, around: Surroundings, advance: Callable[[int], None]) -> None:
+    def __init__(self, context: Context, around: Surroundings, file: MappedFile, advance: Callable[[int], None]) -> None:
         checks = Check(0) if context.options.quick else Check.BODY_CRC | Check.PROPERTY_CRC
         if around.compare_index:
             checks |= Check.KEYS
         delays = np.array([0, *context.delays], np.int64)
+        self.result = FileResult(file, end_offset=file.start)
         self._context = context
         self._around = around
         self._advance = advance
-        self._scanner = LogScanner(checks=checks, delays=delays)
+        self._lead = context.store.entry_header(file)
+        self._scanner = LogScanner(checks=checks, delays=delays, lead=self._lead)
         self._claims = QueueClaims(self._scanner, around.queues, frozenset(around.batch_queues), around.compare_queues)
+        self._dispatches = Dispatches(context, around.queues, self._scanner.number_of)
         self._cursor = IndexCursor(around.index)
         self._neighbours = Neighbours(context)
         self._ext = ExtReader(context, around.ext_queues)
+        self._latest = context.last_write_ms + _CLOCK_SKEW_MS
         self._held: list[Batch] = []
         self._held_start = -1
         self._held_end = -1
         self._held_count = 0
         self._pending: Damage | None = None
 
-    def run(self, file: MappedFile) -> FileResult:
+    def run(self) -> FileResult:
         """Reads the file and returns what it found. Raises UnreadableError and StoreChangedError."""
-        self.result = FileResult(file, end_offset=file.start)
+        file = self.result.file
         self._batch_rows = BatchRows(self._context, self._around.batch_queues, file.start, file.end)
         self._last_file = self._around.last_data_file is None or file.start >= self._around.last_data_file.start
         if self._around.compare_index:
@@ -169,7 +192,7 @@ class FilePass:
             self._held_start = int(records["position"][0])
         self._held_end = int(records["position"][-1] + records["size"][-1])
         self._held_count += len(records)
-        if sum(len(held.records) for held in self._held) < _HELD_RECORDS:
+        if self._kept_count < _HELD_RECORDS:
             keys = batch.keys[batch.keys["record"] >= start].copy()
             keys["record"] -= start
             first = int(records["position"][0]) - batch.origin
@@ -177,12 +200,24 @@ class FilePass:
             kept = replace(batch, records=records.copy(), keys=keys, window=data, origin=int(records["position"][0]))
             self._held.append(kept)
 
+    @property
+    def _kept_count(self) -> int:
+        """Of the records that were held back, how many are at hand."""
+        return sum(len(held.records) for held in self._held)
+
     def _release_held(self) -> None:
+        lost = self._held_count - self._kept_count
         held, self._held = self._held, []
+        end = self._held_end
         self._held_start = self._held_end = -1
         self._held_count = 0
         for batch in held:
             self._process(batch)
+        if lost:
+            start = int(held[-1].records["position"][-1] + held[-1].records["size"][-1])
+            self.result.damages.append((start, end))
+            text = f"{lost} more records have a PHYSICALOFFSET that is not their place; they were not compared with queues and index"
+            self.result.findings.append(self._context.log_finding("RMQ-CL-PHYOFFSET", text, start, end - start))
 
     def _finish_held(self) -> None:
         """At the end of the file: held records are damaged ones if queues know them or files follow, else a stale tail."""
@@ -229,12 +264,14 @@ class FilePass:
     def _looks_torn(self, damage: Damage) -> bool:
         """A record whose beginning is there: its size covers the bytes found, magic and PHYSICALOFFSET fit where they were written."""
         file = self.result.file
-        position = damage.start - file.start
+        position = damage.start - file.start + self._lead
+        if position >= file.length:
+            return True
         head = read_at(file, position, min(RECORD_PREFIX.sizeof(), file.length - position)).ljust(RECORD_PREFIX.sizeof(), b"\0")
         fields = RECORD_PREFIX.parse(head)
         if not 0 < fields.total_size <= file.length - position or damage.end > damage.start + fields.total_size:
             return False
-        if fields.magic_code in (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2) and fields.physical_offset == damage.start:
+        if fields.magic_code in (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2) and fields.physical_offset == damage.start + self._lead:
             return True
         written = head[:_OFFSET_END].rstrip(b"\0")
         return len(written) < _OFFSET_END and not any(head[_OFFSET_END:])
@@ -249,6 +286,11 @@ class FilePass:
         result.records += len(records)
         result.end_offset = int(records["position"][-1] + records["size"][-1])
         result.last_timestamp = int(records["store_timestamp"][-1])
+        if result.last_timestamp > self._latest:
+            # Where possible times follow, the one that goes back is told instead (RMQ-CL-TIME).
+            result.late.add(records["position"][records["store_timestamp"] > self._latest])
+        else:
+            result.late = Tally()
         if batch.faults:
             topics = {int(number): self._scanner.topic(int(number)) for number in np.unique(records["topic"])}
             result.findings.extend(of_faults(self._context, records, topics))
@@ -263,7 +305,7 @@ class FilePass:
             result.findings.extend(self._ext.check(self._scanner, exts))
         if self._around.batch_queues:
             result.findings.extend(self._batch_rows.check(self._scanner, records, batch))
-        if Mark.MULTI_DISPATCH in batch.marks:
+        if Mark.MULTI_DISPATCH in batch.marks and self._around.compare_queues:
             self._dispatch(records, batch)
         if self._around.compare_index and keys.size:
             self._cursor.match(records, keys)
@@ -274,7 +316,9 @@ class FilePass:
 
     def _rehash(self, records: npt.NDArray[np.void], keys: npt.NDArray[np.void], batch: Batch) -> None:
         """Hashes of tags and keys that are not UTF-8, by Java's rules for malformed text."""
-        for row in np.flatnonzero(records["marks"] & int(Mark.MALFORMED_TEXT)):
+        rows = np.flatnonzero(records["marks"] & int(Mark.MALFORMED_TEXT))
+        self.result.malformed.add(records["position"][rows])
+        for row in rows:
             record = decode_record(self._bytes_of(records[row], batch))
             tags_code = record.tags_code(self._context.delays)
             if tags_code is not None:
@@ -285,30 +329,17 @@ class FilePass:
                 keys["hash"][mine] = hashes
 
     def _dispatch(self, records: npt.NDArray[np.void], batch: Batch) -> None:
-        """Extra queues of multi-dispatched records: one more claim per queue name, with the offset the broker assigned."""
-        extra = []
+        """Units of multi-dispatched records in further queues."""
+        extra: list[Any] = []
         for row in np.flatnonzero(records["marks"] & int(Mark.MULTI_DISPATCH)):
-            record = decode_record(self._bytes_of(records[row], batch))
-            names = record.properties.get(INNER_MULTI_DISPATCH, "").split(",")
-            offsets = record.properties.get(INNER_MULTI_QUEUE_OFFSET, "").split(",")
-            if len(names) != len(offsets):
-                continue
-            for name, offset in zip(names, offsets, strict=True):
-                if not name or not offset.isdigit() or len(offset) > 18:
-                    continue
-                queue_id = 0 if name.startswith(LMQ_PREFIX) else record.queue_id
-                if (name, queue_id) not in self._around.queues:
-                    continue
-                claim = records[row].copy()
-                claim["queue"] = self._scanner.number_of(name, queue_id)
-                claim["queue_offset"] = int(offset)
-                extra.append(claim)
+            extra.extend(self._dispatches.claims(records[row], decode_record(self._bytes_of(records[row], batch))))
         if extra:
             self._claims.add(np.array(extra, records.dtype), ordered=False)
 
     def _close(self) -> FileResult:
         result = self.result
         result.queues, result.events = self._claims.finish()
+        result.renumbered = self._dispatches.renumbered
         result.batch_matched = self._batch_rows.matched
         result.unreadable = {path: error.message for path, error in self._claims.unreadable.items()}
         if self._around.compare_index:

@@ -91,6 +91,9 @@ def read(path: Path) -> Text:
     """A configuration file as the broker of any release finds it. Raises UnreadableError."""
     if not path.is_file():
         return Text(path, State.MISSING, "missing")
+    length = path.stat().st_size
+    if length > _LARGEST:
+        return Text(path, State.DAMAGED, f"{length} bytes long, more than {_LARGEST}, and was not read")
     data = read_whole(path, _LARGEST)
     if not data:
         return Text(path, State.EMPTY, "empty")
@@ -112,8 +115,9 @@ def read(path: Path) -> Text:
 def _file(context: Context, name: str, texts: dict[str, Text]) -> Iterator[Finding]:
     path = context.store.config_path / name
     for candidate in (path, path.with_name(name + ".bak")):
-        if candidate.is_dir():
-            yield context.finding("RMQ-ST-KIND", f"{candidate.name} is a directory, where a file should be", file=candidate)
+        if candidate.exists() and not candidate.is_file():
+            kind = "directory" if candidate.is_dir() else "special file"
+            yield context.finding("RMQ-ST-KIND", f"{candidate.name} is a {kind}, where a file should be", file=candidate, found=kind)
     text, backup = read(path), read(path.with_name(name + ".bak"))
     texts[name] = text if text.state is State.WHOLE or backup.state is not State.WHOLE else backup
     beside = f"{backup.path.name} is {backup.why}"

@@ -13,7 +13,7 @@ from rmqstore.catalogue import finding
 from rmqstore.findings import Finding
 from rmqstore.formats.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from rmqstore.formats.record import Record, RecordError, decode_record
-from rmqstore.store.mapped import MappedFile
+from rmqstore.store.mapped import MappedFile, list_directory
 from rmqstore.store.root import Store
 from rmqstore.store.window import read_at
 
@@ -79,9 +79,17 @@ class Context:
         except ValueError:
             return DEFAULT_DELAY_LEVELS
 
+    @cached_property
+    def last_write_ms(self) -> int:
+        """The newest modification time (ms since epoch) among the log, the files of the root and the configuration; 0 without files."""
+        directories = (self.store.root, self.store.config_path)
+        paths = [file.path for file in self.store.message_log.files]
+        paths += [Path(entry.path) for directory in directories if directory.is_dir() for entry in list_directory(directory)]
+        return max((_modified_ms(path) for path in paths), default=0)
+
     def place(self, offset: int) -> tuple[str | None, int | None]:
         """(file relative to the root, position in it) of a physical offset; (None, None) where no file is."""
-        file = self.store.commitlog.find(offset)
+        file = self.store.message_log.find(offset)
         return (self.store.relative(file.path), offset - file.start) if file else (None, None)
 
     def log_finding(self, code: str, message: str, offset: int, length: int | None = None, **where: Any) -> Finding:
@@ -91,10 +99,17 @@ class Context:
 
     def record_at(self, offset: int) -> Record | None:
         """The record that begins at a physical offset, None when there is none. Bytes behind the live end count as none."""
-        file = self.store.commitlog.find(offset)
+        file = self.store.message_log.find(offset)
         if file is None or offset < 0 or offset >= self.log.end_offset:
             return None
         return read_record(file, offset)
+
+
+def _modified_ms(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns // 1_000_000
+    except OSError:  # removed since it was listed, or a link that leads nowhere
+        return 0
 
 
 def read_record(file: MappedFile, offset: int) -> Record | None:

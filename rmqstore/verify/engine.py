@@ -7,23 +7,24 @@ offset order. Nothing is written.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rmqstore.errors import RmqstoreError
+from rmqstore.errors import RmqstoreError, StoreChangedError
 from rmqstore.findings import Finding
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import QueueDirectory, Store
 from rmqstore.store.window import read_at
-from rmqstore.verify import batchqueue, checkpoint, config, files, index, queues, surroundings, tail, timer
+from rmqstore.verify import batchqueue, checkpoint, compaction, config, files, index, queues, surroundings, tail, timer
 from rmqstore.verify.commitlog import FilePass, FileResult, Surroundings
 from rmqstore.verify.context import Context, LogFacts, Options
 from rmqstore.verify.index import IndexView
 from rmqstore.verify.units import QueueKey
 
 Advance = Callable[[int], None]
+Followed = Future[list[index.Chains | RmqstoreError]]
 
 
 @dataclass
@@ -46,11 +47,12 @@ class Verification:
         self.options = options or Options()
         self.context = Context(store, self.options)
         self.totals = Totals()
+        self._abandoned = False
 
     @property
     def total_bytes(self) -> int:
         """Bytes of the commit log that the pass will read."""
-        return self.store.commitlog.length if self._reads_log else 0
+        return self.store.message_log.length if self._reads_log else 0
 
     @property
     def _reads_log(self) -> bool:
@@ -67,6 +69,8 @@ class Verification:
     def _run(self, advance: Advance) -> Iterator[Finding]:
         context, options = self.context, self.options
         yield from self._guarded(files.check)
+        if options.wants("consumequeue"):
+            yield from self._guarded(compaction.check)
         if self._reads_log:
             yield from self._log(advance)
         if options.wants("store"):
@@ -111,33 +115,57 @@ class Verification:
             compare_index,
             _last_file_with_data(log_files),
         )
-        results: list[FileResult] = []
         with ThreadPoolExecutor(max_workers=max(options.threads, 1)) as pool:
+            chains = pool.submit(self._chains, views)
             passes = [pool.submit(self._pass, around, file, advance) for file in log_files]
-            chains = [pool.submit(index.follow, view) for view in views]
             try:
-                for future in passes:
-                    result, failed = future.result()
-                    yield from failed
-                    results.append(result)
+                outcomes = [future.result() for future in passes]
+                results = yield from self._results(around, log_files, outcomes)
+                # Chains may still be followed while the queues are judged.
+                yield from self._merge(results, around, chains)
             except BaseException:
-                _cancel([*passes, *chains])
+                self._abandoned = True
+                _cancel(passes)
                 raise
-        yield from self._merge(results, around, chains)
 
-    def _pass(self, around: Surroundings, file: MappedFile, advance: Advance) -> tuple[FileResult, list[Finding]]:
-        work = FilePass(self.context, around, advance)
+    def _results(
+        self, around: Surroundings, log_files: list[MappedFile], outcomes: list[FileResult | RmqstoreError]
+    ) -> Generator[Finding, None, list[FileResult]]:
+        """What the passes found; a file that could not be read is one damaged range."""
+        results: list[FileResult] = []
+        for file, outcome in zip(log_files, outcomes, strict=True):
+            if isinstance(outcome, StoreChangedError):
+                # Lost pages are counted for the whole process: alone, only the file that lost them fails again.
+                outcome = self._pass(around, file, lambda count: None)
+            if isinstance(outcome, RmqstoreError):
+                self.totals.notes.append(outcome.message)
+                yield self.context.finding("RMQ-ST-UNREADABLE", outcome.message, file=file.path, offset=file.start, mend=outcome.hint)
+                outcome = FileResult(file, damages=[(file.start, file.end)])
+            results.append(outcome)
+        return results
+
+    def _pass(self, around: Surroundings, file: MappedFile, advance: Advance) -> FileResult | RmqstoreError:
         try:
-            return work.run(file), []
+            return FilePass(self.context, around, file, advance).run()
         except RmqstoreError as error:
-            self.totals.notes.append(error.message)
-            failed = self.context.finding("RMQ-ST-UNREADABLE", error.message, file=file.path, offset=file.start, mend=error.hint)
-            return FileResult(file, damages=[(file.start, file.end)]), [failed]
+            return error
+
+    def _chains(self, views: Sequence[IndexView]) -> list[index.Chains | RmqstoreError]:
+        """Follows the chains of one index file after the other: each takes memory for all its slots."""
+        found: list[index.Chains | RmqstoreError] = []
+        for view in views:
+            if self._abandoned:
+                break
+            try:
+                found.append(index.follow(view))
+            except RmqstoreError as error:
+                found.append(error)
+        return found
 
     def _directories(self, listed: Iterator[QueueDirectory]) -> dict[QueueKey, QueueDirectory]:
         return {(directory.topic, directory.queue_id): directory for directory in listed}
 
-    def _merge(self, results: list[FileResult], around: Surroundings, chains: list[Future[index.Chains]]) -> Iterator[Finding]:
+    def _merge(self, results: list[FileResult], around: Surroundings, chains: Followed) -> Iterator[Finding]:
         context, options = self.context, self.options
         context.log = _facts(self.store, results)
         self.totals.bytes = sum(result.file.length for result in results)
@@ -160,13 +188,15 @@ class Verification:
         self.totals.queues = len(around.queues) + len(around.batch_queues)
         if not around.compare_queues:
             return
-        judge = queues.QueueJudge(context, queues.known_topics(context))
+        light_queues = queues.dispatches_to_light_queues(context, around.queues)
+        judge = queues.QueueJudge(context, queues.known_topics(context), light_queues)
         for key in sorted(around.queues):
             if self.options.wants_topic(key[0]):
                 yield from self._judged(judge, key, around, histories.get(key))
         for key in sorted(set(histories) - set(around.queues) - set(around.batch_queues)):
             if histories[key].runs:
                 yield from judge.missing(key, histories[key])
+        yield from queues.renumbered(context, results)
         for key in sorted(around.batch_queues):
             try:
                 matched = sum(result.batch_matched[key] for result in results)
@@ -182,13 +212,13 @@ class Verification:
         except RmqstoreError as error:
             yield self.context.finding("RMQ-ST-UNREADABLE", error.message, file=around.queues[key].directory, topic=key[0], queue_id=key[1])
 
-    def _index(self, results: list[FileResult], views: Sequence[IndexView], chains: list[Future[index.Chains]]) -> Iterator[Finding]:
+    def _index(self, results: list[FileResult], views: Sequence[IndexView], chains: Followed) -> Iterator[Finding]:
         context = self.context
-        for view, followed in zip(views, chains, strict=True):
-            try:
-                yield from index.check_file(context, view, followed.result())
-            except RmqstoreError as error:
-                yield context.finding("RMQ-ST-UNREADABLE", error.message, file=view.file.path)
+        for view, followed in zip(views, chains.result(), strict=True):
+            if isinstance(followed, RmqstoreError):
+                yield context.finding("RMQ-ST-UNREADABLE", followed.message, file=view.file.path)
+            else:
+                yield from index.check_file(context, view, followed)
         yield from index.check_order(context, views)
         if not results:
             return
@@ -211,8 +241,8 @@ def _cancel(passes: Sequence[Future[Any]]) -> None:
 
 def _without_excess(store: Store) -> list[MappedFile]:
     """The log files, those that are too long cut to the length the broker maps."""
-    size = store.commitlog.file_size
-    return [replace(file, length=size) if size and file.length > size else file for file in store.commitlog.files]
+    size = store.message_log.file_size
+    return [replace(file, length=size) if size and file.length > size else file for file in store.message_log.files]
 
 
 def _missing_ranges(results: list[FileResult]) -> Iterator[tuple[int, int]]:
@@ -245,7 +275,7 @@ def _last_file_with_data(log_files: list[MappedFile]) -> MappedFile | None:
 
 def _facts(store: Store, results: list[FileResult]) -> LogFacts:
     """What the passes found of the log as a whole."""
-    facts = LogFacts(min_offset=store.commitlog.min_offset, end_offset=store.commitlog.min_offset)
+    facts = LogFacts(min_offset=store.message_log.min_offset, end_offset=store.message_log.min_offset)
     for result in results:
         facts.damages += result.damages
         if result.records:

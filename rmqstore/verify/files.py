@@ -161,6 +161,8 @@ def _commit_log(context: Context) -> Iterator[Finding]:
     directories = store.commitlog_directories
     configured = (*directories.writable, *directories.read_only)
     yield from limited(context, configured[0], _problems(context, LOG, store.commitlog))
+    if store.dledger is not None:
+        yield from limited(context, store.dledger.directory, _problems(context, LOG, store.dledger.data))
     missing = [path for path in configured if not path.is_dir()]
     if missing and (len(configured) > 1 or store.config.explicit("storePathCommitLog") is not None):
         for path in missing:

@@ -92,7 +92,7 @@ def of_damage(context: Context, damage: Damage) -> Finding:
     """The finding of a range without records that records follow."""
     length = damage.end - damage.start
     follows = f"up to the next record at {damage.end}" if damage.resumed else "and no record follows in this file"
-    file = context.store.commitlog.find(damage.start) if damage.reason is Stop.BLANK else None
+    file = context.store.message_log.find(damage.start) if damage.reason is Stop.BLANK else None
     return context.log_finding(
         DAMAGE_CODES[damage.reason],
         f"{DAMAGE_TEXTS[damage.reason]}; {length} bytes are unreadable {follows}",

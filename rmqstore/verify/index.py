@@ -12,29 +12,34 @@ import numpy.typing as npt
 from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding
 from rmqstore.formats import index as declared
+from rmqstore.formats.javahash import index_key_hash
 from rmqstore.formats.layout import fixed_layout
+from rmqstore.formats.record import Record
 from rmqstore.scan.kernels_index import (
+    ITEM_ROWS,
     ITEM_SIZE,
     ITEMS_END,
     LINK_DTYPE,
+    MATCHED_DTYPE,
     ODDITY_DTYPE,
+    SCRATCH_BYTES,
     ItemOddity,
-    compare_slots,
     follow_chains,
     match_items,
 )
 from rmqstore.scan.raw import first_nonzero
 from rmqstore.store.mapped import MappedFile
-from rmqstore.store.window import data_extents, map_window, read_at
+from rmqstore.store.window import data_extents, map_window, open_read_only, read_at, read_descriptor_into, read_into
 from rmqstore.verify.context import Context, read_record
 
 HEADER_LAYOUT = fixed_layout(declared.HEADER)
-ITEM_ROWS = np.dtype([(name, f">i{place.width}") for name, place in fixed_layout(declared.ITEM).items()])
+_SLOT = np.dtype(f">i{declared.SLOT_SIZE}")
 WINDOW = 8 << 20
 _CHUNK_ITEMS = 16_384
 _LOOK_AHEAD = 64
 _LOOK_BACK = 64
 _SHOWN_LINKS = 64
+_FOLLOWED_BYTES = 5 << 17  # a whole number of items and of slots
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +57,8 @@ class IndexView:
     end_phy_offset: int
     hash_slot_count: int
     index_count: int
-    earlier_end: int  # end timestamp of the file before, 0 without one
-    first_offset: int  # physical offset of item 1
+    first_seconds: int  # time difference that item 1 may have as well: counted from the end of the file before
+    first_offset: int  # physical offset of item 1's record
     first_hash: int  # key hash of item 1
     last_offset: int  # of the last item
 
@@ -117,10 +122,9 @@ def _guess(file: MappedFile) -> tuple[int, int] | None:
         slots = (start_of_items - declared.HEADER_SIZE) // declared.SLOT_SIZE
         if slots < 1 or items < count or declared.file_size(slots, items) != file.length:
             continue
-        newest = np.zeros(slots, np.int32)
-        state = np.zeros(4, np.int64)
-        first = data.ctypes.data + declared.item_position(1, slots)
-        wrong = follow_chains(first, 1, count - 1, newest, state, np.zeros(1, LINK_DTYPE), 0)
+        chains = ChainFollower(slots)
+        chains.take(data.ctypes.data + declared.item_position(1, slots), 1, count - 1)
+        wrong = chains.wrong
         if best is None or wrong < best[0]:
             best = (wrong, (slots, items))
     return best[1] if best and best[0] * 2 < count else None
@@ -165,31 +169,55 @@ def _open(context: Context, file: MappedFile, slots: int, capacity: int, earlier
     items = _dense_up_to(file, slots, items, capacity)
     while items > 0 and not any(read_at(file, declared.item_position(items, slots), ITEM_SIZE)):
         items = _last_item(file, slots, items)
-    first_offset = offset(1) if items else 0
+    first_hash = int(declared.ITEM.parse(read_at(file, declared.item_position(1, slots), ITEM_SIZE))["key_hash"]) if items else 0
+    first_offset = _first_offset(context, offset(1), int(header["begin_phy_offset"]), first_hash) if items else 0
+    begin = _begin(context, int(header["begin_timestamp"]), first_offset)
     return IndexView(
         file,
         slots,
         capacity,
         items,
-        _begin(context, int(header["begin_timestamp"]), first_offset),
+        begin,
         int(header["begin_timestamp"]),
         int(header["end_timestamp"]),
         int(header["begin_phy_offset"]),
         int(header["end_phy_offset"]),
         int(header["hash_slot_count"]),
         int(header["index_count"]),
-        earlier_end,
+        _whole_seconds(earlier_end, begin),
         first_offset,
-        int(declared.ITEM.parse(read_at(file, declared.item_position(1, slots), ITEM_SIZE))["key_hash"]) if items else 0,
+        first_hash,
         offset(items) if items else 0,
     )
 
 
+def _whole_seconds(begin: int, now: int) -> int:
+    """The time difference that brokers store: cut to what an item holds, 0 without a begin."""
+    return min(max(now - begin, 0) // 1000, 2**31 - 1) if begin > 0 else 0
+
+
 def _begin(context: Context, begin_timestamp: int, first_offset: int) -> int:
     """The record tells when the header was damaged; where there is no record any more, the header must do."""
-    file = context.store.commitlog.find(first_offset)
-    record = read_record(file, first_offset) if file is not None and first_offset >= 0 else None
+    record = _record(context, first_offset)
     return record.store_timestamp if record is not None else begin_timestamp
+
+
+def _first_offset(context: Context, stored: int, begin_phy_offset: int, key_hash: int) -> int:
+    """Physical offset of the record of item 1. Where the one that the item stores is damaged, the header knows it."""
+    damaged = stored != begin_phy_offset and not _has_key(context, stored, key_hash) and _has_key(context, begin_phy_offset, key_hash)
+    return begin_phy_offset if damaged else stored
+
+
+def _has_key(context: Context, offset: int, key_hash: int) -> bool:
+    """Whether a record begins at `offset` that has a key with this hash."""
+    record = _record(context, offset)
+    keys = declared.message_keys(record.properties, True) if record is not None else []
+    return record is not None and any(index_key_hash(record.topic, key) == key_hash for key in keys)
+
+
+def _record(context: Context, offset: int) -> Record | None:
+    file = context.store.message_log.find(offset) if offset >= 0 else None
+    return read_record(file, offset) if file is not None else None
 
 
 def _dense_up_to(file: MappedFile, slots: int, items: int, capacity: int) -> int:
@@ -229,21 +257,53 @@ class Chains:
     used_slots: int
 
 
+class ChainFollower:
+    """Follows the items of one index file in their order. 4 bytes of memory per slot."""
+
+    def __init__(self, slots: int) -> None:
+        self._slots = slots
+        self._newest = np.zeros(slots + SCRATCH_BYTES // 4, np.int32)
+        self._links = np.zeros(_SHOWN_LINKS, LINK_DTYPE)
+        self._addresses = (self._newest.ctypes.data, slots, self._links.ctypes.data, _SHOWN_LINKS)
+        self.wrong = 0  # items with a wrong link
+
+    def take(self, base: int, first: int, count: int) -> None:
+        """The next `count` items, which lie at address `base`; the first of them is item number `first`."""
+        self.wrong = follow_chains(base, first, count, *self._addresses, self.wrong)
+
+    @property
+    def newest(self) -> npt.NDArray[np.int32]:
+        """Number of the newest item of every slot, 0 for none."""
+        return self._newest[: self._slots]
+
+    @property
+    def links(self) -> npt.NDArray[np.void]:
+        """The first wrong links."""
+        return self._links[: self.wrong]
+
+
 def follow(view: IndexView) -> Chains:
-    """Follows all items of a file once. 4 bytes of memory per slot. Raises UnreadableError and StoreChangedError."""
-    newest = np.zeros(view.slots, np.int32)
-    links, slots = np.zeros(_SHOWN_LINKS, LINK_DTYPE), np.zeros(_SHOWN_LINKS, LINK_DTYPE)
-    state = np.zeros(4, np.int64)
-    wrong_links = wrong_slots = 0
-    for first in range(1, view.items + 1, WINDOW // ITEM_SIZE):
-        count = min(WINDOW // ITEM_SIZE, view.items + 1 - first)
-        with map_window(view.file, view.item_position(first), count * ITEM_SIZE) as window:
-            wrong_links = follow_chains(window.array.ctypes.data, first, count, newest, state, links, wrong_links)
-    for first in range(0, view.slots, WINDOW // declared.SLOT_SIZE):
-        count = min(WINDOW // declared.SLOT_SIZE, view.slots - first)
-        with map_window(view.file, declared.slot_position(first), count * declared.SLOT_SIZE) as window:
-            wrong_slots = compare_slots(window.array.ctypes.data, first, count, newest, slots, wrong_slots)
-    return Chains(links[:wrong_links], wrong_links, slots[:wrong_slots], wrong_slots, int(state[0]))
+    """Follows all items of a file once. Raises UnreadableError and StoreChangedError."""
+    chains = ChainFollower(view.slots)
+    buffer = np.zeros(_FOLLOWED_BYTES, np.uint8)
+    base = buffer.ctypes.data
+    with open_read_only(view.file.path) as descriptor:
+        for first in range(1, view.items + 1, _FOLLOWED_BYTES // ITEM_SIZE):
+            count = min(_FOLLOWED_BYTES // ITEM_SIZE, view.items + 1 - first)
+            read_descriptor_into(descriptor, view.file.path, view.item_position(first), buffer[: count * ITEM_SIZE])
+            chains.take(base, first, count)
+        wrong_slots = 0
+        rows: list[tuple[int, ...]] = []
+        for first in range(0, view.slots, _FOLLOWED_BYTES // declared.SLOT_SIZE):
+            newest = chains.newest[first : first + _FOLLOWED_BYTES // declared.SLOT_SIZE]
+            piece = buffer[: newest.size * declared.SLOT_SIZE]
+            read_descriptor_into(descriptor, view.file.path, declared.slot_position(first), piece)
+            slots = piece.view(_SLOT)
+            differing = np.flatnonzero(slots != newest)
+            wrong_slots += differing.size
+            shown = differing[: max(_SHOWN_LINKS - len(rows), 0)]
+            rows += [(0, first + number, newest[number], slots[number]) for number in shown.tolist()]
+    return Chains(chains.links, chains.wrong, np.array(rows, LINK_DTYPE), wrong_slots, int(np.count_nonzero(chains.newest)))
 
 
 def check_file(context: Context, view: IndexView, chains: Chains) -> Iterator[Finding]:
@@ -356,32 +416,34 @@ class IndexCursor:
         self._file = 0
         self._item = 1
         self._chunk_first = 0
-        self._chunk: npt.NDArray[np.uint8] = np.zeros(0, np.uint8)
+        self._chunk_items = 0
         self._chunk_of: IndexView | None = None
-        self._matched = np.full(3, 0, np.int64)
-        self._matched[2] = -1
+        self._chunk = np.zeros(_CHUNK_ITEMS * ITEM_SIZE, np.uint8)
+        self._matched = np.zeros(1, MATCHED_DTYPE)
+        self._matched["last_offset"] = np.iinfo(np.int64).max  # that of no item before a key
         self._oddities = np.zeros(256, ODDITY_DTYPE)
+        self._addresses = tuple(array.ctypes.data for array in (self._chunk, self._matched, self._oddities))
 
     def seek(self, offset: int) -> None:
         """Goes to the first item whose physical offset is not below `offset`."""
         for number, view in enumerate(self._views):
             if view.last_offset >= offset or _runs_past(view, offset):
-                self._file, self._item = number, _first_item(view, offset)
+                self._file, self._item = number, 1 if view.first_offset >= offset else _first_item(view, offset)
                 return
         self._file, self._item = len(self._views), 1
 
-    def _load(self, view: IndexView) -> tuple[int, int, bool]:
-        """(address of the buffered items, their number, whether the buffer reaches the last item)."""
-        behind = self._chunk_first + self._chunk.size // ITEM_SIZE
+    def _load(self, view: IndexView) -> tuple[int, bool]:
+        """(number of buffered items, whether the buffer reaches the last item)."""
+        behind = self._chunk_first + self._chunk_items
         here = self._chunk_of is view and self._chunk_first <= self._item < behind
         if not here or (behind <= view.items and self._item + _LOOK_AHEAD >= behind):
             # Some items before the cursor tell whether one is there for the second time.
             first = max(self._item - _LOOK_BACK, 1)
-            count = min(_CHUNK_ITEMS, view.items + 1 - first)
-            self._chunk = np.frombuffer(read_at(view.file, view.item_position(first), count * ITEM_SIZE), np.uint8)
+            self._chunk_of, self._chunk_items = None, min(_CHUNK_ITEMS, view.items + 1 - first)
+            read_into(view.file, view.item_position(first), self._chunk[: self._chunk_items * ITEM_SIZE])
             self._chunk_first, self._chunk_of = first, view
-            behind = first + count
-        return self._chunk.ctypes.data, behind - self._chunk_first, behind > view.items
+            behind = first + self._chunk_items
+        return self._chunk_items, behind > view.items
 
     def match(self, records: npt.NDArray[np.void], keys: npt.NDArray[np.void]) -> None:
         """Compares the keys of the next records with the items at the cursor."""
@@ -414,20 +476,23 @@ class IndexCursor:
                     if key >= keys.size:
                         return
                 key = self._skip_straddled(view, positions, keys, key)
-            base, count, last = self._load(view)
+            count, last = self._load(view)
+            chunk, matched, oddities = self._addresses
             key, local, used, state = match_items(
-                records,
-                keys,
+                records.ctypes.data,
+                keys.ctypes.data,
                 key,
-                base,
+                keys.size,
+                chunk,
                 self._chunk_first,
                 self._item - self._chunk_first,
                 count,
                 int(last),
                 view.begin,
-                view.earlier_end,
-                self._matched,
-                self._oddities,
+                view.first_seconds,
+                matched,
+                oddities,
+                self._oddities.size,
             )
             self._item = self._chunk_first + local
             if used:
@@ -455,7 +520,7 @@ class IndexCursor:
                 break
             self._file += 1
             self._item = 1
-        self.result.matched = int(self._matched[0])
+        self.result.matched = int(self._matched["items"][0])
         return self.result
 
 

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 import numpy as np
 import numpy.typing as npt
 
 from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding
-from rmqstore.formats.properties import INNER_MULTI_DISPATCH
-from rmqstore.formats.record import Record
-from rmqstore.scan.kernels_queue import UNIT_RUN_DTYPE, UNIT_SIZE, Claim, Order, UnitKind, classify_units
-from rmqstore.store.mapped import MappedFile
+from rmqstore.formats.consumequeue import UNIT_SIZE
+from rmqstore.formats.naming import LITE_PREFIX, LMQ_PREFIX
+from rmqstore.scan.kernels_queue import Claim, Order
+from rmqstore.scan.unitruns import UNIT_ROWS, UnitKind, UnitRun, unit_runs
+from rmqstore.store.mapped import MappedFile, MappedFileQueue
 from rmqstore.store.root import QueueDirectory
 from rmqstore.store.window import data_extents, read_at
+from rmqstore.verify import config
 from rmqstore.verify.commitlog import FileResult
 from rmqstore.verify.context import Context
+from rmqstore.verify.guard import limited
+from rmqstore.verify.multidispatch import Peculiarity, Renumbered
+from rmqstore.verify.targets import Pointed, Target, Targets
 from rmqstore.verify.units import QueueKey
 
-_CHUNK = 51_200 * UNIT_SIZE
-_PROBED_UNITS = 10_000
+_CHUNK_UNITS = 51_200
 
 Interval = tuple[int, int]
 
@@ -113,42 +117,55 @@ def _of_order(context: Context, event: Event) -> Finding:
 class QueueJudge:
     """Judges one queue at a time."""
 
-    def __init__(self, context: Context, known_topics: frozenset[str] | None) -> None:
+    def __init__(self, context: Context, known_topics: frozenset[str] | None, multi_dispatch: bool | None) -> None:
+        """`multi_dispatch`: whether the broker dispatches to %LMQ% queues, None when it cannot be told."""
         self._context = context
         self._known_topics = known_topics
+        self._multi_dispatch = multi_dispatch
         self._has_records = False
+        self._targets = Targets(context)
 
     def missing(self, key: QueueKey, history: QueueHistory) -> Iterator[Finding]:
         """A queue of the log without directory."""
+        code, remark = self._missing_code(key[0])
+        if code is None:
+            return
         rows = history.rows()
-        deleted = self._known_topics is not None and key[0] not in self._known_topics
         first = rows[0]
-        text = f"{history.records} records of this queue are in the log, the queue has no files"
-        if deleted:
-            text += "; the topic is not configured either, so it was probably deleted"
-        finding = self._context.finding(
-            "RMQ-CQ-DELETED" if deleted else "RMQ-CQ-MISSING",
-            text,
+        records = history.records or int((rows["end"] - rows["start"]).sum())
+        yield self._context.finding(
+            code,
+            f"{records} records of this queue are in the log, the queue has no files{remark}",
             file=f"consumequeue/{key[0]}/{key[1]}",
             offset=int(first["position"]),
             topic=key[0],
             queue_id=key[1],
             queue_offset=int(first["start"]),
-            expected=history.records,
+            expected=records,
             found=0,
         )
-        yield finding
+
+    def _missing_code(self, topic: str) -> tuple[str | None, str]:
+        """(code, remark) for a queue without directory; no code where no broker would have made one."""
+        if topic.startswith(LITE_PREFIX):
+            return "RMQ-CQ-LMQ-MISSING", "; a lite queue that expired is deleted"
+        if topic.startswith(LMQ_PREFIX):
+            if self._multi_dispatch is None:
+                return "RMQ-CQ-LMQ-MISSING", "; no other %LMQ% queue has, so the broker may not dispatch to them"
+            return ("RMQ-CQ-MISSING" if self._multi_dispatch else None), ""
+        if self._known_topics is not None and topic not in self._known_topics:
+            return "RMQ-CQ-DELETED", "; the topic is not configured either, so it was probably deleted"
+        return "RMQ-CQ-MISSING", ""
 
     def judge(self, key: QueueKey, directory: QueueDirectory, history: QueueHistory | None) -> Iterator[Finding]:
         """A queue with files: claims that failed, and units that nobody claimed."""
         rows = history.rows() if history is not None and history.runs else np.zeros(0, _RUN)
-        present = np.isin(rows["claim"], (Claim.MATCH, Claim.TAGS, Claim.SIZE))
-        held = union([(int(row["start"]), int(row["end"])) for row in rows[present]])
+        held = union([_interval(row) for row in rows[rows["claim"] <= Claim.SIZE]])
         end = held[-1][1] if held else 0
         claimed: list[Interval] = list(held)
         restarted = _restarted(history, rows)
         for row in rows:
-            interval = (int(row["start"]), int(row["end"]))
+            interval = _interval(row)
             claim = Claim(int(row["claim"]))
             if claim is Claim.MATCH:
                 continue
@@ -199,31 +216,8 @@ class QueueJudge:
         offset = int(row["position"])
         count = _units(stop - start)
         if claim is Claim.OTHER:
-            found = int(row["unit_position"])
-            if found == 0 and int(row["unit_size"]) == 0x7FFFFFFF:
-                yield self._context.finding(
-                    "RMQ-CQ-PREBLANK", f"a pre-blank stands where the units of {stop - start} records should be", offset=offset, **where
-                )
-                return
-            shift = self._shift(key, start, found)
-            if shift:
-                yield self._context.finding(
-                    "RMQ-CQ-SHIFTED",
-                    f"{count}: the record pointed at has a QUEUEOFFSET {shift:+d} from the unit's place",
-                    offset=offset,
-                    expected=offset,
-                    found=found,
-                    **where,
-                )
-            else:
-                yield self._context.finding(
-                    "RMQ-CQ-UNIT",
-                    f"{count}: another place than that of the record with this QUEUEOFFSET",
-                    offset=offset,
-                    expected=offset,
-                    found=found,
-                    **where,
-                )
+            others = (self._of_other(key, directory, row, run) for run in self._pointed(key, directory, start, stop))
+            yield from limited(self._context, directory.directory, others)
         elif start >= end:
             yield self._context.finding(
                 "RMQ-CQ-BEHIND", f"{count} missing at the end of the queue", offset=offset, expected=stop, found=end, **where
@@ -237,64 +231,85 @@ class QueueJudge:
                 "RMQ-CQ-GAP", f"{count} missing: no file of the queue holds them", offset=offset, expected=offset, **where
             )
 
-    def _shift(self, key: QueueKey, place: int, offset: int) -> int:
-        """How far the QUEUEOFFSET of the record at `offset` is from `place`, 0 when it is no record of this queue."""
-        record = self._context.record_at(offset)
-        if record is None or (record.topic, record.queue_id) != key:
-            return 0
-        return record.queue_offset - place
+    def _of_other(self, key: QueueKey, directory: QueueDirectory, row: npt.NDArray[np.void], run: Pointed) -> Finding:
+        """Units that point elsewhere than at the records that claim them; the first of those records is that of `row`."""
+        where = self._where(key, directory, run.start, run.end)
+        if run.start == int(row["start"]):
+            where |= {"offset": int(row["position"]), "expected": int(row["position"])}
+        where["found"] = run.offset
+        count = _units(run.end - run.start)
+        if run.target is Target.PRE_BLANK:
+            return self._context.finding("RMQ-CQ-PREBLANK", f"{count} pre-blank where those of records should be", **where)
+        if run.target is Target.OWN:
+            text = f"{count}: the record pointed at has a QUEUEOFFSET {run.shift:+d} from the unit's place"
+            return self._context.finding("RMQ-CQ-SHIFTED", text, **where)
+        return self._context.finding("RMQ-CQ-UNIT", f"{count}: another place than that of the record with this QUEUEOFFSET", **where)
+
+    # What units point at
+
+    def _pointed(self, key: QueueKey, directory: QueueDirectory, start: int, stop: int) -> Iterator[Pointed]:
+        """Runs of the units [start, stop) that point at the same."""
+        last: Pointed | None = None
+        for at, units in _units_between(directory.files, start, stop):
+            for run in self._targets.of_units(key, units, at):
+                if last is not None and last.goes_on(run):
+                    last.end = run.end
+                    continue
+                if last is not None:
+                    yield last
+                last = run
+        if last is not None:
+            yield last
 
     # Units that nobody claimed
 
     def _unclaimed(self, key: QueueKey, directory: QueueDirectory, claimed: list[Interval], end: int) -> Iterator[Finding]:
         files = directory.files.files
-        runs: list[npt.NDArray[np.void]] = []
+        runs: list[UnitRun] = []
         for file in files:
             try:
                 runs.extend(self._runs_of(file, claimed))
             except RmqstoreError as error:
                 yield self._context.finding("RMQ-ST-UNREADABLE", error.message, file=file.path, topic=key[0], queue_id=key[1])
-        filled = max([end, *(int(row["end"]) for row in runs if row["kind"] != UnitKind.ZERO)])
+        filled = max([end, *(run.end for run in runs if run.kind is not UnitKind.ZERO)])
         stale = self._stale(runs, end) if end else len(runs)
-        for row in runs[stale:]:
-            if row["kind"] != UnitKind.ZERO:
-                yield self._of_stale(key, directory, row)
+        for run in runs[stale:]:
+            if run.kind is not UnitKind.ZERO:
+                yield self._of_stale(key, directory, run)
         runs = runs[:stale]
-        last_used = max([end, *(int(row["end"]) for row in runs if row["kind"] != UnitKind.ZERO)], default=0)
+        last_used = max([end, *(run.end for run in runs if run.kind is not UnitKind.ZERO)])
         first_unit = files[0].start // UNIT_SIZE if files else 0
         prefix = first_unit
         pre_blanks = 0
-        for row in runs:
-            start, stop, kind = int(row["start"]), int(row["end"]), UnitKind(int(row["kind"]))
-            if kind in (UnitKind.PRE_BLANK, UnitKind.EXPIRED) and start == prefix:
-                prefix = stop
-                pre_blanks += (stop - start) if kind is UnitKind.PRE_BLANK else 0
-            yield from self._unclaimed_run(key, directory, row, kind, start, stop, last_used, prefix)
+        for run in runs:
+            if run.kind in (UnitKind.PRE_BLANK, UnitKind.EXPIRED) and run.start == prefix:
+                prefix = run.end
+                pre_blanks += (run.end - run.start) if run.kind is UnitKind.PRE_BLANK else 0
+            yield from self._unclaimed_run(key, directory, run, last_used, prefix)
         if files and pre_blanks and not claimed and pre_blanks == last_used - first_unit:
             yield self._context.finding(
                 "RMQ-CQ-PREBLANK-ONLY", "nothing but pre-blank units", **self._where(key, directory, first_unit, first_unit + pre_blanks)
             )
         yield from self._zero_file(key, directory, filled)
 
-    def _stale(self, runs: list[npt.NDArray[np.void]], end: int) -> int:
+    def _stale(self, runs: list[UnitRun], end: int) -> int:
         """Number of the first run that zeros part from the end of the queue, len(runs) without one; `end` = end of the right units."""
-        lost = [number for number, row in enumerate(runs) if self._context.log.is_damaged(int(row["position"]))]
+        lost = [number for number, run in enumerate(runs) if self._context.log.is_damaged(run.position)]
         reached = end
-        for number, row in enumerate(runs):
-            if int(row["end"]) <= end or row["kind"] == UnitKind.ZERO:
+        for number, run in enumerate(runs):
+            if run.end <= end or run.kind is UnitKind.ZERO:
                 continue
-            if int(row["start"]) > reached and (not lost or lost[-1] < number):
+            if run.start > reached and (not lost or lost[-1] < number):
                 return number
-            reached = int(row["end"])
+            reached = run.end
         return len(runs)
 
-    def _of_stale(self, key: QueueKey, directory: QueueDirectory, row: npt.NDArray[np.void]) -> Finding:
-        start, stop = int(row["start"]), int(row["end"])
+    def _of_stale(self, key: QueueKey, directory: QueueDirectory, run: UnitRun) -> Finding:
         return self._context.finding(
             "RMQ-CQ-STALE",
-            f"old units behind the end of the queue, parted from it by zeros: {stop - start}",
-            offset=int(row["position"]),
-            **self._where(key, directory, start, stop),
+            f"old units behind the end of the queue, parted from it by zeros: {run.end - run.start}",
+            offset=run.position,
+            **self._where(key, directory, run.start, run.end),
         )
 
     def _zero_file(self, key: QueueKey, directory: QueueDirectory, filled: int) -> Iterator[Finding]:
@@ -310,37 +325,22 @@ class QueueJudge:
                 queue_id=key[1],
             )
 
-    def _runs_of(self, file: MappedFile, claimed: list[Interval]) -> Iterator[npt.NDArray[np.void]]:
+    def _runs_of(self, file: MappedFile, claimed: list[Interval]) -> Iterator[UnitRun]:
         """Runs of unclaimed units that hold anything (holes of the file are skipped, zeros inside its data are runs)."""
         first = file.start // UNIT_SIZE
         whole = (first, first + file.length // UNIT_SIZE)
-        rows = np.zeros(4096, UNIT_RUN_DTYPE)
         log = self._context.log
         for begin, stop in data_extents(file):
             extent = (max(first + begin // UNIT_SIZE, whole[0]), min(first + -(-stop // UNIT_SIZE), whole[1]))
             for start, end in subtract([extent], claimed):
-                at = start
-                while at < end:
-                    count = min(end - at, _CHUNK // UNIT_SIZE)
-                    data = np.frombuffer(read_at(file, (at - first) * UNIT_SIZE, count * UNIT_SIZE), np.uint8)
-                    done, used = classify_units(data.ctypes.data, at, count, log.min_offset, log.end_offset, rows, 0)
-                    yield from rows[:used].copy()
-                    at += done
+                for at in range(start, end, _CHUNK_UNITS):
+                    units = read_at(file, (at - first) * UNIT_SIZE, min(end - at, _CHUNK_UNITS) * UNIT_SIZE)
+                    yield from unit_runs(np.frombuffer(units, UNIT_ROWS), at, log.min_offset, log.end_offset)
 
-    def _unclaimed_run(
-        self,
-        key: QueueKey,
-        directory: QueueDirectory,
-        row: npt.NDArray[np.void],
-        kind: UnitKind,
-        start: int,
-        stop: int,
-        last_used: int,
-        prefix: int,
-    ) -> Iterator[Finding]:
+    def _unclaimed_run(self, key: QueueKey, directory: QueueDirectory, run: UnitRun, last_used: int, prefix: int) -> Iterator[Finding]:
+        kind, start, stop, offset = run.kind, run.start, run.end, run.position
         where = self._where(key, directory, start, stop)
         count = _units(stop - start)
-        offset = int(row["position"])
         if kind is UnitKind.ZERO:
             if start < last_used:
                 yield self._context.finding("RMQ-CQ-HOLE", f"{count} inside the queue never written", **where)
@@ -369,47 +369,50 @@ class QueueJudge:
         elif kind is UnitKind.INVALID:
             yield self._context.finding("RMQ-CQ-UNIT", f"{count} without a possible offset and size", found=offset, **where)
         else:
-            yield from self._pointing(key, directory, start, stop)
+            pointing = (self._of_pointing(key, directory, pointed) for pointed in self._pointed(key, directory, start, stop))
+            yield from limited(self._context, directory.directory, pointing)
 
-    def _pointing(self, key: QueueKey, directory: QueueDirectory, start: int, stop: int) -> Iterator[Finding]:
-        """Units into the log that no record with their QUEUEOFFSET claimed: what is there instead? One finding per equal answers."""
-        answer: tuple[str, str] | None = None
-        begun = start
-        first_offset = 0
-        for unit in range(start, min(stop, start + _PROBED_UNITS)):
-            at = unit * UNIT_SIZE
-            file = directory.files.find(at)
-            if file is None:
-                continue
-            offset = int.from_bytes(read_at(file, at - file.start, 8), "big", signed=True)
-            this = self._answer(key, unit, offset)
-            if this != answer:
-                if answer is not None:
-                    yield self._pointing_finding(key, directory, answer, begun, unit, first_offset)
-                answer, begun, first_offset = this, unit, offset
-        if answer is not None:
-            yield self._pointing_finding(key, directory, answer, begun, stop, first_offset)
+    def _of_pointing(self, key: QueueKey, directory: QueueDirectory, run: Pointed) -> Finding:
+        """Units into the log that no record with their QUEUEOFFSET claimed."""
+        code, text = self._answer(run)
+        where = self._where(key, directory, run.start, run.end)
+        return self._context.finding(code, f"{_units(run.end - run.start)}: {text}", offset=run.offset, **where)
 
-    def _pointing_finding(
-        self, key: QueueKey, directory: QueueDirectory, answer: tuple[str, str], start: int, stop: int, offset: int
-    ) -> Finding:
-        code, text = answer
-        return self._context.finding(code, f"{_units(stop - start)}: {text}", offset=offset, **self._where(key, directory, start, stop))
-
-    def _answer(self, key: QueueKey, unit: int, offset: int) -> tuple[str, str]:
-        if self._context.log.is_damaged(offset):
-            return "RMQ-CQ-LOST", "the record lies in a damaged range"
-        record = self._context.record_at(offset)
-        if record is None:
-            return "RMQ-CQ-UNIT", "no record begins where the unit points"
-        if (record.topic, record.queue_id) != key and not _dispatched_to(record, key):
+    def _answer(self, run: Pointed) -> tuple[str, str]:
+        if run.target is Target.OTHER_QUEUE and run.other is not None:
             code = "RMQ-CQ-UNIT" if self._has_records else "RMQ-CQ-SURPLUS"
-            return code, f"the record there belongs to {record.topic}/{record.queue_id}"
-        if int(record.transaction_type) in (4, 12):
-            return "RMQ-CQ-SURPLUS", "a prepared or rolled back record has no place in a queue"
-        if record.queue_offset != unit:
-            return "RMQ-CQ-SHIFTED", f"the record there has a QUEUEOFFSET {record.queue_offset - unit:+d} from the unit's place"
-        return "RMQ-CQ-SURPLUS", "the record there is not part of the live log"
+            return code, f"the record there belongs to {run.other[0]}/{run.other[1]}"
+        if run.target is Target.OWN and run.shift:
+            return "RMQ-CQ-SHIFTED", f"the record there has a QUEUEOFFSET {run.shift:+d} from the unit's place"
+        return _ANSWERS[run.target]
+
+
+_ANSWERS = {
+    Target.UNKNOWN: ("RMQ-CQ-SURPLUS", "no record claims them; what they point at was not looked at, there are too many of this kind"),
+    Target.NOTHING: ("RMQ-CQ-UNIT", "no record begins where the unit points"),
+    Target.DAMAGED: ("RMQ-CQ-LOST", "the record lies in a damaged range"),
+    Target.NOT_QUEUED: ("RMQ-CQ-SURPLUS", "a prepared or rolled back record has no place in a queue"),
+    Target.OWN: ("RMQ-CQ-SURPLUS", "the record there is not part of the live log"),
+}
+
+
+def _units_between(files: MappedFileQueue, start: int, stop: int) -> Iterator[tuple[int, npt.NDArray[np.void]]]:
+    """The units (UNIT_ROWS) of the queue offsets [start, stop) in pieces, each with its first queue offset."""
+    at = start
+    while at < stop:
+        file = files.find(at * UNIT_SIZE)
+        position = at * UNIT_SIZE - file.start if file is not None else 0
+        count = min(stop - at, _CHUNK_UNITS, (file.length - position) // UNIT_SIZE) if file is not None else 0
+        if file is None or not count:
+            return
+        yield at, np.frombuffer(read_at(file, position, count * UNIT_SIZE), UNIT_ROWS)
+        at += count
+
+
+def _interval(row: npt.NDArray[np.void]) -> Interval:
+    """Queue offsets [start, end) of a run. The end behind the last possible offset, 2^63, is stored as -2^63."""
+    start, end = int(row["start"]), int(row["end"])
+    return start, end if end > start else end + (1 << 64)
 
 
 def _restarted(history: QueueHistory | None, rows: npt.NDArray[np.void]) -> int:
@@ -421,8 +424,43 @@ def _restarted(history: QueueHistory | None, rows: npt.NDArray[np.void]) -> int:
     return max(set(history.restarts) & set(begins.tolist()), default=-1) if history is not None else -1
 
 
-def _dispatched_to(record: Record, key: QueueKey) -> bool:
-    return key[0] in record.properties.get(INNER_MULTI_DISPATCH, "").split(",")
+_RENUMBERED = {
+    Peculiarity.SHIFTED: ("RMQ-CQ-LMQ-OFFSET", "units that stand at other places than the numbers their records were given"),
+    Peculiarity.DROPPED: ("RMQ-CL-QOFFSET-REPEAT", "records without unit, because their numbers had been given before"),
+    Peculiarity.LOST: ("RMQ-CQ-SHIFTED", "records without unit, and all units behind them moved up"),
+}
+
+
+def renumbered(context: Context, results: Sequence[FileResult]) -> Iterator[Finding]:
+    """Multi-dispatch queues whose units do not stand at the numbers of their records; one finding for each queue and reason."""
+    totals: dict[tuple[QueueKey, str], Renumbered] = defaultdict(Renumbered)
+    for result in results:
+        for kind, queues in result.renumbered.items():
+            for key, one in queues.items():
+                totals[key, kind.name].note(one.position, one.number, one.place, one.count)
+    for (key, name), one in sorted(totals.items(), key=itemgetter(0)):
+        code, text = _RENUMBERED[Peculiarity[name]]
+        yield context.log_finding(
+            code,
+            f"multi-dispatch queue with {text}: {one.count}",
+            one.position,
+            topic=key[0],
+            queue_id=key[1],
+            queue_offset=one.number,
+            expected=one.number,
+            found=one.place,
+        )
+
+
+def dispatches_to_light_queues(context: Context, queues: Iterable[QueueKey]) -> bool | None:
+    """Whether the broker fills %LMQ% queues: by its settings, or because one exists; None when neither tells (fact sheet queues §2.12)."""
+    settings = context.store.config
+    switches = [settings.flag(name) for name in ("enableLmq", "enableMultiDispatch") if settings.explicit(name) is not None]
+    if not all(switches):
+        return False
+    if len(switches) == 2 or any(topic.startswith(LMQ_PREFIX) for topic, _ in queues):
+        return True
+    return None
 
 
 def _units(count: int) -> str:
@@ -460,13 +498,16 @@ def subtract(intervals: Sequence[Interval], removed: Sequence[Interval]) -> list
 
 
 def known_topics(context: Context) -> frozenset[str] | None:
-    """The topics of `config/topics.json`, None when it cannot be told."""
-    path = context.store.config_path / "topics.json"
-    try:
-        table = json.loads(path.read_text("utf-8"))["topicConfigTable"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return frozenset(table) if isinstance(table, Mapping) else None
+    """The topics of `config/topics.json` or, where that is not whole, of its backup; None when it cannot be told."""
+    path = context.store.config_path / config.TOPICS
+    for candidate in (path, path.with_name(path.name + ".bak")):
+        try:
+            table = (config.read(candidate).value or {}).get("topicConfigTable")
+        except RmqstoreError:
+            continue  # reported by the check of the configuration
+        if isinstance(table, Mapping):
+            return frozenset(table)
+    return None
 
 
 _RUN = np.dtype([("claim", "i4"), ("start", "i8"), ("end", "i8"), ("position", "i8")])

@@ -111,10 +111,7 @@ def _kinds_of_store(context: Context) -> Iterator[Finding]:
         path = separate if separate.is_dir() else store.path_of(PartKind.CONSUMEQUEUE)
         yield context.finding("RMQ-CQ-ROCKSDB", "the consume queues are kept in RocksDB", file=path)
     if store.dledger is not None:
-        message = (
-            f"the commit log is that of DLedger member {store.dledger.self_id}: its records are not verified, nor are queues and index "
-            "compared with them"
-        )
+        message = f"the commit log is that of DLedger member {store.dledger.self_id}; DLedger's own index and terms are not verified"
         yield context.finding("RMQ-ST-DLEDGER", message, file=store.dledger.directory)
 
 
@@ -140,9 +137,9 @@ def _epoch(context: Context) -> Iterator[Finding]:
     if not file.increases:
         yield context.finding("RMQ-ST-EPOCH", "epochs or start offsets do not rise", file=path)
     # Behind the last file there is no log in any case, also while the log has not been read.
-    end = context.log.end_offset or context.store.commitlog.max_offset
+    end = context.log.end_offset or context.store.message_log.max_offset
     beyond = [entry for entry in file.entries if entry.start_offset > end]
-    if beyond and context.store.commitlog.files:
+    if beyond and context.store.message_log.files:
         message = f"epoch {beyond[0].epoch} begins at {beyond[0].start_offset}, behind the end of the log"
         yield context.finding("RMQ-ST-EPOCH", message, file=path, expected=end, found=beyond[0].start_offset)
 

@@ -21,6 +21,7 @@ def check(context: Context, results: Sequence[FileResult]) -> Iterator[Finding]:
     with_records = [number for number, result in enumerate(results) if result.records]
     last = with_records[-1] if with_records else -1
     for number, result in enumerate(results):
+        yield from _of_tallies(context, result)
         if result.tail is not None:
             yield _of_tail(context, result, result.tail)
         if result.records == 0 and result.tail is None and not result.damages:
@@ -53,6 +54,17 @@ def _time_between_files(context: Context, results: Sequence[FileResult]) -> Iter
                 expected=before.last_timestamp,
                 found=after.first_timestamp,
             )
+
+
+def _of_tallies(context: Context, result: FileResult) -> Iterator[Finding]:
+    late, malformed = result.late, result.malformed
+    if late.count:
+        last_write, stored = context.last_write_ms, result.last_timestamp
+        message = f"{late.count} records from here on were stored up to {(stored - last_write) // 1000} s after the last write to any file"
+        yield context.log_finding("RMQ-CL-FUTURE", message, late.position, expected=last_write, found=stored)
+    if malformed.count:
+        message = f"{malformed.count} records of this file have a topic, tags or keys that are not UTF-8; this is the first one"
+        yield context.log_finding("RMQ-CL-TEXT", message, malformed.position, found=malformed.count)
 
 
 def _of_tail(context: Context, result: FileResult, tail: Tail) -> Finding:

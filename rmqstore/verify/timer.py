@@ -19,15 +19,19 @@ from rmqstore.store.ends import QueueEnds, queue_ends
 from rmqstore.store.mapped import MappedFileQueue
 from rmqstore.store.parts import PartKind
 from rmqstore.store.window import read_at, read_whole
+from rmqstore.verify import timerqueue
 from rmqstore.verify.context import Context
 from rmqstore.verify.guard import Unmade, guarded, limited, limited_unmade
 from rmqstore.verify.timerlog import Mask, Offsets, TimerLog, Units, Window, integer_columns
-from rmqstore.verify.timermessages import wrong_message
+from rmqstore.verify.timermessages import unit_problems
+from rmqstore.verify.timerqueue import TimerQueue
 
 _SLOT = integer_columns(timer.WHEEL_SLOT)
 _CHECK = fixed_layout(timer.CHECK)
 _CHUNK_SLOTS = 1 << 17
 _CLOCK_SLACK_MS = 60_000
+# A unit stays at most a roll window and a third of it in the wheel (fact sheet timer §1.3, §1.9 W8).
+_WIDEST_WINDOW_SLOTS = 604_740
 # A commit of the queue offset counts the last message before 5.2.0 and the next one from then on.
 _OFF_BY_ONE = 1
 
@@ -46,6 +50,7 @@ class _Timer:
     """What the checks of one timer share. `read_time` (ms): slots from there on are still to be delivered."""
 
     log: TimerLog
+    queue: TimerQueue
     wheel: Path
     slots: _Slots | None
     check: Any | None
@@ -86,14 +91,19 @@ def _check(context: Context) -> Iterator[Finding]:
     log = TimerLog(context.store.timerlog)
     if not flushed and fields is not None:
         flushed = fields.last_timer_log_flush_pos
-    state = _Timer(log, path, slots, fields, flushed, _precision(context, slots, fields))
+    state = _Timer(log, TimerQueue(context, _timer_queue(context)), path, slots, fields, flushed, _precision(context, slots, fields))
     log_path = context.store.path_of(PartKind.TIMERLOG)
     yield from limited_unmade(context, log_path, _units(context, state))
-    yield from limited(context, log_path, _damages(context, log))
+    # Places without a sound unit explain what the queue has and the log lacks.
+    damages = list(_damages(context, log))
+    yield from limited(context, log_path, damages)
     if slots is not None:
         yield from limited_unmade(context, path, _slots(context, state, slots))
     if context.store.only is None and (context.store.timerlog.files or (slots is not None and slots.number.size)):
         yield from _check_file(context, state, check_path)
+    if context.store.only is None and context.log.end_offset > 0 and not damages:
+        has_units = log.end(flushed) > log.replay_start(flushed)
+        yield from limited_unmade(context, log_path, timerqueue.findings(context, state.queue, fields, has_units=has_units))
 
 
 # Wheel
@@ -151,6 +161,10 @@ def _slots(context: Context, state: _Timer, slots: _Slots) -> Iterator[Unmade]:
     for i in map(int, np.flatnonzero(odd & ~misplaced)):
         message = f"its positions {slots.first[i]} and {slots.last[i]} are no unit boundaries of the timer log"
         yield _slot_finding(context, state, "RMQ-TM-WHEEL-SLOT", slots, i, message)
+    far = live & (slots.time > _latest_slot_time(context, state))
+    for i in map(int, np.flatnonzero(far)):
+        message = f"its time {slots.time[i] * state.precision} ms lies further ahead than any unit is put"
+        yield _slot_finding(context, state, "RMQ-TM-WHEEL-TIME", slots, i, message, found=int(slots.time[i]))
     for i in map(int, np.flatnonzero(live & ~odd & (slots.last >= end))):
         message = f"its newest unit {slots.last[i]} lies at or behind the end of the timer log"
         yield _slot_finding(context, state, "RMQ-TM-WHEEL-BEYOND", slots, i, message, expected=end, found=int(slots.last[i]))
@@ -160,6 +174,13 @@ def _slots(context: Context, state: _Timer, slots: _Slots) -> Iterator[Unmade]:
     for i in map(int, inside[wrong]):
         message = f"the unit at {slots.last[i]} is not one of its time"
         yield _slot_finding(context, state, "RMQ-TM-WHEEL-SLOT", slots, i, message)
+
+
+def _latest_slot_time(context: Context, state: _Timer) -> int:
+    """The last time, in units of the precision, that a slot can have been put for (fact sheet timer §1.9 W8)."""
+    window = context.store.config.explicit_integer("timerRollWindowSlot") or _WIDEST_WINDOW_SLOTS
+    window = window if 2 <= window <= _WIDEST_WINDOW_SLOTS else _WIDEST_WINDOW_SLOTS
+    return int(time.time() * 1000 + _CLOCK_SLACK_MS) // state.precision + window // 3 * 4
 
 
 def _slot_finding(context: Context, state: _Timer, code: str, slots: _Slots, i: int, message: str, **where: Any) -> Unmade:
@@ -182,13 +203,17 @@ def _units(context: Context, state: _Timer) -> Iterator[Unmade]:
     replayed = state.log.replay_start(state.flushed)
     unknown: list[int] = []
     number = 0
+    order = _Order(context)
     for window in state.log.windows():
         times = state.slot_time(window.units)
+        sound = window.units[window.sound]
+        state.queue.take(sound["offset_py"], sound["write_time"])
+        yield from order.steps_back(window)
         live = np.flatnonzero(window.sound & state.is_live(times))
         if not live.size:
             continue
         yield from _chains(context, state, window, times, live)
-        if context.store.commitlog.files and context.log.end_offset > 0:
+        if context.store.message_log.files and context.log.end_offset > 0:
             yield from _messages(context, window, live)
         old = live[window.offsets[live] < replayed]
         forgotten = old[~_known_to_wheel(state, times[old], window.offsets[old])]
@@ -235,10 +260,35 @@ def _known_to_wheel(state: _Timer, times: Offsets, offsets: Offsets) -> Mask:
 
 def _messages(context: Context, window: Window, live: Offsets) -> Iterator[Unmade]:
     units = window.units[live]
-    for i, offset, size, topic_hash in zip(live, units["offset_py"], units["size_py"], units["topic_hash"], strict=True):
-        wrong = wrong_message(context, int(offset), int(size), int(topic_hash))
-        if wrong is not None:
-            yield _unit_finding(context, "RMQ-TM-MESSAGE", window, int(i), wrong, offset=int(offset))
+    slot_times = units["write_time"].astype(np.int64) + units["delay"]
+    columns = (units["offset_py"], units["size_py"], units["topic_hash"], units["magic"], slot_times)
+    for i, offset, size, topic_hash, kind, slot_time in zip(live.tolist(), *(column.tolist() for column in columns), strict=True):
+        for code, message in unit_problems(context, offset=offset, size=size, topic_hash=topic_hash, kind=kind, slot_time=slot_time):
+            yield _unit_finding(context, code, window, i, message, offset=offset)
+
+
+class _Order:
+    """Compares the message offsets of neighbouring units; they rise along the log (fact sheet timer §1.9 L3)."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._last = -1
+
+    def steps_back(self, window: Window) -> Iterator[Unmade]:
+        """Findings about units of the next window whose message lies at or before that of the unit before."""
+        places = np.flatnonzero(window.sound)
+        offsets = window.units["offset_py"][places].astype(np.int64)
+        before = np.concatenate([[self._last], offsets[:-1]])
+        for number in np.flatnonzero(offsets <= before).tolist():
+            place, offset, previous = int(places[number]), int(offsets[number]), int(before[number])
+            if number + 1 < len(offsets) and offsets[number + 1] > previous:
+                text = "and the next unit goes on from there, so this one is out of order"
+            else:
+                text = "as after a restart that puts messages into the timer once more; these are delivered twice"
+            message = f"the unit at {window.offsets[place]} steps back from the message at {previous} to that at {offset}, {text}"
+            yield _unit_finding(self._context, "RMQ-TM-LOG-ORDER", window, place, message, offset=offset, expected=previous, found=offset)
+        if len(offsets):
+            self._last = int(offsets[-1])
 
 
 # Check point
@@ -284,7 +334,12 @@ def _implausible(context: Context, state: _Timer, fields: Any) -> Iterator[tuple
 
 
 def _timer_queue_ends(context: Context) -> QueueEnds | None:
+    queue = _timer_queue(context)
+    return queue_ends(queue) if queue.files else None
+
+
+def _timer_queue(context: Context) -> MappedFileQueue:
+    """The queue of the timer topic, without files where queues are kept in RocksDB."""
     store = context.store
     directory = store.path_of(PartKind.CONSUMEQUEUE) / TIMER_TOPIC / "0"
-    queue = MappedFileQueue.scan(directory, configured_size=store.config.consume_queue_file_size)
-    return queue_ends(queue) if queue.files else None
+    return MappedFileQueue.scan(directory, configured_size=store.config.consume_queue_file_size)

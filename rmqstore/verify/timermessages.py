@@ -1,16 +1,19 @@
-"""The message that a unit of the timer log names: one of the timer topic, of that size, for that real topic."""
+"""The message that a unit of the timer log names: one of the timer topic, of that size, for that real topic, due at the unit's time."""
 
 from __future__ import annotations
 
+import re
 import struct
+from collections.abc import Iterator, Mapping
 from functools import cache
 
 from rmqstore.errors import RmqstoreError
 from rmqstore.formats.javahash import java_hash
 from rmqstore.formats.layout import Field, fixed_layout, struct_format
 from rmqstore.formats.naming import TIMER_TOPIC
-from rmqstore.formats.properties import REAL_TOPIC, parse_properties
+from rmqstore.formats.properties import REAL_QID, REAL_TOPIC, TIMER_DEL_UNIQKEY, TIMER_OUT_MS, parse_properties
 from rmqstore.formats.record import MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, MIN_RECORD_SIZE_V1, RECORD_PREFIX, SysFlag, record_head
+from rmqstore.formats.timer import UnitMagic
 from rmqstore.store.window import read_at
 from rmqstore.verify.context import MAX_RECORD_READ, Context
 
@@ -23,18 +26,66 @@ _TOPIC_FIELDS = {
     MESSAGE_MAGIC_V2: len(_TOPIC).to_bytes(2, "big") + _TOPIC,
 }
 _PROPERTIES_LENGTH = struct.Struct(">h")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
+# The buffer of the timer takes so many bytes more than maxMessageSize (fact sheet timer §1.9 Q2).
+_SPARE_BYTES = 100
+
+Problem = tuple[str, str]
+"""A finding code and a message."""
 
 
-def wrong_message(context: Context, offset: int, size: int, topic_hash: int) -> str | None:
-    """What is wrong with the message at a physical offset, None if nothing is or if it expired before it was due."""
+def unit_problems(context: Context, *, offset: int, size: int, topic_hash: int, kind: int, slot_time: int) -> Iterator[Problem]:
+    """What is wrong with the message that a unit names; `slot_time` in ms. A message that expired before it was due is none of it."""
     log = context.log
     if offset < log.min_offset:
-        return None
+        return
     if log.is_damaged(offset):
-        return f"the message at {offset} lies in a damaged range"
+        yield "RMQ-TM-MESSAGE", f"the message at {offset} lies in a damaged range"
+        return
     # Decoding a whole record takes fifty times longer, so that is kept for the explanation.
-    if _is_as_named(context, offset, size, topic_hash):
-        return None
+    properties = _properties(context, offset, size)
+    if properties is None or _hash(properties.get(REAL_TOPIC)) != topic_hash:
+        yield "RMQ-TM-MESSAGE", _explanation(context, offset, size)
+        return
+    yield from message_problems(context, offset, size, properties)
+    yield from _contradictions(offset, properties, kind, slot_time)
+
+
+def message_problems(context: Context, offset: int, size: int, properties: Mapping[str, str]) -> Iterator[Problem]:
+    """Why a message of the timer topic cannot be put into the timer or delivered (fact sheet timer §1.9 Q2, Q3)."""
+    wrong = [name for name in (TIMER_OUT_MS, REAL_QID) if not _INTEGER.fullmatch(properties.get(name, ""))]
+    if REAL_TOPIC not in properties:
+        wrong.append(REAL_TOPIC)
+    if wrong:
+        yield "RMQ-TM-PROPERTIES", f"the message at {offset} lacks a valid {' and '.join(wrong)}"
+    limit = _largest_message(context) + _SPARE_BYTES
+    if size > limit:
+        record = context.record_at(offset)
+        # A body of that size was accepted, so the broker's limit is not the default one.
+        if context.store.config.explicit("maxMessageSize") is not None or (record is not None and record.body_length <= limit):
+            yield "RMQ-TM-SIZE", f"the message at {offset} is {size} bytes long, the timer handles up to {limit}"
+
+
+def deliver_time(properties: Mapping[str, str]) -> int | None:
+    """TIMER_OUT_MS, None when there is none."""
+    text = properties.get(TIMER_OUT_MS, "")
+    return int(text) if _INTEGER.fullmatch(text) else None
+
+
+def _contradictions(offset: int, properties: Mapping[str, str], kind: int, slot_time: int) -> Iterator[Problem]:
+    """Fact sheet timer §1.9 L5, L6."""
+    due = deliver_time(properties)
+    rolled = bool(kind & UnitMagic.ROLL)
+    if due is not None and (due <= slot_time if rolled else due != slot_time):
+        wanted = "later than" if rolled else "at"
+        yield "RMQ-TM-UNIT", f"the message at {offset} is due at {due}, its unit stands for one due {wanted} {slot_time}"
+    deletes = bool(kind & UnitMagic.DELETE)
+    if deletes != (TIMER_DEL_UNIQKEY in properties):
+        said, found = ("a deletion", "an ordinary message") if deletes else ("an ordinary message", "a deletion")
+        yield "RMQ-TM-UNIT", f"the unit says {said}, the message at {offset} is {found}"
+
+
+def _explanation(context: Context, offset: int, size: int) -> str:
     record = context.record_at(offset)
     if record is None:
         return f"no message begins at {offset}"
@@ -42,31 +93,34 @@ def wrong_message(context: Context, offset: int, size: int, topic_hash: int) -> 
         return f"the message at {offset} is {record.size} bytes long, the unit says {size}"
     if record.topic != TIMER_TOPIC:
         return f"the message at {offset} is one of {record.topic}, not of {TIMER_TOPIC}"
-    if _hash(record.properties.get(REAL_TOPIC)) != topic_hash:
-        return f"the message at {offset} is for another topic than the unit says"
-    return None
+    return f"the message at {offset} is for another topic than the unit says"
 
 
-def _is_as_named(context: Context, offset: int, size: int, topic_hash: int) -> bool:
-    file = context.store.commitlog.find(offset)
+def _largest_message(context: Context) -> int:
+    return context.store.config.integer("maxMessageSize")
+
+
+def _properties(context: Context, offset: int, size: int) -> dict[str, str] | None:
+    """The properties of the message of the timer topic that stands at a physical offset with that size, None when none does."""
+    file = context.store.message_log.find(offset)
     if file is None or offset >= context.log.end_offset or not MIN_RECORD_SIZE_V1 <= size <= min(file.end - offset, MAX_RECORD_READ):
-        return False
+        return None
     try:
         data = read_at(file, offset - file.start, size)
     except RmqstoreError:
-        return False
+        return None
     prefix = dict(zip(_NAMES, _PREFIX.unpack_from(data), strict=True))
     topic = _TOPIC_FIELDS.get(prefix["magic_code"])
     if topic is None or prefix["total_size"] != size or prefix["physical_offset"] != offset:
-        return False
+        return None
     flag = prefix["sys_flag"]
     place = _body_length(bool(flag & SysFlag.BORN_HOST_V6), bool(flag & SysFlag.STORE_HOST_V6))
     body_end = place.end + int.from_bytes(data[place.offset : place.end], "big", signed=True)
     start = body_end + len(topic) + _PROPERTIES_LENGTH.size
     if not place.end <= body_end <= start <= size or data[body_end : body_end + len(topic)] != topic:
-        return False
+        return None
     (length,) = _PROPERTIES_LENGTH.unpack_from(data, start - _PROPERTIES_LENGTH.size)
-    return bool(start + length == size and _hash(parse_properties(data[start:]).get(REAL_TOPIC)) == topic_hash)
+    return parse_properties(data[start:]) if start + length == size else None
 
 
 @cache

@@ -103,10 +103,14 @@ FILES = {
         "timerwheel",
         "timerlog/*",
         "config/timercheck",
+        "config/topics.json",
         "config/*.json",
+        "config/timermetrics",
         "compaction/compactionLog/*/*/*",
         "compaction/compactionCq/*/*/*",
+        "compaction/position-checkpoint",
     ],
+    "broker-5.3.3-dledger-clean": ["dledger-n0/data/*", "dledger-n0/index/*"],
 }
 TARGETS = [(name, pattern) for name, patterns in FILES.items() for pattern in patterns]
 
@@ -151,6 +155,26 @@ def link_to_itself(path: Path) -> None:
     path.symlink_to(path)
 
 
+def named_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def link_to_its_directory(path: Path) -> None:
+    path.unlink()
+    path.symlink_to(path.parent, target_is_directory=True)
+
+
+def one_tebibyte_of_hole(path: Path) -> None:
+    os.truncate(path, 1 << 40)
+
+
+def one_tebibyte_and_a_byte(path: Path) -> None:
+    with path.open("r+b") as stream:
+        stream.seek(1 << 40)
+        stream.write(b"\x01")
+
+
 CHANGES: list[Callable[[Path], None]] = [
     noise,
     cut_in_half,
@@ -161,6 +185,10 @@ CHANGES: list[Callable[[Path], None]] = [
     largest_integers,
     directory,
     link_to_itself,
+    link_to_its_directory,
+    named_pipe,
+    one_tebibyte_of_hole,
+    one_tebibyte_and_a_byte,
 ]
 
 

@@ -242,3 +242,74 @@ def test_deliver_times_follow_the_configured_delay_levels(tmp_path: Path) -> Non
 
     assert standard["tags_code"] == FIRST_TIMESTAMP + 1 + 5000
     assert other["tags_code"] == FIRST_TIMESTAMP + 1 + 7000
+
+
+# Damage at the edges of what is asked for
+
+
+@pytest.mark.parametrize("field", [4, 92], ids=["magic", "body"])
+def test_a_dump_from_a_damaged_record_on_tells_it(field: int, tmp_path: Path) -> None:
+    root = built(tmp_path)
+    places = [one["physical_offset"] for one in messages(dump(root))]
+    overwrite(root / FIRST_FILE, places[5] + field, b"\xff")
+
+    first, second = dump(root, "--from-offset", places[5])[:2]
+
+    assert second["physical_offset"] == places[6]
+    if field == 4:
+        assert (first["type"], first["physical_offset"], first["length"]) == ("damage", places[5], places[6] - places[5])
+    else:
+        assert (first["type"], first["physical_offset"], first["faults"]) == ("message", places[5], ["body_crc"])
+
+
+def test_a_dump_from_within_a_damaged_range_tells_the_rest_of_it(tmp_path: Path) -> None:
+    root = built(tmp_path)
+    places = [one["physical_offset"] for one in messages(dump(root))]
+    overwrite(root / FIRST_FILE, places[5], b"\xee" * (places[7] - places[5]))
+
+    first, second = dump(root, "--from-offset", places[6])[:2]
+
+    assert (first["type"], first["physical_offset"], first["length"]) == ("damage", places[6], places[7] - places[6])
+    assert second["physical_offset"] == places[7]
+
+
+@pytest.mark.parametrize("inside", [1, 5, 30, 100])
+def test_a_dump_from_within_a_sound_record_or_blank_tells_no_damage(inside: int, tmp_path: Path) -> None:
+    root = built(tmp_path)
+    everything = dump(root)
+    for number in (5, next(i for i, one in enumerate(everything) if one["type"] == "blank")):
+        one, *following = everything[number:]
+        assert dump(root, "--from-offset", one["physical_offset"] + min(inside, one["size"] - 1)) == following
+
+
+def test_the_last_objects_with_what_is_missing_between_their_files(tmp_path: Path) -> None:
+    root = built(tmp_path, 100)
+    files = sorted((root / "commitlog").iterdir())
+    last = len(dump(files[-1]))
+    files[-2].unlink()
+
+    shown = dump(root, "--tail", last + 2)
+
+    assert [one["type"] for one in shown].count("damage") == 1
+    gap = damages(shown)[0]
+    assert (gap["physical_offset"], gap["length"], gap["reason"]) == (int(files[-2].name), LOG_FILE_SIZE, "missing_file")
+    assert shown.index(gap) == 2
+    assert damages(dump(root, "--tail", last)) == []
+
+
+def test_the_last_objects_with_a_file_that_was_never_finished(tmp_path: Path) -> None:
+    root = built(tmp_path)
+    files = sorted((root / "commitlog").iterdir())
+    first_of_last = dump(files[-1])[0]["physical_offset"]
+    in_last = len(dump(files[-1]))
+    blank = dump(files[-2])[-1]
+    overwrite(files[-2], blank["physical_offset"] - int(files[-2].name), bytes(8))
+
+    shown = dump(root, "--tail", in_last + 3)
+
+    assert [one["type"] for one in shown[:4]] == ["message", "message", "message", "damage"]
+    assert (shown[3]["reason"], shown[3]["physical_offset"], shown[4]["physical_offset"]) == (
+        "unwritten",
+        blank["physical_offset"],
+        first_of_last,
+    )

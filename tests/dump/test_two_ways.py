@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import io
 import json
+import zlib
 from pathlib import Path
 from typing import Any
 
+import lz4.frame
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rmqstore.dump import fast
 from rmqstore.dump.items import write_json
-from rmqstore.dump.log import LogDump
+from rmqstore.dump.log import SLOW_RECORDS, LogDump
 from rmqstore.dump.request import BodyForm, Filters, Request
 from rmqstore.formats import record
 from rmqstore.formats.delay import DEFAULT_DELAY_LEVELS
 from rmqstore.formats.naming import SCHEDULE_TOPIC
 from rmqstore.store.mapped import MappedFile, MappedFileQueue
+from tests.scan.samples import encoded
 from tests.support.damages import DAMAGES, apply
 from tests.support.stores import case, fresh_store
 from tests.support.storeview import StoreView
@@ -102,8 +105,30 @@ def test_every_filter(tmp_path: Path, fields: list[dict[str, Any]], data: st.Dat
         "to_offset": one["position"] + data.draw(st.integers(0, 3)),
     }
     chosen = data.draw(st.sets(st.sampled_from(sorted(wanted)), min_size=1, max_size=3))
-    body = data.draw(st.sampled_from([BodyForm.NONE, BodyForm.HEX]))
+    body = data.draw(st.sampled_from(BodyForm))
     both_ways(log_file(tmp_path, log), Request(Filters(**{name: wanted[name] for name in chosen}), body=body))
+
+
+BODIES = [b"", b"text", b'quoted "\\ and \x00\x7f', "ä\u2028日本😀".encode(), b"\xff\x00", b"x" * 5000]
+
+
+@pytest.mark.parametrize("form", [BodyForm.TEXT, BodyForm.HEX, BodyForm.BASE64])
+@pytest.mark.parametrize("unpack", [False, True])
+def test_bodies_sound_compressed_and_not_what_the_flag_says(unpack: bool, form: BodyForm, tmp_path: Path) -> None:
+    packed = [(zlib.compress(body), 0x301) for body in BODIES] + [(lz4.frame.compress(body), 0x101) for body in BODIES]
+    bodies = [(body, 0) for body in BODIES] + packed + [(b"no stream", 0x301), (b"no frame", 0x101), (b"no kind", 0x701)]
+    data = b""
+    for body, sys_flag in bodies:
+        data += encoded(body=body, sys_flag=sys_flag, physical_offset=len(data), properties={"TAGS": "a"})
+
+    lines = both_ways(log_file(tmp_path, data), Request(body=form, decompress=unpack)).splitlines()
+
+    shown = [json.loads(line) for line in lines]
+    assert len(shown) == len(bodies)
+    if form is BodyForm.HEX:
+        assert [bytes.fromhex(one["body"]) for one in shown[: len(BODIES)]] == BODIES
+        assert [bytes.fromhex(one["body"]) for one in shown[len(BODIES) : -3]] == (BODIES * 2 if unpack else [body for body, _ in packed])
+    assert [one.get("faults") for one in shown[-3:]] == [["compression"] if unpack else None] * 3
 
 
 @pytest.mark.parametrize("window", [128, 4096])
@@ -134,3 +159,20 @@ def test_every_damage_of_a_log(damage: str, tmp_path: Path) -> None:
     apply(DAMAGES[damage](StoreView(root, sample.settings(root))), root)
 
     both_ways(MappedFileQueue.scan(root / "commitlog").files)
+
+
+@pytest.mark.parametrize(
+    ("allocated", "request_", "slow"),
+    [
+        (8 << 20, Request(), 0),
+        (8 << 20, Request(Filters(topic="TopicA")), 0),
+        (1 << 20, Request(), SLOW_RECORDS),
+        (8 << 20, Request(limit=10), SLOW_RECORDS),
+        (8 << 20, Request(Filters(from_offset=8 << 20)), SLOW_RECORDS),
+    ],
+)
+def test_only_large_dumps_begin_with_compiled_code(allocated: int, request_: Request, slow: int, tmp_path: Path) -> None:
+    file = MappedFile(tmp_path / "00000000000000000000", 0, 1 << 30, allocated)
+    both_ways(log_file(tmp_path, encoded()))  # from here on it is compiled
+
+    assert LogDump((file,), str, request_, DEFAULT_DELAY_LEVELS).slow_records() == slow

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -10,10 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.golden.on_read_only_mount import NOT_PERMITTED
 from tests.support.cli import rmqstore
 from tests.support.stores import case, content, fresh_store, snapshot
 
 STORES = ["4.9.8-cqext", "5.3.3-plain-crash", "5.3.3-batchcq-crash", "5.5.1-empty", "broker-5.5.1-crash", "broker-5.5.1-rocksdb-clean"]
+REPOSITORY = Path(__file__).parents[2]
 PARTS = [
     "commitlog",
     "consumequeue",
@@ -24,7 +28,12 @@ PARTS = [
     "abort",
     "timerwheel",
     "timerlog",
+    "timercheck",
+    "lock",
     "compaction",
+    "compaction_log",
+    "compaction_queue",
+    "json",
 ]
 
 
@@ -69,3 +78,27 @@ def without_privileges(arguments: list[str], home: Path) -> subprocess.Completed
     """Runs rmqstore so that file permissions count: as root without the right to override them."""
     drop = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--ambient-caps=-all"] if os.geteuid() == 0 else []
     return subprocess.run([*drop, sys.executable, "-m", "rmqstore", *arguments], capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_a_read_only_mount(name: str, tmp_path: Path) -> None:
+    """Every command on a real read-only mount says what it says of a store that could be written."""
+    if os.geteuid() != 0 or shutil.which("unshare") is None:
+        pytest.skip("only root can mount, with the tool unshare")
+    root = fresh_store(name, tmp_path)
+    before = snapshot(root), content(root)
+    options = ["--format", "json", *case(name).set_options(root)]
+    wanted = [[*command, *options] for command in commands(root)] + [["explain", "RMQ-CL-CRC", "--format", "json"]]
+
+    words = ["unshare", "--mount", sys.executable, "-m", "tests.golden.on_read_only_mount", str(root), json.dumps(wanted)]
+    finished = subprocess.run(words, capture_output=True, text=True, timeout=240, check=False, cwd=REPOSITORY)
+    if finished.returncode == NOT_PERMITTED or "unshare failed" in finished.stderr:
+        pytest.skip("mounting is not permitted here")
+
+    assert finished.returncode == 0, finished.stderr
+    for command, status, err, digest in json.loads(finished.stdout):
+        outside = rmqstore(*command)
+        assert (status, err) == (outside.status, outside.err), command
+        if command[0] in ("dump", "explain"):  # the others tell times and processes
+            assert digest == hashlib.sha256(outside.out.encode()).hexdigest(), command
+    assert (snapshot(root), content(root)) == before

@@ -12,17 +12,19 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rmqstore.formats import consumequeue, index
-from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE
-from rmqstore.scan.kernels_index import ITEM_SIZE, LINK_DTYPE, compare_slots, follow_chains
-from rmqstore.scan.kernels_queue import UNIT_RUN_DTYPE, classify_units
-from rmqstore.scan.kernels_record import make_names, resync, walk
+from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE, Stop
+from rmqstore.scan.kernels_index import ITEM_SIZE, LINK_DTYPE, MATCHED_DTYPE, ODDITY_DTYPE, SCRATCH_BYTES, follow_chains, match_items
+from rmqstore.scan.kernels_record import resync, walk
+from rmqstore.scan.names import TOPIC_LENGTH, TOPIC_START, Names
+from rmqstore.scan.offsets import ENTRY_HEADER_SIZE, QUEUE_ID
 from rmqstore.scan.raw import first_nonzero
 from tests.scan.samples import encoded, varied
 from tests.scan.walking import EVERYTHING
 
 PAGE = mmap.PAGESIZE
 ROOM = 4 * PAGE
+DELAYS = np.array([0, 1000, 5000], np.int64)
+RECORDS, KEYS = np.zeros(16, RECORD_DTYPE), np.zeros(512, KEY_DTYPE)
 HOSTILE = (2**31 - 1, -1, -(2**31), 2**16, 92)
 
 
@@ -64,17 +66,28 @@ def inputs() -> Iterator[bytes]:
         start = generator.randrange(len(noise))
         noise[start : start + 16] = generator.randbytes(16)
         yield bytes(noise[: generator.randint(1, len(noise))])
-    # properties that end at every distance from the border of a 32-byte block
+    # properties that end at every distance from the border of a 64-byte block
     for length in range(140):
         yield encoded(properties=b"k\x01v\x02" * (length // 4) + b"TAGS\x01"[: length % 4 + 1])
         yield encoded(properties=b"KEYS\x01" + b"a " * length)
 
 
+def through(base: int, data: bytes, file_end: int, lead: int) -> None:
+    """Walks from the start on, with names that know nothing before."""
+    names = Names(8)
+    at = count = key_count = 0
+    while True:
+        place = (base, at, len(data), file_end, 0, lead, int(EVERYTHING), DELAYS.ctypes.data, DELAYS.size - 1, names.state.ctypes.data)
+        at, count, key_count, stop = walk(*place, RECORDS.ctypes.data, count, RECORDS.size, KEYS.ctypes.data, key_count, KEYS.size)
+        if stop != Stop.UNKNOWN_QUEUE:
+            return
+        start, queue_id = int(names.state[TOPIC_START]), at + lead + QUEUE_ID
+        topic = data[start : start + int(names.state[TOPIC_LENGTH])]
+        names.learn(topic, int.from_bytes(data[queue_id : queue_id + 4], "big", signed=True))
+
+
 def main() -> None:
     memory = Guarded()
-    delays = np.array([0, 1000, 5000], np.int64)
-    records, keys = np.zeros(16, RECORD_DTYPE), np.zeros(512, KEY_DTYPE)
-    names = make_names(1024, 1024)
     count = 0
     for data in inputs():
         count += 1
@@ -82,19 +95,19 @@ def main() -> None:
         for base in (memory.at_end(data), memory.at_start(data)):
             # the file may go on behind the readable bytes
             for file_end in (size, size + 4096):
-                names.counts[:] = 0
-                names.topic_slots[:] = names.queue_slots[:] = -1
-                walk(base, 0, size, file_end, 0, int(EVERYTHING), delays, names.addresses, records, keys)
+                for lead in (0, ENTRY_HEADER_SIZE):
+                    through(base, data, file_end, lead)
                 resync(base, 0, size, file_end, 0)
             first_nonzero(base, 0, size)
-    units = np.zeros(64, UNIT_RUN_DTYPE)
+    newest, links = np.zeros(7 + SCRATCH_BYTES // 4, np.int32), np.zeros(4, LINK_DTYPE)
+    matched, oddities = np.zeros(1, MATCHED_DTYPE), np.zeros(64, ODDITY_DTYPE)
+    outputs = (matched.ctypes.data, oddities.ctypes.data, oddities.size)
     for number in range(40):
-        data = random.Random(number).randbytes(number * consumequeue.UNIT_SIZE)
-        classify_units(memory.at_end(data), 0, number, 0, 1 << 40, units, 0)
         items = random.Random(number).randbytes(number * ITEM_SIZE)
-        newest, links = np.zeros(7, np.int32), np.zeros(4, LINK_DTYPE)
-        follow_chains(memory.at_end(items), 1, number, newest, np.zeros(4, np.int64), links, 0)
-        compare_slots(memory.at_end(bytes(7 * index.SLOT_SIZE)), 0, 7, newest, links, 0)
+        place = memory.at_end(items)
+        follow_chains(place, 1, number, newest.ctypes.data, newest.size - SCRATCH_BYTES // 4, links.ctypes.data, links.size, 0)
+        for item in range(number):
+            match_items(RECORDS.ctypes.data, KEYS.ctypes.data, 0, KEYS.size, place, 1, item, number, 1, 0, 0, *outputs)
     print(count)
 
 

@@ -9,16 +9,17 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from rmqstore.formats.index import ITEM, SLOT
+from rmqstore.formats.index import ITEM
 from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE
 from rmqstore.scan.kernels_index import (
     ITEMS_END,
     KEYS_END,
     LINK_DTYPE,
+    MATCHED_DTYPE,
     ODDITIES_FULL,
     ODDITY_DTYPE,
+    SCRATCH_BYTES,
     ItemOddity,
-    compare_slots,
     follow_chains,
     match_items,
 )
@@ -85,34 +86,34 @@ def model(keys: list[Key], begin: int = 0) -> Model:
     return made
 
 
-def chains(items: list[Item]) -> tuple[list[tuple[int, int, int, int]], list[int], list[int]]:
-    """(wrong links as (item, slot, expected, found), newest item per slot, state) as the kernel tells them, in pieces of 5 items."""
-    newest, state, links = np.zeros(SLOTS, np.int32), np.zeros(4, np.int64), np.zeros(64, LINK_DTYPE)
+@dataclass
+class Followed:
+    """What the kernel says of a file's chains."""
+
+    links: list[tuple[int, int, int, int]]  # item, slot, expected, found
+    newest: list[int]
+    wrong: int
+
+
+def chains(items: list[Item], *, room: int = 64, piece: int = 5) -> Followed:
+    """The items given to the kernel in pieces."""
+    newest = np.zeros(SLOTS + SCRATCH_BYTES // 4, np.int32)
+    links = np.zeros(room, LINK_DTYPE)
     wrong = 0
-    for first in range(0, len(items), 5):
-        piece = items[first : first + 5]
-        data = np.frombuffer(b"".join(item.bytes() for item in piece) + b"\0", np.uint8)
-        wrong = follow_chains(data.ctypes.data, first + 1, len(piece), newest, state, links, wrong)
-    return [tuple(map(int, link)) for link in links[:wrong]], newest.tolist(), state.tolist()
+    for first in range(0, len(items), piece):
+        some = items[first : first + piece]
+        data = np.frombuffer(b"".join(item.bytes() for item in some) + b"\0", np.uint8)
+        place = (data.ctypes.data, first + 1, len(some), newest.ctypes.data, SLOTS)
+        wrong = follow_chains(*place, links.ctypes.data, room, wrong)
+    return Followed([tuple(map(int, link)) for link in links[:wrong]], newest[:SLOTS].tolist(), wrong)
 
 
-def slots(values: list[int], newest: list[int]) -> list[tuple[int, int, int, int]]:
-    data = np.frombuffer(b"".join(SLOT.build({"item_number": value}) for value in values) + b"\0", np.uint8)
-    links = np.zeros(64, LINK_DTYPE)
-    wrong = compare_slots(data.ctypes.data, 0, len(values), np.array(newest, np.int32), links, 0)
-    return [tuple(map(int, link)) for link in links[:wrong]]
-
-
+@pytest.mark.parametrize("piece", [1, 5, 64, 1000])
 @pytest.mark.parametrize("seed", range(5))
-def test_a_file_as_brokers_write_it(seed: int) -> None:
-    made = model(keys_of_log(40, seed))
+def test_a_file_as_brokers_write_it(seed: int, piece: int) -> None:
+    made = model(keys_of_log(100, seed))
 
-    wrong, newest, state = chains(made.items)
-
-    assert wrong == []
-    assert newest == made.slots
-    assert state == [sum(value > 0 for value in made.slots), 0, made.items[-1].offset, 0]
-    assert slots(made.slots, newest) == []
+    assert chains(made.items, piece=piece) == Followed([], made.slots, 0)
 
 
 @pytest.mark.parametrize("found", [0, 30, 31, 2**31 - 1, -1, 2])
@@ -121,39 +122,27 @@ def test_a_wrong_link(found: int) -> None:
     right = made.items[29]
     made.items[29] = replace(right, previous=found)
 
-    assert chains(made.items)[0] == [(30, right.hash % SLOTS, right.previous, found)]
-
-
-def test_a_wrong_slot() -> None:
-    made = model(keys_of_log(40))
-    newest = list(made.slots)
-    made.slots[4] = 3
-
-    assert slots(made.slots, newest) == [(0, 4, newest[4], 3)]
+    assert chains(made.items).links == [(30, right.hash % SLOTS, right.previous, found)]
 
 
 def test_more_wrong_links_than_rows_are_counted() -> None:
-    data = np.frombuffer(Item(1, 1, 0, 9).bytes() * 10, np.uint8)
+    found = chains([Item(1, 1, 0, 9)] * 10, room=2)
 
-    assert follow_chains(data.ctypes.data, 1, 10, np.zeros(SLOTS, np.int32), np.zeros(4, np.int64), np.zeros(2, LINK_DTYPE), 0) == 9
-    assert compare_slots(data.ctypes.data, 0, 8, np.zeros(8, np.int32), np.zeros(2, LINK_DTYPE), 0) == 5
+    assert found.wrong == 9
+    assert [link[0] for link in found.links] == [1, 2]
 
 
-def test_negative_hashes_and_falling_offsets_are_counted() -> None:
-    items = [Item(-5, 100, 0, 0), Item(-(2**31), 90, 0, 0), Item(5, 95, 0, 1)]
+def test_negative_hashes_stand_in_the_slot_of_their_absolute_value() -> None:
+    found = chains([Item(-5, 100, 0, 0), Item(-(2**31), 90, 0, 0), Item(5, 95, 0, 1)])
 
-    wrong, newest, state = chains(items)
-
-    assert wrong == []
-    assert (newest[5], newest[0]) == (3, 2)
-    assert state[1:] == [1, 95, 2]
+    assert (found.links, found.newest[5], found.newest[0]) == ([], 3, 2)
 
 
 # Items against keys
 
 
 def matched(
-    keys: list[Key], items: list[Item], begin: int, *, earlier_end: int = 0, buffered: int = 10_000, room: int = 64
+    keys: list[Key], items: list[Item], begin: int, *, first_seconds: int = 0, buffered: int = 10_000, room: int = 64
 ) -> tuple[list[Oddity], int]:
     """(oddities, matched items) as the kernel tells them, the items in pieces of `buffered`."""
     positions = sorted({key.position for key in keys})
@@ -164,7 +153,9 @@ def matched(
     rows = np.zeros(len(keys), KEY_DTYPE)
     for row, key in zip(rows, keys, strict=True):
         row["hash"], row["record"], row["is_tag"] = key.hash, positions.index(key.position), key.is_tag
-    counts, oddities = np.array([0, 0, -1], np.int64), np.zeros(room, ODDITY_DTYPE)
+    counts, oddities = np.array([(0, -1)], MATCHED_DTYPE), np.zeros(room, ODDITY_DTYPE)
+    log = (records.ctypes.data, rows.ctypes.data)
+    outputs = (counts.ctypes.data, oddities.ctypes.data, room)
     found: list[Oddity] = []
     key = first = 0
     state = -1
@@ -172,14 +163,14 @@ def matched(
         piece = items[first : first + buffered]
         last = first + len(piece) == len(items)
         data: npt.NDArray[np.uint8] = np.frombuffer(b"".join(item.bytes() for item in piece) + b"\0", np.uint8)
-        place = (data.ctypes.data, first + 1, 0, len(piece), int(last), begin, earlier_end)
-        key, item, used, state = match_items(records, rows, key, *place, counts, oddities)
+        place = (data.ctypes.data, first + 1, 0, len(piece), int(last), begin, first_seconds)
+        key, item, used, state = match_items(*log, key, len(keys), *place, *outputs)
         found += [(ItemOddity(int(row["oddity"])), int(row["item"]), int(row["position"])) for row in oddities[:used]]
         first += item
         if state == ITEMS_END and last:
             break
         assert state in (KEYS_END, ODDITIES_FULL, ITEMS_END)
-    return found, int(counts[0])
+    return found, int(counts["items"][0])
 
 
 @pytest.mark.parametrize("buffered", [3, 4, 10, 10_000])
@@ -204,7 +195,7 @@ def test_the_first_item_of_a_rolled_file_counts_from_the_file_before() -> None:
     made = model(keys, earlier_end)
     assert made.items[0].seconds == 60
 
-    assert matched(keys, made.items, made.begin, earlier_end=earlier_end)[0] == []
+    assert matched(keys, made.items, made.begin, first_seconds=60)[0] == []
     assert matched(keys, made.items, made.begin)[0] == [(ItemOddity.TIME, 1, keys[0].position)]
 
 
@@ -283,12 +274,13 @@ def test_an_item_for_a_key_that_the_record_lost(behind: int) -> None:
     assert count == len(keys) - 1
 
 
-def test_oddities_that_do_not_fit_are_fetched_in_parts() -> None:
+@pytest.mark.parametrize("room", [1, 3])
+def test_oddities_that_do_not_fit_are_fetched_in_parts(room: int) -> None:
     keys = keys_of_log(40)
     made = model(keys)
     items = [replace(item, seconds=-1) for item in made.items]
 
-    assert len(matched(keys, items, made.begin, room=3)[0]) == len(keys)
+    assert len(matched(keys, items, made.begin, room=room)[0]) == len(keys)
 
 
 def test_time_differences_are_cut_to_what_an_item_holds() -> None:

@@ -1,4 +1,4 @@
-"""Claims of records against queue units, and units that nobody claims, against a plain reading of both."""
+"""Claims of records against queue units, against a plain reading of both."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import numpy.typing as npt
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rmqstore.formats.consumequeue import PRE_BLANK, UNIT, UNIT_SIZE, ZERO_UNIT
+from rmqstore.formats.consumequeue import UNIT, UNIT_SIZE, ZERO_UNIT
 from rmqstore.formats.consumequeue_ext import encode_address, is_address
 from rmqstore.scan.columns import RECORD_DTYPE
 from rmqstore.scan.kernels_queue import (
+    COUNTS_DTYPE,
     DONE,
     EVENT_DTYPE,
     EXT_DTYPE,
@@ -20,12 +21,9 @@ from rmqstore.scan.kernels_queue import (
     NEED_UNITS,
     QUEUE_DTYPE,
     RUN_DTYPE,
-    UNIT_RUN_DTYPE,
     Claim,
     Order,
-    UnitKind,
     claim_units,
-    classify_units,
 )
 
 PREPARED, COMMIT, ROLLBACK = 4, 8, 12
@@ -63,21 +61,32 @@ def rows(sent: list[Sent]) -> npt.NDArray[np.void]:
     return records
 
 
+def counts_of(room: int) -> npt.NDArray[np.void]:
+    counts = np.zeros(1, COUNTS_DTYPE)
+    for name in ("most_runs", "most_events", "most_exts"):
+        counts[name] = room
+    return counts
+
+
+def addresses(*arrays: npt.NDArray[np.void]) -> list[int]:
+    return [array.ctypes.data for array in arrays]
+
+
 def claimed(sent: list[Sent], queues: list[bytes], *, buffered: int = 4, room: int = 4, ordered: bool = True) -> Claims:
     """What the kernel says, with buffers of `buffered` units and outputs of `room` rows that must be emptied on the way."""
     records = rows(sent)
     table = np.zeros(len(queues), QUEUE_DTYPE)
     table["checked"] = 1
     runs, events, exts = np.zeros(room, RUN_DTYPE), np.zeros(room, EVENT_DTYPE), np.zeros(room, EXT_DTYPE)
-    counts = np.zeros(3, np.int64)
+    counts = counts_of(room)
     kept: dict[int, npt.NDArray[np.uint8]] = {}
     found: tuple[list[npt.NDArray[np.void]], ...] = ([], [], [])
     row = 0
     while True:
-        row, state = claim_units(records, row, int(ordered), table, runs, events, exts, counts)
-        for part, used, taken in zip((runs, events, exts), counts, found, strict=True):
-            taken.append(part[:used].copy())
-        counts[:] = 0
+        row, state = claim_units(*addresses(records), row, len(records), int(ordered), *addresses(table, runs, events, exts, counts))
+        for name, part, taken in zip(("runs", "events", "exts"), (runs, events, exts), found, strict=True):
+            taken.append(part[: counts[name][0]].copy())
+            counts[name] = 0
         if state == NEED_UNITS:
             which, offset = int(records["queue"][row]), int(records["queue_offset"][row])
             first = offset // buffered * buffered
@@ -179,7 +188,7 @@ def logs_and_queues(draw: st.DrawFn) -> tuple[list[Sent], list[bytes]]:
     return sent, data
 
 
-@given(logs_and_queues(), st.integers(1, 8), st.sampled_from([3, 4, 64]))
+@given(logs_and_queues(), st.integers(1, 8), st.sampled_from([1, 3, 64]))
 @settings(max_examples=150, deadline=None)
 def test_claims(case: tuple[list[Sent], list[bytes]], buffered: int, room: int) -> None:
     sent, queues = case
@@ -209,53 +218,9 @@ def test_further_queues_of_a_record_are_not_followed() -> None:
 def test_unchecked_queues_are_followed_only() -> None:
     table = np.zeros(1, QUEUE_DTYPE)
     runs, events, exts = np.zeros(8, RUN_DTYPE), np.zeros(8, EVENT_DTYPE), np.zeros(8, EXT_DTYPE)
-    counts = np.zeros(3, np.int64)
+    counts, records = counts_of(8), rows([Sent(0, 0, 0), Sent(0, 9, 100)])
 
-    row, state = claim_units(rows([Sent(0, 0, 0), Sent(0, 9, 100)]), 0, 1, table, runs, events, exts, counts)
+    row, state = claim_units(*addresses(records), 0, 2, 1, *addresses(table, runs, events, exts, counts))
 
-    assert (row, state, counts.tolist()) == (2, DONE, [0, 1, 0])
+    assert (row, state, counts.tolist()) == (2, DONE, [(0, 1, 0, 8, 8, 8)])
     assert (int(table["records"][0]), int(table["next_offset"][0])) == (2, 10)
-
-
-# Units that nobody claims
-
-LOG_START, LOG_END = 1000, 5000
-KINDS = {
-    ZERO_UNIT: UnitKind.ZERO,
-    PRE_BLANK: UnitKind.PRE_BLANK,
-    unit(0): UnitKind.EXPIRED,
-    unit(LOG_START - 1): UnitKind.EXPIRED,
-    unit(LOG_START): UnitKind.POINTS,
-    unit(LOG_END - 1): UnitKind.POINTS,
-    unit(LOG_END): UnitKind.BEYOND,
-    unit(2**63 - 1): UnitKind.BEYOND,
-    unit(-1): UnitKind.INVALID,
-    unit(LOG_START, 0): UnitKind.INVALID,
-    unit(LOG_START, -1): UnitKind.INVALID,
-    unit(0, 0, 1): UnitKind.INVALID,
-    unit(0, 2**31 - 1, 1): UnitKind.EXPIRED,
-}
-
-
-@given(st.lists(st.tuples(st.sampled_from(list(KINDS)), st.integers(1, 5))), st.integers(0, 100), st.sampled_from([1, 2, 64]))
-@settings(max_examples=100, deadline=None)
-def test_runs_of_units(pieces: list[tuple[bytes, int]], first: int, room: int) -> None:
-    units = [piece for piece, count in pieces for _ in range(count)]
-    data = np.frombuffer(b"".join(units) + b"\0", np.uint8)
-    expected: list[list[int]] = []
-    for number, one in enumerate(units):
-        if expected and expected[-1][0] == KINDS[one]:
-            expected[-1][2] += 1
-        else:
-            expected.append([KINDS[one], first + number, first + number + 1])
-
-    found: list[list[int]] = []
-    done = 0
-    while done < len(units):
-        runs = np.zeros(room, UNIT_RUN_DTYPE)
-        taken, used = classify_units(data.ctypes.data + done * UNIT_SIZE, first + done, len(units) - done, LOG_START, LOG_END, runs, 0)
-        assert taken > 0
-        done += taken
-        found += [[int(run["kind"]), int(run["start"]), int(run["end"])] for run in runs[:used]]
-
-    assert found == expected

@@ -13,10 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rmqstore.formats.dledger import END_OF_FILE, ENTRY_HEADER, ENTRY_HEADER_SIZE
 from rmqstore.formats.record import BLANK, BLANK_MAGIC, RecordError, decode_record
 from rmqstore.scan import walk as scanning
-from rmqstore.scan.columns import Check, Stop
-from rmqstore.scan.kernels_record import make_names
+from rmqstore.scan.columns import Check, Fault, Stop
+from rmqstore.scan.names import Names
 from rmqstore.scan.walk import Batch, Damage, FileEnd, LogScanner
 from rmqstore.store.mapped import MappedFile
 from tests.scan.samples import encoded
@@ -233,9 +234,9 @@ def test_a_blank_that_does_not_tell_the_rest_of_the_file_is_damage(tmp_path: Pat
     assert result.damages[0].claimed_size == 999 - blank
 
 
-def test_more_topics_queues_and_keys_than_the_tables_hold(tmp_path: Path) -> None:
+def test_more_topics_queues_and_keys_than_the_tables_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scanning, "Names", lambda: Names(8))
     scanner = LogScanner(checks=EVERYTHING, delays=np.array([0], np.int64))
-    scanner.names = make_names(8, 16)
     names = [f"Topic{number}".encode() for number in range(300)]
     data = b""
     for number in range(900):
@@ -273,3 +274,46 @@ def test_the_number_of_a_queue_that_no_record_names(tmp_path: Path) -> None:
     assert scanner.queue(number) == ("%LMQ%a", 0)
     assert scanner.number_of("%LMQ%a", 0) == number
     assert scanned(tmp_path / "a", log([b""], topics=[b"%LMQ%a"]), scanner=scanner).topics == ["%LMQ%a"]
+
+
+def test_long_topics_with_the_same_end_or_the_same_start(tmp_path: Path) -> None:
+    topics = [prefix * length + b"x" * 32 for length in (1, 8, 9, 60, 95) for prefix in (b"a", b"b")]
+    topics += [b"y" * length + suffix for length in (7, 31, 32, 33, 100) for suffix in (b"a", b"b", b"")]
+    result = scanned(tmp_path / "log", log([b""] * 2 * len(topics), topics=topics * 2))
+
+    assert result.topics == [topic.decode() for topic in topics * 2]
+    assert len(set(result.queues)) == len(set(topics))
+
+
+def entries(records: Sequence[bytes], start: int = 0) -> bytes:
+    """Records of one length in DLedger entries, from physical offset `start` on."""
+    data = b""
+    for number, record in enumerate(records):
+        header = {"magic": 1, "size": ENTRY_HEADER_SIZE + len(record), "index": number, "term": 1, "pos": start + len(data)}
+        data += ENTRY_HEADER.build({**header, "channel": 0, "chain_crc": 0, "body_crc": 0, "body_len": len(record)}) + record
+    return data
+
+
+def test_records_in_dledger_entries(tmp_path: Path) -> None:
+    size = ENTRY_HEADER_SIZE + len(encoded())
+    places = [5000 + number * size + ENTRY_HEADER_SIZE for number in range(4)]
+    data = bytearray(entries([encoded(physical_offset=place) for place in places], 5000))
+    data[2 * size] ^= 1  # the magic of the third header
+    data[3 * size + 31] ^= 1  # the position that the fourth says it has
+    data += END_OF_FILE.build({"magic": -1, "size": 300}).ljust(300, b"\0")
+    scanner = LogScanner(checks=EVERYTHING, delays=np.array([0], np.int64), lead=ENTRY_HEADER_SIZE)
+    (tmp_path / "log").write_bytes(data)
+
+    events = []
+    for event in scanner.scan(MappedFile(tmp_path / "log", 5000, len(data), len(data))):
+        rows = event.records[["position", "faults"]].tolist() if isinstance(event, Batch) else [event]
+        events += rows
+
+    end = 5000 + 4 * size
+    assert events == [
+        (places[0], 0),
+        (places[1], 0),
+        Damage(5000 + 2 * size, 5000 + 3 * size, Stop.ILLEGAL_MAGIC, True, size),
+        (places[3], int(Fault.PHYSICAL_OFFSET)),
+        FileEnd(end, Stop.BLANK),
+    ]

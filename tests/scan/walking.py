@@ -10,7 +10,9 @@ import numpy.typing as npt
 
 from rmqstore.formats.delay import DEFAULT_DELAY_LEVELS
 from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE, Check, Stop
-from rmqstore.scan.kernels_record import Names, make_names, walk
+from rmqstore.scan.kernels_record import walk
+from rmqstore.scan.names import TOPIC_LENGTH, TOPIC_START, Names
+from rmqstore.scan.offsets import QUEUE_ID
 
 EVERYTHING = Check.BODY_CRC | Check.PROPERTY_CRC | Check.KEYS
 
@@ -26,14 +28,11 @@ class Walked:
     names: Names
 
     def topic(self, row: int) -> bytes:
-        number = int(self.records["topic"][row])
-        start, length = int(self.names.topic_start[number]), int(self.names.topic_length[number])
-        return self.names.heap[start : start + length].tobytes()
+        return self.names.topics[int(self.records["topic"][row])]
 
     def queue(self, row: int) -> tuple[int, int]:
         """(number of the topic, queue id) that the number of the queue stands for."""
-        number = int(self.records["queue"][row])
-        return int(self.names.queue_topic[number]), int(self.names.queue_id[number])
+        return self.names.queues[int(self.records["queue"][row])]
 
     def key_hashes(self, row: int) -> list[int]:
         return [int(key["hash"]) for key in self.keys[self.keys["record"] == row]]
@@ -48,11 +47,32 @@ def walked(
     delay_levels: Sequence[int] = DEFAULT_DELAY_LEVELS,
     batch: int = 64,
 ) -> Walked:
-    """One call of `walk` over all of `data`; `end` is the end of the mapped bytes where that is not the end of the file."""
+    """`walk` over all of `data`; `end` is the end of the mapped bytes where that is not the end of the file."""
     memory = np.frombuffer(data + b"\xff", np.uint8)
-    records, keys, names = np.zeros(batch, RECORD_DTYPE), np.zeros(batch * 8 + 256, KEY_DTYPE), make_names(128, 128)
+    records, keys, names = np.zeros(batch, RECORD_DTYPE), np.zeros(batch * 8 + 256, KEY_DTYPE), Names(8)
     delays = np.array([0, *delay_levels], np.int64)
-    position, count, key_count, stop = walk(
-        memory.ctypes.data, 0, len(data) if end is None else end, len(data), origin, int(checks), delays, names.addresses, records, keys
-    )
-    return Walked(records[:count], keys[:key_count], position, Stop(stop), names)
+    position = count = key_count = 0
+    while True:
+        position, count, key_count, stop = walk(
+            memory.ctypes.data,
+            position,
+            len(data) if end is None else end,
+            len(data),
+            origin,
+            0,
+            int(checks),
+            delays.ctypes.data,
+            delays.size - 1,
+            names.state.ctypes.data,
+            records.ctypes.data,
+            count,
+            records.size,
+            keys.ctypes.data,
+            key_count,
+            keys.size,
+        )
+        if stop != Stop.UNKNOWN_QUEUE:
+            return Walked(records[:count], keys[:key_count], position, Stop(stop), names)
+        start, queue_id = int(names.state[TOPIC_START]), position + QUEUE_ID
+        topic = data[start : start + int(names.state[TOPIC_LENGTH])]
+        names.learn(topic, int.from_bytes(data[queue_id : queue_id + 4], "big", signed=True))

@@ -30,6 +30,10 @@ def test_findings_page_is_current(generate: ModuleType) -> None:
     assert (ROOT / "docs" / "findings.md").read_text(encoding="utf-8") == generate.findings_page(), "run: python docs/generate.py"
 
 
+def test_loglines_page_is_current(generate: ModuleType) -> None:
+    assert (ROOT / "docs" / "loglines.md").read_text(encoding="utf-8") == generate.loglines_page(), "run: python docs/generate.py"
+
+
 def test_cli_page_is_current(generate: ModuleType) -> None:
     assert (ROOT / "docs" / "cli.md").read_text(encoding="utf-8") == generate.cli_page(), "run: python docs/generate.py"
 
@@ -39,7 +43,7 @@ def test_every_command_has_its_chapter_in_the_cli_page() -> None:
     assert re.findall(r"^## (.+)$", page, re.MULTILINE) == list(COMMANDS)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/architecture.md", "docs/findings.md", "CHANGELOG.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/architecture.md", "docs/findings.md", "docs/loglines.md", "CHANGELOG.md"])
 def test_a_page_names_only_commands_that_exist(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     named = set(re.findall(r"`rmqstore (?:--debug )?([a-z][a-z-]*)", text)) | set(
@@ -48,7 +52,7 @@ def test_a_page_names_only_commands_that_exist(page: str) -> None:
     assert named <= set(COMMANDS)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/findings.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/findings.md", "docs/loglines.md"])
 def test_a_page_names_only_options_that_its_commands_have(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     calls = re.findall(r"\brmqstore ([a-z-]+)([^`\n#]*)", text)

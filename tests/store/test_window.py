@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from rmqstore.errors import StoreChangedError, UnreadableError
 from rmqstore.store.mapped import MappedFile
-from rmqstore.store.window import data_extents, map_window, open_read_only, read_at, read_whole
+from rmqstore.store.window import data_extents, map_window, open_read_only, read_at, read_into, read_whole
 
 CONTENT = bytes(number * 7 % 251 for number in range(3 * 65536 + 123))
 
@@ -29,6 +30,9 @@ def test_a_window_is_exactly_the_range(file: MappedFile, position: int, length: 
         assert window.array.tobytes() == CONTENT[position : position + length]
         assert not window.array.flags.writeable
     assert read_at(file, position, length) == CONTENT[position : position + length]
+    target = np.zeros(length, np.uint8)
+    read_into(file, position, target)
+    assert target.tobytes() == CONTENT[position : position + length]
 
 
 def test_a_window_unmaps_and_a_held_slice_survives(file: MappedFile) -> None:
@@ -44,6 +48,8 @@ def test_a_range_outside_of_the_file_is_refused(file: MappedFile, position: int,
         map_window(file, position, length)
     with pytest.raises(UnreadableError):
         read_at(file, position, length)
+    with pytest.raises(UnreadableError):
+        read_into(file, position, np.zeros(len(CONTENT) + 1, np.uint8))
 
 
 def test_a_file_that_shrank_since_it_was_listed_is_told(file: MappedFile) -> None:
@@ -52,6 +58,8 @@ def test_a_file_that_shrank_since_it_was_listed_is_told(file: MappedFile) -> Non
         map_window(file, 500, 1000)
     with pytest.raises(StoreChangedError):
         read_at(file, 500, 1000)
+    with pytest.raises(StoreChangedError):
+        read_into(file, 500, np.zeros(1000, np.uint8))
     assert read_at(file, 500, 500) == CONTENT[500:1000]
 
 

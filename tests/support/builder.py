@@ -244,7 +244,8 @@ class StoreBuilder:
             queue.end = wanted - wanted % self.queue_file_size
             for _ in range((wanted - queue.end) // consumequeue.UNIT_SIZE):
                 self._write_unit(queue, consumequeue.PRE_BLANK)
-        self._write_unit(queue, unit)
+        if queue_offset == 0 or queue_offset * consumequeue.UNIT_SIZE >= queue.end:  # else the place is taken, and the unit is dropped
+            self._write_unit(queue, unit)
 
     def _write_unit(self, queue: _Queue, unit: bytes) -> None:
         start = queue.end - queue.end % self.queue_file_size

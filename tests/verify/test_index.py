@@ -148,6 +148,15 @@ def test_a_wrong_offset(six: StoreBuilder, number: int, offset: int) -> None:
     assert "IX-MISSING" not in codes(told)
 
 
+@pytest.mark.parametrize("offset", [-SIZE, -1, 1, SIZE // 2, 3 * SIZE, 5 * SIZE, 2**40, -(2**63), 2**63 - 1])
+def test_a_wrong_offset_of_the_first_item_is_one_finding(six: StoreBuilder, offset: int) -> None:
+    item(six, 1, phy_offset=offset)
+
+    (finding,) = verified(six)
+
+    assert place(finding, "position", "offset", "expected", "found") == ("IX-ITEM", item_position(1, SLOTS), 0, 0, offset)
+
+
 def test_bytes_where_no_item_is(six: StoreBuilder) -> None:
     for number in (0, 9):
         patch(index_files(six.root)[0], item_position(number, SLOTS) + 3, b"\5")

@@ -253,3 +253,16 @@ def test_queues_without_log(three_files: StoreBuilder) -> None:
     shutil.rmtree(three_files.root / "commitlog")
 
     assert "CL-EMPTY" in codes(verified(three_files))
+
+
+def test_displaced_records_that_are_too_many_to_keep_are_told(three_files: StoreBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rmqstore.scan.walk.BATCH", 1)
+    monkeypatch.setattr("rmqstore.verify.commitlog._HELD_RECORDS", 2)
+    shutil.copy(three_files.root / log_name(), three_files.root / log_name(FILE))
+
+    findings = verified(three_files)
+
+    *told, last = [finding for finding in findings if finding.code == "RMQ-CL-PHYOFFSET"]
+    assert [finding.offset for finding in told] == [FILE, FILE + SIZE]
+    assert place(last, "offset", "length") == ("CL-PHYOFFSET", FILE + 2 * SIZE, 2 * SIZE)
+    assert last.message.startswith("2 more records")

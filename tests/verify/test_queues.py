@@ -84,6 +84,45 @@ def test_units_that_moved(six: StoreBuilder) -> None:
     assert place(behind, "queue_offset", "length") == ("CQ-BEHIND", 5, 20)
 
 
+def test_units_of_one_piece_are_told_apart(six: StoreBuilder) -> None:
+    patch_unit(six.root, 1, unit(7) + unit(8) + unit(4 * SIZE) + PRE_BLANK)
+
+    assert [place(finding, "queue_offset", "length", "found") for finding in verified(six)] == [
+        ("CQ-UNIT", 1, 40, 7),
+        ("CQ-SHIFTED", 3, 20, 4 * SIZE),
+        ("CQ-PREBLANK", 4, 20, 0),
+    ]
+
+
+def test_what_many_units_point_at_is_counted(six: StoreBuilder) -> None:
+    patch_unit(six.root, 6, unit(2 * SIZE) * 30)
+
+    *told, last = verified(six)
+
+    assert [place(finding, "queue_offset") for finding in told] == [("CQ-SHIFTED", 6 + number) for number in range(20)]
+    assert (last.code, last.message) == ("RMQ-CQ-SHIFTED", "10 more findings of this kind below 0")
+
+
+def test_units_that_are_too_many_to_look_at_are_told(six: StoreBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rmqstore.verify.targets._STEPS", 1)
+    patch_unit(six.root, 6, unit(2 * SIZE))
+    shutil.copytree(six.root / "consumequeue/TopicA/0", six.root / "consumequeue/TopicA/1")
+
+    looked_at, other = verified(six)
+
+    assert place(looked_at, "queue_id", "queue_offset", "length") == ("CQ-SHIFTED", 0, 6, 20)
+    assert place(other, "queue_id", "queue_offset", "length") == ("CQ-SURPLUS", 1, 0, 7 * UNIT_SIZE)
+    assert "not looked at" in other.message
+
+
+def test_the_last_possible_queue_offset(six: StoreBuilder) -> None:
+    patch(six.root / log_name(), 5 * SIZE + 20, (2**63 - 1).to_bytes(8, "big"))
+
+    behind = next(finding for finding in verified(six) if finding.code == "RMQ-CQ-BEHIND")
+
+    assert place(behind, "queue_offset", "length", "offset") == ("CQ-BEHIND", 2**63 - 1, 20, 5 * SIZE)
+
+
 def test_what_a_crash_leaves(tmp_path: Path) -> None:
     builder = filled(StoreBuilder(tmp_path), 6)
     builder.crash().build()
@@ -328,7 +367,7 @@ def test_a_tag_that_is_not_utf8(tmp_path: Path) -> None:
     builder.put(fields)
     builder.build()
 
-    assert verified(builder) == []
+    assert codes(verified(builder)) == ["CL-TEXT"]
 
 
 # Further queues of a record

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rmqstore.findings import Severity
+from tests.scan.samples import fields
 from tests.support.builder import FIRST_TIMESTAMP, StoreBuilder
 from tests.verify.damaging import SIZE, codes, filled, log_name, patch, place, verified
 
@@ -230,3 +232,79 @@ def test_queue_offsets_far_outside_of_the_queue(tmp_path: Path, offset: int, wit
     odd = [finding for finding in verified(builder) if "QOFFSET" in finding.code]
 
     assert place(odd[0], "offset", "found")[1:] == (SECOND, offset)
+
+
+# Store times against the last write to the store
+
+HOUR = 3600
+
+
+def stored_at(root: Path, *seconds: int, written_at: int) -> StoreBuilder:
+    """One message for each time; every file of the store was last written at the given second."""
+    builder = StoreBuilder(root, log_file_size=500)
+    for second in seconds:
+        builder.message(tags="T", store_timestamp=second * 1000, born_timestamp=second * 1000)
+    builder.build()
+    for path in sorted(root.rglob("*")):
+        os.utime(path, (written_at, written_at))
+    return builder
+
+
+@pytest.mark.parametrize(
+    ("seconds", "first", "count"),
+    [
+        ((0, 1, 2), None, 0),
+        ((0, 1, HOUR - 1), None, 0),
+        ((0, 1, HOUR + 5), 2, 1),
+        ((0, 2 * HOUR, 2 * HOUR + 1), 1, 2),
+        ((9 * HOUR, 9 * HOUR, 9 * HOUR), 0, 3),
+    ],
+)
+def test_messages_stored_after_the_last_write(seconds: tuple[int, ...], first: int | None, count: int, tmp_path: Path) -> None:
+    written = FIRST_TIMESTAMP // 1000
+    builder = stored_at(tmp_path, *(written + second for second in seconds), written_at=written)
+
+    late = [finding for finding in verified(builder) if finding.code == "RMQ-CL-FUTURE"]
+
+    if first is None:
+        assert late == []
+    else:
+        (finding,) = late
+        assert (finding.severity, finding.offset) == (Severity.WARNING, first * (builder.offset // 3))
+        assert (finding.expected, finding.found) == (written * 1000, (written + seconds[-1]) * 1000)
+        assert finding.message.startswith(f"{count} records ")
+
+
+def test_a_single_late_record_in_the_middle_is_told_by_the_next_one(tmp_path: Path) -> None:
+    written = FIRST_TIMESTAMP // 1000
+    builder = stored_at(tmp_path, written, written + 9 * HOUR, written, written_at=written)
+
+    assert [code for code in codes(verified(builder)) if code.startswith("CL")] == ["CL-TIME"]
+
+
+def test_files_written_later_speak_for_the_log(tmp_path: Path) -> None:
+    """A mapped file may be marked as modified late; the configuration is written every few seconds."""
+    written = FIRST_TIMESTAMP // 1000
+    builder = stored_at(tmp_path, written + 9 * HOUR, written_at=written)
+    os.utime(tmp_path / "checkpoint", (written + 9 * HOUR, written + 9 * HOUR))
+
+    assert "CL-FUTURE" not in codes(verified(builder))
+
+
+# Text
+
+
+@pytest.mark.parametrize(
+    ("topic", "properties"),
+    [(b"Topic\xff", {}), (b"TopicB", {"TAGS": b"\xc3"}), (b"TopicB", {"KEYS": b"a\xff b"}), (b"TopicB", {"UNIQ_KEY": b"\xed\xa0\x80"})],
+)
+def test_text_that_is_not_utf8(topic: bytes, properties: dict[str, bytes], tmp_path: Path) -> None:
+    builder = filled(StoreBuilder(tmp_path), 1)
+    block = b"".join(name.encode() + b"\1" + value + b"\2" for name, value in properties.items())
+    for number in range(3):
+        builder.put(fields(topic=topic, properties=block, queue_offset=number, store_timestamp=FIRST_TIMESTAMP + 9))
+    builder.build()
+
+    (finding,) = [finding for finding in verified(builder) if finding.code == "RMQ-CL-TEXT"]
+
+    assert (finding.severity, finding.offset, finding.found) == (Severity.INFO, SIZE, 3)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -96,11 +98,21 @@ def test_topics_missing_beside_queues(tmp_path: Path) -> None:
     assert "queues of 1 topics" in only(run(config, tmp_path), "RMQ-CF-MISSING").message
 
 
-def test_a_directory_in_place_of_a_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("make", "kind"), [(os.mkdir, "directory"), (os.mkfifo, "special file")])
+def test_something_else_in_place_of_a_file(make: Callable[[Path], None], kind: str, tmp_path: Path) -> None:
     directory = given_store(tmp_path)
     (directory / "topics.json").unlink()
-    (directory / "topics.json").mkdir()
-    assert only(run(config, tmp_path), "RMQ-ST-KIND").file == "config/topics.json"
+    make(directory / "topics.json")
+
+    found = only(run(config, tmp_path), "RMQ-ST-KIND")
+
+    assert (found.file, found.found) == ("config/topics.json", kind)
+
+
+def test_a_file_larger_than_any_broker_writes_is_not_read(tmp_path: Path) -> None:
+    os.truncate(given_store(tmp_path) / "topics.json", 1 << 40)
+
+    assert "was not read" in only(run(config, tmp_path), "RMQ-CF-JSON").message
 
 
 # Offsets

@@ -12,7 +12,20 @@ from rmqstore.findings import Severity
 from rmqstore.verify import timer
 from tests.support import stores
 from tests.verify_parts.checking import codes, errors, only, patch, run
-from tests.verify_parts.timers import LOG_FILE, READ_TIME, SLOT, SLOTS, UNIT, UNITS_PER_FILE, TimerStore, slot_position, timer_store
+from tests.verify_parts.timers import (
+    LOG_FILE,
+    READ_TIME,
+    SLOT,
+    SLOTS,
+    UNIT,
+    UNITS_PER_FILE,
+    WRITE_TIME,
+    Message,
+    Slot,
+    TimerStore,
+    slot_position,
+    timer_store,
+)
 
 SOON = READ_TIME + 60_000
 
@@ -134,6 +147,18 @@ def test_the_newest_snapshot_counts_and_not_the_plain_wheel(tmp_path: Path) -> N
     assert only(run(timer, tmp_path), "RMQ-TM-WHEEL-SLOT").file == f"timerwheel.{store.offset}"
 
 
+@pytest.mark.parametrize(("settings", "ahead"), [({}, 604_740 // 3 * 4), ({"timerRollWindowSlot": "3000"}, 4000)])
+def test_a_slot_further_ahead_than_any_unit_is_put(settings: dict[str, str], ahead: int, tmp_path: Path) -> None:
+    now = int(time.time())
+    near, far = (now + ahead - 100) * 1000, (now + ahead + 300) * 1000
+    store = timer_store(tmp_path)
+    store.wheel = {at // 1000 % SLOTS: Slot(at // 1000, 0, 0) for at in (near, far)}
+    store.put(SOON)
+    store.build()
+
+    assert only(run(timer, tmp_path, settings), "RMQ-TM-WHEEL-TIME").position == slot_position(far)
+
+
 # Log
 
 
@@ -224,6 +249,185 @@ def test_a_unit_that_points_to_an_ordinary_message(tmp_path: Path) -> None:
     store.put(SOON, topic="orders")
     store.build()
     assert "one of orders" in only(run(timer, tmp_path), "RMQ-TM-MESSAGE").message
+
+
+@pytest.mark.parametrize("repeated", [1, 3])
+def test_messages_that_a_restart_put_into_the_timer_once_more(repeated: int, tmp_path: Path) -> None:
+    store = timer_store(tmp_path)
+    messages = [store.message(SOON + number * 1000) for number in range(6)]
+    for message in [*messages[:5], *messages[5 - repeated :]]:
+        store.enqueue(message)
+    store.build()
+
+    (found,) = run(timer, tmp_path)
+
+    assert (found.code, found.position, found.severity) == ("RMQ-TM-LOG-ORDER", 5 * UNIT, Severity.WARNING)
+    assert (found.expected, found.found) == (messages[4].offset, messages[5 - repeated].offset)
+
+
+def test_a_single_unit_out_of_order(tmp_path: Path) -> None:
+    store = timer_store(tmp_path)
+    messages = [store.message(SOON + number * 1000) for number in range(4)]
+    for message in (messages[0], messages[1], messages[0]._replace(deliver_at=SOON), messages[2], messages[3]):
+        store.enqueue(message)
+    store.build()
+
+    assert "out of order" in only(run(timer, tmp_path), "RMQ-TM-LOG-ORDER").message
+
+
+def test_order_is_followed_over_the_border_of_files(tmp_path: Path) -> None:
+    store = given_store(tmp_path, UNITS_PER_FILE + 3)
+    patch(tmp_path / "timerlog" / f"{LOG_FILE:020d}", 28, bytes(store.log[0][28:36]))
+
+    found = only(run(timer, tmp_path), "RMQ-TM-LOG-ORDER")
+
+    assert (found.file, found.position) == (f"timerlog/{LOG_FILE:020d}", 0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "later", "sound"),
+    [(1, 0, True), (1, 1000, False), (1, -1000, False), (3, 1000, True), (3, 0, False), (3, -1000, False)],
+)
+def test_the_time_of_a_unit_and_that_of_its_message(kind: int, later: int, sound: bool, tmp_path: Path) -> None:
+    store = timer_store(tmp_path)
+    store.put(SOON + 9000 + later, kind=kind, slot_time=SOON + 9000)
+    store.build()
+
+    found = run(timer, tmp_path)
+
+    assert [(one.code, one.position, one.severity) for one in found] == ([] if sound else [("RMQ-TM-UNIT", 0, Severity.WARNING)])
+
+
+@pytest.mark.parametrize(
+    ("kind", "deletes", "sound"), [(1, False, True), (5, True, True), (7, True, True), (1, True, False), (5, False, False)]
+)
+def test_deletions(kind: int, deletes: bool, sound: bool, tmp_path: Path) -> None:
+    store = timer_store(tmp_path)
+    message = store.message(SOON + 1000, TIMER_DEL_UNIQKEY="orders+0A" if deletes else None)
+    store.enqueue(message, kind=kind, slot_time=SOON if kind == 7 else None)
+    store.build()
+
+    assert [one.code for one in run(timer, tmp_path)] == ([] if sound else ["RMQ-TM-UNIT"])
+
+
+# Messages and their queue
+
+
+LACKING: list[dict[str, str | None]] = [{"TIMER_OUT_MS": None}, {"TIMER_OUT_MS": "soon"}, {"REAL_QID": None}, {"REAL_QID": "one"}]
+
+
+@pytest.mark.parametrize("changes", LACKING)
+@pytest.mark.parametrize("enqueued", [True, False])
+def test_a_message_that_lacks_what_the_timer_needs(changes: dict[str, str | None], enqueued: bool, tmp_path: Path) -> None:
+    message = given_timer_with(tmp_path, enqueued, changes)
+
+    found = only(run(timer, tmp_path), "RMQ-TM-PROPERTIES")
+
+    assert found.severity is Severity.ERROR
+    assert next(iter(changes)) in found.message
+    assert found.offset == message.offset
+
+
+def given_timer_with(root: Path, enqueued: bool, changes: dict[str, str | None], body: bytes = b"") -> Message:
+    """A timer with two sound messages and the one returned, which the timer has met or not."""
+    store = timer_store(root)
+    store.put(SOON)
+    store.put(SOON + 1000)
+    message = store.message(SOON + 2000, body=body, **changes)
+    if enqueued:
+        store.enqueue(message)
+    else:
+        store.messages -= 1
+    store.build()
+    return message
+
+
+def test_a_message_without_real_topic(tmp_path: Path) -> None:
+    given_timer_with(tmp_path, False, {"REAL_TOPIC": None})
+
+    found = only(run(timer, tmp_path), "RMQ-TM-PROPERTIES")
+
+    assert (found.topic, found.queue_id, found.queue_offset) == ("rmq_sys_wheel_timer", 0, 2)
+
+
+@pytest.mark.parametrize("enqueued", [True, False])
+@pytest.mark.parametrize(("limit", "code"), [("1000", ["RMQ-TM-SIZE"]), ("1200", []), (None, [])])
+def test_a_message_larger_than_the_timers_buffer(limit: str | None, code: list[str], enqueued: bool, tmp_path: Path) -> None:
+    given_timer_with(tmp_path, enqueued, {}, bytes(1000))
+
+    assert [one.code for one in run(timer, tmp_path, {"maxMessageSize": limit} if limit else {})] == code
+
+
+def test_a_pending_message_that_the_timer_passed_over(tmp_path: Path) -> None:
+    store = timer_store(tmp_path)
+    store.put(SOON)
+    lost = store.message(SOON + 1000)
+    store.put(SOON + 2000)
+    store.build()
+
+    (found,) = run(timer, tmp_path)
+
+    assert (found.code, found.severity, found.offset, found.queue_offset) == ("RMQ-TM-LOST", Severity.WARNING, lost.offset, 1)
+
+
+def test_many_of_them_among_files_of_the_log(tmp_path: Path) -> None:
+    store = timer_store(tmp_path)
+    for number in range(4 * UNITS_PER_FILE + 1):
+        message = store.message(SOON + number * 1000)
+        if number % 10 != 5:
+            store.enqueue(message)
+    store.build()
+
+    assert codes(run(timer, tmp_path)) == {"RMQ-TM-LOST": 8}
+
+
+def test_messages_that_were_due_when_the_timer_met_them_have_no_unit(tmp_path: Path) -> None:
+    store = timer_store(tmp_path)
+    store.put(SOON)
+    store.message(WRITE_TIME - 1000)
+    store.put(SOON + 2000)
+    store.message(WRITE_TIME)
+    store.build()
+
+    assert run(timer, tmp_path) == []
+
+
+def test_a_log_that_lost_its_last_units_and_a_start_that_writes_them_again(tmp_path: Path) -> None:
+    store = timer_store(tmp_path)
+    store.put(SOON)
+    lost = store.message(SOON + 1000)
+    store.message(SOON + 2000)
+    store.build()
+
+    found = only(run(timer, tmp_path), "RMQ-TM-CHECK")
+
+    assert (found.offset, found.queue_offset, found.severity) == (lost.offset, 1, Severity.WARNING)
+    assert "2 pending entries" in found.message
+
+
+def test_a_timer_without_units_does_not_look_for_lost_messages_again(tmp_path: Path) -> None:
+    store = timer_store(tmp_path)
+    store.put(SOON)
+    store.put(SOON + 1000)
+    store.build()
+    (tmp_path / "timerlog" / f"{0:020d}").unlink()
+    with (tmp_path / "timerwheel").open("r+b") as stream:
+        stream.truncate(0)
+
+    found = only(run(timer, tmp_path), "RMQ-TM-LOST")
+
+    assert (found.offset, found.queue_offset) == (0, 0)
+    assert "2 pending messages" in found.message
+
+
+@pytest.mark.parametrize(("settings", "count"), [({}, 0), ({"timerRocksDBEnable": "true"}, 0), ({"timerRocksDBEnable": "false"}, 1)])
+def test_messages_that_rocksdb_may_hold(settings: dict[str, str], count: int, tmp_path: Path) -> None:
+    store = timer_store(tmp_path)
+    store.message(SOON)
+    store.build()
+    (tmp_path / "rocksdbstore").mkdir()
+
+    assert codes(run(timer, tmp_path, settings))["RMQ-TM-LOST"] == count
 
 
 # Check point

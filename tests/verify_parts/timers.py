@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from rmqstore.formats import timer
 from rmqstore.formats.javahash import java_hash
 from tests.support.builder import StoreBuilder
 
 READ_TIME = 1_700_000_400_000
+WRITE_TIME = READ_TIME - 100_000
 PRECISION = 1000
 LOG_FILE = 1024
 UNIT, BLANK, SLOT, SLOTS = 52, 16, 32, 1_209_600
@@ -25,6 +27,14 @@ class Slot:
     num: int = 1
 
 
+class Message(NamedTuple):
+    """A message of the timer topic: physical offset, size, when it is due."""
+
+    offset: int
+    size: int
+    deliver_at: int
+
+
 @dataclass
 class TimerStore:
     """A store whose timer topic holds a message for every unit."""
@@ -34,41 +44,50 @@ class TimerStore:
     log: dict[int, bytearray] = field(default_factory=dict)
     wheel: dict[int, Slot] = field(default_factory=dict)
     offset: int = 0
-    units: int = 0
+    messages: int = 0
     flushed: int = 0
     read_time: int = READ_TIME
 
-    def put(self, deliver_at: int, *, topic: str = "rmq_sys_wheel_timer", real_topic: str = TOPIC) -> int:
-        """Enqueues one message; returns the offset of its unit."""
-        properties = {"REAL_TOPIC": real_topic, "REAL_QID": "0", "TIMER_OUT_MS": str(deliver_at)}
+    def put(self, deliver_at: int, *, topic: str = "rmq_sys_wheel_timer", kind: int = 1, slot_time: int | None = None) -> int:
+        """Enqueues one message, by default in the slot of its time; returns the offset of its unit."""
+        return self.enqueue(self.message(deliver_at, topic=topic), kind=kind, slot_time=slot_time)
+
+    def message(self, deliver_at: int, *, topic: str = "rmq_sys_wheel_timer", body: bytes = b"", **changes: str | None) -> Message:
+        """Appends one message that the timer has not met; `changes` of its properties, None takes one away."""
+        properties = {"REAL_TOPIC": TOPIC, "REAL_QID": "0", "TIMER_OUT_MS": str(deliver_at)} | changes
         physical = self.builder.offset
-        self.builder.message(topic, properties=properties)
-        size = self.builder.offset - physical
+        self.builder.message(topic, body, properties={name: value for name, value in properties.items() if value is not None})
+        self.messages += 1
+        return Message(physical, self.builder.offset - physical, deliver_at)
+
+    def enqueue(self, message: Message, *, kind: int = 1, slot_time: int | None = None) -> int:
+        """Writes a unit for a message and puts it into the wheel; returns the unit's offset."""
+        deliver_at = message.deliver_at if slot_time is None else slot_time
         file, position = divmod(self.offset, LOG_FILE)
         if position // UNIT == UNITS_PER_FILE:
             left = LOG_FILE - position
             self._file(file)[position : position + BLANK] = timer.LOG_BLANK.build({"size": left, "prev_pos": 0})
             file, position, self.offset = file + 1, 0, (file + 1) * LOG_FILE
-        slot_time = deliver_at // PRECISION
-        slot = self.wheel.get(slot_time % SLOTS)
-        previous = slot.last if slot is not None and slot.time == slot_time else -1
+        time = deliver_at // PRECISION
+        slot = self.wheel.get(time % SLOTS)
+        previous = slot.last if slot is not None and slot.time == time else -1
         unit = {
             "size": UNIT,
             "prev_pos": previous,
-            "magic": 1,
-            "write_time": READ_TIME - 100_000,
-            "delay": deliver_at - (READ_TIME - 100_000),
-            "offset_py": physical,
-            "size_py": size,
+            "magic": kind,
+            "write_time": WRITE_TIME,
+            "delay": deliver_at - WRITE_TIME,
+            "offset_py": message.offset,
+            "size_py": message.size,
             "topic_hash": java_hash(TOPIC),
             "reserved": 0,
         }
         self._file(file)[position : position + UNIT] = timer.LOG_UNIT.build(unit)
         if previous < 0 or slot is None:
-            self.wheel[slot_time % SLOTS] = Slot(slot_time, self.offset, self.offset)
+            self.wheel[time % SLOTS] = Slot(time, self.offset, self.offset)
         else:
             slot.last, slot.num = self.offset, slot.num + 1
-        written, self.offset, self.units = self.offset, self.offset + UNIT, self.units + 1
+        written, self.offset = self.offset, self.offset + UNIT
         return written
 
     def _file(self, number: int) -> bytearray:
@@ -89,8 +108,8 @@ class TimerStore:
         fields = {
             "last_read_time_ms": self.read_time,
             "last_timer_log_flush_pos": self.flushed or self.offset,
-            "last_timer_queue_offset": self.units,
-            "master_timer_queue_offset": self.units,
+            "last_timer_queue_offset": self.messages,
+            "master_timer_queue_offset": self.messages,
             "data_version_state_version": 0,
             "data_version_timestamp": self.read_time,
             "data_version_counter": 9,

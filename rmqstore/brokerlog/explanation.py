@@ -1,0 +1,74 @@
+"""A group of log lines as the object that `explain` prints: what it means, and what it means for one store."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+from rmqstore.brokerlog.groups import Group
+from rmqstore.brokerlog.places import Place, Places
+from rmqstore.brokerlog.state import state_of
+from rmqstore.store.root import Store
+
+_SHOWN_PLACES = 20
+_VALUE = re.compile(r"\{(\w+)\}")
+_STORE = re.compile(r"\bSTORE\b")
+UNKNOWN = "Not in the table of log lines: nothing is known about it."
+
+
+class Explainer:
+    """Turns groups into objects; with a store it looks up what the lines name there."""
+
+    def __init__(self, store: Store | None = None) -> None:
+        self._store = store
+        self._places = Places(store) if store is not None else None
+
+    def explain(self, group: Group) -> dict[str, Any]:
+        """The object of `--format json`; every documented key is present."""
+        line, cause = group.line, group.cause
+        known = line or cause
+        return {
+            "type": "log_line",
+            "code": known.code if known is not None else None,
+            "level": group.level,
+            "severity": str(group.severity) if group.severity is not None else ("harmless" if group.harmless else None),
+            "template": group.template,
+            "releases": line.releases if line is not None else None,
+            "count": group.count,
+            "first_time": group.first_time,
+            "last_time": group.last_time,
+            "example": group.example,
+            "values": group.values(),
+            "lines_with_other_values": group.other_values,
+            "meaning": known.meaning if known is not None else UNKNOWN,
+            "then": line.then if line is not None else None,
+            "cause": None if cause is None or line is None else {"code": cause.code, "meaning": cause.meaning},
+            "codes": list(group.codes),
+            "next": self._command(group),
+            "store": None if self._places is None else [place.as_json() for place in self._found(group)],
+        }
+
+    def _command(self, group: Group) -> str | None:
+        """The next command, of the cause where that is known, with the values of the first line."""
+        known = group.cause or group.line
+        if known is None:
+            return None
+        values = group.places[0] if group.places else {}
+        root = shlex.quote(str(self._store.root)) if self._store is not None else "STORE"
+        command = _VALUE.sub(lambda name: shlex.quote(values[name[1]]) if name[1] in values else name[1].upper(), known.next)
+        return _STORE.sub(lambda _: root, command)
+
+    def _found(self, group: Group) -> Iterator[Place]:
+        if self._places is None or self._store is None:
+            return
+        for about in dict.fromkeys(entry.about for entry in (group.line, group.cause) if entry is not None):
+            if about is not None:
+                yield from state_of(self._store, about)
+        seen: set[str] = set()
+        for values in group.places if group.line is not None or group.cause is not None else ():
+            for place in self._places.of(values):
+                if place.named not in seen and len(seen) < _SHOWN_PLACES:
+                    seen.add(place.named)
+                    yield place

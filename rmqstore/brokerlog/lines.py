@@ -1,0 +1,145 @@
+"""Lines of a log file of any size, one by one, with time, level and what follows them: stack traces and further text."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import re
+import stat
+import sys
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rmqstore.errors import UnreadableError
+from rmqstore.store.mapped import unreadable
+
+STANDARD_INPUT = Path("-")
+LONGEST_LINE = 64 * 1024
+"""Characters of a line that are kept; what follows is read and dropped."""
+_LONGEST_TRACE = 100
+_BUFFER = 1 << 18
+_GZIP_MAGIC = b"\x1f\x8b"
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+
+# Other programs (containers, the system's own log) put their text in front of the broker's.
+_HEAD = re.compile(
+    r"(?P<time>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?) +"
+    r"(?:\[[^\]]{0,99}\] +)?(?P<level>TRACE|DEBUG|INFO|WARN|ERROR) +(?P<thread>.{0,250}?) - (?P<message>.*)",
+    re.DOTALL,
+)
+_HEAD_WITHIN = 400
+_LEVELS = ("INFO", "WARN", "ERROR", "DEBUG", "TRACE")
+_TRACE = re.compile(r"\s+at |\s*\.\.\. \d+ (?:more|common frames)|Caused by: |\s*Suppressed: ")
+_EXCEPTION = re.compile(r"(?:Caused by: )?(?P<exception>(?:[\w$]+\.)+[\w$]*(?:Exception|Error)\b.*)", re.DOTALL)
+
+
+@dataclass(slots=True)
+class Line:
+    """One entry of a log: the line itself and the exceptions below it. `time` is as printed, `level` None where the line tells none."""
+
+    message: str
+    time: str | None = None
+    level: str | None = None
+    exceptions: list[str] = field(default_factory=list)
+    lines: int = 1
+
+
+def split_head(text: str) -> Line:
+    """The line of a log that a text is; without time and level it is all message."""
+    text = text.strip("\r\n\0")
+    head = _HEAD.match(text) or (_HEAD.search(text) if _may_have_head(text) else None)
+    if head is None:
+        return Line(text.strip())
+    return Line(head["message"].strip(), head["time"], head["level"])
+
+
+def entries(texts: Iterable[str]) -> Iterator[Line]:
+    """The entries that lines of text make up: a line without time and level belongs to the one before that has them.
+
+    In a text where no line has them (a piece of a log, cut out), every line stands for itself, and only stack traces belong to the
+    line before.
+    """
+    current: Line | None = None
+    with_heads = False
+    for text in texts:
+        line = split_head(text)
+        with_heads = with_heads or line.level is not None
+        exception = _EXCEPTION.match(line.message) if line.level is None else None
+        belongs = line.level is None and (with_heads or exception is not None or _TRACE.match(text) is not None or not line.message)
+        if current is not None and belongs:
+            current.lines += 1
+            if exception is not None and len(current.exceptions) < _LONGEST_TRACE:
+                current.exceptions.append(exception["exception"])
+            continue
+        if current is not None:
+            yield current
+        current = line
+    if current is not None:
+        yield current
+
+
+class LogFile:
+    """A log file that is read once from its beginning: plain or gzip, UTF-8 or UTF-16; bytes that are no text become escapes."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.length = 0
+        self.broken: str | None = None
+        self._raw: io.BufferedReader | None = None
+
+    def open(self) -> None:
+        """Raises UnreadableError for what cannot be opened and for a directory."""
+        if self.path == STANDARD_INPUT:
+            self._raw = io.BufferedReader(io.FileIO(sys.stdin.fileno(), closefd=False))
+            return
+        try:
+            status = self.path.stat()
+            if stat.S_ISDIR(status.st_mode):
+                hint = "Give one of its files: store.log, broker.log, storeerror.log."
+                raise UnreadableError(f"{self.path} is a directory, not a log file.", hint)
+            self.length = status.st_size
+            self._raw = self.path.open("rb")
+        except OSError as error:
+            raise unreadable(self.path, error) from error
+
+    @property
+    def position(self) -> int:
+        """Bytes of the file read so far, 0 where that cannot be told."""
+        return self._raw.tell() if self._raw is not None and self.length else 0
+
+    def texts(self) -> Iterator[str]:
+        """The lines. Reading ends where a compressed file is damaged or the disk fails; then `broken` says why."""
+        if self._raw is None:
+            self.open()
+        assert self._raw is not None
+        with self._raw as raw:
+            try:
+                with _decoded(raw) as decoded:
+                    yield from _limited_lines(decoded)
+            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+                self.broken = f"the compressed file is damaged: {error}"
+            except OSError as error:
+                self.broken = f"it could not be read on: {error.strerror or error}"
+
+
+def _may_have_head(text: str) -> bool:
+    """Whether a search is worth its while: a level stands near the beginning."""
+    beginning = text[:_HEAD_WITHIN]
+    return " - " in text and any(f" {level} " in beginning for level in _LEVELS)
+
+
+def _decoded(raw: io.BufferedReader) -> io.TextIOWrapper:
+    stream = raw
+    if raw.peek(2)[:2] == _GZIP_MAGIC:
+        stream = io.BufferedReader(gzip.GzipFile(fileobj=raw), _BUFFER)
+    encoding = "utf-16" if stream.peek(2)[:2] in _UTF16_MARKS else "utf-8-sig"
+    return io.TextIOWrapper(stream, encoding=encoding, errors="backslashreplace", newline="\n")
+
+
+def _limited_lines(stream: io.TextIOWrapper) -> Iterator[str]:
+    while text := stream.readline(LONGEST_LINE):
+        yield text
+        while text and not text.endswith("\n") and len(text) == LONGEST_LINE:
+            text = stream.readline(LONGEST_LINE)

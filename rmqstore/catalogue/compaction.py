@@ -1,0 +1,54 @@
+"""Catalogue: the files of the compaction store (5.1 and later)."""
+
+from __future__ import annotations
+
+from rmqstore.catalogue.entry import ERROR, WARNING, Entry
+from rmqstore.catalogue.releases import R5X
+
+_REBUILD = (
+    "The store cannot be rebuilt by the broker from the commit log. Copy the file from a replica; otherwise move log and queue of this "
+    "topic's queue away together: the broker starts, and the queue begins with the messages that come then."
+)
+
+ENTRIES = (
+    Entry(
+        "RMQ-CM-FILELEN",
+        ERROR,
+        "compaction file of the wrong length",
+        meaning="Files of compactionCq have the length compactionCqMappedFileSize in whole units of 46 bytes (10485746 by default), those "
+        "of compactionLog a multiple of it near compactionMappedFileSize (104857460 by default).",
+        broker={R5X: "The queue is not loaded (`create compactionLog exception`): its messages cannot be pulled (NO_MATCHED_LOGIC_QUEUE)."},
+        mend="Other setting: give it back to the broker. Cut-off copy: copy again. " + _REBUILD,
+    ),
+    Entry(
+        "RMQ-CM-NAME",
+        ERROR,
+        "foreign file among compaction files",
+        meaning="Names are 20 digits. A name that ends in .delete was left by a compaction run that did not end: it renames the old "
+        "files, moves the new ones in and deletes the old ones.",
+        broker={
+            R5X: "Of the right length: the broker does not start (`load compactionLog ... exception`). Of another: that queue is dead."
+        },
+        mend="If the new files are complete in log and queue, move the .delete files away. If they are not, move what is there away and "
+        "rename the old ones back, in log and queue alike.",
+    ),
+    Entry(
+        "RMQ-CM-MISMATCH",
+        ERROR,
+        "compaction log and its queue have different files",
+        meaning="Each file of compactionLog has one of the same name in compactionCq, and the other way round. A crash between the two "
+        "replacements of a compaction run, or a lost file, leaves one without the other.",
+        broker={
+            R5X: "`log file mismatch with consumeQueue file` or the reverse: the broker does not start (`load compaction store error`)."
+        },
+        mend="Complete the replacement as for RMQ-CM-NAME. " + _REBUILD,
+    ),
+    Entry(
+        "RMQ-CM-POSITION",
+        WARNING,
+        "compaction position file is damaged",
+        meaning="compaction/position-checkpoint tells for each queue up to which offset it was compacted (JSON).",
+        broker={R5X: "The backup is taken if there is one, else the next compaction run reads everything again."},
+        mend="Nothing; the broker writes it anew.",
+    ),
+)

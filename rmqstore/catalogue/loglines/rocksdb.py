@@ -1,0 +1,135 @@
+"""Log lines of queues and indexes that are kept in RocksDB."""
+
+from __future__ import annotations
+
+from rmqstore.catalogue.entry import ERROR, INFO, WARNING
+from rmqstore.catalogue.logline import Pattern, line
+from rmqstore.catalogue.loglines.commands import INFO as SHOW
+from rmqstore.catalogue.loglines.commands import VERIFY_LOG
+
+LINES = (
+    line(
+        "LOG-ROCKSDB-REGRESSED",
+        WARNING,
+        "Max offset of consume-queue[topic={topic}, queue-id={queue_id}] regressed. prev-max={old}, current-max={current}",
+        Pattern("cqOffset invalid1. old: {old}, now: {current}"),
+        Pattern("cqOffset invalid0. old: {old}, now: {current}"),
+        meaning="The last offset of this queue went back: recovery cut the queue, or records are dispatched again. A cut that lands "
+        "exactly on an entry can take too many (the searched candidate is too low).",
+        then="Goes on with the lower offset. Unless the records are dispatched again at this start, queue offsets are given out twice.",
+        next=VERIFY_LOG,
+        codes=("RMQ-CQ-ROCKSDB", "RMQ-CL-QOFFSET-REPEAT"),
+        since="5.2",
+    ),
+    line(
+        "LOG-ROCKSDB-TRUNCATE",
+        WARNING,
+        "truncateDirtyLogicFile topic: {topic}, queueId: {queue_id} from {old_physical_offset} to {current}",
+        "Failed to truncate maximum offset of consume queue[topic={topic}, queue-id={queue_id}]",
+        meaning="The queue knew messages behind the end of the log and was cut. The second number is a queue offset, although the first "
+        "is a physical one.",
+        then="Goes on with that queue offset as the last one.",
+        next=VERIFY_LOG,
+        codes=("RMQ-CQ-ROCKSDB",),
+        since="5.2",
+    ),
+    line(
+        "LOG-ROCKSDB-WRITE",
+        ERROR,
+        "Failed to build consume queue in RocksDB",
+        Pattern("putMessagePosition0 failed.{text}"),
+        Pattern("putMessagePosition0 Failed.{text}"),
+        Pattern("Put cq Failed. retryTime: {count}"),
+        Pattern("[BUG] put CQ Failed. {text}"),
+        "[BUG] put CQ Failed.",
+        Pattern("RocksGroupCommitService#buffer is full, 3s elapsed before space becomes available"),
+        "Failed to flush WAL",
+        Pattern("batchPut Failed. {file}, {text}"),
+        Pattern("put Failed. {file}, {text}"),
+        Pattern("flush Failed. {file}, {text}"),
+        meaning="RocksDB could not take queue entries: disk full, a failing disk, or a database in error state.",
+        then="Tries again; dispatch stands still meanwhile.",
+        next=SHOW,
+        codes=("RMQ-CQ-ROCKSDB",),
+        since="5.0",
+    ),
+    line(
+        "LOG-ROCKSDB-OPEN",
+        ERROR,
+        Pattern("postLoad Failed. {file}"),
+        Pattern("hold rocksdb Failed. {file}"),
+        Pattern("reload rocksdb Failed. {file}"),
+        Pattern("scheduleReloadRocksdb. {file}, {text}"),
+        meaning="A RocksDB database of the store could not be opened, or broke while running: missing or damaged files, or another process "
+        "holds it.",
+        then="Queues in RocksDB: the broker does not start. While running: opens it again and again.",
+        next=SHOW,
+        codes=("RMQ-CQ-ROCKSDB", "RMQ-ST-IN-USE"),
+        since="5.0",
+    ),
+    line(
+        "LOG-ROCKSDB-MESSAGE-STORE",
+        WARNING,
+        Pattern("MessageRocksDBStorage init error, dbPath: {file}, error: {text}"),
+        meaning="`rocksdbstore` could not be opened.",
+        then="Goes on unless an index, timer or transactions in RocksDB are switched on.",
+        next=SHOW,
+        since="5.3.4",
+    ),
+    line(
+        "LOG-ROCKSDB-OFFSETS",
+        WARNING,
+        Pattern("correctMaxCqOffset error{text}"),
+        Pattern(
+            "[BUG] correctMaxCqOffset error! topic: {topic}, queueId: {queue_id}, maxPhyOffsetInCQ: {queue_physical_offset}, minCqOffset: "
+            "{minimum}, phyAndCQOffset: {text}"
+        ),
+        Pattern("correctMaxPyhOffset Failed.{text}"),
+        "Failed to maximum consume queue offset",
+        Pattern("RocksDBConsumeQueueOffsetTable has dirty cqOffset. topic: {topic}, queueId: {queue_id}, cqOffset: {text}"),
+        Pattern("probably recover a lmq which was already deleted. lmq:{topic}, maxOffset:{text}"),
+        meaning="First and last offsets of a queue in RocksDB contradict its entries or the log.",
+        then="Corrects or leaves them; queue offsets may be given out twice.",
+        next=VERIFY_LOG,
+        codes=("RMQ-CQ-ROCKSDB",),
+        since="5.2",
+    ),
+    line(
+        "LOG-ROCKSDB-COMBINE",
+        ERROR,
+        Pattern("CombineConsumeQueueStore checkAssignOffsetStore fail{text}"),
+        Pattern("CombineConsumeQueueStore currentReadStore not satisfied readable conditions, {text}"),
+        Pattern("CombineConsumeQueueStore load fail, loadType={text}"),
+        Pattern("CombineConsumeQueueStore choose{text}"),
+        meaning="File queues and RocksDB queues of the same store differ, or one of them cannot be loaded.",
+        then="The broker does not start with this choice of stores.",
+        next=SHOW,
+        codes=("RMQ-CQ-ROCKSDB",),
+        since="5.3.4",
+    ),
+    line(
+        "LOG-ROCKSDB-COMBINE-SKIP",
+        INFO,
+        Pattern("CombineConsumeQueueStore, the store hasn't started before, skip it, store={text}"),
+        Pattern("CombineConsumeQueueStore can not recover all inner store, maybe some inner store{text}"),
+        meaning="One of several queue stores is new.",
+        then="Recovers from the others; the new one is filled from then on.",
+        next=SHOW,
+        codes=("RMQ-CQ-ROCKSDB",),
+        since="5.3.4",
+    ),
+    line(
+        "LOG-ROCKSDB-OK",
+        None,
+        Pattern("RocksDB [{file}] starts OK"),
+        Pattern("RocksDB shutdown OK. {file}"),
+        Pattern("RocksDB ConsumeQueueStore start!"),
+        Pattern("MessageRocksDBStorage init success, dbPath: {file}"),
+        Pattern("CqCompactionFilter {text}"),
+        Pattern("Delete rocksdb file={file}"),
+        meaning="A database was opened, closed or cleaned.",
+        then="Goes on.",
+        next=SHOW,
+        since="5.0",
+    ),
+)

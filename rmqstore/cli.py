@@ -30,12 +30,8 @@ COMMANDS: dict[str, CommandEntry] = {
     "info": CommandEntry("rmqstore.commands.info", "What this store is: releases, sizes, offsets, clean or crashed."),
     "dump": CommandEntry("rmqstore.commands.dump", "Any file or part of a store, decoded."),
     "verify": CommandEntry("rmqstore.commands.verify", "Check every record, queue unit and index item against the others."),
-<<<<<<< HEAD
     "recover": CommandEntry("rmqstore.commands.recover", "What a broker will do to this store at its next start."),
-    "explain": CommandEntry("rmqstore.commands.explain", "What a finding code means, what brokers do with it, how to mend it."),
-=======
     "explain": CommandEntry("rmqstore.commands.explain", "What a finding code or a line of a broker's log means, and what to do."),
->>>>>>> main
 }
 
 

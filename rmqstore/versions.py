@@ -129,9 +129,6 @@ class Profile:
     failed_load_stops_store: bool = False
     """The full stop routine runs after a failed load, too."""
 
-    def __str__(self) -> str:
-        return self.since if self.since == self.until else f"{self.since}–{self.until}"
-
 
 def _table() -> tuple[Profile, ...]:
     rows = [Profile("4.9.0", "4.9.1", schedule_in_store=True, reput_from_queues=True)]

@@ -14,7 +14,6 @@ class BlockerCode(StrEnum):
     FILE_NAME = "file-name"
     EMPTY_FILE = "empty-file"
     DIRECTORY = "directory"
-    UNREADABLE = "unreadable"
     QUEUE_TYPE = "queue-type"
     CHECKPOINT = "checkpoint"
     INDEX = "index"
@@ -26,8 +25,6 @@ class BlockerCode(StrEnum):
     DELAY_LEVELS = "delay-levels"
     ABORT_DIRECTORY = "abort-directory"
     DISPATCH_STUCK = "dispatch-stuck"
-    ROCKSDB_LOCATION = "rocksdb-location"
-    COMPACTION = "compaction"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from rmqstore.errors import StoreChangedError
 from rmqstore.formats.index import message_keys
-from rmqstore.formats.javahash import decode_java_utf8, index_key_hash
+from rmqstore.formats.javahash import index_key_hash
 from rmqstore.formats.layout import fixed_layout
 from rmqstore.formats.message import MESSAGE_MAGIC_V2, RECORD_PREFIX
 from rmqstore.formats.sysflag import TransactionType, transaction_type
@@ -53,8 +53,6 @@ class LogReader:
         if check.verifies_property_crc:
             wanted |= Check.PROPERTY_CRC
         self._scanner = _RunScanner(checks=wanted, delays=np.array([0, *check.delay_levels], np.int64))
-        self._odd_queues: list[tuple[str, int]] = []
-        self._names: dict[int, tuple[str, int]] = {}
 
     def runs(self, file: SimulatedFile, position: int, end: int) -> Iterator[Records]:
         """Runs of records from byte `position` of the file on; `end` is the end of the caller's buffer. Raises StoreChangedError."""
@@ -82,22 +80,12 @@ class LogReader:
         records = np.zeros(1, RECORD_DTYPE)
         for name in _REQUEST_COLUMNS:
             records[name] = getattr(request, name)
-        self._odd_queues.append((request.topic, request.queue_id))
-        records["queue"] = -len(self._odd_queues)
+        records["queue"] = self._scanner.number_of(request.topic, request.queue_id)
         return Records(records, _keys_of(request, 0), {0: request})
 
     def queue_name(self, number: int) -> tuple[str, int]:
         """(topic as Java decodes it, queue id) of a number in the column `queue`."""
-        if number < 0:
-            return self._odd_queues[-number - 1]
-        known = self._names.get(number)
-        if known is None:
-            names = self._scanner.names
-            topic = int(names.queue_topic[number])
-            start = int(names.topic_start[topic])
-            raw = names.heap[start : start + int(names.topic_length[topic])].tobytes()
-            known = self._names[number] = (decode_java_utf8(raw), int(names.queue_id[number]))
-        return known
+        return self._scanner.queue(number)
 
     def _judge(self, batch: Batch) -> tuple[int, dict[int, Request]]:
         """How many of the walker's records the release takes before it refuses one, and those that had to be decoded for that."""

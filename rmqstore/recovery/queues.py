@@ -5,6 +5,7 @@ Source: `ConsumeQueueStore`, up to 4.9.8 `DefaultMessageStore`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -138,8 +139,8 @@ def is_lmq(topic: str) -> bool:
 
 
 def _directory(tree: Path, topic: str, queue_id: int) -> Path:
-    # The topic becomes part of a path as it is: slashes in it make further directories, an empty one makes none.
-    return Path(f"{tree}/{topic}/{queue_id}")
+    # The topic becomes part of a path as it is: slashes in it make further directories, dots lead upward, an empty one makes none.
+    return Path(os.path.normpath(f"{tree}/{topic}/{queue_id}"))
 
 
 def _directories(path: Path) -> list[Path]:

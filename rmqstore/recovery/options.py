@@ -36,8 +36,6 @@ class Options:
     skips_bad_records: bool
     """A master goes on behind a record that cannot be dispatched; a slave stops at it."""
     delay_levels: tuple[int, ...] | None
-    max_hash_slot_num: int
-    max_index_num: int
 
     @classmethod
     def of(cls, config: BrokerConfig) -> Options:
@@ -64,8 +62,6 @@ class Options:
             slave=config.text("brokerRole") == "SLAVE",
             skips_bad_records=config.integer("brokerId") == MASTER_ID,
             delay_levels=_delay_levels(config.delay_levels),
-            max_hash_slot_num=config.integer("maxHashSlotNum"),
-            max_index_num=config.integer("maxIndexNum"),
         )
 
     @property

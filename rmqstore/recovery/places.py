@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from rmqstore.formats import batchconsumequeue, consumequeue
+from rmqstore.formats import batchconsumequeue, consumequeue, index
 from rmqstore.recovery.queues import QueuePlaces
+from rmqstore.scan.chains import geometry, guess_geometry
 from rmqstore.store import tolerant_json
 from rmqstore.store.brokerconf import BrokerConfig
+from rmqstore.store.mapped import MappedFile
 from rmqstore.store.parts import PartKind
 from rmqstore.store.queues import directories
 from rmqstore.store.root import Store
@@ -27,6 +29,8 @@ class Places:
     commitlog_file_size: int
     queues: QueuePlaces
     index: Path
+    index_slots: int
+    index_items: int
 
 
 def places_of(store: Store) -> Places:
@@ -49,13 +53,27 @@ def places_of(store: Store) -> Places:
         batch_topics=_batch_topics(store),
     )
     log_size = _length(config.commit_log_file_size, store.commitlog.file_size, default.integer("mappedFileSizeCommitLog"))
-    return Places((*log.writable, *log.read_only), log_size, queues, store.path_of(PartKind.INDEX))
+    return Places((*log.writable, *log.read_only), log_size, queues, store.path_of(PartKind.INDEX), *_index_shape(store))
 
 
 def _length(configured: int | None, found: int | None, default: int) -> int:
     if configured is not None:
         return configured
     return found if found is not None and 0 < found <= _LARGEST_FILE_SIZE else default
+
+
+def _index_shape(store: Store) -> tuple[int, int]:
+    """Hash slots and places for items of an index file: as configured, as the files tell, else the broker's defaults."""
+    config = store.config
+    configured = config.integer("maxHashSlotNum"), config.integer("maxIndexNum")
+    if config.explicit_integer("maxHashSlotNum") is not None and config.explicit_integer("maxIndexNum") is not None:
+        return configured
+    files = [file for file in store.index_files() if file.named_right and file.length >= index.HEADER_SIZE]
+    for file in reversed(files):
+        shape = geometry(config, file.length)
+        if shape is not None:
+            return shape
+    return guess_geometry([MappedFile(file.path, int(file.path.name), file.length, file.allocated) for file in files]) or configured
 
 
 def _batch_topics(store: Store) -> frozenset[str]:

@@ -76,7 +76,7 @@ class _Start:
         self._log = MappedFiles(places.commitlog, places.commitlog_file_size, self._changes)
         self._queues = rocksdb or QueueStore(places.queues, profile, self._changes)
         self._checkpoint = Checkpoint(store.checkpoint_path, profile, removed=what_if.checkpoint_removed)
-        self._index = IndexService(places.index, profile, options.max_hash_slot_num, options.max_index_num, self._changes)
+        self._index = IndexService(places.index, profile, places.index_slots, places.index_items, self._changes)
         self._dispatcher = Dispatcher(profile, options, self._queues, self._index, self._checkpoint)
         self._surroundings = Surroundings(store, profile, options, self._changes, abort=what_if.abort)
         self._recovery: CommitLogRecovery | None = None

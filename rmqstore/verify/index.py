@@ -15,6 +15,7 @@ from rmqstore.formats import index as declared
 from rmqstore.formats.javahash import index_key_hash
 from rmqstore.formats.layout import fixed_layout
 from rmqstore.formats.record import Record
+from rmqstore.scan.chains import SHOWN_LINKS, ChainFollower, geometry, guess_geometry
 from rmqstore.scan.kernels_index import (
     ITEM_ROWS,
     ITEM_SIZE,
@@ -22,9 +23,7 @@ from rmqstore.scan.kernels_index import (
     LINK_DTYPE,
     MATCHED_DTYPE,
     ODDITY_DTYPE,
-    SCRATCH_BYTES,
     ItemOddity,
-    follow_chains,
     match_items,
 )
 from rmqstore.scan.raw import first_nonzero
@@ -38,7 +37,6 @@ WINDOW = 8 << 20
 _CHUNK_ITEMS = 16_384
 _LOOK_AHEAD = 64
 _LOOK_BACK = 64
-_SHOWN_LINKS = 64
 _FOLLOWED_BYTES = 5 << 17  # a whole number of items and of slots
 
 
@@ -78,58 +76,6 @@ class IndexView:
             yield first, rows["phy_offset"].astype(np.int64)
 
 
-def geometry(context: Context, length: int) -> tuple[int, int] | None:
-    """(slots, items) of an index file of this length: by the settings, the defaults, or the lengths of its own areas; None if none fits."""
-    config = context.store.config
-    slots, items = config.explicit_integer("maxHashSlotNum"), config.explicit_integer("maxIndexNum")
-    if slots and items:
-        return (slots, items) if declared.file_size(slots, items) == length else None
-    if length == declared.file_size(declared.DEFAULT_HASH_SLOT_NUM, declared.DEFAULT_INDEX_NUM):
-        return declared.DEFAULT_HASH_SLOT_NUM, declared.DEFAULT_INDEX_NUM
-    if slots and (length - declared.file_size(slots, 0)) % ITEM_SIZE == 0:
-        return slots, (length - declared.file_size(slots, 0)) // ITEM_SIZE
-    return None
-
-
-def guess_geometry(files: Sequence[MappedFile]) -> tuple[int, int] | None:
-    """(slots, items) found by trying: with the right number of slots every item stands in the chain of its own slot.
-
-    Tries all divisions of the file length into slots and items for which item 0 is empty and item 1 begins at the header's begin offset.
-    """
-    for file in sorted(files, key=lambda each: each.start, reverse=True):
-        found = _guess(file)
-        if found is not None:
-            return found
-    return None
-
-
-def _guess(file: MappedFile) -> tuple[int, int] | None:
-    header = declared.HEADER.parse(read_at(file, 0, declared.HEADER_SIZE))
-    count = int(header["index_count"])
-    begin = int(header["begin_phy_offset"])
-    if count < 2 or file.length > 64 << 20:
-        return None
-    data = np.frombuffer(read_at(file, 0, file.length), np.uint8)
-    # The items reach to the end of the file, so that end decides where items can begin. Item 1 stores the begin offset and has no
-    # earlier item; item 0 before it is empty.
-    rows = np.frombuffer(data, ITEM_ROWS, offset=file.length % ITEM_SIZE)
-    empty = (rows["key_hash"] == 0) & (rows["phy_offset"] == 0) & (rows["time_diff"] == 0) & (rows["prev_index"] == 0)
-    first_items = (rows["phy_offset"][1:] == begin) & (rows["prev_index"][1:] == 0) & ~empty[1:] & empty[:-1]
-    best: tuple[int, tuple[int, int]] | None = None
-    for row in np.flatnonzero(first_items):
-        items = len(rows) - int(row)
-        start_of_items = file.length - items * ITEM_SIZE
-        slots = (start_of_items - declared.HEADER_SIZE) // declared.SLOT_SIZE
-        if slots < 1 or items < count or declared.file_size(slots, items) != file.length:
-            continue
-        chains = ChainFollower(slots)
-        chains.take(data.ctypes.data + declared.item_position(1, slots), 1, count - 1)
-        wrong = chains.wrong
-        if best is None or wrong < best[0]:
-            best = (wrong, (slots, items))
-    return best[1] if best and best[0] * 2 < count else None
-
-
 def open_views(context: Context) -> tuple[list[IndexView], list[Finding]]:
     """The readable index files in the order of their names, and findings about those that are not."""
     findings: list[Finding] = []
@@ -141,7 +87,7 @@ def open_views(context: Context) -> tuple[list[IndexView], list[Finding]]:
     earlier_end = 0
     for file in files:
         try:
-            sizes = geometry(context, file.length)
+            sizes = geometry(context.store.config, file.length)
             if sizes is None and context.store.config.explicit_integer("maxHashSlotNum") is None:
                 if not tried:
                     guessed, tried = guess_geometry([each for each in files if each.length >= declared.HEADER_SIZE]), True
@@ -257,31 +203,6 @@ class Chains:
     used_slots: int
 
 
-class ChainFollower:
-    """Follows the items of one index file in their order. 4 bytes of memory per slot."""
-
-    def __init__(self, slots: int) -> None:
-        self._slots = slots
-        self._newest = np.zeros(slots + SCRATCH_BYTES // 4, np.int32)
-        self._links = np.zeros(_SHOWN_LINKS, LINK_DTYPE)
-        self._addresses = (self._newest.ctypes.data, slots, self._links.ctypes.data, _SHOWN_LINKS)
-        self.wrong = 0  # items with a wrong link
-
-    def take(self, base: int, first: int, count: int) -> None:
-        """The next `count` items, which lie at address `base`; the first of them is item number `first`."""
-        self.wrong = follow_chains(base, first, count, *self._addresses, self.wrong)
-
-    @property
-    def newest(self) -> npt.NDArray[np.int32]:
-        """Number of the newest item of every slot, 0 for none."""
-        return self._newest[: self._slots]
-
-    @property
-    def links(self) -> npt.NDArray[np.void]:
-        """The first wrong links."""
-        return self._links[: self.wrong]
-
-
 def follow(view: IndexView) -> Chains:
     """Follows all items of a file once. Raises UnreadableError and StoreChangedError."""
     chains = ChainFollower(view.slots)
@@ -301,7 +222,7 @@ def follow(view: IndexView) -> Chains:
             slots = piece.view(_SLOT)
             differing = np.flatnonzero(slots != newest)
             wrong_slots += differing.size
-            shown = differing[: max(_SHOWN_LINKS - len(rows), 0)]
+            shown = differing[: max(SHOWN_LINKS - len(rows), 0)]
             rows += [(0, first + number, newest[number], slots[number]) for number in shown.tolist()]
     return Chains(chains.links, chains.wrong, np.array(rows, LINK_DTYPE), wrong_slots, int(np.count_nonzero(chains.newest)))
 
@@ -318,7 +239,7 @@ def check_file(context: Context, view: IndexView, chains: Chains) -> Iterator[Fi
             expected=int(link["expected"]),
             found=int(link["found"]),
         )
-    if chains.wrong_links > _SHOWN_LINKS:
+    if chains.wrong_links > SHOWN_LINKS:
         message = f"{chains.wrong_links} items in all have a wrong link"
         yield context.finding("RMQ-IX-CHAIN", message, file=view.file.path, found=chains.wrong_links)
     for link in chains.slots:
@@ -331,7 +252,7 @@ def check_file(context: Context, view: IndexView, chains: Chains) -> Iterator[Fi
             expected=int(link["expected"]),
             found=int(link["found"]),
         )
-    if chains.wrong_slots > _SHOWN_LINKS:
+    if chains.wrong_slots > SHOWN_LINKS:
         message = f"{chains.wrong_slots} slots in all name a wrong item"
         yield context.finding("RMQ-IX-SLOT", message, file=view.file.path, found=chains.wrong_slots)
     yield from _check_header(context, view, chains.used_slots)

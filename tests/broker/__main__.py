@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.broker.live import JOBS, RELEASES, Verdict, judge_all, random_case
-from tests.broker.toolchain import ToolchainError, missing
+from tests.broker.toolchain import JarsMissing, missing
 from tests.recovery.recorded import Case
 
 _PLAN = ("base", "version", "damage", "abort", "settings", "ops")
@@ -74,8 +74,8 @@ def main() -> int:
                 kept.append(json.dumps(verdict.case))
             elif verdict.undone:
                 print(f"{verdict.case['damage']} on {verdict.case['base']} by {verdict.case['version']}: not judged, {verdict.undone}")
-    except ToolchainError as error:
-        print(error, file=sys.stderr)
+    except JarsMissing as error:
+        print(f"cannot run: {error}", file=sys.stderr)
         return 2
     if options.record:
         options.record.write_text("".join(f"{line}\n" for line in kept))

@@ -48,10 +48,11 @@ class Harness:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         if error is not None:
             self._process.kill()
-        assert self._process.stdin is not None
+        assert self._process.stdin is not None and self._process.stdout is not None
         with suppress(BrokenPipeError):
             self._process.stdin.close()
         self._reader.join()
+        self._process.stdout.close()
         self._process.wait()
 
     def recover(

@@ -88,7 +88,7 @@ def _view(base: str) -> StoreView:
 
 
 def judge_all(cases: Iterable[Case], jobs: int = JOBS) -> Iterator[Verdict]:
-    """A verdict on each case, release by release. Raises ToolchainError."""
+    """A verdict on each case, release by release. Raises JarsMissing."""
     by_release: dict[str, list[Case]] = {}
     for case in cases:
         by_release.setdefault(case["version"], []).append(case)

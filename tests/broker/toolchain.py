@@ -1,4 +1,7 @@
-"""The harness as something that can be run: class paths from Maven, classes from javac, both kept in `.rmqstore-harness` of the checkout."""
+"""The harness as something that can be run: jars from Maven, classes from javac.
+
+Class paths and classes are kept in `.rmqstore-harness` of the checkout, the jars in Maven's own repository.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 CACHE = HERE.parents[1] / ".rmqstore-harness"
 OLDEST_JAVA = 17
+_SHORT_LIVED = "-XX:TieredStopAtLevel=1"
 
 # The harness reads private fields of the store, and the store those of the JDK.
 _OPENED = (
@@ -28,8 +32,8 @@ _OPENED = (
 )
 
 
-class ToolchainError(Exception):
-    """Maven or javac did not do what was asked; the text is what they said."""
+class JarsMissing(Exception):
+    """Maven cannot get the jars of a release; the text is what it said."""
 
 
 def missing() -> str | None:
@@ -45,7 +49,7 @@ def missing() -> str | None:
 
 
 def java_command(release: str, *arguments: str) -> list[str]:
-    """How to run the harness on the store classes of `release`. Raises ToolchainError.
+    """How to run the harness on the store classes of `release`. Raises JarsMissing.
 
     A heap of 3 GiB is what the recorded cases were made with: what a broker does with a record that claims to be 2 GiB long depends on it.
     """
@@ -71,7 +75,7 @@ def java_command(release: str, *arguments: str) -> list[str]:
 
 
 def prepared(release: str) -> str:
-    """The class path of the compiled harness for a release; resolved and compiled at the first call. Raises ToolchainError."""
+    """The class path of the compiled harness for a release; resolved and compiled at the first call. Raises JarsMissing."""
     box = CACHE / release
     with _alone():
         box.mkdir(exist_ok=True)
@@ -94,10 +98,12 @@ def _jars(release: str, kept: Path) -> str:
         if all(Path(jar).exists() for jar in jars.split(os.pathsep)):
             return jars
     fresh = kept.with_suffix(".new")
-    _run(
-        *("mvn", "-q", "-B", "-f", str(HERE / "pom.xml"), "dependency:build-classpath"),
-        *(f"-Drocketmq.version={release}", f"-Dmdep.outputFile={fresh}"),
-    )
+    command = ["mvn", "-q", "-B", "-f", str(HERE / "pom.xml"), "dependency:build-classpath"]
+    options = [f"-Drocketmq.version={release}", f"-Dmdep.outputFile={fresh}"]
+    environment = {"MAVEN_OPTS": _SHORT_LIVED, **os.environ}
+    done = subprocess.run(command + options, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode:
+        raise JarsMissing(done.stdout[-2000:])
     fresh.replace(kept)
     return kept.read_text().strip()
 
@@ -110,12 +116,7 @@ def _classes(release: str, box: Path, jars: str) -> Path:
     if not classes.is_dir():
         fresh = box / "classes-new"
         shutil.rmtree(fresh, ignore_errors=True)
-        _run("javac", "-nowarn", "-encoding", "UTF-8", "-d", str(fresh), "-cp", jars, *map(str, sources))
+        options = [f"-J{_SHORT_LIVED}", "-nowarn", "-proc:none", "-encoding", "UTF-8", "-d", str(fresh), "-cp", jars]
+        subprocess.run(["javac", *options, *map(str, sources)], check=True)
         fresh.rename(classes)
     return classes
-
-
-def _run(*command: str) -> None:
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    if done.returncode:
-        raise ToolchainError(f"{command[0]} failed: {done.stdout[-2000:]}")

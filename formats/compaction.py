@@ -40,13 +40,14 @@ def parse_positions(data: bytes) -> dict[CompactedQueue, int]:
         raise ValueError(f"not a position file: {error}") from error
 
 
-def build_positions(positions: Mapping[CompactedQueue, int]) -> bytes:
-    """Text of a position file in the pretty form of fastjson 1 (brokers up to 5.3.4)."""
+def build_positions(positions: Mapping[CompactedQueue, int], *, breaks_empty_table: bool = False) -> bytes:
+    """Text of a position file as brokers write it. `breaks_empty_table`: as 5.4.0 writes a table without entries."""
     entries = "".join(
         f'\n\t\t"{json.dumps(f"{queue.topic}_{queue.queue_id}", ensure_ascii=False)[1:-1]}":{offset},'
         for queue, offset in sorted(positions.items())
     )
-    table = f"{{{entries[:-1]}\n\t}}" if entries else "{}"
+    empty = "{\n\t\t\n\t}" if breaks_empty_table else "{}"
+    table = f"{{{entries[:-1]}\n\t}}" if entries else empty
     return f'{{\n\t"{_EMPTY}":{json.dumps(not positions)},\n\t"{_OFFSETS}":{table}\n}}'.encode()
 
 

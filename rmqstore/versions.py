@@ -128,6 +128,10 @@ class Profile:
     writes_pid_to_abort: bool = False
     failed_load_stops_store: bool = False
     """The full stop routine runs after a failed load, too."""
+    deletes_unreadable_config: bool = False
+    """A configuration file that cannot be read is deleted before its backup is; without it the stop copies it over the backup."""
+    breaks_empty_table: bool = False
+    """A JSON table without entries is written with a line break (fastjson 2.0.43)."""
 
 
 def _table() -> tuple[Profile, ...]:
@@ -186,8 +190,9 @@ def _table() -> tuple[Profile, ...]:
         queues_cut_after_dispatch=True,
         acceleration=Acceleration.ROCKSDB_ONLY,
         failed_load_stops_store=True,
+        deletes_unreadable_config=True,
     )
-    change("5.4.0", "5.4.0", limits_search=True, indexes_tags=True)
+    change("5.4.0", "5.4.0", limits_search=True, indexes_tags=True, breaks_empty_table=True)
     change(
         "5.5.0",
         "5.5.0",
@@ -197,6 +202,7 @@ def _table() -> tuple[Profile, ...]:
         acceleration=Acceleration.FROM_CHECKPOINT,
         checks_offset_range=True,
         empty_last_file_fails=False,
+        breaks_empty_table=False,
     )
     change("5.5.1", "5.5.1", reuses_check_buffer=True, forgets_queue_without_files=True)
     return tuple(rows)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from rmqstore.recovery.blockers import Blocker, BlockerCode
 from rmqstore.recovery.changes import Changes
+from rmqstore.recovery.compaction import is_readable, rewritten_positions
 from rmqstore.recovery.options import Options
 from rmqstore.store.root import Store
 from rmqstore.store.window import read_whole
@@ -56,7 +57,7 @@ class Surroundings:
     def stop(self, *, started: bool, sound: bool) -> bool:
         """What the stop routine persists, and `abort`, removed if everything went well; whether it is there afterwards."""
         if self._profile.compaction and self._options.enable_compaction:
-            self._persist(self._store.root / "compaction" / "position-checkpoint")
+            self._persist_positions(self._store.root / "compaction" / "position-checkpoint")
         if self._profile.schedule_in_store and started and not self._options.slave:
             self._persist(self._store.config_path / "delayOffset.json")
         if sound and self.abort_present:
@@ -67,11 +68,35 @@ class Surroundings:
 
     def _persist(self, path: Path) -> None:
         """`MixAll.string2File` of what was loaded from the file: the file as it was goes to `.bak`, its content stays the same."""
-        if not path.is_file():
+        found = _text(path)
+        if found is None:
+            self._changes.create(path)
+        else:
+            self._back_up(path, found)
+
+    def _persist_positions(self, path: Path) -> None:
+        """The positions of the compaction, which a release may write otherwise than the one before it."""
+        found = _text(path)
+        if found is None:
             self._changes.create(path)
             return
-        backup = path.with_name(path.name + ".bak")
-        if not backup.is_file():
+        if is_readable(found) or not self._profile.deletes_unreadable_config:
+            self._back_up(path, found)
+        if rewritten_positions(found, _text(_backup(path)), self._profile) != found:
+            self._changes.modify(path)
+
+    def _back_up(self, path: Path, found: bytes) -> None:
+        backup = _backup(path)
+        kept = _text(backup)
+        if kept is None:
             self._changes.create(backup)
-        elif read_whole(path, _LARGEST_CONFIG) != read_whole(backup, _LARGEST_CONFIG):
+        elif kept != found:
             self._changes.modify(backup)
+
+
+def _backup(path: Path) -> Path:
+    return path.with_name(path.name + ".bak")
+
+
+def _text(path: Path) -> bytes | None:
+    return read_whole(path, _LARGEST_CONFIG) if path.is_file() else None

@@ -149,8 +149,9 @@ def test_position_files_that_brokers_wrote(data: bytes) -> None:
     assert compaction.parse_positions(data) == {}
 
 
-def test_an_empty_position_file_is_built_as_5_3_3_writes_it() -> None:
+def test_a_position_file_without_entries_is_built_as_brokers_write_it() -> None:
     assert compaction.build_positions({}) == b'{\n\t"empty":true,\n\t"queueOffsetMap":{}\n}'
+    assert compaction.build_positions({}, breaks_empty_table=True) == b'{\n\t"empty":true,\n\t"queueOffsetMap":{\n\t\t\n\t}\n}'
 
 
 TOPICS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

@@ -59,8 +59,8 @@ def _changes(true: dict[str, Any], outcome: Outcome, paths: set[str]) -> Iterato
 
 
 def _unknown(name: str, outcome: Outcome) -> bool:
-    """Whether the prediction says nothing about the path: the queues are in RocksDB."""
-    return outcome.unknown is not None and name.startswith(("consumequeue/", "index/"))
+    """Whether the prediction says nothing about the path: where something is unknown, only certain changes are told."""
+    return outcome.unknown is not None and (name not in outcome.changes or name.startswith(("consumequeue/", "index/")))
 
 
 def _named_by_clock(name: str, paths: set[str]) -> bool:

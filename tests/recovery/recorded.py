@@ -58,6 +58,34 @@ def operation(recorded: Mapping[str, Any]) -> Op:
             raise ValueError(f"unknown operation {unknown}")
 
 
+def recorded(operation: Op) -> dict[str, Any]:
+    """An operation as it is recorded."""
+    path = {"path": operation.path}
+    match operation:
+        case operations.Write(_, position, data):
+            return {"op": "write", **path, "at": position, "hex": data.hex()}
+        case operations.Flip(_, position, mask):
+            return {"op": "xor", **path, "at": position, "mask": mask}
+        case operations.Zero(_, position, length):
+            return {"op": "zero", **path, "at": position, "len": length}
+        case operations.Noise(_, position, length, seed):
+            return {"op": "noise", **path, "at": position, "len": length, "seed": seed}
+        case operations.Move(_, position, source, source_position, length):
+            return {"op": "move", **path, "at": position, "from": source, "from_at": source_position, "len": length}
+        case operations.Resize(_, length):
+            return {"op": "resize", **path, "len": length}
+        case operations.Create(_, data, length):
+            return {"op": "create", **path, "hex": data.hex(), "len": length}
+        case operations.Copy(_, source):
+            return {"op": "copy", **path, "from": source}
+        case operations.Delete():
+            return {"op": "delete", **path}
+        case operations.MakeDirectory():
+            return {"op": "mkdir", **path}
+        case unknown:
+            raise ValueError(f"unknown operation {unknown}")
+
+
 class WorkingStore:
     """A copy of a sample store; only what a case touched is copied again before the next one."""
 

@@ -1,0 +1,39 @@
+"""The real store code of each release and the prediction agree on random cases.
+
+The cases are the same in every run; `python -m tests.broker` runs others.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.broker.__main__ import describe
+from tests.broker.live import RELEASES, judge_all, random_case
+from tests.broker.toolchain import JarsMissing, missing, prepared
+
+SEED = 4
+CASES_OF_A_RELEASE = 7
+JOBS = 4
+
+pytestmark = [
+    pytest.mark.broker,
+    pytest.mark.skipif(missing() is not None, reason=f"the real store code cannot run here: {missing()}"),
+]
+
+
+@pytest.fixture(params=RELEASES)
+def release(request: pytest.FixtureRequest) -> str:
+    """A release whose jars are here or can be had."""
+    try:
+        prepared(request.param)
+    except JarsMissing as error:
+        pytest.skip(f"Maven cannot get the jars of {request.param}: {error}")
+    return str(request.param)
+
+
+def test_the_prediction_is_what_the_store_code_does(release: str) -> None:
+    print(f"seed {SEED}, cases 0 to {CASES_OF_A_RELEASE - 1} for {release}")
+    verdicts = list(judge_all([random_case(SEED, number, [release]) for number in range(CASES_OF_A_RELEASE)], JOBS))
+    disagreements = [line for verdict in verdicts if verdict.differences for line in describe(verdict)]
+    assert not disagreements, "\n".join(disagreements)
+    assert sum(verdict.undone is None for verdict in verdicts) > CASES_OF_A_RELEASE // 2

@@ -1,0 +1,122 @@
+"""The harness as something that can be run: jars from Maven, classes from javac.
+
+Class paths and classes are kept in `.rmqstore-harness` of the checkout, the jars in Maven's own repository.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+HERE = Path(__file__).parent
+CACHE = HERE.parents[1] / ".rmqstore-harness"
+OLDEST_JAVA = 17
+_SHORT_LIVED = "-XX:TieredStopAtLevel=1"
+
+# The harness reads private fields of the store, and the store those of the JDK.
+_OPENED = (
+    "java.base/java.lang",
+    "java.base/java.nio",
+    "java.base/java.util",
+    "java.base/jdk.internal.misc",
+    "java.base/jdk.internal.ref",
+    "java.base/sun.nio.ch",
+    "java.base/sun.security.action",
+)
+
+
+class JarsMissing(Exception):
+    """Maven cannot get the jars of a release; the text is what it said."""
+
+
+def missing() -> str | None:
+    """Why the harness cannot run on this machine, None where it can."""
+    for tool in ("java", "javac", "mvn"):
+        if shutil.which(tool) is None:
+            return f"{tool} is not installed"
+    version = subprocess.run(["javac", "-version"], capture_output=True, text=True).stdout
+    number = re.search(r"javac (\d+)", version)
+    if number is None or int(number[1]) < OLDEST_JAVA:
+        return f"Java {OLDEST_JAVA} or newer is needed, this is {version.strip() or 'unknown'}"
+    return None
+
+
+def java_command(release: str, *arguments: str) -> list[str]:
+    """How to run the harness on the store classes of `release`. Raises JarsMissing.
+
+    A heap of 3 GiB is what the recorded cases were made with: what a broker does with a record that claims to be 2 GiB long depends on it.
+    """
+    class_path = prepared(release)
+    home = CACHE / release / "home"
+    home.mkdir(exist_ok=True)
+    return [
+        "java",
+        "-Xms64m",
+        "-Xmx3g",
+        "-XX:+UseSerialGC",
+        f"-XX:ErrorFile={home}/hs_err_%p.log",
+        f"-Duser.home={home}",
+        "-Duser.timezone=UTC",
+        "-Dfile.encoding=UTF-8",
+        f"-Doracle.version={release}",
+        *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED),
+        "-cp",
+        class_path,
+        "oracle.Main",
+        *arguments,
+    ]
+
+
+def prepared(release: str) -> str:
+    """The class path of the compiled harness for a release; resolved and compiled at the first call. Raises JarsMissing."""
+    box = CACHE / release
+    with _alone():
+        box.mkdir(exist_ok=True)
+        jars = _jars(release, box / "classpath")
+        return f"{_classes(release, box, jars)}{os.pathsep}{jars}"
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Test processes work side by side; Maven's repository does not like that."""
+    CACHE.mkdir(exist_ok=True)
+    with (CACHE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _jars(release: str, kept: Path) -> str:
+    if kept.exists():
+        jars = kept.read_text().strip()
+        if all(Path(jar).exists() for jar in jars.split(os.pathsep)):
+            return jars
+    fresh = kept.with_suffix(".new")
+    command = ["mvn", "-q", "-B", "-f", str(HERE / "pom.xml"), "dependency:build-classpath"]
+    options = [f"-Drocketmq.version={release}", f"-Dmdep.outputFile={fresh}"]
+    environment = {"MAVEN_OPTS": _SHORT_LIVED, **os.environ}
+    done = subprocess.run(command + options, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode:
+        raise JarsMissing(done.stdout[-2000:])
+    fresh.replace(kept)
+    return kept.read_text().strip()
+
+
+def _classes(release: str, box: Path, jars: str) -> Path:
+    generation = "gen4" if release.startswith("4.") else "gen5"
+    sources = sorted(path for part in ("main", generation) for path in (HERE / "src" / part).rglob("*.java"))
+    digest = hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()[:16]
+    classes = box / f"classes-{digest}"
+    if not classes.is_dir():
+        fresh = box / "classes-new"
+        shutil.rmtree(fresh, ignore_errors=True)
+        options = [f"-J{_SHORT_LIVED}", "-nowarn", "-proc:none", "-encoding", "UTF-8", "-d", str(fresh), "-cp", jars]
+        subprocess.run(["javac", *options, *map(str, sources)], check=True)
+        fresh.rename(classes)
+    return classes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 INFO = "rmqstore info STORE"
+DOCTOR = "rmqstore doctor STORE"
 VERIFY = "rmqstore verify STORE"
 VERIFY_LOG = "rmqstore verify STORE --part commitlog"
 VERIFY_QUEUES = "rmqstore verify STORE --part consumequeue"

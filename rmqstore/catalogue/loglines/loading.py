@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rmqstore.catalogue.entry import ERROR, INFO, WARNING
 from rmqstore.catalogue.logline import About, Pattern, line
+from rmqstore.catalogue.loglines.commands import DOCTOR, VERIFY, VERIFY_CHECKPOINT, VERIFY_INDEX, VERIFY_LOG
 from rmqstore.catalogue.loglines.commands import INFO as SHOW
-from rmqstore.catalogue.loglines.commands import VERIFY, VERIFY_CHECKPOINT, VERIFY_FILES, VERIFY_INDEX, VERIFY_LOG
 
 _FAILED = "load() fails: the broker shuts down again and exits; 5.4.0 and later may remove `abort` while doing so."
 
@@ -55,7 +55,7 @@ LINES = (
         "load commit log Failed",
         meaning="A file of the commit log could not be taken. The line before says which and why, usually `length not matched`.",
         then=_FAILED,
-        next=VERIFY_FILES,
+        next=DOCTOR,
         codes=("RMQ-CL-FILELEN", "RMQ-CL-ZEROLEN", "RMQ-CL-NAME"),
         about=About.COMMITLOG,
     ),
@@ -67,7 +67,7 @@ LINES = (
         "load consume queue extend {text} Failed",
         meaning="A file of this queue could not be taken. The line before says which and why, usually `length not matched`.",
         then=_FAILED,
-        next=VERIFY_FILES,
+        next=DOCTOR,
         codes=("RMQ-CQ-FILELEN", "RMQ-CQ-ZEROLEN", "RMQ-CQ-NAME"),
     ),
     line(
@@ -77,7 +77,7 @@ LINES = (
         meaning="This file does not have the length that the configuration gives files of its kind: a cut-off copy, a full disk, a file "
         "that does not belong here, or another setting than the store was written with.",
         then=_FAILED,
-        next=VERIFY_FILES,
+        next=DOCTOR,
         codes=("RMQ-CL-FILELEN", "RMQ-CL-ZEROLEN", "RMQ-CL-NAME", "RMQ-CQ-FILELEN", "RMQ-CQ-ZEROLEN", "RMQ-TM-LOG-FILELEN"),
     ),
     line(
@@ -86,7 +86,7 @@ LINES = (
         Pattern("{file} size is 0, auto delete. is_ok: {answer}", {"answer": "true|false"}),
         meaning="The last file of a queue of files was empty: left by a crash or a full disk between creating and extending it.",
         then="Deletes the file (`is_ok: true`) and goes on. It held no data.",
-        next=VERIFY_FILES,
+        next=DOCTOR,
         codes=("RMQ-CL-ZEROLEN", "RMQ-CQ-ZEROLEN", "RMQ-TM-LOG-ZEROLEN"),
         since="5.1.3",
     ),
@@ -98,7 +98,7 @@ LINES = (
         meaning="Between these two neighbours a file is missing, or they overlap: a name is the offset of the first byte.",
         then="Goes on. Scans and dispatch jump over the gap, reads inside of it find nothing. 5.x says it at load, every release again "
         "every ten minutes.",
-        next=VERIFY_FILES,
+        next=DOCTOR,
         codes=("RMQ-CL-GAP", "RMQ-CL-OVERLAP", "RMQ-CQ-GAP"),
     ),
     line(
@@ -107,7 +107,7 @@ LINES = (
         "load exception",
         meaning="Opening or recovering the store ended with the exception that follows in the log.",
         then=_FAILED,
-        next=VERIFY_FILES,
+        next=DOCTOR,
         codes=("RMQ-CL-NAME", "RMQ-CQ-NAME", "RMQ-ST-KIND"),
     ),
     line(
@@ -117,7 +117,7 @@ LINES = (
         meaning="The file could not be opened for reading and writing: a directory of that name, no permission, a read-only or full disk. "
         "The exception that follows says which.",
         then="While loading: the index file is left out (5.x: load() fails). While running: no message can be written where it was needed.",
-        next=VERIFY_FILES,
+        next=DOCTOR,
         codes=("RMQ-ST-KIND", "RMQ-ST-MODE", "RMQ-IX-NAME"),
     ),
     line(
@@ -126,7 +126,7 @@ LINES = (
         "Failed to map file {file}",
         meaning="The file could not be mapped into memory: limits of the process (vm.max_map_count, address space) or the disk.",
         then="While loading: load() fails. While running: the file cannot be used.",
-        next=VERIFY_FILES,
+        next=DOCTOR,
         codes=("RMQ-ST-UNREADABLE",),
     ),
     line(
@@ -194,7 +194,7 @@ LINES = (
         meaning="Tells how far the start came: the step after the first state is the one that did not work. Lines with later steps only "
         "repeat it.",
         then="load() has failed already; the lines before say why.",
-        next=VERIFY_FILES,
+        next=DOCTOR,
         since="5.3.4",
     ),
     line(
@@ -235,7 +235,7 @@ LINES = (
         meaning="Files of the compaction store could not be taken: a foreign name of the right length, often a `.delete` file that a "
         "compaction run left behind.",
         then="The broker does not start.",
-        next=VERIFY_FILES,
+        next=DOCTOR,
         codes=("RMQ-CM-NAME", "RMQ-CM-FILELEN"),
         since="5.0",
     ),
@@ -246,7 +246,7 @@ LINES = (
         Pattern("{topic}:{queue_id} compactionLog mismatch with compactionCq"),
         meaning="Compaction log and compaction queue of one queue cannot be opened together.",
         then="The broker starts, but messages of this queue cannot be pulled.",
-        next=VERIFY_FILES,
+        next=DOCTOR,
         codes=("RMQ-CM-MISMATCH", "RMQ-CM-FILELEN", "RMQ-CM-NAME"),
         since="5.0",
     ),

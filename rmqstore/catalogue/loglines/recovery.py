@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rmqstore.catalogue.entry import ERROR, INFO, WARNING
 from rmqstore.catalogue.logline import About, Pattern, line
-from rmqstore.catalogue.loglines.commands import DUMP_HERE, VERIFY, VERIFY_CHECKPOINT, VERIFY_FILES, VERIFY_INDEX, VERIFY_LOG, VERIFY_QUEUES
+from rmqstore.catalogue.loglines.commands import DOCTOR, DUMP_HERE, VERIFY, VERIFY_CHECKPOINT, VERIFY_INDEX, VERIFY_LOG, VERIFY_QUEUES
 from rmqstore.catalogue.loglines.commands import INFO as SHOW
 
 _STOPS = (
@@ -174,7 +174,7 @@ LINES = (
         "dledger recover physics file over, last mapped file {file}",
         meaning="The scan met the end-of-file mark of the last file there is: the file behind it is missing, or was never made.",
         then="The log ends at that mark, which the next message overwrites.",
-        next=VERIFY_FILES,
+        next=DOCTOR,
         codes=("RMQ-CL-GAP", "RMQ-CL-BLANK"),
     ),
     line(
@@ -239,7 +239,7 @@ LINES = (
         Pattern("this file[REF:{references}] {file} have cleanup, do not do it again."),
         meaning="A file that should go was still being read.",
         then="Tries again later; the space is freed when the reader is done.",
-        next=VERIFY_FILES,
+        next=DOCTOR,
     ),
     line(
         "LOG-EXPIRED",

@@ -70,6 +70,8 @@ class Profile:
     """A directory among mapped files is skipped; without it its length is compared and load fails."""
     deletes_empty_last_file: bool = False
     batch_queues: bool = False
+    newer_parts: bool = False
+    """The timer wheel, static topics (topicQueueMapping.json) and ordered pop (consumerOrderInfo.json) exist."""
     compaction: bool = False
     """The compaction service opens `compaction/` and rewrites its position file when the store stops."""
     index_load_decides: bool = False
@@ -148,6 +150,7 @@ def _table() -> tuple[Profile, ...]:
         parses_inner_batch=True,
         delay_table_in_recovery=True,
         batch_queues=True,
+        newer_parts=True,
         index_load_decides=True,
         schedule_in_store=False,
         checkpoint_longs=4,

@@ -29,12 +29,12 @@ class _File(NamedTuple):
 # In the order of load.
 _FILES = (
     _File("topics.json", "", True),
-    _File("topicQueueMapping.json", "batch_queues", True),
+    _File("topicQueueMapping.json", "newer_parts", True),
     _File("consumerOffset.json", "", True),
     _File("subscriptionGroup.json", "", True),
     _File("consumerFilter.json", "", True),
-    _File("consumerOrderInfo.json", "batch_queues", True),
-    _File("timermetrics", "batch_queues", False),
+    _File("consumerOrderInfo.json", "newer_parts", True),
+    _File("timermetrics", "newer_parts", False),
     _File("delayOffset.json", "", False),
 )
 
@@ -63,7 +63,7 @@ def stopping_files(store: Store, profile: Profile) -> Iterator[Stopping]:
         if text.state in (State.DAMAGED, State.EMPTY, State.MISSING) and backup.state is State.DAMAGED:
             why = f"{file.name} is {text.why}, and {backup.path.name} is {backup.why}"
             yield Stopping(path, why, f"load {backup.path} Failed", file.before_store)
-    if profile.batch_queues and store.config.flag("timerWheelEnable"):
+    if profile.newer_parts and store.config.flag("timerWheelEnable"):
         yield from _wheel(store)
 
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from rmqstore.formats.naming import SCHEDULE_TOPIC
 from rmqstore.formats.properties import DELAY, KEYS, TAGS, UNIQ_KEY
 from rmqstore.scan.crc import crc32
 from rmqstore.scan.kernels_record import structure
@@ -113,7 +114,7 @@ def _word(name: str) -> int:
 
 _TAGS_NAME, _KEYS_NAME, _UNIQ_KEY_NAME, _DELAY_NAME = _word(TAGS), _word(KEYS), _word(UNIQ_KEY), _word(DELAY)
 _TAGS_LENGTH, _KEYS_LENGTH, _UNIQ_KEY_LENGTH, _DELAY_LENGTH = len(TAGS), len(KEYS), len(UNIQ_KEY), len(DELAY)
-_SCHEDULE_TOPIC = np.frombuffer(b"SCHEDULE_TOPIC_XXXX", np.uint8)
+_SCHEDULE_TOPIC = np.frombuffer(SCHEDULE_TOPIC.encode("ascii"), np.uint8)
 
 
 _INT32, _INT64, _MAGIC_CODE, _HOST, _BODY_LENGTH = range(5)

@@ -16,9 +16,11 @@ from rmqstore.scan.offsets import (
     BODY_CRC,
     BORN_HOST,
     BORN_HOST_V6,
+    END_MAGIC_CODE,
     ENTRY_BODY,
     ENTRY_HEADER_SIZE,
     ENTRY_MAGIC,
+    ENTRY_MAGIC_CODE,
     ENTRY_POSITION,
     ENTRY_SIZE,
     HOST_V4_WIDTH,
@@ -312,9 +314,9 @@ def _dledger_entry(base: int, at: int, end: int, file_end: int) -> tuple[int, in
         return _STOP_WINDOW, at
     magic = be32(base, at + ENTRY_MAGIC)
     size = be32(base, at + ENTRY_SIZE)
-    if magic == -1:
+    if magic == END_MAGIC_CODE:
         return _STOP_BLANK, at + size
-    if magic != 1:
+    if magic != ENTRY_MAGIC_CODE:
         return (_STOP_ZERO if magic == 0 and size == 0 else _STOP_MAGIC), at
     if size < ENTRY_HEADER_SIZE + MIN_SIZE:
         return _STOP_SMALL, at

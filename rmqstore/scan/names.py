@@ -11,6 +11,7 @@ import re
 import numpy as np
 
 from rmqstore.formats.javahash import decode_java_utf8, java_hash
+from rmqstore.formats.naming import SCHEDULE_TOPIC
 
 ENTRY_DTYPE = np.dtype(
     [
@@ -32,7 +33,7 @@ SCHEDULED_TOPIC = 1
 ILLEGAL_TOPIC = 2
 MALFORMED_TOPIC = 4
 
-_SCHEDULE = b"SCHEDULE_TOPIC_XXXX"
+_SCHEDULE = SCHEDULE_TOPIC.encode("ascii")
 # Topic syntax of the brokers: letters, digits, `%`, `|`, `_`, `-`; `+` and `$` stand in names that brokers make.
 _LEGAL = re.compile(rb"[a-zA-Z0-9%|_\-+$]+")
 _CACHE_LINE = 64

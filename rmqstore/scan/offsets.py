@@ -31,3 +31,4 @@ HOST_V4_WIDTH, HOST_V6_WIDTH = 8, 20
 _ENTRY = fixed_layout(dledger.ENTRY_HEADER)
 ENTRY_MAGIC, ENTRY_SIZE, ENTRY_POSITION, ENTRY_BODY = (_ENTRY[name].offset for name in ("magic", "size", "pos", "body_len"))
 ENTRY_HEADER_SIZE = dledger.ENTRY_HEADER_SIZE
+ENTRY_MAGIC_CODE, END_MAGIC_CODE = dledger.ENTRY_MAGIC, dledger.END_MAGIC

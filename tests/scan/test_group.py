@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from rmqstore.scan.columns import RECORD_DTYPE
 from rmqstore.scan.kernels_group import group_stable
 
-
 Numbers = npt.NDArray[np.int32]
 
 

@@ -8,48 +8,33 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from rmqstore.findings import Finding
-from rmqstore.formats import consumequeue
 from rmqstore.formats.index import message_keys
 from rmqstore.formats.javahash import index_key_hash
-from rmqstore.formats.layout import fixed_layout
-from rmqstore.formats.record import MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, RECORD_PREFIX, decode_record
-from rmqstore.scan.columns import Check, Fault, Mark, Oddity, Stop
+from rmqstore.formats.record import decode_record
+from rmqstore.scan.columns import Check, Mark, Oddity
 from rmqstore.scan.walk import Batch, Damage, FileEnd, LogScanner
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import QueueDirectory
-from rmqstore.store.window import read_at
 from rmqstore.verify.batchqueue import BatchRows
 from rmqstore.verify.context import Context
 from rmqstore.verify.ext import ExtReader
 from rmqstore.verify.findings_of_records import Neighbours, of_damage, of_faults
 from rmqstore.verify.index import IndexCursor, IndexMatch, IndexView
+from rmqstore.verify.live import LiveRecords, Overflow, Tail
 from rmqstore.verify.multidispatch import Dispatches, Peculiarity, Renumbered
 from rmqstore.verify.units import QueueClaims, QueueKey, QueueSpan
 
 _COMMIT = 8
-_OFFSET_END = fixed_layout(RECORD_PREFIX)["physical_offset"].end
-_HELD_RECORDS = 8192
 _CHECKED_COMMITS = 100_000
 # Clocks of broker and file server may differ, and a mapped file may be marked as modified some time after it was.
 _CLOCK_SKEW_MS = 3_600_000
-
-
-@dataclass(frozen=True, slots=True)
-class Tail:
-    """What lies behind the last live record of a file, when it is not zeros: bytes [start, end), and what kind of bytes they are."""
-
-    start: int
-    end: int
-    kind: str  # "torn", "stale" or "bytes"
-    reason: Stop
-    records: int = 0
 
 
 @dataclass(slots=True)
@@ -124,157 +109,35 @@ class FilePass:
         self._neighbours = Neighbours(context)
         self._ext = ExtReader(context, around.ext_queues)
         self._latest = context.last_write_ms + _CLOCK_SKEW_MS
-        self._held: list[Batch] = []
-        self._held_start = -1
-        self._held_end = -1
-        self._held_count = 0
-        self._pending: Damage | None = None
 
     def run(self) -> FileResult:
         """Reads the file and returns what it found. Raises UnreadableError and StoreChangedError."""
-        file = self.result.file
-        self._batch_rows = BatchRows(self._context, self._around.batch_queues, file.start, file.end)
-        self._last_file = self._around.last_data_file is None or file.start >= self._around.last_data_file.start
-        if self._around.compare_index:
+        result, file, around = self.result, self.result.file, self._around
+        self._batch_rows = BatchRows(self._context, around.batch_queues, file.start, file.end)
+        self._last_file = around.last_data_file is None or file.start >= around.last_data_file.start
+        if around.compare_index:
             self._cursor.seek(file.start)
-        reached = file.start
-        for event in self._scanner.scan(file):
+        live = LiveRecords(self._scanner, file, lead=self._lead, last_file=self._last_file, queues=around.queues, advance=self._advance)
+        for event in live.events():
             if isinstance(event, Batch):
-                if not self._take(event):
-                    break
-                end = int(event.records["position"][-1])
-                self._advance(end - reached)
-                reached = end
+                self._process(event)
             elif isinstance(event, Damage):
-                if event.resumed:
-                    self._pending = event
-                else:
-                    self._unfollowed(event)
+                result.damages.append((event.start, event.end if event.resumed else file.end))
+                result.findings.append(of_damage(self._context, event))
+            elif isinstance(event, Overflow):
+                result.damages.append((event.start, event.end))
+                result.findings.append(self._of_overflow(event))
+            elif isinstance(event, Tail):
+                result.tail = event
             else:
-                self._finish_held()
-                if self._pending is not None:
-                    self._accept(self._pending)
-                self.result.end = event
-        self._advance(file.end - reached)
+                result.end = event
         return self._close()
 
-    # Which records are live
-
-    def _take(self, batch: Batch) -> bool:
-        """Takes a batch; False when it begins the stale tail of the log, so that nothing behind it counts."""
-        if self._pending is not None:
-            damage, self._pending = self._pending, None
-            older = int(batch.records["store_timestamp"][0]) < self.result.last_timestamp
-            if self._last_file and older:
-                self._finish_held()
-                last = self._scanner.last_nonzero(self.result.file, damage.start)
-                self.result.tail = Tail(damage.start, damage.end if last is None else last, "stale", damage.reason, len(batch.records))
-                self.result.end = FileEnd(damage.start, Stop.END_OF_DATA)
-                return False
-            self._accept(damage)
-        if Fault.PHYSICAL_OFFSET not in batch.faults and not self._held:
-            self._process(batch)
-            return True
-        displaced = (batch.records["faults"] & int(Fault.PHYSICAL_OFFSET)) != 0
-        placed = np.flatnonzero(~displaced)
-        live = int(placed[-1]) + 1 if placed.size else 0
-        if live:
-            self._release_held()
-            self._process(replace(batch, records=batch.records[:live], keys=batch.keys[batch.keys["record"] < live]))
-        if live < len(batch.records):
-            self._hold(batch, live)
-        return True
-
-    def _hold(self, batch: Batch, start: int) -> None:
-        """Keeps records with a wrong PHYSICALOFFSET back until a right one follows, or the end of the log tells that they are stale."""
-        records = batch.records[start:]
-        if self._held_start < 0:
-            self._held_start = int(records["position"][0])
-        self._held_end = int(records["position"][-1] + records["size"][-1])
-        self._held_count += len(records)
-        if self._kept_count < _HELD_RECORDS:
-            keys = batch.keys[batch.keys["record"] >= start].copy()
-            keys["record"] -= start
-            first = int(records["position"][0]) - batch.origin
-            data = batch.window[first : self._held_end - batch.origin].copy()
-            kept = replace(batch, records=records.copy(), keys=keys, window=data, origin=int(records["position"][0]))
-            self._held.append(kept)
-
-    @property
-    def _kept_count(self) -> int:
-        """Of the records that were held back, how many are at hand."""
-        return sum(len(held.records) for held in self._held)
-
-    def _release_held(self) -> None:
-        lost = self._held_count - self._kept_count
-        held, self._held = self._held, []
-        end = self._held_end
-        self._held_start = self._held_end = -1
-        self._held_count = 0
-        for batch in held:
-            self._process(batch)
-        if lost:
-            start = int(held[-1].records["position"][-1] + held[-1].records["size"][-1])
-            self.result.damages.append((start, end))
-            text = f"{lost} more records have a PHYSICALOFFSET that is not their place; they were not compared with queues and index"
-            self.result.findings.append(self._context.log_finding("RMQ-CL-PHYOFFSET", text, start, end - start))
-
-    def _finish_held(self) -> None:
-        """At the end of the file: held records are damaged ones if queues know them or files follow, else a stale tail."""
-        if not self._held:
-            return
-        if not self._last_file or self._known_to_queue(self._held[0].records[0]):
-            self._release_held()
-            return
-        self.result.tail = Tail(self._held_start, self._held_end, "stale", Stop.NONE, self._held_count)
-        self._held = []
-
-    def _known_to_queue(self, record: npt.NDArray[np.void]) -> bool:
-        """Whether the queue unit at the record's QUEUEOFFSET points at it."""
-        key = self._scanner.queue(int(record["queue"]))
-        directory = self._around.queues.get(key)
-        if directory is None:
-            return False
-        at = int(record["queue_offset"]) * consumequeue.UNIT.sizeof()
-        file = directory.files.find(at) if at >= 0 else None
-        if file is None or at + consumequeue.UNIT.sizeof() > file.end:
-            return False
-        unit = consumequeue.UNIT.parse(read_at(file, at - file.start, consumequeue.UNIT.sizeof()))
-        return int(unit["physical_offset"]) == int(record["position"])
-
-    def _accept(self, damage: Damage) -> None:
-        """A damaged range that live records follow."""
-        self._pending = None
-        self._release_held()
-        self.result.damages.append((damage.start, damage.end))
-        self.result.findings.append(of_damage(self._context, damage))
-
-    def _unfollowed(self, damage: Damage) -> None:
-        """Bytes behind which nothing plausible comes in this file."""
-        if not self._last_file:
-            self._release_held()
-            self.result.damages.append((damage.start, self.result.file.end))
-            self.result.findings.append(of_damage(self._context, damage))
-            return
-        self._finish_held()
-        if self.result.tail is None:
-            kind = "torn" if self._looks_torn(damage) else "bytes"
-            self.result.tail = Tail(damage.start, damage.end, kind, damage.reason)
-
-    def _looks_torn(self, damage: Damage) -> bool:
-        """A record whose beginning is there: its size covers the bytes found, magic and PHYSICALOFFSET fit where they were written."""
-        file = self.result.file
-        position = damage.start - file.start + self._lead
-        if position >= file.length:
-            return True
-        head = read_at(file, position, min(RECORD_PREFIX.sizeof(), file.length - position)).ljust(RECORD_PREFIX.sizeof(), b"\0")
-        fields = RECORD_PREFIX.parse(head)
-        if not 0 < fields.total_size <= file.length - position or damage.end > damage.start + fields.total_size:
-            return False
-        if fields.magic_code in (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2) and fields.physical_offset == damage.start + self._lead:
-            return True
-        written = head[:_OFFSET_END].rstrip(b"\0")
-        return len(written) < _OFFSET_END and not any(head[_OFFSET_END:])
+    def _of_overflow(self, overflow: Overflow) -> Finding:
+        text = (
+            f"{overflow.records} more records have a PHYSICALOFFSET that is not their place; they were not compared with queues and index"
+        )
+        return self._context.log_finding("RMQ-CL-PHYOFFSET", text, overflow.start, overflow.end - overflow.start)
 
     # What live records should have
 

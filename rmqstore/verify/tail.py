@@ -9,8 +9,9 @@ from rmqstore.findings import Finding
 from rmqstore.formats.naming import HALF_TOPIC
 from rmqstore.scan.columns import Stop
 from rmqstore.store.mapped import MappedFile
-from rmqstore.verify.commitlog import FileResult, Tail
+from rmqstore.verify.commitlog import FileResult
 from rmqstore.verify.context import Context
+from rmqstore.verify.live import Tail
 
 HALF_TOPICS = (HALF_TOPIC, "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC")
 _TAIL_CODES = {"torn": "RMQ-CL-TORN", "stale": "RMQ-CL-STALE", "bytes": "RMQ-CL-TAILBYTES"}

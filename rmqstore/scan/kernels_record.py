@@ -12,6 +12,7 @@ from numba import njit
 from rmqstore.scan import names
 from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE, Check, Fault, Mark, Oddity, Stop
 from rmqstore.scan.crc import crc32
+from rmqstore.scan.layouts import NAME_END, PROPERTY_END, fits, layout_of, learn, read_places, write_places
 from rmqstore.scan.offsets import (
     BODY_CRC,
     BORN_HOST,
@@ -59,8 +60,6 @@ _KNOWN_SYS_FLAGS = 0x7FF
 _MAX_COMPRESSION = 3
 
 _SPACE = np.uint64(0x2020202020202020)
-_NAME_END = 1
-_PROPERTY_END = 2
 
 
 def _word(text: bytes) -> int:
@@ -89,7 +88,7 @@ _TAIL, _LENGTH_AND_QUEUE, _TEXT, _TOPIC, _QUEUE, _TOPIC_HASH, _TOPIC_MARKS = (
     field_offset(names.ENTRY_DTYPE, name) for name in ("tail", "length_and_queue", "text", "topic", "queue", "hash", "marks")
 )
 # Words of the shared state as byte offsets.
-_TABLE, _MASK, _FREE, _NEW_START, _NEW_LENGTH, _FAULTS, _MARKS, _ODDITIES, _LAST_TIME, _LAST_HOST = (
+_TABLE, _MASK, _FREE, _NEW_START, _NEW_LENGTH, _FAULTS, _MARKS, _ODDITIES, _LAST_TIME, _LAST_HOST, _LAYOUTS = (
     8 * word
     for word in (
         names.TABLE,
@@ -102,6 +101,7 @@ _TABLE, _MASK, _FREE, _NEW_START, _NEW_LENGTH, _FAULTS, _MARKS, _ODDITIES, _LAST
         names.ODDITIES,
         names.LAST_TIME,
         names.LAST_HOST,
+        names.LAYOUTS,
     )
 )
 _SCHEDULED_TOPIC, _ILLEGAL_TOPIC, _MALFORMED_TOPIC = names.SCHEDULED_TOPIC, names.ILLEGAL_TOPIC, names.MALFORMED_TOPIC
@@ -337,9 +337,9 @@ def _separators(base: int, start: int, stop: int, readable: int) -> int:
     """
     over = start + 64 - readable
     if over > 0:
-        mask = (equal_mask64(base, start - over, _PROPERTY_END) >> over) & ((1 << (64 - over)) - 1)
+        mask = (equal_mask64(base, start - over, PROPERTY_END) >> over) & ((1 << (64 - over)) - 1)
     else:
-        mask = equal_mask64(base, start, _PROPERTY_END)
+        mask = equal_mask64(base, start, PROPERTY_END)
     if stop - start < 64:
         mask &= (1 << (stop - start)) - 1
     return mask
@@ -377,6 +377,7 @@ def walk(
     all_faults = all_marks = all_oddities = 0
     last_time = native64(state, _LAST_TIME)
     last_host = native64(state, _LAST_HOST)
+    layouts = native64(state, _LAYOUTS)
     stop = _STOP_FULL
     frame = at
     while count < capacity:
@@ -453,56 +454,84 @@ def walk(
         if (sys_flag & 1) != 0 and not _compressed_body_fits(base, body, body_length, sys_flag):
             faults |= _F_COMPRESSION
         properties_end = at + size
-        tags_start = tags_end = keys_start = keys_end = unique_start = unique_end = 0
-        delay_start = delay_end = crc_start = crc_end = 0
         batch_size = 1
-        p = properties
-        block = properties
-        mask = _separators(base, block, properties_end, end)
-        while p < properties_end:
-            while mask == 0:
-                block += 64
-                if block >= properties_end:
-                    break
-                mask = _separators(base, block, properties_end, end)
-            next_p = properties_end
-            if mask != 0:
-                next_p = block + trailing_zeros(mask)
-                mask &= mask - 1
-            if next_p - p >= 6:
-                # The five bytes from p on lie in the middle of eight that are inside the record.
-                name = (be64(base, p - 2) >> 8) & 0xFFFFFFFFFF
-                if name == _TAGS:
-                    tags_start = p + 5
-                    tags_end = next_p
-                elif name == _KEYS:
-                    keys_start = p + 5
-                    keys_end = next_p
-                elif name == _UNIQ:
-                    if next_p - p >= 10 and be32u(base, p + 5) == _UNIQ_KEY:
-                        unique_start = p + 9
-                        unique_end = next_p
-                elif name == _DELAY:
-                    if next_p - p >= 7 and u8(base, p + 5) == _NAME_END:
-                        delay_start = p + 6
-                        delay_end = next_p
-                elif name == _INNER and next_p - p >= 10:
-                    second = be32u(base, p + 5)
-                    if second == _INNER_MULTI:
-                        marks |= _M_DISPATCH
-                    elif second == _INNER_NUM:
-                        marks |= _M_INNER
-                        if u8(base, p + 9) == _NAME_END:
-                            number, valid = _decimal(base, p + 10, next_p)
-                            if valid and 0 < number <= 32767:
-                                batch_size = number
-                    elif second == _INNER_BASE:
-                        marks |= _M_INNER
-                elif name == _CRC and next_p - p >= 10 and be32u(base, p + 5) == _CRC32:
-                    marks |= _M_PROPCRC
-                    crc_start = p + 9
-                    crc_end = next_p
-            p = next_p + 1
+        block_length = properties_end - properties
+        layout = layout_of(layouts, base, properties, block_length)
+        if fits(layout, base, properties, block_length):
+            places = read_places(layout)
+            tags_start, tags_end = properties + places[0], properties + places[1]
+            keys_start, keys_end = properties + places[2], properties + places[3]
+            unique_start, unique_end = properties + places[4], properties + places[5]
+            delay_start, delay_end = properties + places[6], properties + places[7]
+            crc_start, crc_end = properties + places[8], properties + places[9]
+            marks |= places[10]
+        else:
+            tags_start = tags_end = keys_start = keys_end = unique_start = unique_end = properties
+            delay_start = delay_end = crc_start = crc_end = properties
+            seen = np.int64(0)
+            p = properties
+            block = properties
+            mask = _separators(base, block, properties_end, end)
+            while p < properties_end:
+                while mask == 0:
+                    block += 64
+                    if block >= properties_end:
+                        break
+                    mask = _separators(base, block, properties_end, end)
+                next_p = properties_end
+                if mask != 0:
+                    next_p = block + trailing_zeros(mask)
+                    mask &= mask - 1
+                if next_p - p >= 6:
+                    # The five bytes from p on lie in the middle of eight that are inside the record.
+                    name = (be64(base, p - 2) >> 8) & 0xFFFFFFFFFF
+                    if name == _TAGS:
+                        tags_start = p + 5
+                        tags_end = next_p
+                    elif name == _KEYS:
+                        keys_start = p + 5
+                        keys_end = next_p
+                    elif name == _UNIQ:
+                        if next_p - p >= 10 and be32u(base, p + 5) == _UNIQ_KEY:
+                            unique_start = p + 9
+                            unique_end = next_p
+                    elif name == _DELAY:
+                        if next_p - p >= 7 and u8(base, p + 5) == NAME_END:
+                            delay_start = p + 6
+                            delay_end = next_p
+                    elif name == _INNER and next_p - p >= 10:
+                        second = be32u(base, p + 5)
+                        if second == _INNER_MULTI:
+                            seen |= _M_DISPATCH
+                        elif second == _INNER_NUM:
+                            seen |= _M_INNER
+                            if u8(base, p + 9) == NAME_END:
+                                number, valid = _decimal(base, p + 10, next_p)
+                                if valid and 0 < number <= 32767:
+                                    batch_size = number
+                        elif second == _INNER_BASE:
+                            seen |= _M_INNER
+                    elif name == _CRC and next_p - p >= 10 and be32u(base, p + 5) == _CRC32:
+                        seen |= _M_PROPCRC
+                        crc_start = p + 9
+                        crc_end = next_p
+                p = next_p + 1
+            marks |= seen
+            if (seen & _M_INNER) == 0 and learn(layout, base, properties, block_length):
+                write_places(
+                    layout,
+                    tags_start - properties,
+                    tags_end - properties,
+                    keys_start - properties,
+                    keys_end - properties,
+                    unique_start - properties,
+                    unique_end - properties,
+                    delay_start - properties,
+                    delay_end - properties,
+                    crc_start - properties,
+                    crc_end - properties,
+                    seen,
+                )
         if (marks & _M_PROPCRC) and (checks & _CHECK_PROPERTY_CRC):
             if not _property_crc_matches(base, at, size, crc_start, crc_end):
                 faults |= _F_PROPCRC

@@ -12,6 +12,7 @@ import numpy as np
 
 from rmqstore.formats.javahash import decode_java_utf8, java_hash
 from rmqstore.formats.naming import SCHEDULE_TOPIC
+from rmqstore.scan.layouts import LAYOUT_COUNT, LAYOUT_DTYPE
 
 ENTRY_DTYPE = np.dtype(
     [
@@ -27,7 +28,7 @@ ENTRY_DTYPE = np.dtype(
 TAIL = 32
 
 # What walker and scanner tell each other: int64 words.
-TABLE, MASK, FREE, TOPIC_START, TOPIC_LENGTH, FAULTS, MARKS, ODDITIES, LAST_TIME, LAST_HOST = range(10)
+TABLE, MASK, FREE, TOPIC_START, TOPIC_LENGTH, FAULTS, MARKS, ODDITIES, LAST_TIME, LAST_HOST, LAYOUTS = range(11)
 
 SCHEDULED_TOPIC = 1
 ILLEGAL_TOPIC = 2
@@ -43,7 +44,9 @@ class Names:
     """Interned topics and queues of one scanner, and the state it shares with the walker."""
 
     def __init__(self, capacity: int = 1024) -> None:
-        self.state = np.zeros(LAST_HOST + 1, np.int64)
+        self.state = np.zeros(LAYOUTS + 1, np.int64)
+        self.layouts = np.zeros(LAYOUT_COUNT, LAYOUT_DTYPE)
+        self.state[LAYOUTS] = self.layouts.ctypes.data
         self.topics: list[bytes] = []
         self.queues: list[tuple[int, int]] = []  # (number of the topic, queue id)
         self._topic_numbers: dict[bytes, int] = {}

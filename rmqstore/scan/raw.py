@@ -161,6 +161,27 @@ def equal_mask64(typingctx: Any, base: Any, offset: Any, byte: Any) -> Any:
 
 
 @intrinsic
+def unlike64(typingctx: Any, base: Any, offset: Any, pattern: Any, separator: Any) -> Any:
+    """int64 whose bit i is set when byte i of the 64 bytes at base + offset does not fit byte i of the 64 at `pattern`.
+
+    A pattern byte of 0 stands for any byte but `separator`, every other one for itself.
+    """
+    signature = types.int64(types.uintp, types.int64, types.uintp, types.uint8)
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        base, offset, pattern, separator = arguments
+        data = _load_bytes(builder, base, offset, 64)
+        expected = _load_bytes(builder, pattern, ir.Constant(ir.IntType(64), 0), 64)
+        separators = _splat(builder, separator, 64)
+        placed = builder.xor(builder.icmp_unsigned("==", data, separators), builder.icmp_unsigned("==", expected, separators))
+        fixed = builder.icmp_unsigned("!=", expected, ir.Constant(expected.type, [0] * 64))
+        other = builder.and_(fixed, builder.icmp_unsigned("!=", data, expected))
+        return builder.bitcast(builder.or_(placed, other), ir.IntType(64))
+
+    return signature, codegen
+
+
+@intrinsic
 def tail32(typingctx: Any, base: Any, end: Any, length: Any) -> Any:
     """The last 32 of `length` bytes that end at base + end, as four int64 in native order; zeros stand in front of a shorter text.
 

@@ -46,7 +46,8 @@ def fields_writer(dtype: np.dtype[np.void], *names: str) -> Any:
             for value, (field, offset) in zip(cgutils.unpack_tuple(builder, arguments[1]), places, strict=True):
                 bits = ir.IntType(field.itemsize * 8)
                 pointer = builder.inttoptr(builder.add(arguments[0], arguments[0].type(offset)), bits.as_pointer())
-                builder.store(value if bits.width == 64 else builder.trunc(value, bits), pointer).align = 1
+                value = value if bits.width == 64 else builder.trunc(value, bits)
+                builder.store(value if field.isnative else builder.bswap(value), pointer).align = 1
             return context.get_dummy_value()
 
         return signature, codegen

@@ -1,0 +1,99 @@
+"""Property layouts: where the properties of a block lie, remembered from one record to the next.
+
+Producers write the same properties in the same order, and their values mostly have the same lengths. So a block is first compared, 64
+bytes at a time, with the names and separators of one seen before; when all are in their places, so are the values, and nothing has to be
+parsed. Which layout a block is compared with depends on its length and its first bytes alone.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from rmqstore.scan.raw import INTERNAL, native32, store8, store32, u8, unlike64
+from rmqstore.scan.rows import field_offset, fields_reader, fields_writer
+
+NAME_END = 1
+PROPERTY_END = 2
+
+_MOST = 512
+_PLACES = (
+    "tags_start",
+    "tags_end",
+    "keys_start",
+    "keys_end",
+    "unique_start",
+    "unique_end",
+    "delay_start",
+    "delay_end",
+    "crc_start",
+    "crc_end",
+    "marks",
+)
+LAYOUT_DTYPE = np.dtype(
+    [
+        ("length", "i4"),  # of the block, 0: nothing was learned yet
+        ("misses", "i4"),  # blocks that came here and did not fit
+        *((name, "i4") for name in _PLACES),  # of the values, bytes from the start of the block; 0, 0: no such property
+        ("pattern", "u1", (_MOST,)),  # names and separators; 0 where a value lies
+    ]
+)
+LAYOUT_COUNT = 256
+
+_BYTES = LAYOUT_DTYPE.itemsize
+_LENGTH, _MISSES, _PATTERN = (field_offset(LAYOUT_DTYPE, name) for name in ("length", "misses", "pattern"))
+# A layout is learned anew after this many misses: where two alternate, the older one stays and one of them is parsed.
+_PATIENCE = 15
+_BLOCK = 64
+_SEPARATOR = np.uint8(PROPERTY_END)
+_MIX = 0x9E3779B1
+
+read_places = fields_reader(LAYOUT_DTYPE, *_PLACES)
+write_places = fields_writer(LAYOUT_DTYPE, *_PLACES)
+
+
+@njit(**INTERNAL)
+def layout_of(layouts: int, base: int, start: int, length: int) -> int:
+    """Address of the layout to compare a block of properties with."""
+    if length < _BLOCK:
+        return layouts
+    mixed = ((native32(base, start) ^ length) * _MIX) >> 16
+    return layouts + (mixed & (LAYOUT_COUNT - 1)) * _BYTES
+
+
+@njit(**INTERNAL)
+def fits(layout: int, base: int, start: int, length: int) -> bool:
+    """Whether all names and separators of the block are where the layout has them, and no others."""
+    if native32(layout, _LENGTH) != length or length < _BLOCK:
+        return False
+    unlike = np.int64(0)
+    last = length - _BLOCK
+    i = np.int64(0)
+    while i < last:
+        unlike |= unlike64(base, start + i, layout + _PATTERN + i, _SEPARATOR)
+        i += _BLOCK
+    return (unlike | unlike64(base, start + last, layout + _PATTERN + last, _SEPARATOR)) == 0
+
+
+@njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+def learn(layout: int, base: int, start: int, length: int) -> bool:
+    """Takes the names and separators of a block into the layout; False when it stays as it was: the caller has no places to write."""
+    misses = native32(layout, _MISSES)
+    store32(layout, _MISSES, misses + 1)
+    if (misses & _PATIENCE) != 0 or length < _BLOCK or length > _MOST:
+        return False
+    store32(layout, _LENGTH, 0)
+    in_name = True
+    for i in range(length):
+        byte = u8(base, start + i)
+        if in_name and (byte == 0 or byte == PROPERTY_END):
+            return False
+        store8(layout, _PATTERN + i, byte if in_name or byte == PROPERTY_END else 0)
+        if byte == PROPERTY_END:
+            in_name = True
+        elif byte == NAME_END:
+            in_name = False
+    if in_name and u8(base, start + length - 1) != PROPERTY_END:
+        return False
+    store32(layout, _LENGTH, length)
+    return True

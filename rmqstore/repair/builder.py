@@ -1,0 +1,222 @@
+"""The builder: what planners call, wish by wish; it looks at the disk, drops what is so already, and makes a plan of the rest."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from rmqstore.errors import RefusedError
+from rmqstore.formats import checkpoint
+from rmqstore.repair import fingerprint
+from rmqstore.repair.fingerprint import BLOCK, blocks_with_data
+from rmqstore.repair.likeness import attributes_of, like_sibling, missing_directories
+from rmqstore.repair.places import Places
+from rmqstore.repair.plan import Action, ActionKind, Contents, Expected, LostMessage, Phase, Plan
+from rmqstore.repair.staging import StagedFile, Staging
+from rmqstore.store.root import Store
+from rmqstore.store.window import open_read_only, read_descriptor
+
+INLINE_LIMIT = 4096
+"""Bytes that a plan holds itself; longer ones are staged."""
+
+
+class PlanBuilder:
+    """Collects the actions of one plan. Paths are absolute, or relative to the store root.
+
+    A path is created, replaced or taken away once at most, and then never changed in place too; ranges changed in place do not overlap.
+    Every method raises ValueError when a planner breaks these rules or leaves the store, UnreadableError when the store cannot be read.
+    """
+
+    def __init__(self, store: Store, staging: Staging, command: str, broker_version: str) -> None:
+        """Takes the fingerprint of the store: make the builder before anything is read."""
+        self._store = store
+        self._places = Places(store)
+        self._staging = staging
+        self._command = command
+        self._broker_version = broker_version
+        self._files = fingerprint.take(self._places)
+        self._actions: dict[str, list[Action]] = {}
+        self._lost: list[LostMessage] = []
+        self._notes: list[str] = []
+
+    # Changes in place
+
+    def write(self, path: Path | str, position: int, data: bytes, *, reason: str, code: str | None = None) -> None:
+        """`data` at a position of an existing file, never beyond its length; nothing where these bytes are there already."""
+        file = self._inside(path, position, len(data))
+        if _differs(file, position, len(data), lambda begin, size: data[begin : begin + size]):
+            self._in_place(
+                Action(ActionKind.WRITE, self._places.name(file), position, len(data), reason, _stamp(file), code, self._contents(data))
+            )
+
+    def zero(self, path: Path | str, position: int, length: int, *, reason: str, code: str | None = None) -> None:
+        """Zeros in a range of an existing file. Only bytes that are not zero already are written: holes stay holes."""
+        file = self._inside(path, position, length)
+        bounds = _nonzero_bounds(file, position, length)
+        if bounds is not None:
+            begin, end = bounds
+            self._in_place(Action(ActionKind.ZERO, self._places.name(file), begin, end - begin, reason, _stamp(file), code))
+
+    # Whole files
+
+    def create(
+        self, path: Path | str, staged: StagedFile | bytes, *, reason: str, code: str | None = None, like: Path | None = None
+    ) -> None:
+        """A new file with mode and owner of a sibling, or of `like` and then with its mtime too. Missing directories are made."""
+        file = self._file(path)
+        if os.path.lexists(file):
+            raise ValueError(f"{file} is there already")
+        contents = self._contents(staged)
+        self._add(
+            Action(
+                ActionKind.CREATE,
+                self._places.name(file),
+                0,
+                contents.length,
+                reason,
+                Expected(None),
+                code,
+                contents,
+                like_sibling(file, self._store.root) if like is None else attributes_of(like),
+                directories=missing_directories(file, self._places),
+            )
+        )
+
+    def replace(self, path: Path | str, staged: StagedFile | bytes, *, reason: str, code: str | None = None) -> None:
+        """A new file in the place of an old one, with its mode, owner and mtime; the old one goes to quarantine. Nothing if equal."""
+        file = self._file(path)
+        if not _same(file, staged):
+            contents = self._contents(staged)
+            name, expect = self._places.name(file), _stamp(file)
+            self._add(Action(ActionKind.REPLACE, name, 0, contents.length, reason, expect, code, contents, attributes_of(file)))
+
+    def quarantine(self, path: Path | str, *, reason: str, code: str | None = None) -> None:
+        """Takes a file out of the store, into the folder of the transaction. Nothing if there is none."""
+        file = self._file(path)
+        if os.path.lexists(file):
+            expect = _stamp(file)
+            self._add(Action(ActionKind.QUARANTINE, self._places.name(file), 0, expect.size or 0, reason, expect, code))
+
+    # Single files of the root
+
+    def set_abort(self, content: bytes = b"", *, reason: str, code: str | None = None) -> None:
+        """Makes the next start an abnormal one. Nothing if `abort` is there, whatever is in it."""
+        if not self._store.abort_present:
+            self.create(self._store.abort_path, content, reason=reason, code=code)
+
+    def remove_abort(self, *, reason: str, code: str | None = None) -> None:
+        """Makes the next start a normal one."""
+        self.quarantine(self._store.abort_path, reason=reason, code=code)
+
+    def write_checkpoint(self, data: bytes, *, reason: str, code: str | None = None) -> None:
+        """The whole checkpoint file, `formats.checkpoint.FILE_SIZE` bytes."""
+        path = self._store.checkpoint_path
+        if len(data) != checkpoint.FILE_SIZE:
+            raise ValueError(f"a checkpoint of {len(data)} bytes")
+        if not os.path.lexists(path):
+            self.create(path, data, reason=reason, code=code)
+        elif path.stat().st_size == len(data):
+            self.write(path, 0, data, reason=reason, code=code)
+        else:
+            self.replace(path, data, reason=reason, code=code)
+
+    # What goes with it
+
+    def lose(self, message: LostMessage) -> None:
+        """A message that the plan gives up."""
+        self._lost.append(message)
+
+    def note(self, text: str) -> None:
+        """A sentence for people."""
+        self._notes.append(text)
+
+    def build(self) -> Plan:
+        """The plan, in the order of the phases, within a phase in the order of the calls. Raises RefusedError if the store changed."""
+        changed = next(fingerprint.differences(self._files, fingerprint.take(self._places)), None)
+        if changed is not None:
+            raise RefusedError(f"The store changed while it was read: {changed}.", "Stop whatever writes to it, then try again.")
+        order = list(Phase)
+        actions = [action for actions in self._actions.values() for action in actions]
+        actions.sort(key=lambda action: order.index(self._places.phase(action.path)))
+        self._staging.sync()
+        return Plan(
+            self._command,
+            str(self._store.root),
+            self._broker_version,
+            dict(self._store.config.given),
+            None,
+            tuple(actions),
+            tuple(self._lost),
+            tuple(self._notes),
+            self._files,
+        )
+
+    def _file(self, path: Path | str) -> Path:
+        return self._places.path(self._places.name(path))
+
+    def _inside(self, path: Path | str, position: int, length: int) -> Path:
+        file = self._file(path)
+        size = _stamp(file).size or 0
+        if position < 0 or length < 1 or position + length > size:
+            raise ValueError(f"bytes {position} to {position + length} of {file}, which has {size}")
+        return file
+
+    def _contents(self, staged: StagedFile | bytes) -> Contents:
+        if isinstance(staged, bytes):
+            if len(staged) <= INLINE_LIMIT:
+                return Contents(len(staged), data=staged)
+            staged = self._staging.add(staged)
+        return Contents(staged.length, file=staged.name)
+
+    def _in_place(self, action: Action) -> None:
+        digest = fingerprint.digest(self._places.path(action.path), action.position, action.length)
+        self._add(replace(action, expect=replace(action.expect, digest=digest)))
+
+    def _add(self, action: Action) -> None:
+        others = self._actions.setdefault(action.path, [])
+        for other in others:
+            apart = action.position + action.length <= other.position or other.position + other.length <= action.position
+            if not (action.in_place and other.in_place and apart):
+                raise ValueError(f"{other.kind} and {action.kind} of {action.path}")
+        others.append(action)
+
+
+def _stamp(file: Path) -> Expected:
+    with open_read_only(file) as descriptor:
+        status = os.fstat(descriptor)
+    return Expected(status.st_size, status.st_mtime_ns)
+
+
+def _same(file: Path, staged: StagedFile | bytes) -> bool:
+    length = len(staged) if isinstance(staged, bytes) else staged.length
+    if _stamp(file).size != length:
+        return False
+    if isinstance(staged, bytes):
+        return not _differs(file, 0, length, lambda begin, size: staged[begin : begin + size])
+    with open_read_only(staged.path) as descriptor:
+        return not _differs(file, 0, length, lambda begin, size: read_descriptor(descriptor, staged.path, begin, size))
+
+
+def _differs(file: Path, position: int, length: int, wanted: Callable[[int, int], bytes]) -> bool:
+    """Whether any of `length` bytes from `position` on is another than `wanted(begin, size)`, `begin` counted from `position`."""
+    with open_read_only(file) as descriptor:
+        return any(
+            read_descriptor(descriptor, file, position + begin, size) != wanted(begin, size)
+            for begin in range(0, length, BLOCK)
+            for size in [min(BLOCK, length - begin)]
+        )
+
+
+def _nonzero_bounds(file: Path, position: int, length: int) -> tuple[int, int] | None:
+    """The range between the first and behind the last byte that is not zero; None where all are."""
+    first = last = None
+    with open_read_only(file) as descriptor:
+        for begin, size in blocks_with_data(file, position, length):
+            block = read_descriptor(descriptor, file, begin, size)
+            kept = block.lstrip(b"\0")
+            if kept:
+                first = begin + size - len(kept) if first is None else first
+                last = begin + len(block.rstrip(b"\0"))
+    return None if first is None or last is None else (first, last)

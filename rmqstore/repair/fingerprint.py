@@ -1,0 +1,82 @@
+"""Fingerprints: what tells that a store is still the one a plan was made for."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from rmqstore.repair.places import TOOL_DIRECTORY, Places
+from rmqstore.repair.plan import FileStamp
+from rmqstore.store.mapped import MappedFile, list_directory
+from rmqstore.store.parts import PartKind
+from rmqstore.store.window import data_extents, open_read_only, read_descriptor
+
+BLOCK = 1 << 16
+_ZEROS = bytes(BLOCK)
+# The lock file says nothing about the data, and a broker that is refused may touch it.
+_LEFT_OUT = frozenset({TOOL_DIRECTORY, PartKind.LOCK.value})
+
+
+def take(places: Places) -> dict[str, FileStamp]:
+    """Every file of the store with its length and modification time, whatever it is, by the path that plans use. Reads no file."""
+    found: dict[str, FileStamp] = {}
+    for directory in (places.root, *places.outside):
+        for path, status in _walk(directory, top=True):
+            found[places.spell(path)] = FileStamp(status.st_size, status.st_mtime_ns)
+    return found
+
+
+def differences(before: Mapping[str, FileStamp], now: Mapping[str, FileStamp]) -> Iterator[str]:
+    """What changed between two fingerprints, a sentence part for each file, by path."""
+    for name in sorted(before.keys() | now.keys()):
+        old, new = before.get(name), now.get(name)
+        if old == new:
+            continue
+        if old is None:
+            yield f"{name} is new"
+        elif new is None:
+            yield f"{name} is gone"
+        elif old.size != new.size:
+            yield f"{name} had {old.size} bytes and has {new.size}"
+        else:
+            yield f"{name} was written to"
+
+
+def digest(path: Path, position: int, length: int) -> str:
+    """A digest of the bytes [position, position + length) of a file: SHA-256 over every block that is not zero, with its number.
+
+    Holes are not read, and make no difference against zeros on the disk. Raises UnreadableError, StoreChangedError.
+    """
+    result = hashlib.sha256(length.to_bytes(8, "big"))
+    with open_read_only(path) as descriptor:
+        for begin, size in blocks_with_data(path, position, length):
+            block = read_descriptor(descriptor, path, begin, size)
+            if block != _ZEROS[:size]:
+                result.update((begin - position).to_bytes(8, "big"))
+                result.update(block)
+    return result.hexdigest()
+
+
+def blocks_with_data(path: Path, position: int, length: int) -> Iterator[tuple[int, int]]:
+    """(begin, bytes) of the pieces of at most BLOCK bytes, counted from `position`, that lie in or touch data and not only holes."""
+    end = position + length
+    following = position
+    for data_begin, data_end in data_extents(MappedFile(path, 0, end, 0)):
+        begin = max(position + (data_begin - position) // BLOCK * BLOCK, following)
+        while begin < min(data_end, end):
+            yield begin, min(BLOCK, end - begin)
+            begin += BLOCK
+        following = max(following, begin)
+
+
+def _walk(directory: Path, *, top: bool = False) -> Iterator[tuple[Path, os.stat_result]]:
+    for entry in list_directory(directory):
+        if top and entry.name in _LEFT_OUT:
+            continue
+        # Only the parts themselves may be links, to directories on other disks.
+        if entry.is_dir(follow_symlinks=top):
+            yield from _walk(Path(entry.path))
+        else:
+            yield Path(entry.path), entry.stat(follow_symlinks=False)

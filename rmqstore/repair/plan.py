@@ -1,0 +1,137 @@
+"""A plan: everything a repair will do to a store, as data. Nothing in it is code, and nothing is decided while it is applied.
+
+Paths are relative to the store root with `/`; only a file of a commit log directory outside of the root is named by its absolute path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class ActionKind(StrEnum):
+    """What one action does. Setting `abort` is a create, removing it a quarantine, writing the checkpoint a write or a create."""
+
+    WRITE = "write"
+    ZERO = "zero"
+    CREATE = "create"
+    REPLACE = "replace"
+    QUARANTINE = "quarantine"
+
+
+class Phase(StrEnum):
+    """The order in which the parts of a store change: derived files agree with the future log first, `abort` changes last."""
+
+    QUEUES = "queues"
+    INDEX = "index"
+    TIMER = "timer"
+    COMMITLOG = "commitlog"
+    EPOCH = "epoch"
+    CHECKPOINT = "checkpoint"
+    ABORT = "abort"
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """Permission bits, owner and modification time of a file or directory; `mtime_ns` None: whatever it becomes."""
+
+    mode: int
+    uid: int
+    gid: int
+    mtime_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """A directory that an action makes (create) or removes when it is empty afterwards (quarantine)."""
+
+    path: str
+    attributes: Attributes
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """New bytes: short ones as `data`, others in the file `file` of the plan's contents. `digest` is given in plans that are kept."""
+
+    length: int
+    data: bytes | None = None
+    file: str | None = None
+    digest: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What an action finds at its path: no file (`size` None), or one of `size` bytes, last changed at `mtime_ns`, whose bytes in the
+    range of the action have this `digest` (`fingerprint.digest`; None where the file is taken as a whole)."""
+
+    size: int | None
+    mtime_ns: int | None = None
+    digest: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One step. `position` and `length` are the bytes it changes: a range of the file (write, zero) or all of it.
+
+    `attributes` are those of the file afterwards: always there for create and replace, for write only where they are not to stay.
+    `holes` are ranges [begin, end) of the file that shall have no blocks on the disk afterwards.
+    """
+
+    kind: ActionKind
+    path: str
+    position: int
+    length: int
+    reason: str
+    expect: Expected
+    code: str | None = None
+    contents: Contents | None = None
+    attributes: Attributes | None = None
+    holes: tuple[tuple[int, int], ...] = ()
+    directories: tuple[Directory, ...] = ()
+
+    @property
+    def in_place(self) -> bool:
+        """Whether it changes bytes of a file that stays where it is."""
+        return self.kind in (ActionKind.WRITE, ActionKind.ZERO)
+
+
+@dataclass(frozen=True, slots=True)
+class LostMessage:
+    """A message that the plan gives up, as far as it is known: physical offset and size in bytes, and why it cannot be kept."""
+
+    topic: str | None = None
+    queue_id: int | None = None
+    queue_offset: int | None = None
+    physical_offset: int | None = None
+    size: int | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FileStamp:
+    """Length in bytes and modification time in nanoseconds of one file: what tells that nobody changed it."""
+
+    size: int
+    mtime_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`files` are all files of the store when it was read; `settings` are those of broker.conf that it was read with; `undoes` is the
+    transaction that this plan takes back."""
+
+    command: str
+    store: str
+    broker_version: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+    undoes: str | None = None
+    actions: tuple[Action, ...] = ()
+    lost: tuple[LostMessage, ...] = ()
+    notes: tuple[str, ...] = ()
+    files: Mapping[str, FileStamp] = field(default_factory=dict)
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to do."""
+        return not self.actions

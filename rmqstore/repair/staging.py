@@ -1,0 +1,123 @@
+"""The staging area: where new files lie, complete and on the disk, before any of them takes its place in the store."""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from rmqstore.repair.writer import Writer
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class StagedFile:
+    """A complete file of the staging area: `name` in it, `length` in bytes."""
+
+    path: Path
+    name: str
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    path: Path
+    length: int
+    descriptor: int
+    mapping: mmap.mmap
+    faults: int
+
+
+class Staging:
+    """A directory of staged files, made when the first one is. `open` and `close` are the sink that rebuilt files are written to."""
+
+    def __init__(self, directory: Path, writer: Writer | None = None) -> None:
+        self.directory = directory
+        self._writer = writer or Writer()
+        self._open: dict[str, _Open] = {}
+        self._count = 0
+
+    @classmethod
+    @contextmanager
+    def temporary(cls) -> Iterator[Staging]:
+        """A staging area outside of the store that is gone afterwards, for plans that are only shown."""
+        with TemporaryDirectory(prefix="rmqstore-") as directory:
+            staging = cls(Path(directory))
+            try:
+                yield staging
+            finally:
+                staging.discard_open()
+
+    def open(self, relative_path: str, length: int) -> NDArray[np.uint8]:
+        """Zeros to write to: a new file of `length` bytes (at least 1), sparse and mapped. Several may be open, one of each name.
+
+        Raises OSError, ValueError (a name that is open already).
+        """
+        import numpy as np
+
+        from rmqstore.scan import sigbus
+
+        if relative_path in self._open:
+            raise ValueError(f"{relative_path} is being staged already")
+        sigbus.install()  # under a mapping a full disk shows itself as a signal
+        path = self._next_path()
+        with self._writer.create(path) as descriptor:
+            self._writer.truncate(descriptor, path, length)
+            mapping = mmap.mmap(descriptor, length)
+            self._open[relative_path] = _Open(path, length, os.dup(descriptor), mapping, sigbus.faults())
+        return np.frombuffer(mapping, dtype=np.uint8)
+
+    def close(self, relative_path: str) -> StagedFile:
+        """The file is complete: to the disk with it. Raises OSError (among others when the disk became full while it was written)."""
+        from rmqstore.scan import sigbus
+
+        staged = self._open.pop(relative_path)
+        try:
+            staged.mapping.flush()
+            if sigbus.faults() != staged.faults:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(staged.path))
+            self._writer.fsync(staged.descriptor, staged.path)
+        finally:
+            _release(staged)
+        return StagedFile(staged.path, staged.path.name, staged.length)
+
+    def add(self, data: bytes) -> StagedFile:
+        """A staged file with these bytes. Raises OSError."""
+        path = self._next_path()
+        with self._writer.create(path) as descriptor:
+            self._writer.write(descriptor, path, 0, data)
+            self._writer.fsync(descriptor, path)
+        return StagedFile(path, path.name, len(data))
+
+    def sync(self) -> None:
+        """The names of all staged files to the disk. Raises OSError."""
+        if self.directory.is_dir():
+            self._writer.fsync_directory(self.directory)
+
+    def discard_open(self) -> None:
+        """Forget files that were never completed, as after an error."""
+        for staged in self._open.values():
+            _release(staged)
+        self._open.clear()
+
+    def _next_path(self) -> Path:
+        if not self._count and not self.directory.is_dir():
+            self._writer.mkdir(self.directory)
+        self._count += 1
+        return self.directory / f"{self._count:06d}"
+
+
+def _release(staged: _Open) -> None:
+    # Whoever still holds the array keeps the memory mapped until it is dropped.
+    with suppress(BufferError):
+        staged.mapping.close()
+    os.close(staged.descriptor)

@@ -62,18 +62,28 @@ class Staging:
 
         Raises OSError, ValueError (a name that is open already).
         """
+        if relative_path in self._open:
+            raise ValueError(f"{relative_path} is being staged already")
+        path = self._next_path()
+        with self._writer.create(path) as descriptor:
+            self._writer.truncate(descriptor, path, length)
+            return self._map(relative_path, path, length, descriptor)
+
+    def reopen(self, relative_path: str, staged: StagedFile) -> NDArray[np.uint8]:
+        """The bytes of a staged file, to go on writing to them. Raises OSError, ValueError (a name that is open already)."""
+        if relative_path in self._open:
+            raise ValueError(f"{relative_path} is being staged already")
+        with self._writer.change(staged.path) as descriptor:
+            return self._map(relative_path, staged.path, staged.length, descriptor)
+
+    def _map(self, relative_path: str, path: Path, length: int, descriptor: int) -> NDArray[np.uint8]:
         import numpy as np
 
         from rmqstore.scan import sigbus
 
-        if relative_path in self._open:
-            raise ValueError(f"{relative_path} is being staged already")
         sigbus.install()  # under a mapping a full disk shows itself as a signal
-        path = self._next_path()
-        with self._writer.create(path) as descriptor:
-            self._writer.truncate(descriptor, path, length)
-            mapping = mmap.mmap(descriptor, length)
-            self._open[relative_path] = _Open(path, length, os.dup(descriptor), mapping, sigbus.faults())
+        mapping = mmap.mmap(descriptor, length)
+        self._open[relative_path] = _Open(path, length, os.dup(descriptor), mapping, sigbus.faults())
         return np.frombuffer(mapping, dtype=np.uint8)
 
     def close(self, relative_path: str) -> StagedFile:

@@ -98,7 +98,7 @@ class Verification:
 
     def _log(self, advance: Advance) -> Iterator[Finding]:
         context, store, options = self.context, self.store, self.options
-        log_files = _without_excess(store)
+        log_files = files_as_mapped(store)
         compare_queues = options.wants("consumequeue") and bool(log_files)
         compare_index = options.wants("index") and bool(log_files)
         queue_directories = self._directories(store.queue_directories()) if options.wants("consumequeue") else {}
@@ -239,8 +239,8 @@ def _cancel(passes: Sequence[Future[Any]]) -> None:
         future.cancel()
 
 
-def _without_excess(store: Store) -> list[MappedFile]:
-    """The log files, those that are too long cut to the length the broker maps."""
+def files_as_mapped(store: Store) -> list[MappedFile]:
+    """The files of the log, those that are too long cut to the length the broker maps."""
     size = store.message_log.file_size
     return [replace(file, length=size) if size and file.length > size else file for file in store.message_log.files]
 

@@ -122,6 +122,9 @@ class Profile:
     # index (queues §6)
     indexes_tags: bool = False
 
+    flushes_index: bool = False
+    """A stop writes the headers of all index files, even of one that has no items."""
+
     # start and stop (commit log §4.4, §6, Q13)
     reput_from_queues: bool = False
     """Dispatch goes on where the queues end, and start waits for it; without it where the log is confirmed."""
@@ -152,6 +155,7 @@ def _table() -> tuple[Profile, ...]:
         batch_queues=True,
         newer_parts=True,
         index_load_decides=True,
+        flushes_index=True,
         schedule_in_store=False,
         checkpoint_longs=4,
         confirms=True,

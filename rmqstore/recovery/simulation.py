@@ -254,7 +254,7 @@ class _Start:
 
     def _settle(self, *, stopped: bool) -> None:
         self._queues.settle()
-        self._index.settle(flushed=stopped and self._profile.index_load_decides)
+        self._index.settle(flushed=stopped and self._profile.flushes_index)
         self._checkpoint.settle(self._changes)
 
     # what is seen

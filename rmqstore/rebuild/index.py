@@ -1,0 +1,152 @@
+"""Rebuilds index files: batches of records with their keys in log order → headers, hash slots and items (fact sheet queues §6).
+
+Memory is one open file in the sink; what items hold stands in `kernels_items`.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, tzinfo
+
+import numpy as np
+
+from rmqstore.errors import UsageError
+from rmqstore.formats import index as declared
+from rmqstore.rebuild.kernels_items import AHEAD, HEADER_DTYPE, put_items
+from rmqstore.rebuild.requests import QueueOf, requests_of
+from rmqstore.rebuild.result import IndexResult, RebuiltIndexFile
+from rmqstore.rebuild.settings import Mode, Settings
+from rmqstore.rebuild.sink import Bytes, Sink
+from rmqstore.scan.walk import Batch
+from rmqstore.versions import Profile
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SMALLEST = 2
+"""Places for items: the first one is never used, so a file with fewer is full before it has any."""
+
+
+class IndexBuilder:
+    """Builds all index files in one pass."""
+
+    def __init__(
+        self,
+        queue_of: QueueOf,
+        settings: Settings,
+        profile: Profile,
+        sink: Sink,
+        *,
+        mode: Mode = Mode.USEFUL,
+        zone: tzinfo | None = None,
+    ) -> None:
+        """`queue_of` = the scanner's `queue`; `zone` is that of the broker's clock, by which files are named, without it this machine's.
+
+        The scan must deliver keys. Raises UsageError for a `max_index_num` that no item fits into.
+        """
+        if settings.max_index_num < _SMALLEST:
+            raise UsageError(f"maxIndexNum={settings.max_index_num} leaves no place for items.", "The broker's default is 20000000.")
+        self._queue_of = queue_of
+        self._mode = mode
+        self._slots = settings.max_hash_slot_num
+        self._items = settings.max_index_num
+        self._tags = int(profile.indexes_tags)
+        self._flushes = profile.flushes_index
+        self._builds = settings.message_index_enable and (settings.index_file_write_enable or not profile.indexes_tags)
+        self._sink = sink
+        self._zone = zone
+        self._header = np.zeros(1, HEADER_DTYPE)
+        self._scratch = np.zeros(AHEAD, np.int32)
+        self._memory: Bytes | None = None
+        self._name = ""
+        self._files: list[RebuiltIndexFile] = []
+        self._full_until = 0
+        self._refused = 0
+
+    def put(self, batch: Batch) -> None:
+        """Takes the next records of the log. The batch is not needed any more afterwards."""
+        if not self._builds:
+            return
+        batch, refused = requests_of(batch, self._mode, self._queue_of)
+        self._refused += refused
+        records, keys = batch.records, batch.keys
+        if not len(records):
+            return
+        # A broker makes sure of a file for every record, even one without keys (§6.5).
+        memory = self._writable(batch, 0)
+        key, row = 0, -1
+        while key < len(keys):
+            key = put_items(
+                records.ctypes.data,
+                keys.ctypes.data,
+                key,
+                len(keys),
+                self._tags,
+                memory.ctypes.data + declared.HEADER_SIZE,
+                self._slots,
+                memory.ctypes.data + declared.item_position(0, self._slots),
+                self._items,
+                self._header.ctypes.data,
+                self._scratch.ctypes.data,
+            )
+            row = int(keys["record"][min(key, len(keys) - 1)])
+            if key < len(keys):
+                memory = self._writable(batch, row)
+        if row + 1 < len(records):
+            self._writable(batch, row + 1)
+
+    def finish(self) -> IndexResult:
+        """Closes the last file; what was made."""
+        self._close()
+        return IndexResult(tuple(self._files), self._refused, self._full_until)
+
+    def _writable(self, batch: Batch, row: int) -> Bytes:
+        """The file that takes the items of a record: the open one unless it is full."""
+        header = self._header[0]
+        if self._memory is not None and header["index_count"] < self._items:
+            return self._memory
+        inherited = (0, 0, 0, 0)
+        if self._memory is not None:
+            self._close()
+            end_time, end_offset = max(0, int(header["end_timestamp"])), max(0, int(header["end_phy_offset"]))
+            inherited = (end_time, end_time, end_offset, end_offset)
+            self._full_until = end_time or self._full_until
+        self._header[0] = (*inherited, 0, 1)
+        self._name = self._next_name(int(batch.records["store_timestamp"][row]))
+        self._memory = self._sink.open(f"index/{self._name}", declared.file_size(self._slots, self._items))
+        return self._memory
+
+    def _next_name(self, store_timestamp: int) -> str:
+        """The broker's clock when it made the file is not in the log: the record's time stands for it, and names rise (§6.9)."""
+        try:
+            name = _wall_clock(store_timestamp, self._zone)
+        except (OverflowError, ValueError):
+            name = ""
+        return name if name > self._name else following_name(self._name)
+
+    def _close(self) -> None:
+        if self._memory is None:
+            return
+        values = {name: int(self._header[name][0]) for name in HEADER_DTYPE.names or ()}
+        if values["index_count"] == 1 and not self._flushes:
+            # The number reaches the file with the first item, or with a flush.
+            values["index_count"] = 0
+        self._memory[: declared.HEADER_SIZE] = np.frombuffer(declared.HEADER.build(values), np.uint8)
+        path = f"index/{self._name}"
+        self._memory = None
+        self._sink.close(path)
+        self._files.append(RebuiltIndexFile(path, **values))
+
+
+def _wall_clock(milliseconds: int, zone: tzinfo | None) -> str:
+    """`yyyyMMddHHmmssSSS` of a time (ms since epoch). Raises OverflowError or ValueError for a time that no calendar has."""
+    return _name_of((_EPOCH + timedelta(milliseconds=milliseconds)).astimezone(zone))
+
+
+def following_name(name: str) -> str:
+    """The name one millisecond later; of no name, that of the first moment that brokers can have seen."""
+    if not name:
+        return _name_of(_EPOCH)
+    moment = datetime.strptime(name[:14], "%Y%m%d%H%M%S").replace(microsecond=int(name[14:]) * 1000)
+    return _name_of(moment + timedelta(milliseconds=1))
+
+
+def _name_of(moment: datetime) -> str:
+    return f"{moment.year:04d}{moment:%m%d%H%M%S}{moment.microsecond // 1000:03d}"

@@ -1,0 +1,81 @@
+"""Compiled append of queue units: takes record after record that follows on in its queue, and stops at the first that does not.
+
+What follows on is the same in every mode of a rebuild; what to do with anything else is decided outside of compiled code.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from rmqstore.formats import consumequeue_ext
+from rmqstore.formats.layout import fixed_layout
+from rmqstore.scan.columns import RECORD_DTYPE
+from rmqstore.scan.raw import native32
+from rmqstore.scan.rows import fields_reader, fields_writer
+from rmqstore.scan.unitruns import UNIT_ROWS
+
+QUEUE_DTYPE = np.dtype(
+    [
+        ("gate", "i8"),  # FAST, DECIDE or SKIP
+        ("next_offset", "i8"),  # QUEUEOFFSET of the record that follows on
+        ("address", "i8"),  # where its unit goes
+        ("room", "i8"),  # units that still fit into the open file
+        ("max_physic_offset", "i8"),  # end of the last message, -1 for none
+        ("ext_address", "i8"),  # where its ext unit goes; 0: the queue has none
+        ("ext_room", "i8"),  # ext units that still fit into the open ext file
+        ("ext_code", "i8"),  # tagsCode that stands for the next ext unit
+    ]
+)
+
+FAST = 0
+"""Gate of a queue whose units are appended here."""
+DECIDE = 1
+"""Every record is decided about outside."""
+SKIP = 2
+"""Records are passed over."""
+
+EXT_ROWS = np.dtype([(name, f">i{place.width}") for name, place in fixed_layout(consumequeue_ext.UNIT_PREFIX).items()])
+
+_RECORD_SIZE, _QUEUE_SIZE = RECORD_DTYPE.itemsize, QUEUE_DTYPE.itemsize
+_UNIT_SIZE, _EXT_SIZE = UNIT_ROWS.itemsize, EXT_ROWS.itemsize
+_NO_UNIT = 4  # bit of prepared and of rolled back records in SYSFLAG
+
+_read_record = fields_reader(RECORD_DTYPE, "sys_flag", "queue_offset", "physical_offset", "size", "tags_code")
+_read_store_timestamp = fields_reader(RECORD_DTYPE, "store_timestamp")
+_read_queue = fields_reader(QUEUE_DTYPE, "gate", "next_offset", "address", "room", "max_physic_offset", "ext_address")
+_read_ext = fields_reader(QUEUE_DTYPE, "ext_room", "ext_code")
+_write_queue = fields_writer(QUEUE_DTYPE, "next_offset", "address", "room", "max_physic_offset")
+_write_ext = fields_writer(QUEUE_DTYPE, "ext_address", "ext_room", "ext_code")
+_write_unit = fields_writer(UNIT_ROWS)
+_write_ext_unit = fields_writer(EXT_ROWS)
+
+
+@njit(nogil=True, cache=True, no_cfunc_wrapper=True)
+def append_units(records: int, row: int, end: int, numbers: int, queues: int) -> int:
+    """Appends the units of the records [row, end) up to the first one that needs a decision, and returns its row.
+
+    `records` (RECORD_DTYPE), `numbers` (int32 per record: the row of its queue) and `queues` (QUEUE_DTYPE) are addresses. A record needs
+    a decision when its queue is not FAST, its QUEUEOFFSET is not the next one, it does not end behind the last message, or a file is full.
+    """
+    while row < end:
+        record = records + row * _RECORD_SIZE
+        sys_flag, queue_offset, physical_offset, size, tags_code = _read_record(record)
+        queue = queues + native32(numbers, row * 4) * _QUEUE_SIZE
+        gate, expected, address, room, last, ext_address = _read_queue(queue)
+        if gate == SKIP or sys_flag & _NO_UNIT:
+            row += 1
+            continue
+        if gate != FAST or queue_offset != expected or room == 0 or physical_offset + size <= last:
+            return row
+        if ext_address != 0:
+            ext_room, ext_code = _read_ext(queue)
+            if ext_room == 0:
+                return row
+            _write_ext_unit(ext_address, _EXT_SIZE, tags_code, _read_store_timestamp(record), 0)
+            _write_ext(queue, ext_address + _EXT_SIZE, ext_room - 1, ext_code + _EXT_SIZE)
+            tags_code = ext_code
+        _write_unit(address, physical_offset, size, tags_code)
+        _write_queue(queue, queue_offset + 1, address + _UNIT_SIZE, room - 1, physical_offset + size)
+        row += 1
+    return row

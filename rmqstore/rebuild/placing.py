@@ -1,0 +1,237 @@
+"""Where messages go that do not follow on in their queue: the two modes of a rebuild.
+
+A queue takes messages at its end only. Most messages follow on and never come here; a mode decides about the rest, with the few steps
+that a queue can do.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from rmqstore.rebuild.result import Gap, History, LeftOut, Restart
+
+MESSAGE_COLUMNS = ("queue_offset", "physical_offset", "size", "tags_code", "store_timestamp")
+"""Columns of a record that a message begins with."""
+
+
+class Message(NamedTuple):
+    """What a unit is made of. `width` = queue offsets that the record takes; `further` = the unit is for a further queue of the record."""
+
+    queue_offset: int
+    physical_offset: int
+    size: int
+    tags_code: int
+    store_timestamp: int
+    width: int = 1
+    further: bool = False
+
+    @property
+    def end_offset(self) -> int:
+        """The queue offset behind the message."""
+        return self.queue_offset + self.width
+
+    @property
+    def left_out(self) -> LeftOut:
+        """The message as one without a place."""
+        return LeftOut(self.queue_offset, self.physical_offset)
+
+
+class Queue(Protocol):
+    """What placing needs of a queue."""
+
+    history: History
+
+    @property
+    def started(self) -> bool:
+        """Whether it has a message."""
+
+    @property
+    def first_offset(self) -> int:
+        """Queue offset of its first message."""
+
+    @property
+    def next_offset(self) -> int:
+        """Queue offset of the message that follows on."""
+
+    @property
+    def max_physic_offset(self) -> int:
+        """End of the last message."""
+
+    def names(self, queue_offset: int) -> bool:
+        """Whether a file can have the name that the queue offset asks for."""
+
+    def can_miss(self, count: int, length: int) -> bool:
+        """Whether `length` bytes of the log can have held that many messages that are lost now."""
+
+    def begin(self, message: Message, missing: int) -> None:
+        """Starts anew with a message, in front of which `missing` messages are known to be lost."""
+
+    def append(self, message: Message) -> None:
+        """Puts a message at the end; the one behind it follows on."""
+
+    def bridge(self, queue_offset: int) -> None:
+        """Fills the queue up to `queue_offset` with its last unit."""
+
+    def cut(self, queue_offset: int) -> None:
+        """Takes the messages from `queue_offset` on away; one before it stays."""
+
+    def hold(self, held: bool) -> None:
+        """Whether the next message is to be decided about even if it follows on."""
+
+    def leave_ext_unit(self, message: Message) -> Message:
+        """Writes the ext unit of a message; the message with the tagsCode that its unit has then."""
+
+
+class UsefulPlacing:
+    """Every message at its own queue offset. One that does not follow on is believed when the next message of the queue goes on from it.
+
+    A single damaged QUEUEOFFSET would otherwise look like a restart, and a restart takes away what was there before.
+    """
+
+    def __init__(self, queue: Queue, log_start: int) -> None:
+        self._queue = queue
+        self._log_start = log_start
+        self._waiting: Message | None = None
+
+    def take(self, message: Message) -> None:
+        """Decides about a message in log order."""
+        queue, waiting = self._queue, self._waiting
+        if not queue.names(message.queue_offset):
+            self._leave_out(message)
+        elif not queue.started:
+            self._begin(message)
+        elif waiting is not None:
+            self._waiting = None
+            queue.hold(False)
+            self._settle(waiting, message)
+            self.take(message)
+        elif message.queue_offset == queue.next_offset:
+            self._append(message)
+        else:
+            self._waiting = message
+            queue.hold(True)
+
+    def finish(self) -> None:
+        """Decides about a message behind which no other came: a gap is as good as any, and restarts are at 0."""
+        waiting, self._waiting = self._waiting, None
+        if waiting is None:
+            return
+        self._queue.hold(False)
+        if self._is_ahead(waiting) or (waiting.queue_offset == 0 and not self._repeats(waiting)):
+            self._accept(waiting, confirmed=False)
+        else:
+            self._leave_out(waiting)
+
+    def _settle(self, waiting: Message, following: Message) -> None:
+        """Decides about the waiting message now that the one behind it is known."""
+        offset, expected = following.queue_offset, self._queue.next_offset
+        if self._is_ahead(waiting):
+            believed = offset > waiting.queue_offset or offset < expected
+        elif offset == expected or self._repeats(waiting):
+            believed = False
+        else:
+            goes_on = waiting.end_offset <= offset or waiting.queue_offset == 0
+            believed = goes_on and offset < expected
+        if believed:
+            self._accept(waiting, confirmed=offset == waiting.end_offset)
+        else:
+            self._leave_out(waiting)
+
+    def _is_ahead(self, message: Message) -> bool:
+        return message.queue_offset > self._queue.next_offset
+
+    def _repeats(self, message: Message) -> bool:
+        """Whether it has the offset of the last message: given twice, and the first one keeps it."""
+        return message.end_offset == self._queue.next_offset
+
+    def _accept(self, message: Message, *, confirmed: bool) -> None:
+        queue, history = self._queue, self._queue.history
+        expected = queue.next_offset
+        if self._is_ahead(message):
+            if queue.can_miss(message.queue_offset - expected, message.physical_offset - queue.max_physic_offset):
+                history.gaps.append(Gap(expected, message.queue_offset, message.physical_offset))
+                queue.bridge(message.queue_offset)
+                self._append(message)
+                return
+            if not confirmed:
+                self._leave_out(message)
+                return
+        history.restarts.append(Restart(message.queue_offset, expected, message.physical_offset))
+        if queue.first_offset < message.queue_offset < expected:
+            history.cut(message.queue_offset)
+            queue.cut(message.queue_offset)
+            self._append(message)
+        else:
+            history.gaps.clear()
+            self._begin(message)
+
+    def _begin(self, message: Message) -> None:
+        """Where the log begins with the first message a broker ever wrote, offsets before the first message of a queue were lost, too."""
+        lost = message.queue_offset if self._log_start == 0 else 0
+        missing = lost if self._queue.can_miss(lost, message.physical_offset) else 0
+        if missing:
+            self._queue.history.gaps.append(Gap(0, missing, message.physical_offset))
+        self._queue.begin(self._queue.leave_ext_unit(message), missing)
+
+    def _append(self, message: Message) -> None:
+        self._queue.append(self._queue.leave_ext_unit(message))
+
+    def _leave_out(self, message: Message) -> None:
+        queue = self._queue
+        taken = queue.started and queue.first_offset <= message.queue_offset < queue.next_offset
+        (queue.history.repeated if taken else queue.history.misnumbered).append(message.left_out)
+
+
+class ReplayedQueue(Queue, Protocol):
+    """What the broker's own rule needs besides."""
+
+    def expect(self, queue_offset: int) -> None:
+        """A message with this queue offset follows on."""
+
+    def make_room(self) -> None:
+        """A new file where the last one is full."""
+
+
+class FaithfulPlacing:
+    """The broker's own rule (fact sheet queues §2.5): known messages and taken places are dropped, a gap shifts what comes behind it.
+
+    `history.shifted` = places between the queue offset of the last message and its unit.
+    """
+
+    def __init__(self, queue: ReplayedQueue) -> None:
+        self._queue = queue
+
+    def take(self, message: Message) -> None:
+        """Decides about a message in log order."""
+        queue, history = self._queue, self._queue.history
+        if not queue.started and not queue.names(message.queue_offset):
+            history.misnumbered.append(message.left_out)
+            return
+        # The ext unit comes before any look at the message, so dropped ones leave theirs behind.
+        message = queue.leave_ext_unit(message)
+        if message.physical_offset + message.size <= queue.max_physic_offset:
+            history.repeated.append(message.left_out)
+        elif not queue.started:
+            queue.begin(message, 0)
+        else:
+            self._append(message)
+
+    def finish(self) -> None:
+        """Nothing waits."""
+
+    def _append(self, message: Message) -> None:
+        queue, history = self._queue, self._queue.history
+        offset, expected = message.queue_offset, queue.next_offset
+        place = expected - history.shifted
+        queue.make_room()
+        if offset == 0:
+            # The offset 0 is never compared with the place.
+            history.restarts.append(Restart(0, place, message.physical_offset))
+        elif offset < place:
+            history.repeated.append(message.left_out)
+            return
+        elif offset > expected:
+            history.gaps.append(Gap(expected, offset, message.physical_offset))
+        queue.append(message)
+        queue.expect(max(offset, place) + 1)
+        history.shifted = max(0, offset - place)

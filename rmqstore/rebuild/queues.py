@@ -1,0 +1,181 @@
+"""Rebuilds consume queues: batches of records in log order → the bytes of consumequeue, consumequeue_ext and batchconsumequeue.
+
+Memory follows the number of queues, not the log. Fact sheet queues §2.15.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from rmqstore.formats import batchconsumequeue, consumequeue
+from rmqstore.rebuild.batchqueue import BatchQueue
+from rmqstore.rebuild.ext import ExtFiles
+from rmqstore.rebuild.further import Expanded, expand
+from rmqstore.rebuild.kernels_append import SKIP, append_units
+from rmqstore.rebuild.placing import MESSAGE_COLUMNS, FaithfulPlacing, Message, UsefulPlacing
+from rmqstore.rebuild.requests import QueueOf, requests_of
+from rmqstore.rebuild.result import QueueResult
+from rmqstore.rebuild.settings import Mode, Settings
+from rmqstore.rebuild.simplequeue import SimpleQueue
+from rmqstore.rebuild.sink import Sink
+from rmqstore.rebuild.table import QueueTable
+from rmqstore.rebuild.unitfiles import MOST_OPEN, OpenFiles, UnitFiles
+from rmqstore.scan.walk import Batch
+from rmqstore.versions import Profile
+
+QueueKey = tuple[str, int]
+"""Topic and queue id."""
+Placing = FaithfulPlacing | UsefulPlacing
+
+_MOST_NAME_BYTES = 255
+_NO_UNIT = 4  # bit of prepared and of rolled back records in SYSFLAG
+
+
+class QueueBuilder:
+    """Builds the files of all queues in one pass."""
+
+    def __init__(
+        self,
+        queue_of: QueueOf,
+        settings: Settings,
+        profile: Profile,
+        sink: Sink,
+        *,
+        log_start: int,
+        mode: Mode = Mode.USEFUL,
+        wanted: Callable[[str, int], bool] | None = None,
+        most_open: int = MOST_OPEN,
+    ) -> None:
+        """`queue_of` = the scanner's `queue`; `log_start` = physical offset of the first byte of the first log file there is; `wanted` says
+        which queues (topic, queue id) to build, all without it; `most_open` = files that are open in the sink at a time.
+        """
+        self._queue_of = queue_of
+        self._settings = settings
+        self._profile = profile
+        self._sink = sink
+        self._files = OpenFiles(sink, most_open)
+        self._log_start = log_start
+        self._mode = mode
+        self._wanted = wanted
+        self._table = QueueTable()
+        self._keys: dict[QueueKey, int] = {}
+        self._queues: dict[int, SimpleQueue] = {}
+        self._placings: dict[int, Placing] = {}
+        self._batch_queues: dict[int, BatchQueue] = {}
+        self._unwritable: list[QueueKey] = []
+        self._refused = 0
+        self._last: tuple[int, int] | None = None
+
+    def put(self, batch: Batch) -> None:
+        """Takes the next records of the log. The batch is not needed any more afterwards."""
+        batch, refused = requests_of(batch, self._mode, self._queue_of)
+        self._refused += refused
+        if not len(batch.records):
+            return
+        numbers = self._numbers_of(batch.records["queue"])
+        taken = np.flatnonzero((batch.records["sys_flag"] & _NO_UNIT) == 0)
+        if len(taken):
+            last = batch.records[taken[-1]]
+            self._last = int(last["store_timestamp"]), int(last["physical_offset"])
+        expanded = expand(batch, numbers, self._settings, self._profile, self._number, self._queue_of)
+        self._append(expanded)
+        if self._batch_queues:
+            self._append_batches(batch, numbers)
+
+    def finish(self) -> QueueResult:
+        """Closes all files; what was made, by topic and queue id."""
+        for placing in self._placings.values():
+            placing.finish()
+        rebuilt = [queue.finish() for queue in self._queues.values()]
+        rebuilt += [queue.finish() for queue in self._batch_queues.values()]
+        rebuilt.sort(key=lambda queue: (queue.topic, queue.queue_id))
+        last_time, last_offset = self._last or (None, None)
+        return QueueResult(tuple(rebuilt), self._refused, tuple(sorted(self._unwritable)), last_time, last_offset)
+
+    def _append(self, expanded: Expanded) -> None:
+        """Units of further queues are never in the extension, so where there is one they are appended one by one."""
+        begin, end = 0, len(expanded.records)
+        single = np.flatnonzero(expanded.further).tolist() if self._settings.enable_consume_queue_ext else []
+        for row in (*single, end):
+            self._append_run(expanded, begin, row)
+            if row < end:
+                self._take(expanded, row, further=True)
+            begin = row + 1
+
+    def _append_run(self, expanded: Expanded, row: int, end: int) -> None:
+        records, numbers = expanded.records.ctypes.data, expanded.numbers.ctypes.data
+        while row < end:
+            row = append_units(records, row, end, numbers, self._table.rows.ctypes.data)
+            if row < end:
+                self._take(expanded, row, further=False)
+            row += 1
+
+    def _take(self, expanded: Expanded, row: int, *, further: bool) -> None:
+        """One record, decided about by the mode."""
+        placing = self._placings.get(int(expanded.numbers[row]))
+        if placing is not None:
+            record = expanded.records[row]
+            placing.take(Message._make((*(int(record[name]) for name in MESSAGE_COLUMNS), 1, further)))
+
+    def _append_batches(self, batch: Batch, numbers: npt.NDArray[np.int32]) -> None:
+        for number, queue in self._batch_queues.items():
+            rows = np.flatnonzero((numbers == number) & ((batch.records["sys_flag"] & _NO_UNIT) == 0))
+            if len(rows):
+                self._refused += queue.put(batch, rows)
+
+    def _numbers_of(self, scanned: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+        """The rows of the table for a column of the scan's numbers."""
+        self._table.cover(int(scanned.max()))
+        numbers = self._table.numbers[scanned]
+        if int(numbers.min()) < 0:
+            for number in np.unique(scanned[numbers < 0]).tolist():
+                self._table.numbers[number] = self._number(self._queue_of(number))
+            numbers = self._table.numbers[scanned]
+        return numbers
+
+    def _number(self, key: QueueKey) -> int:
+        """The row of a queue; two names that Java reads as one are one queue."""
+        number = self._keys.get(key)
+        if number is None:
+            number = self._keys[key] = self._table.add()
+            self._create(key, number)
+        return number
+
+    def _create(self, key: QueueKey, number: int) -> None:
+        topic, queue_id = key
+        if not is_path_name(topic):
+            self._unwritable.append(key)
+        if not is_path_name(topic) or (self._wanted is not None and not self._wanted(topic, queue_id)):
+            self._table.rows["gate"][number] = SKIP
+        elif self._profile.batch_queues and topic in self._settings.batch_topics:
+            self._table.rows["gate"][number] = SKIP
+            self._batch_queues[number] = self._batch_queue(topic, queue_id, number)
+        else:
+            queue = self._queues[number] = self._simple_queue(topic, queue_id, number)
+            useful = self._mode is Mode.USEFUL
+            self._placings[number] = UsefulPlacing(queue, self._log_start) if useful else FaithfulPlacing(queue)
+
+    def _simple_queue(self, topic: str, queue_id: int, number: int) -> SimpleQueue:
+        settings, table = self._settings, self._table
+        size = consumequeue.file_size(settings.mapped_file_size_consume_queue)
+        files = UnitFiles(f"consumequeue/{topic}/{queue_id}", consumequeue.UNIT_SIZE, size, self._files, table, number)
+        ext = None
+        if settings.enable_consume_queue_ext:
+            directory = f"consumequeue_ext/{topic}/{queue_id}"
+            ext = ExtFiles(directory, settings.mapped_file_size_consume_queue_ext, self._sink, table, number)
+        return SimpleQueue(topic, queue_id, files, size, ext, table, number)
+
+    def _batch_queue(self, topic: str, queue_id: int, number: int) -> BatchQueue:
+        size = self._settings.mapper_file_size_batch_consume_queue
+        directory = f"batchconsumequeue/{topic}/{queue_id}"
+        files = UnitFiles(directory, batchconsumequeue.UNIT_SIZE, size, self._files, self._table, number)
+        return BatchQueue(topic, queue_id, files, self._table, number, self._mode)
+
+
+def is_path_name(topic: str) -> bool:
+    """Whether a topic names exactly one directory."""
+    encoded = topic.encode("utf-8", "surrogatepass")
+    return topic not in ("", ".", "..") and b"/" not in encoded and b"\0" not in encoded and len(encoded) <= _MOST_NAME_BYTES

@@ -1,0 +1,91 @@
+"""What the dispatchers get of a batch of records: damaged ones are taken out, text that is no UTF-8 is read as Java reads it.
+
+Source: fact sheet queues §1 (DispatchRequest), commit log §3 (what makes a record one).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from rmqstore.formats import properties as names
+from rmqstore.formats.index import message_keys
+from rmqstore.formats.javahash import index_key_hash, java_hash
+from rmqstore.formats.properties import parse_properties
+from rmqstore.formats.sysflag import TransactionType, transaction_type
+from rmqstore.rebuild.settings import Mode
+from rmqstore.scan.columns import KEY_DTYPE, Fault, Mark
+from rmqstore.scan.walk import Batch
+
+QueueOf = Callable[[int], tuple[str, int]]
+"""(topic, queue id) of a number in the column `queue`: `LogScanner.queue`."""
+
+# A broker dispatches a record whatever its body's CRC is; a rebuild must not point at a broken one.
+_REFUSED = {
+    Mode.FAITHFUL: Fault.DELAY,
+    Mode.USEFUL: Fault.DELAY | Fault.BODY_CRC | Fault.PROPERTY_CRC | Fault.PHYSICAL_OFFSET,
+}
+
+
+def requests_of(batch: Batch, mode: Mode, queue_of: QueueOf) -> tuple[Batch, int]:
+    """(the batch as the dispatchers get it, number of records taken out). The batch itself is left as it is."""
+    refused = 0
+    if batch.faults & _REFUSED[mode]:
+        kept = _kept(batch.records, _REFUSED[mode])
+        refused = len(kept) - int(np.count_nonzero(kept))
+        if refused:
+            batch = select(batch, kept)
+    if batch.marks & Mark.MALFORMED_TEXT:
+        batch = _decoded(batch, queue_of)
+    return batch, refused
+
+
+def _kept(records: npt.NDArray[np.void], refused: Fault) -> npt.NDArray[np.bool_]:
+    faults = records["faults"] & int(refused)
+    # Brokers do not look at the CRC of an empty body.
+    faults[records["body_length"] == 0] &= ~np.uint32(Fault.BODY_CRC)
+    kept: npt.NDArray[np.bool_] = faults == 0
+    return kept
+
+
+def select(batch: Batch, wanted: npt.NDArray[np.bool_]) -> Batch:
+    """A batch of the wanted records (bool per row) and their keys."""
+    numbers = np.cumsum(wanted) - 1
+    keys = batch.keys[wanted[batch.keys["record"]]]
+    keys["record"] = numbers[keys["record"]]
+    return replace(batch, records=batch.records[wanted], keys=keys)
+
+
+def properties_of(batch: Batch, row: int) -> dict[str, str]:
+    """The properties of one record, which stand at its end."""
+    record = batch.records[row]
+    end = int(record["position"]) + int(record["size"]) - batch.origin
+    return parse_properties(batch.window[end - int(record["properties_length"]) : end].tobytes())
+
+
+def keys_of(topic: str, properties: dict[str, str], sys_flag: int, row: int) -> npt.NDArray[np.void]:
+    """The index keys of a record (KEY_DTYPE); tag keys are marked, because not every release has them."""
+    if transaction_type(sys_flag) is TransactionType.ROLLBACK:
+        return np.zeros(0, KEY_DTYPE)
+    plain = message_keys(properties, index_tags=False)
+    every = message_keys(properties, index_tags=True)
+    rows = [(index_key_hash(topic, key), row, number >= len(plain)) for number, key in enumerate(every)]
+    return np.array(rows, KEY_DTYPE)
+
+
+def _decoded(batch: Batch, queue_of: QueueOf) -> Batch:
+    """The batch with tags and keys of malformed text as Java reads them."""
+    records = batch.records.copy()
+    rows = np.flatnonzero(records["marks"] & int(Mark.MALFORMED_TEXT))
+    keys = [batch.keys[~np.isin(batch.keys["record"], rows)]]
+    for row in rows.tolist():
+        properties = properties_of(batch, row)
+        if not records["marks"][row] & int(Mark.SCHEDULED):
+            records["tags_code"][row] = java_hash(properties.get(names.TAGS, ""))
+        if len(batch.keys):
+            keys.append(keys_of(queue_of(int(records["queue"][row]))[0], properties, int(records["sys_flag"][row]), row))
+    merged = np.concatenate(keys)
+    return replace(batch, records=records, keys=merged[np.argsort(merged["record"], kind="stable")])

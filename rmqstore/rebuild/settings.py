@@ -1,0 +1,37 @@
+"""What a rebuild has to be told because no record says it: lengths of files, what the broker was configured to write, the mode."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from rmqstore.formats import batchconsumequeue, consumequeue, consumequeue_ext, index
+
+
+class Mode(Enum):
+    """How queue offsets that do not follow on are treated."""
+
+    FAITHFUL = "faithful"
+    """As the broker's own replay does it: shifts stay, messages whose place is taken are dropped (fact sheet queues §2.5)."""
+    USEFUL = "useful"
+    """Every reachable message stands at its own queue offset; gaps hold a repeated neighbour, the last restart wins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings of the broker under their RocketMQ names in snake_case, with its defaults (fact sheet queues §2.15).
+
+    File sizes are bytes as configured; `batch_topics` have the attribute `queue.type=BatchCQ`.
+    """
+
+    mapped_file_size_consume_queue: int = consumequeue.DEFAULT_FILE_SIZE
+    mapper_file_size_batch_consume_queue: int = batchconsumequeue.DEFAULT_FILE_SIZE
+    mapped_file_size_consume_queue_ext: int = consumequeue_ext.DEFAULT_FILE_SIZE
+    batch_topics: frozenset[str] = frozenset()
+    enable_consume_queue_ext: bool = False
+    enable_lmq: bool = False
+    enable_multi_dispatch: bool = False
+    message_index_enable: bool = True
+    index_file_write_enable: bool = True
+    max_hash_slot_num: int = index.DEFAULT_HASH_SLOT_NUM
+    max_index_num: int = index.DEFAULT_INDEX_NUM

@@ -1,0 +1,150 @@
+"""The files of one queue while they are written: opened one after the other, filled unit by unit, cut back.
+
+A place is the number of a unit: its byte offset in the queue divided by the length of a unit. Compiled code moves the write position of
+the open file in the queue's row; everything else is done here.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from rmqstore.formats.naming import offset_to_file_name
+from rmqstore.rebuild.sink import Bytes, Sink
+from rmqstore.rebuild.table import QueueTable
+
+MOST_OPEN = 16_384
+"""Files that are open at a time: a process has some 65 000 mappings."""
+
+
+class OpenFiles:
+    """A sink that keeps a limited number of files open: who opened its file longest ago gives it up until it writes again."""
+
+    def __init__(self, sink: Sink, most: int = MOST_OPEN) -> None:
+        self._sink = sink
+        self._most = most
+        self._owners: OrderedDict[str, UnitFiles] = OrderedDict()
+
+    def open(self, path: str, length: int, owner: UnitFiles) -> Bytes:
+        """As `Sink.open`."""
+        if len(self._owners) >= self._most:
+            next(iter(self._owners.values())).close()
+        self._owners[path] = owner
+        return self._sink.open(path, length)
+
+    def close(self, path: str) -> None:
+        """As `Sink.close`."""
+        del self._owners[path]
+        self._sink.close(path)
+
+
+class UnitFiles:
+    """Files of `file_size` bytes below `directory`, named by the byte offset of their first unit."""
+
+    def __init__(self, directory: str, unit_size: int, file_size: int, files: OpenFiles, table: QueueTable, number: int) -> None:
+        self._directory = directory
+        self._unit_size = unit_size
+        self._file_size = file_size
+        self._capacity = file_size // unit_size
+        self._files = files
+        self._table = table
+        self._number = number
+        self._memory: Bytes | None = None
+        self._first = self._current = 0  # numbers of files
+        self._used = 0  # units in the current file while it is not open
+        self._left_over: set[int] = set()  # files that hold units which were taken away
+        self._exists = False
+
+    @property
+    def used(self) -> int:
+        """Units in the current file."""
+        return self._used if self._memory is None else self._capacity - int(self._table.rows["room"][self._number])
+
+    @property
+    def end(self) -> int:
+        """The place behind the last unit."""
+        return self._current * self._capacity + self.used
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Paths of all files, in order."""
+        return tuple(self._path(number) for number in range(self._first, self._current + 1)) if self._exists else ()
+
+    def begin(self, place: int, leading: bytes) -> None:
+        """Starts anew: the first file is the one that holds `place`, and the units before the place are copies of `leading`."""
+        if self._exists:
+            self.close()
+            self._left_over.update(range(self._first, self._current + 1))
+        self._exists = True
+        self._first = self._current = place // self._capacity
+        self._used = 0
+        self._open()
+        self.fill(leading, place % self._capacity)
+
+    def fill(self, unit: bytes, count: int) -> None:
+        """`count` times the same unit at the end."""
+        while count > 0:
+            memory = self.make_room()
+            used = self.used
+            units = min(count, self._capacity - used)
+            start = used * self._unit_size
+            memory[start : start + units * self._unit_size].reshape(units, -1)[:] = memoryview(unit)
+            self._point(memory, used + units)
+            count -= units
+
+    def make_room(self) -> Bytes:
+        """The open file with room for a unit: a new one where the last one is full."""
+        if self.used == self._capacity:
+            self.close()
+            self._current += 1
+            self._used = 0
+        return self._open() if self._memory is None else self._memory
+
+    def read(self, place: int) -> bytes:
+        """The unit at a place that was written."""
+        number, inside = divmod(place, self._capacity)
+        part = slice(inside * self._unit_size, (inside + 1) * self._unit_size)
+        if number == self._current:
+            memory = self._open() if self._memory is None else self._memory
+            return memory[part].tobytes()
+        path = self._path(number)
+        unit = self._files.open(path, self._file_size, self)[part].tobytes()
+        self._files.close(path)
+        return unit
+
+    def cut(self, place: int) -> None:
+        """Takes all units from `place` on away; at least one unit before it stays."""
+        end = self.end
+        self.close()
+        self._left_over.update(range(place // self._capacity, self._current + 1))
+        # A file that ends at the place is full; the next one comes into being with its first unit.
+        self._current = (place - 1) // self._capacity
+        self._used = place - self._current * self._capacity
+        if self._used < self._capacity:
+            self._left_over.discard(self._current)
+            memory = self._open()
+            memory[self._used * self._unit_size : (end - self._current * self._capacity) * self._unit_size] = 0
+
+    def close(self) -> None:
+        """Closes the open file, for good or until more is written."""
+        if self._memory is not None:
+            self._used = self.used
+            self._memory = None
+            self._table.rows["room"][self._number] = 0
+            self._files.close(self._path(self._current))
+
+    def _open(self) -> Bytes:
+        memory = self._files.open(self._path(self._current), self._file_size, self)
+        if self._current in self._left_over:
+            self._left_over.remove(self._current)
+            memory[:] = 0
+        self._memory = memory
+        self._point(memory, self._used)
+        return memory
+
+    def _point(self, memory: Bytes, used: int) -> None:
+        row = self._table.rows[self._number]
+        row["address"] = memory.ctypes.data + used * self._unit_size
+        row["room"] = self._capacity - used
+
+    def _path(self, number: int) -> str:
+        return f"{self._directory}/{offset_to_file_name(number * self._file_size)}"

@@ -203,32 +203,24 @@ def tail32(typingctx: Any, base: Any, end: Any, length: Any) -> Any:
     return signature, codegen
 
 
-_HASH_LANES = 16
-_POWERS_OF_31 = np.array([31**n & 0xFFFFFFFF for n in range(_HASH_LANES + 1)], np.int64)
+_EVERY_SECOND_BYTE = np.uint64(0x00FF00FF00FF00FF)
+_EVERY_SECOND_PAIR = np.uint64(0x0000FFFF0000FFFF)
+_LOW_HALF = np.uint64(0xFFFFFFFF)
+_31, _31_POW_2, _31_POW_4, _31_POW_8 = (np.uint64(31**n) for n in (1, 2, 4, 8))
+_BITS_OF_A_BYTE, _BITS_OF_A_PAIR, _BITS_OF_A_HALF = np.uint64(8), np.uint64(16), np.uint64(32)
+# 31 to the power of a count of 1 … 8 characters.
+_POWERS_OF_31 = np.array([31**n for n in range(9)], np.uint64)
 
 
-@intrinsic
-def _hash16(typingctx: Any, base: Any, end: Any, count: Any) -> Any:
-    """(Java hash of the last `count` (1 … 16) bytes before base + end as ASCII, whether one of them is not ASCII), both int64.
+@njit(**INTERNAL)
+def _hash8(word: int) -> int:
+    """The Java hash of eight ASCII characters, the first one lowest in `word` (uint64); leading zeros do not count.
 
-    The 16 bytes in front of `end` must be readable.
+    Neighbours are joined to pairs, pairs to halves: three products instead of eight, and none waits for the block before.
     """
-    signature = types.UniTuple(types.int64, 2)(types.uintp, types.int64, types.int64)
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        base, end, count = arguments
-        word, half = ir.IntType(64), ir.IntType(32)
-        wide = ir.VectorType(half, _HASH_LANES)
-        data = _load_bytes(builder, base, builder.sub(end, ir.Constant(word, _HASH_LANES)), _HASH_LANES)
-        data = _last_lanes(builder, data, builder.trunc(count, ir.IntType(8)), _HASH_LANES)
-        signs = builder.icmp_signed("<", data, ir.Constant(data.type, [0] * _HASH_LANES))
-        weights = ir.Constant(wide, [int(_POWERS_OF_31[_HASH_LANES - 1 - lane]) for lane in range(_HASH_LANES)])
-        products = builder.mul(builder.zext(data, wide), weights)
-        add = cgutils.get_or_insert_function(builder.module, ir.FunctionType(half, [wide]), "llvm.vector.reduce.add.v16i32")
-        parts = [builder.call(add, [products]), builder.bitcast(signs, ir.IntType(_HASH_LANES))]
-        return context.make_tuple(builder, signature.return_type, [builder.zext(part, word) for part in parts])
-
-    return signature, codegen
+    pairs = (word & _EVERY_SECOND_BYTE) * _31 + ((word >> _BITS_OF_A_BYTE) & _EVERY_SECOND_BYTE)
+    halves = (pairs & _EVERY_SECOND_PAIR) * _31_POW_2 + ((pairs >> _BITS_OF_A_PAIR) & _EVERY_SECOND_PAIR)
+    return (halves & _LOW_HALF) * _31_POW_4 + (halves >> _BITS_OF_A_HALF)
 
 
 @njit(**INTERNAL)
@@ -303,22 +295,25 @@ def _hash_wide(state: int, base: int, start: int, end: int) -> tuple[int, bool]:
 
 @njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def java_hash_utf8(state: int, base: int, start: int, end: int) -> tuple[int, bool]:
-    """Java `String.hashCode` of the UTF-8 bytes [start, end), continued from `state`; the 16 bytes in front of `start` must be readable.
+    """Java `String.hashCode` of the UTF-8 bytes [start, end), continued from `state`; the 8 bytes in front of `start` must be readable.
 
     Returns (hash as 0 … 2^32-1, well-formed). For malformed UTF-8 the hash is 0 and the caller decodes by Java's own rules. Products
     wrap around at 64 bits, which leaves the low 32 bits right.
     """
     if end <= start:
         return state & 0xFFFFFFFF, True
-    first = ((end - start - 1) & 15) + 1
+    first = ((end - start - 1) & 7) + 1
     position = start + first
-    part, wide = _hash16(base, position, first)
-    h = state * _POWERS_OF_31[first] + part
+    word = le64(base, position - 8)
+    # The characters of the first block stand highest in the word, zeros below them.
+    word = (word >> np.uint64(64 - 8 * first)) << np.uint64(64 - 8 * first)
+    wide = word
+    h = np.uint64(state) * _POWERS_OF_31[first] + _hash8(word)
     while position < end:
-        position += 16
-        part, more = _hash16(base, position, 16)
-        wide |= more
-        h = h * _POWERS_OF_31[16] + part
-    if wide != 0:
+        word = le64(base, position)
+        wide |= word
+        h = h * _31_POW_8 + _hash8(word)
+        position += 8
+    if (wide & HIGH_BITS) != 0:
         return _hash_wide(state, base, start, end)
-    return h & 0xFFFFFFFF, True
+    return np.int64(h & _LOW_HALF), True

@@ -14,7 +14,10 @@ from tests.scan.samples import encoded
 from tests.scan.test_walk_is_the_specification import expect_same
 from tests.scan.walking import walked
 
-LONG = b"MSG_REGION\x01DefaultRegion\x02UNIQ_KEY\x01AC11000100002A9F0000000000000001\x02CLUSTER\x01DefaultCluster\x02TAGS\x01TagA\x02KEYS\x01k1 k2\x02"
+LONG = (
+    b"MSG_REGION\x01DefaultRegion\x02UNIQ_KEY\x01AC11000100002A9F0000000000000001\x02CLUSTER\x01DefaultCluster\x02"
+    b"TAGS\x01TagA\x02KEYS\x01k1 k2\x02"
+)
 BLOCKS = {
     "usual": LONG,
     "without the last separator": LONG[:-1],

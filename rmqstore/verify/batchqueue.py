@@ -57,7 +57,7 @@ def load_units(files: Sequence[MappedFile]) -> Units:
         parts.append(_read_units(file))
         starts.append(total)
         total += len(parts[-1])
-    rows = _written(np.concatenate(parts) if parts else np.zeros(0, UNIT_DTYPE))
+    rows = written_units(np.concatenate(parts) if parts else np.zeros(0, UNIT_DTYPE))
     offsets = rows["physical_offset"].astype(np.int64)
     order = np.argsort(offsets, kind="stable")
     return Units(rows, tuple(files), np.array(starts, np.int64), order, offsets[order])
@@ -68,7 +68,7 @@ def _read_units(file: MappedFile) -> npt.NDArray[np.void]:
     return np.frombuffer(read_at(file, 0, file.length // UNIT_DTYPE.itemsize * UNIT_DTYPE.itemsize), UNIT_DTYPE)
 
 
-def _written(rows: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
+def written_units(rows: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
     """The units without the zeros behind the last one that was written."""
     if not rows.size:
         return rows
@@ -184,10 +184,10 @@ def check_surplus(context: Context, key: QueueKey, directory: QueueDirectory, ma
     files = directory.files.files
     # Every file before the last is full; where one is not, the numbers differ and all units are looked at.
     full = sum(file.length // UNIT_DTYPE.itemsize for file in files[:-1])
-    if full + sum(len(_written(_read_units(file))) for file in files[-1:]) == matched:
+    if full + sum(len(written_units(_read_units(file))) for file in files[-1:]) == matched:
         return
     for file in files:
-        for number, row in enumerate(_written(_read_units(file))):
+        for number, row in enumerate(written_units(_read_units(file))):
             yield from _judge_unit(context, key, row, file, number * UNIT_DTYPE.itemsize)
 
 

@@ -1,0 +1,209 @@
+"""Plans that bring consume queues, their extensions and batch queues into agreement with the future log.
+
+Which queues: those that a verification complains about and those that know what the future log does not have any more, or the ones that
+somebody asked for. All other queues are left as they are, however odd their history is: the broker serves them so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from rmqstore.catalogue import CATALOGUE
+from rmqstore.findings import Finding, Severity
+from rmqstore.formats.consumequeue import UNIT
+from rmqstore.rebuild.result import QueueResult, RebuiltQueue
+from rmqstore.rebuild.settings import Mode
+from rmqstore.recovery.options import Options
+from rmqstore.repair.builder import PlanBuilder
+from rmqstore.repair.judgement import Judgement
+from rmqstore.repair.logview import FutureLog
+from rmqstore.repair.onequeue import Why, Work, plan_batch_queue, plan_simple_queue
+from rmqstore.repair.queuetarget import in_ranges
+from rmqstore.repair.rebuilding import rebuild_queues, settings_of
+from rmqstore.repair.staging import Staging
+from rmqstore.scan.unitruns import UNIT_ROWS
+from rmqstore.store.root import QueueDirectory, Store
+from rmqstore.store.window import data_extents, map_window
+from rmqstore.verify.batchqueue import UNIT_DTYPE
+from rmqstore.verify.units import QueueKey
+from rmqstore.versions import Profile
+
+Advance = Callable[[int], None]
+_ASKED = Why("rebuilt from the commit log")
+_CUT = Why("units of records that the log will not have", "RMQ-CQ-BEYOND")
+_LOST = Why("units of lost messages", "RMQ-CQ-LOST")
+_MOST_NOTES = 20
+
+
+class LostUnits(StrEnum):
+    """What the unit of a lost message becomes."""
+
+    NEIGHBOUR = "neighbour"
+    PLACEHOLDER = "placeholder"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueWish:
+    """`asked`: which queues to rebuild, None for those that need it; `only_missing`: of these none that has files."""
+
+    asked: Callable[[QueueKey], bool] | None = None
+    only_missing: bool = False
+    mode: Mode = Mode.USEFUL
+    lost_units: LostUnits = LostUnits.NEIGHBOUR
+
+
+@dataclass(frozen=True, slots=True)
+class _Queues:
+    """The queues of a store by topic and queue id."""
+
+    simple: Mapping[QueueKey, QueueDirectory]
+    batch: Mapping[QueueKey, QueueDirectory]
+    ext: Mapping[QueueKey, QueueDirectory]
+
+    @classmethod
+    def of(cls, store: Store) -> _Queues:
+        kinds = (store.queue_directories(), store.batch_queue_directories(), store.ext_queue_directories())
+        return cls(*({(queue.topic, queue.queue_id): queue for queue in kind} for kind in kinds))
+
+    def has_files(self, key: QueueKey) -> bool:
+        """Whether the queue has a file under a right name."""
+        return any(key in kind and kind[key].files.files for kind in (self.simple, self.batch))
+
+
+def plan_queues(
+    builder: PlanBuilder,
+    staging: Staging,
+    store: Store,
+    profile: Profile,
+    log: FutureLog,
+    judgement: Judgement,
+    wish: QueueWish | None = None,
+    *,
+    advance: Advance = lambda count: None,
+) -> None:
+    """Plans what makes the queues of `store` agree with the future `log`.
+
+    Raises RefusedError, UnreadableError, StoreChangedError, OSError.
+    """
+    wish = wish or QueueWish()
+    queues = _Queues.of(store)
+    if store.rocksdb_queues and not queues.simple:
+        builder.note("The queues of this store are kept in RocksDB; they are left as they are.")
+        return
+    reasons = _reasons(queues, log, judgement, wish)
+    known = {key for key in {*queues.simple, *queues.batch} if _chosen(key, queues, reasons, wish)}
+    if not known and wish.asked is None and not reasons:
+        return
+    placeholders = _placeholders(store, log) if wish.lost_units is LostUnits.PLACEHOLDER else {}
+    result, made = rebuild_queues(
+        store, log, profile, staging, mode=wish.mode, wanted=lambda key: _chosen(key, queues, reasons, wish), advance=advance
+    )
+    rebuilt = {(queue.topic, queue.queue_id): queue for queue in result.queues}
+    work = Work(builder, staging, store, settings_of(store), log, wish.mode, made.files)
+    changed = [
+        key
+        for key in sorted(known | rebuilt.keys())
+        if _plan(work, key, queues, rebuilt.get(key), reasons.get(key, _ASKED), placeholders.get(key, {}))
+    ]
+    _note(builder, result, [rebuilt[key] for key in changed if key in rebuilt])
+
+
+def _plan(work: Work, key: QueueKey, queues: _Queues, rebuilt: RebuiltQueue | None, why: Why, placeholders: Mapping[int, bytes]) -> bool:
+    if key in queues.batch or key[0] in work.settings.batch_topics:
+        return plan_batch_queue(work, key, queues.batch.get(key), rebuilt, why)
+    return plan_simple_queue(work, key, queues.simple.get(key), queues.ext.get(key), rebuilt, why, placeholders)
+
+
+# Which queues, and why
+
+
+def _chosen(key: QueueKey, queues: _Queues, reasons: Mapping[QueueKey, Why], wish: QueueWish) -> bool:
+    if wish.only_missing and queues.has_files(key):
+        return False
+    return key in reasons if wish.asked is None else wish.asked(key)
+
+
+def _reasons(queues: _Queues, log: FutureLog, judgement: Judgement, wish: QueueWish) -> dict[QueueKey, Why]:
+    """The queues that need a repair, and what for."""
+    reasons = {key: _why(findings) for key, findings in judgement.queues.items() if findings}
+    as_judged = log.end_offset == judgement.log.end_offset and not log.damages
+    if wish.asked is None and not as_judged:
+        for kind, dtype in ((queues.simple, UNIT_ROWS), (queues.batch, UNIT_DTYPE)):
+            for key, queue in kind.items():
+                gone = _what_is_gone(queue, dtype, log) if key not in reasons else None
+                if gone is not None:
+                    reasons[key] = gone
+    return reasons
+
+
+def _why(findings: list[Finding]) -> Why:
+    """The worst finding speaks for all."""
+    worst = next((finding for finding in findings if finding.severity is Severity.ERROR), findings[0])
+    more = f", and {len(findings) - 1} more findings" if len(findings) > 1 else ""
+    return Why(f"{CATALOGUE[worst.code].title}{more}", worst.code)
+
+
+def _what_is_gone(queue: QueueDirectory, dtype: np.dtype[np.void], log: FutureLog) -> Why | None:
+    """Whether a queue has units behind the end of the future log, or of messages that it lost."""
+    damages = np.array(log.damages, np.int64).reshape(-1, 2)
+    for file in queue.files.files:
+        whole = file.length // dtype.itemsize * dtype.itemsize
+        for begin, end in data_extents(file):
+            start = begin // dtype.itemsize * dtype.itemsize
+            stop = min(-(-end // dtype.itemsize) * dtype.itemsize, whole)
+            if stop <= start:
+                continue
+            with map_window(file, start, stop - start) as window:
+                units = window.array.view(dtype)
+                offsets = units["physical_offset"][units["size"] > 0].astype(np.int64)
+            if (offsets >= log.end_offset).any():
+                return _CUT
+            if in_ranges(offsets, damages).any():
+                return _LOST
+    return None
+
+
+def _placeholders(store: Store, log: FutureLog) -> dict[QueueKey, dict[int, bytes]]:
+    """The units of placeholders: records in the place of lost messages that carry topic and queue of what they stand for."""
+    delays = Options.of(store.config).known_delay_levels
+    units: dict[QueueKey, dict[int, bytes]] = {}
+    for lost in log.lost_units:
+        record = log.record_at(lost.position)
+        if record is not None and (record.topic, record.queue_id) == (lost.topic, lost.queue_id):
+            fields = {"physical_offset": lost.position, "size": record.size, "tags_code": record.tags_code(delays) or 0}
+            units.setdefault((lost.topic, lost.queue_id), {})[lost.queue_offset] = UNIT.build(fields)
+    return units
+
+
+# What people should know
+
+
+def _note(builder: PlanBuilder, result: QueueResult, changed: list[RebuiltQueue]) -> None:
+    notes = [note for queue in changed for note in _notes_of(queue)]
+    notes += [f"The records of {topic}/{queue_id} got no units: the name of the topic is no path." for topic, queue_id in result.unwritable]
+    for note in notes[:_MOST_NOTES]:
+        builder.note(note)
+    if len(notes) > _MOST_NOTES:
+        builder.note(f"{len(notes) - _MOST_NOTES} more remarks of this kind about other queues.")
+
+
+def _notes_of(queue: RebuiltQueue) -> Iterator[str]:
+    name = f"{queue.topic}/{queue.queue_id}"
+    for restart in queue.restarts:
+        yield (
+            f"The queue offsets of {name} start again at {restart.queue_offset} (physical offset {restart.physical_offset}); the "
+            "messages that had them, or larger ones, before are not reachable by queue offset."
+        )
+    left_out = (*queue.repeated, *queue.misnumbered)
+    if left_out:
+        first = left_out[0]
+        yield (
+            f"{len(left_out)} records of {name} have no unit, because their queue offset is taken or cannot be right; the first one is "
+            f"at physical offset {first.physical_offset}."
+        )
+    if queue.shifted:
+        yield f"The last units of {name} stand {queue.shifted} places before their queue offsets, as a broker would put them."

@@ -1,0 +1,78 @@
+"""Which files the commit log will have: what does not belong goes, what is too short, too long or missing is made anew in full length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+
+from rmqstore.errors import RefusedError
+from rmqstore.formats.naming import offset_to_file_name
+from rmqstore.repair.logedits import Fate, FileEdit
+from rmqstore.store.mapped import MappedFile, OddEntry, ProblemKind, infer_file_size
+from rmqstore.store.root import Store
+
+_ODD_CODES = {
+    ProblemKind.FOREIGN_NAME: ("RMQ-CL-NAME", "a foreign file among those of the log"),
+    ProblemKind.DIRECTORY: ("RMQ-ST-FOREIGN", "a directory among the files of the log"),
+    ProblemKind.DUPLICATE_NAME: ("RMQ-CL-OVERLAP", "another directory of the log has a file of this name"),
+    ProblemKind.ZERO_LENGTH: ("RMQ-CL-ZEROLEN", "an empty file, which holds nothing"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LogFiles:
+    """`files`: those that can hold records, as they lie there, too long ones cut to `file_size` bytes; `odd`: what goes."""
+
+    files: tuple[MappedFile, ...]
+    odd: tuple[OddEntry, ...]
+    file_size: int
+
+    def full(self, file: MappedFile) -> MappedFile:
+        """The file in the length it will have."""
+        return replace(file, length=self.file_size)
+
+
+def files_of(store: Store) -> LogFiles:
+    """The files of the commit log of `store`. Raises RefusedError for a log that cannot be repaired from what is there."""
+    if store.dledger is not None:
+        raise RefusedError(
+            "The commit log belongs to a DLedger group, whose members repair each other.",
+            "Take a copy of the store of a healthy member, or let the group rebuild this one from an empty store.",
+        )
+    log = store.commitlog
+    if not log.files:
+        raise RefusedError(
+            f"There is no commit log file in {store.commitlog_directories.writable[0]}; nothing can be repaired without one.",
+            "Mount the volume, or name the directory with --set storePathCommitLog=DIR, or put the files back.",
+        )
+    size = log.file_size or log.files[0].length
+    inferred = infer_file_size(log.files)
+    if inferred != size and 2 * sum(file.length == inferred for file in log.files) > len(log.files):
+        raise RefusedError(
+            f"mappedFileSizeCommitLog is {size}, but the files of the log have {inferred} bytes.",
+            "Give the broker's own configuration with --broker-conf FILE, or --set mappedFileSizeCommitLog=BYTES.",
+        )
+    for file in log.files:
+        if file.start % size:
+            raise RefusedError(
+                f"{store.relative(file.path)} is named by an offset that is no multiple of the file length {size}.",
+                "Move the file away, or give it the name that the PHYSICALOFFSET of its first record tells.",
+            )
+    return LogFiles(tuple(replace(file, length=min(file.length, size)) for file in log.files), log.odd, size)
+
+
+def gone(entries: tuple[OddEntry, ...], made: frozenset[Path]) -> Iterator[FileEdit]:
+    """The odd entries that leave the log; `made` are paths that a new file takes, together with what lies there."""
+    for entry in entries:
+        if entry.path not in made:
+            code, reason = _ODD_CODES.get(entry.kind, _ODD_CODES[ProblemKind.FOREIGN_NAME])
+            yield FileEdit(entry.path, Fate.QUARANTINED, reason, code)
+
+
+def missing(files: list[MappedFile], size: int) -> Iterator[MappedFile]:
+    """Files that do not exist and should, between those that do, in the directory of the file before."""
+    for before, behind in pairwise(files):
+        for start in range(before.start + size, behind.start, size):
+            yield MappedFile(before.path.with_name(offset_to_file_name(start)), start, size, 0)

@@ -1,0 +1,195 @@
+"""Mending a record in place: a single field whose true value is certain, because checksum, lengths or a queue unit leave no other.
+
+Pure: bytes and witnesses in, a change out. What is not certain is left alone, and a checksum over doubtful bytes is never computed anew.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rmqstore.formats.layout import fixed_layout
+from rmqstore.formats.message import MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, RECORD_PREFIX, record_head, smallest_record, topic_length_width
+from rmqstore.formats.properties import property_crc_matches
+from rmqstore.formats.record import Record, RecordError, decode_record
+from rmqstore.formats.sysflag import SysFlag, TransactionType, transaction_type
+from rmqstore.repair.logview import LostUnit
+
+_PREFIX = fixed_layout(RECORD_PREFIX)
+_MAGICS = (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2)
+_HOST_BITS = SysFlag.BORN_HOST_V6 | SysFlag.STORE_HOST_V6
+_PROPERTIES_WIDTH = 2
+_LONGEST_TOPIC = 255
+_CRC_MASK = 0x7FFF_FFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """The change: bytes `new` at `offset` inside the record, and the field that it puts right, by its RocketMQ name."""
+
+    offset: int
+    new: bytes
+    field: str
+
+    def applied(self, record: bytes) -> bytes:
+        """The record with the field put right."""
+        return record[: self.offset] + self.new + record[self.offset + len(self.new) :]
+
+
+# Records that are none by structure
+
+
+def of_structure(data: bytes, position: int) -> Mended | None:
+    """What makes `data`, the bytes of a hole at physical offset `position`, one record of that length; None unless exactly one change does.
+
+    The proof: the body has the CRC that the record stores, PHYSICALOFFSET is the position, and all lengths add up.
+    """
+    found = {mended for mended in _changes(data) if _proven(mended.applied(data), position)}
+    return found.pop() if len(found) == 1 else None
+
+
+def sizes_at(data: bytes) -> list[int]:
+    """Sizes that a damaged record at the start of `data` may have: its TOTALSIZE, and what its lengths add up to."""
+    if len(data) < smallest_record(MESSAGE_MAGIC_V1, 0):
+        return []
+    found = {_integer(data, _PREFIX["total_size"].offset, 4)}
+    for magic in _MAGICS:
+        ends = _ends(data, magic)
+        if ends is not None:
+            found.add(ends[2])
+    return sorted(size for size in found if smallest_record(MESSAGE_MAGIC_V1, 0) <= size <= len(data))
+
+
+def _proven(record: bytes, position: int) -> bool:
+    try:
+        decoded = decode_record(record)
+    except RecordError:
+        return False
+    if decoded.size != len(record) or decoded.physical_offset != position or decoded.body_crc != zlib.crc32(decoded.body) & _CRC_MASK:
+        return False
+    return property_crc_matches(record, decoded.properties) is not False
+
+
+def _changes(data: bytes) -> Iterator[Mended]:
+    """Every single field that may be what is wrong, with the value that the others demand."""
+    if len(data) < smallest_record(MESSAGE_MAGIC_V1, 0):
+        return
+    for magic in _MAGICS:
+        yield _header("magic_code", magic, "MAGICCODE")
+    yield _header("total_size", len(data), "TOTALSIZE")
+    sys_flag = _integer(data, _PREFIX["sys_flag"].offset, 4)
+    for bits in (SysFlag.BORN_HOST_V6, SysFlag.STORE_HOST_V6, _HOST_BITS):
+        yield _header("sys_flag", sys_flag ^ bits, "SYSFLAG")
+    magic = _integer(data, _PREFIX["magic_code"].offset, 4) & 0xFFFF_FFFF
+    if magic in _MAGICS:
+        yield from _lengths(data, magic)
+
+
+def _lengths(data: bytes, magic: int) -> Iterator[Mended]:
+    """Changes of one of the three lengths inside the record."""
+    head, width = _head_size(data), topic_length_width(magic)
+    for body in range(len(data) - head - width - _PROPERTIES_WIDTH + 1):
+        topic = _integer(data, head + body, width)
+        if topic >= 0 and _behind_properties(data, head + body + width + topic) == len(data):
+            yield Mended(head - 4, body.to_bytes(4, "big"), "BODYLEN")
+    body = _integer(data, head - 4, 4)
+    topic_start = head + body + width
+    if body < 0 or topic_start + _PROPERTIES_WIDTH > len(data):
+        return
+    for topic in range(min(_LONGEST_TOPIC, (1 << (8 * width - 1)) - 1) + 1):
+        if _behind_properties(data, topic_start + topic) == len(data):
+            yield Mended(topic_start - width, topic.to_bytes(width, "big"), "TOPICLEN")
+    properties_at = topic_start + _integer(data, topic_start - width, width)
+    length = len(data) - properties_at - _PROPERTIES_WIDTH
+    if topic_start <= properties_at and 0 <= length < 1 << 15:
+        yield Mended(properties_at, length.to_bytes(_PROPERTIES_WIDTH, "big"), "PROPLEN")
+
+
+def _ends(data: bytes, magic: int) -> tuple[int, int, int] | None:
+    """Behind body, topic and properties, as their lengths say; None where one does not fit `data`."""
+    head, width = _head_size(data), topic_length_width(magic)
+    body = _integer(data, head - 4, 4)
+    if body < 0 or head + body + width > len(data):
+        return None
+    topic = _integer(data, head + body, width)
+    behind = _behind_properties(data, head + body + width + topic) if topic >= 0 else None
+    return None if behind is None else (head + body, head + body + width + topic, behind)
+
+
+def _behind_properties(data: bytes, at: int) -> int | None:
+    """Where the property block whose length stands at `at` ends; None where that is outside of `data`."""
+    if at + _PROPERTIES_WIDTH > len(data):
+        return None
+    length = _integer(data, at, _PROPERTIES_WIDTH)
+    end = at + _PROPERTIES_WIDTH + length
+    return end if length >= 0 and end <= len(data) else None
+
+
+def _head_size(data: bytes) -> int:
+    sys_flag = _integer(data, _PREFIX["sys_flag"].offset, 4)
+    return int(record_head(bool(sys_flag & SysFlag.BORN_HOST_V6), bool(sys_flag & SysFlag.STORE_HOST_V6)).sizeof())
+
+
+def _integer(data: bytes, offset: int, width: int) -> int:
+    return int.from_bytes(data[offset : offset + width], "big", signed=True)
+
+
+def _header(name: str, value: int, field: str) -> Mended:
+    place = _PREFIX[name]
+    return Mended(place.offset, (value % (1 << (8 * place.width))).to_bytes(place.width, "big"), field)
+
+
+# Records of sound structure
+
+
+def of_body_crc(record: Record) -> Mended | None:
+    """BODYCRC where only its top bit is set, which brokers clear, or of an empty body, which has 0."""
+    true = zlib.crc32(record.body) & _CRC_MASK
+    if record.body_crc != true and (not record.body or record.body_crc & _CRC_MASK == true):
+        return _header("body_crc", true, "BODYCRC")
+    return None
+
+
+def of_physical_offset(position: int) -> Mended:
+    """PHYSICALOFFSET of a record that belongs where it lies."""
+    return _header("physical_offset", position, "PHYSICALOFFSET")
+
+
+def of_compression(record: Record) -> Mended:
+    """SYSFLAG without the compression bit, of a body that is no compressed stream."""
+    return _header("sys_flag", record.sys_flag & ~(SysFlag.COMPRESSED | SysFlag.COMPRESSION_TYPE_MASK), "SYSFLAG")
+
+
+def of_transaction(record: Record) -> Mended | None:
+    """SYSFLAG of a record that the queue holds, although prepared and rolled back ones get no place there (fact sheet queues §1)."""
+    if transaction_type(record.sys_flag) not in (TransactionType.PREPARED, TransactionType.ROLLBACK):
+        return None
+    kind = TransactionType.COMMIT if record.prepared_transaction_offset else TransactionType.NONE
+    return _header("sys_flag", (record.sys_flag & ~SysFlag.TRANSACTION_MASK) | kind, "SYSFLAG")
+
+
+def of_queue_position(raw: bytes, record: Record, units: Sequence[LostUnit]) -> Mended | None:
+    """Topic, QUEUEID or QUEUEOFFSET, where the one unit that points at the record differs from it in just that field."""
+    witnesses = [unit for unit in units if unit.size == record.size]
+    if len(witnesses) != 1:
+        return None
+    unit = witnesses[0]
+    same = (unit.topic == record.topic, unit.queue_id == record.queue_id, unit.queue_offset == record.queue_offset)
+    match same:
+        case (True, False, True):
+            return _header("queue_id", unit.queue_id, "QUEUEID")
+        case (True, True, False):
+            return _header("queue_offset", unit.queue_offset, "QUEUEOFFSET")
+        case (False, True, True):
+            return _topic(raw, record, unit.topic)
+    return None
+
+
+def _topic(raw: bytes, record: Record, topic: str) -> Mended | None:
+    """Another topic of the same length in bytes."""
+    new = topic.encode("utf-8", "surrogateescape")
+    ends = _ends(raw, record.magic)
+    if ends is None or ends[1] - ends[0] - topic_length_width(record.magic) != len(new):
+        return None
+    return Mended(ends[1] - len(new), new, "TOPIC")

@@ -1,0 +1,258 @@
+"""Salvage: damage inside the commit log is plugged where it is, so that every sound record keeps its offset and none behind it is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from rmqstore.errors import RefusedError
+from rmqstore.formats.message import BLANK_SIZE, RECORD_PREFIX
+from rmqstore.formats.record import Record, decode_record
+from rmqstore.repair import logfiles, mending, plugs
+from rmqstore.repair.fillers import LARGEST_FILLER, LostRecord, Neighbour, Style
+from rmqstore.repair.logedits import Edit, Fate, FileEdit, LogRepair, merged
+from rmqstore.repair.logfiles import LogFiles
+from rmqstore.repair.logview import FutureLog, LostUnit, Patch
+from rmqstore.repair.mending import Mended
+from rmqstore.repair.plan import LostMessage
+from rmqstore.repair.plugs import Plug, witnesses
+from rmqstore.repair.pointers import units_into
+from rmqstore.repair.survey import FileSurvey, Hole, Suspect, survey
+from rmqstore.repair.verdicts import Judge
+from rmqstore.scan.columns import Fault, Stop
+from rmqstore.store.mapped import MappedFile
+from rmqstore.store.root import Store
+from rmqstore.store.window import read_at
+from rmqstore.verify.context import read_record
+from rmqstore.verify.findings_of_records import DAMAGE_CODES, DAMAGE_TEXTS
+from rmqstore.versions import Profile, profile_of
+
+Advance = Callable[[int], None]
+_MENDED_AT_ONCE = 8 << 20  # bytes of a hole up to which a mend is looked for
+_BEYOND = 1 << 62
+_TAIL_TEXTS = {
+    "torn": ("RMQ-CL-TORN", "a record that was only partly written"),
+    "stale": ("RMQ-CL-STALE", "older records behind the end of the log"),
+    "bytes": ("RMQ-CL-TAILBYTES", "bytes behind the end of the log that are no record"),
+}
+
+
+def salvage(store: Store, release: str, *, placeholders: bool = False, advance: Advance = lambda count: None) -> LogRepair:
+    """What keeps most of the log of `store` for a broker of `release`. Raises RefusedError, UnreadableError, StoreChangedError."""
+    return _Salvage(store, profile_of(release), placeholders, advance).run()
+
+
+class _Salvage:
+    """The edits for one store and one release, collected while the log is judged from its first file to its end."""
+
+    def __init__(self, store: Store, profile: Profile, placeholders: bool, advance: Advance) -> None:
+        self._store = store
+        self._log: LogFiles = logfiles.files_of(store)
+        self._style = _style(store, profile, placeholders)
+        self._judge = Judge(store, profile)
+        results = survey(store, list(self._log.files), reads_v2=profile.reads_v2, advance=advance)
+        demand_property_crcs(store, profile, results)
+        last = max((number for number, result in enumerate(results) if result.records), default=0)
+        self._kept, self._behind = results[: last + 1], results[last + 1 :]
+        self._made = list(logfiles.missing([result.file for result in self._kept], self._log.file_size))
+        self._holes = [(self._log.full(result.file), hole) for result in self._kept for hole in self._holes_of(result)]
+        self._edits: list[Edit] = []
+        self._plugs: list[Plug] = []
+        self._end = self._kept[-1].end_offset
+        self._units: Sequence[LostUnit] = units_into(store, self._ranges())
+
+    def run(self) -> LogRepair:
+        """The whole repair of the log."""
+        for result in self._kept:
+            for _, suspect in sorted(result.suspects.items()):
+                self._judge_suspect(self._log.full(result.file), suspect)
+        for file, hole in self._holes:
+            self._plug_hole(file, hole)
+        for file in self._made:
+            known = witnesses(self._units, file.start, file.end)
+            self._plugs.append(Plug(file, file.start, file.end, "its file is missing", "RMQ-CL-GAP", known, closes=True, anew=True))
+        self._close_log(self._kept[-1])
+        ready, sacrificed = plugs.widened(self._plugs, self._record_at, self._style)
+        filled = plugs.fill(ready, self._record_at, self._last_neighbour(), self._style)
+        self._end = max([self._end, *(plug.end for plug in ready if not plug.closes)])
+        lost = [*sacrificed, *filled.lost, *self._lost_behind()]
+        edits = merged([*self._edits, *filled.edits])
+        return LogRepair(
+            self._future(edits, filled.damages),
+            edits,
+            tuple(self._file_edits()),
+            tuple(sorted(lost, key=lambda message: message.physical_offset or 0)),
+        )
+
+    # What is wrong
+
+    def _holes_of(self, result: FileSurvey) -> Iterator[Hole]:
+        """The holes of a file; in the last one, what no record follows is the tail of the log and no hole."""
+        last = result is self._kept[-1]
+        end = self._log.full(result.file).end
+        for hole in result.holes:
+            if not hole.to_file_end:
+                yield hole
+            elif not last:
+                yield replace(hole, end=end)
+        if last or any(hole.to_file_end for hole in result.holes):
+            return
+        if result.tail is not None:
+            yield Hole(result.tail.start, end, result.tail.reason, True)
+        elif result.end is None or result.end.reason is not Stop.BLANK:
+            yield Hole(result.file.end if result.end is None else result.end.position, end, Stop.END_OF_DATA, True)
+
+    def _ranges(self) -> list[tuple[int, int]]:
+        """Ranges of the log whose queue units are witnesses, ascending and apart from each other."""
+        found = [(hole.start, hole.end) for _, hole in self._holes]
+        found += [(position, position + 1) for result in self._kept for position in result.suspects]
+        found += [(file.start, file.end) for file in self._made]
+        return [*sorted(found), (self._end, _BEYOND)]
+
+    # What becomes of it
+
+    def _judge_suspect(self, file: MappedFile, suspect: Suspect) -> None:
+        """Mends a record that is odd, or makes a hole of it."""
+        size = int.from_bytes(self._bytes(suspect.position, 4), "big")
+        raw = self._bytes(suspect.position, size)
+        units = [unit for unit in self._units if unit.position == suspect.position]
+        verdict = self._judge.judge(suspect, raw, units)
+        for change in verdict.changes:
+            self._mend(suspect.position, change, verdict.code)
+        if verdict.why is not None:
+            end = suspect.position + size
+            known = witnesses(self._units, suspect.position, end) or self._named(suspect, raw)
+            self._plugs.append(Plug(file, suspect.position, end, verdict.why, verdict.code or "RMQ-CL-DAMAGE", known))
+
+    def _named(self, suspect: Suspect, raw: bytes) -> tuple[LostRecord, ...]:
+        """What the header of a lost record says, unless it is that of a record of another place."""
+        if Fault.PHYSICAL_OFFSET in suspect.faults:
+            return ()
+        record = decode_record(raw)
+        return (LostRecord(suspect.position, len(raw), record.topic, record.queue_id, record.queue_offset),)
+
+    def _mend(self, position: int, change: Mended, code: str | None) -> None:
+        reason = f"{change.field} put right: the rest of the record leaves no other value"
+        self._edits.append(Edit(Patch.write(position + change.offset, change.new), reason, code))
+
+    def _plug_hole(self, file: MappedFile, hole: Hole) -> None:
+        """Mends the record at the start of a hole if one field is all that is wrong, and plugs the rest."""
+        code = DAMAGE_CODES.get(hole.reason, "RMQ-CL-PHYOFFSET")
+        start = hole.start
+        while start < hole.end:
+            size = self._mend_at(start, hole.end, code, exactly=not hole.to_file_end)
+            if not size:
+                break
+            start += size
+        if start == hole.end:
+            return
+        known = witnesses(self._units, start, hole.end) or self._header_at(start, hole.end)
+        why = DAMAGE_TEXTS.get(hole.reason, "records of another place")
+        self._plugs.append(Plug(file, start, hole.end, why, code, known, closes=hole.to_file_end))
+
+    def _mend_at(self, start: int, end: int, code: str, *, exactly: bool) -> int:
+        """Mends the record at `start` of a hole; its size, 0 if there is nothing to mend. `exactly`: records follow the hole."""
+        data = self._bytes(start, min(end - start, _MENDED_AT_ONCE))
+        sizes = {size for size in mending.sizes_at(data) if not exactly or size + self._style.smallest <= end - start}
+        if exactly and len(data) == end - start:
+            sizes.add(len(data))
+        sizes |= {record.size for record in witnesses(self._units, start, start + 1) if record.size <= len(data)}
+        for size in sorted(sizes, reverse=True):
+            change = mending.of_structure(data[:size], start)
+            if change is not None:
+                self._mend(start, change, code)
+                return size
+        return 0
+
+    def _header_at(self, start: int, end: int) -> tuple[LostRecord, ...]:
+        """What the first bytes of a hole tell of the record that stood there, if they look like one's."""
+        head = self._bytes(start, RECORD_PREFIX.sizeof())
+        if len(head) < RECORD_PREFIX.sizeof():
+            return ()
+        fields = RECORD_PREFIX.parse(head)
+        if fields.physical_offset != start or not self._style.smallest <= fields.total_size <= end - start:
+            return ()
+        return (LostRecord(start, fields.total_size, None, fields.queue_id, fields.queue_offset),)
+
+    def _close_log(self, last: FileSurvey) -> None:
+        """Mends the last record, if it is whole but for one field, and zeroes what lies behind it."""
+        end = self._log.full(last.file).end
+        if last.tail is None and not any(hole.to_file_end for hole in last.holes):
+            return
+        kind = "bytes" if last.tail is None else last.tail.kind
+        code, text = _TAIL_TEXTS[kind]
+        size = self._mend_at(self._end, end - BLANK_SIZE, code, exactly=False) if kind != "stale" else 0
+        self._end += size
+        self._edits.append(Edit(Patch(self._end, end), f"zeroed: {text}", code))
+
+    # What comes out
+
+    def _last_neighbour(self) -> Neighbour:
+        """What fillers behind the last sound record take over from it."""
+        position = max(result.last_sound for result in self._kept)
+        record = self._record_at(position) if position >= 0 else None
+        return Neighbour() if record is None else Neighbour(record.store_timestamp, record.store_host)
+
+    def _lost_behind(self) -> Iterator[LostMessage]:
+        """Messages behind the end that queue units tell of: records one behind the other; a unit that stands alone there is bogus."""
+        units = witnesses(self._units, self._end, _BEYOND)
+        starts = {unit.start for unit in units}
+        ends = {unit.end for unit in units} | {self._end}
+        for unit in units:
+            if unit.start in ends or unit.end in starts or unit.start % self._log.file_size == 0:
+                text = "it lay behind the end of what can be read"
+                yield LostMessage(unit.topic, unit.queue_id, unit.queue_offset, unit.start, unit.size, text)
+
+    def _file_edits(self) -> Iterator[FileEdit]:
+        made = frozenset(file.path for file in self._made)
+        yield from logfiles.gone(self._log.odd, made)
+        for result in self._behind:
+            if result.tail is not None:
+                code, text = _TAIL_TEXTS[result.tail.kind]
+                yield FileEdit(result.file.path, Fate.QUARANTINED, f"nothing but {text}", code)
+            else:
+                yield FileEdit(result.file.path, Fate.QUARANTINED, "a file without records behind the end of the log", "RMQ-CL-PREALLOC")
+        lengths = {file.path: file.length for file in self._store.commitlog.files}
+        for result in self._kept:
+            if lengths[result.file.path] != self._log.file_size:
+                yield FileEdit(
+                    result.file.path, Fate.REPLACED, f"brought to its full length of {self._log.file_size} bytes", "RMQ-CL-FILELEN"
+                )
+        there = {entry.path for entry in self._log.odd}
+        for file in self._made:
+            yield FileEdit(
+                file.path, Fate.REPLACED if file.path in there else Fate.CREATED, "fillers in place of a missing file", "RMQ-CL-GAP"
+            )
+
+    def _future(self, edits: Sequence[Edit], damages: tuple[tuple[int, int], ...]) -> FutureLog:
+        present = {str(result.file.path): result.file.length for result in self._kept} | {str(file.path): 0 for file in self._made}
+        files = sorted([*(self._log.full(result.file) for result in self._kept), *self._made], key=lambda file: file.start)
+        inside = [unit for unit in self._units if any(start <= unit.position < end for start, end in damages)]
+        return FutureLog(tuple(files), self._end, tuple(edit.patch for edit in edits), damages, tuple(inside), present)
+
+    # Reading
+
+    def _bytes(self, start: int, length: int) -> bytes:
+        """Up to `length` bytes at a physical offset, fewer at the end of what lies there."""
+        file = self._store.commitlog.find(start)
+        return b"" if file is None else read_at(file, start - file.start, min(length, file.end - start))
+
+    def _record_at(self, offset: int) -> Record | None:
+        file = self._store.commitlog.find(offset)
+        return None if file is None else read_record(file, offset)
+
+
+def _style(store: Store, profile: Profile, placeholders: bool) -> Style:
+    config = store.config
+    property_crc = profile.verifies_property_crc and (config.flag("enabledAppendPropCRC") or config.flag("forceVerifyPropCRC"))
+    return Style(min(LARGEST_FILLER, max(config.integer("maxMessageSize"), 4096)), property_crc, placeholders)
+
+
+def demand_property_crcs(store: Store, profile: Profile, results: Sequence[FileSurvey]) -> None:
+    """With forceVerifyPropCRC every record without property CRC is damage to a broker (commit log Q12). Raises RefusedError."""
+    without = sum(result.without_property_crc for result in results)
+    if without and profile.verifies_property_crc and store.config.flag("forceVerifyPropCRC"):
+        raise RefusedError(
+            f"forceVerifyPropCRC is set, but {without} records carry no property CRC: every start would cut the log at the first of them.",
+            "Set forceVerifyPropCRC=false in broker.conf, and repair with --set forceVerifyPropCRC=false.",
+        )

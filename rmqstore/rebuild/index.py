@@ -36,8 +36,10 @@ class IndexBuilder:
         *,
         mode: Mode = Mode.USEFUL,
         zone: tzinfo | None = None,
+        follows: tuple[int, int] = (0, 0),
     ) -> None:
-        """`queue_of` = the scanner's `queue`; `zone` is that of the broker's clock, by which files are named, without it this machine's.
+        """`queue_of` = the scanner's `queue`; `zone` is that of the broker's clock, by which files are named, without it this machine's;
+        `follows` = end timestamp (ms) and end offset of the full file that the first one comes behind, zeros without one.
 
         The scan must deliver keys. Raises UsageError for a `max_index_num` that no item fits into.
         """
@@ -52,6 +54,7 @@ class IndexBuilder:
         self._builds = settings.message_index_enable and (settings.index_file_write_enable or not profile.indexes_tags)
         self._sink = sink
         self._zone = zone
+        self._inherited = follows
         self._header = np.zeros(1, HEADER_DTYPE)
         self._scratch = np.zeros(AHEAD, np.int32)
         self._memory: Bytes | None = None
@@ -102,13 +105,12 @@ class IndexBuilder:
         header = self._header[0]
         if self._memory is not None and header["index_count"] < self._items:
             return self._memory
-        inherited = (0, 0, 0, 0)
         if self._memory is not None:
             self._close()
-            end_time, end_offset = max(0, int(header["end_timestamp"])), max(0, int(header["end_phy_offset"]))
-            inherited = (end_time, end_time, end_offset, end_offset)
-            self._full_until = end_time or self._full_until
-        self._header[0] = (*inherited, 0, 1)
+            self._inherited = max(0, int(header["end_timestamp"])), max(0, int(header["end_phy_offset"]))
+            self._full_until = self._inherited[0] or self._full_until
+        end_time, end_offset = self._inherited
+        self._header[0] = (end_time, end_time, end_offset, end_offset, 0, 1)
         self._name = self._next_name(int(batch.records["store_timestamp"][row]))
         self._memory = self._sink.open(f"index/{self._name}", declared.file_size(self._slots, self._items))
         return self._memory

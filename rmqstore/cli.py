@@ -32,6 +32,9 @@ COMMANDS: dict[str, CommandEntry] = {
     "verify": CommandEntry("rmqstore.commands.verify", "Check every record, queue unit and index item against the others."),
     "doctor": CommandEntry("rmqstore.commands.doctor", "Will a broker start on this store, what will it cost, what to run next."),
     "recover": CommandEntry("rmqstore.commands.recover", "What a broker will do to this store at its next start."),
+    "apply": CommandEntry("rmqstore.commands.apply", "Carry out a plan that was kept, or continue one that was stopped."),
+    "undo": CommandEntry("rmqstore.commands.undo", "Take back what a writing command did to a store."),
+    "history": CommandEntry("rmqstore.commands.history", "What was done to a store, and how to take it back."),
     "explain": CommandEntry("rmqstore.commands.explain", "What a finding code or a line of a broker's log means, and what to do."),
 }
 
@@ -69,12 +72,12 @@ def _suggestion(name: str) -> str:
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
-    epilog="Exit status: 0 nothing wrong, 1 findings of severity error, 2 usage, 3 refused, 4 could not read, 130 interrupted.",
+    epilog="Exit status: 0 nothing wrong, 1 findings of severity error, 2 usage, 3 refused, 4 could not read or write, 130 interrupted.",
 )
 @click.option("--debug", is_flag=True, help="Show the traceback of an unexpected failure.")
 @click.version_option(__version__, "-V", "--version", prog_name="rmqstore", message="%(prog)s %(version)s")
 def group(debug: bool) -> None:
-    """Look into the store directory of an Apache RocketMQ broker, offline and without changing a byte."""
+    """Look into the store directory of an Apache RocketMQ broker, offline; and mend it, by plans that can be taken back."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

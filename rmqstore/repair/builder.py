@@ -10,6 +10,7 @@ from pathlib import Path
 from rmqstore.errors import RefusedError
 from rmqstore.formats import checkpoint
 from rmqstore.repair import fingerprint
+from rmqstore.repair.check import conflict
 from rmqstore.repair.fingerprint import BLOCK, blocks_with_data
 from rmqstore.repair.likeness import attributes_of, like_sibling, missing_directories
 from rmqstore.repair.places import Places
@@ -176,10 +177,9 @@ class PlanBuilder:
 
     def _add(self, action: Action) -> None:
         others = self._actions.setdefault(action.path, [])
-        for other in others:
-            apart = action.position + action.length <= other.position or other.position + other.length <= action.position
-            if not (action.in_place and other.in_place and apart):
-                raise ValueError(f"{other.kind} and {action.kind} of {action.path}")
+        clash = conflict([*others, action])
+        if clash is not None:
+            raise ValueError(clash)
         others.append(action)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from rmqstore.repair.places import TOOL_DIRECTORY, Places
@@ -44,18 +44,41 @@ def differences(before: Mapping[str, FileStamp], now: Mapping[str, FileStamp]) -
             yield f"{name} was written to"
 
 
+def stamp(path: Path) -> FileStamp | None:
+    """The stamp of one file, None if there is none. Raises OSError."""
+    try:
+        status = path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return FileStamp(status.st_size, status.st_mtime_ns)
+
+
 def digest(path: Path, position: int, length: int) -> str:
     """A digest of the bytes [position, position + length) of a file: SHA-256 over every block that is not zero, with its number.
 
     Holes are not read, and make no difference against zeros on the disk. Raises UnreadableError, StoreChangedError.
     """
-    result = hashlib.sha256(length.to_bytes(8, "big"))
     with open_read_only(path) as descriptor:
-        for begin, size in blocks_with_data(path, position, length):
-            block = read_descriptor(descriptor, path, begin, size)
-            if block != _ZEROS[:size]:
-                result.update((begin - position).to_bytes(8, "big"))
-                result.update(block)
+        pieces = blocks_with_data(path, position, length)
+        return _digest(length, ((begin - position, read_descriptor(descriptor, path, begin, size)) for begin, size in pieces))
+
+
+def digest_of(data: bytes) -> str:
+    """The same digest of bytes in memory."""
+    return _digest(len(data), ((begin, data[begin : begin + BLOCK]) for begin in range(0, len(data), BLOCK)))
+
+
+def digest_of_zeros(length: int) -> str:
+    """The same digest of `length` zeros."""
+    return _digest(length, ())
+
+
+def _digest(length: int, blocks: Iterable[tuple[int, bytes]]) -> str:
+    result = hashlib.sha256(length.to_bytes(8, "big"))
+    for begin, block in blocks:
+        if block != _ZEROS[: len(block)]:
+            result.update(begin.to_bytes(8, "big"))
+            result.update(block)
     return result.hexdigest()
 
 

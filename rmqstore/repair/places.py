@@ -56,6 +56,15 @@ class Places:
             raise RefusedError(f"The plan names {name!r}, which is no part of the store that a repair changes.", "Make a new plan.")
         return phase
 
+    def directory(self, name: str) -> Path:
+        """The directory that `name` means: the root (`.`), or one above a path of a plan. Raises RefusedError as `path` does."""
+        full = self.root / name
+        below = full
+        while below.is_relative_to(self.root) and below.parent != self.root and below != self.root:
+            self._no_link(below)
+            below = below.parent
+        return full
+
     def path(self, name: str) -> Path:
         """The file that `name` means. Raises RefusedError for what is no place to change, or lies behind a symbolic link."""
         self.phase(name)

@@ -44,10 +44,11 @@ class Attributes:
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """A directory that an action makes (create) or removes when it is empty afterwards (quarantine)."""
+    """What a directory at or above the place of an action shall be afterwards: made if it is missing, with these attributes; without
+    attributes, gone as soon as it is empty."""
 
     path: str
-    attributes: Attributes
+    attributes: Attributes | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ from typing import TypeVar
 from rmqstore.repair.plan import Attributes
 
 _KEEP_SIZE_PUNCH_HOLE = 0x01 | 0x02
-_FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW
 
 Result = TypeVar("Result")
 
@@ -59,7 +58,8 @@ class Writer:
     @contextmanager
     def create(self, path: Path, mode: int = 0o600) -> Iterator[int]:
         """A descriptor of a new file for reading and writing; the name must be free."""
-        descriptor = self._do(Primitive.CREATE, path, lambda: os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _FLAGS, mode))
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = self._do(Primitive.CREATE, path, lambda: os.open(path, flags, mode))
         try:
             yield descriptor
         finally:
@@ -68,11 +68,14 @@ class Writer:
     @contextmanager
     def change(self, path: Path) -> Iterator[int]:
         """A descriptor of an existing file for reading and writing."""
-        descriptor = os.open(path, os.O_RDWR | _FLAGS)
-        try:
+        with _opened(path, os.O_RDWR) as descriptor:
             yield descriptor
-        finally:
-            os.close(descriptor)
+
+    @contextmanager
+    def hold(self, path: Path) -> Iterator[int]:
+        """A descriptor of an existing file whose bytes stay: for its attributes and for fsync."""
+        with _opened(path, os.O_RDONLY) as descriptor:
+            yield descriptor
 
     def write(self, descriptor: int, path: Path, position: int, data: bytes | memoryview) -> None:
         """All of `data` at a position, in as many calls as the system needs."""
@@ -107,7 +110,7 @@ class Writer:
 
     def set_directory_attributes(self, path: Path, wanted: Attributes) -> None:
         """The same for a directory by its name."""
-        with _directory(path) as descriptor:
+        with _opened(path, os.O_RDONLY | os.O_DIRECTORY) as descriptor:
             self.set_attributes(descriptor, path, wanted)
 
     def fsync(self, descriptor: int, path: Path) -> None:
@@ -116,7 +119,7 @@ class Writer:
 
     def fsync_directory(self, path: Path) -> None:
         """The names in a directory to the disk."""
-        with _directory(path) as descriptor:
+        with _opened(path, os.O_RDONLY | os.O_DIRECTORY) as descriptor:
             self.fsync(descriptor, path)
 
     def rename(self, source: Path, target: Path) -> None:
@@ -127,7 +130,7 @@ class Writer:
         """Takes a name away."""
         self._do(Primitive.UNLINK, path, path.unlink)
 
-    def mkdir(self, path: Path, mode: int = 0o700) -> None:
+    def mkdir(self, path: Path, mode: int = 0o755) -> None:
         """A new directory."""
         self._do(Primitive.MKDIR, path, lambda: path.mkdir(mode))
 
@@ -158,8 +161,8 @@ def _named(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _directory(path: Path) -> Iterator[int]:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def _opened(path: Path, flags: int) -> Iterator[int]:
+    descriptor = os.open(path, flags | (0 if flags & os.O_DIRECTORY else os.O_NOFOLLOW) | os.O_CLOEXEC)
     try:
         yield descriptor
     finally:

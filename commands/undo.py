@@ -1,0 +1,27 @@
+"""`rmqstore undo`: what a writing command did, taken back byte for byte."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rmqstore.commands.common import View, output_options, store_argument
+from rmqstore.commands.writing import PlanDialog, dry_run_option, tell, yes_option
+
+
+@click.command("undo", short_help="Take back what a writing command did to a store.")
+@store_argument
+@click.argument("transaction", required=False, metavar="[TRANSACTION]")
+@dry_run_option
+@yes_option
+@output_options
+def command(store: Path, transaction: str | None, dry_run: bool, yes: bool, view: View) -> None:
+    """Take back TRANSACTION (a name of `rmqstore history`, or its beginning), by default the last one that still stands.
+
+    Puts back every byte, length, mode, owner and modification time. Refused when the store changed since, except after a transaction
+    that was stopped in the middle. An undo is a transaction itself: named, it is taken back in turn.
+    """
+    from rmqstore.repair import run
+
+    tell(view, run.undo(store.absolute(), transaction, PlanDialog(view, yes), dry_run=dry_run))

@@ -1,0 +1,163 @@
+"""What all writing commands share: their options, and the dialog that shows a plan and asks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rmqstore.commands.common import View, on_interrupt
+
+if TYPE_CHECKING:
+    from rmqstore.repair.plan import Action, Plan
+    from rmqstore.repair.run import Result, Wish
+    from rmqstore.repair.transaction import Transaction
+
+EXIT_ERRORS_REMAIN = 1
+_SHOWN = 40
+
+yes_option = click.option("--yes", is_flag=True, help="Do it without asking.")
+"""--yes → `yes: bool`."""
+
+dry_run_option = click.option("--dry-run", is_flag=True, help="Show the plan only; nothing is written.")
+"""--dry-run → `dry_run: bool`."""
+
+
+def writing_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--dry-run, --yes and --plan-out → `how: How`, to be called with the wish. Stands above `output_options`."""
+
+    @wraps(command)
+    def with_how(*arguments: Any, dry_run: bool, yes: bool, plan_out: Path | None, view: View, **options: Any) -> Any:
+        return command(*arguments, view=view, how=How(view, dry_run, yes, plan_out), **options)
+
+    plan_out = click.option(
+        "--plan-out",
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE",
+        help="Keep the plan in FILE (and FILE.contents/) for `rmqstore apply`; the store stays as it is.",
+    )
+    return dry_run_option(yes_option(plan_out(with_how)))
+
+
+class How:
+    """How a writing command goes about its wish: only showing it, keeping the plan, or doing it."""
+
+    def __init__(self, view: View, dry_run: bool, yes: bool, plan_out: Path | None) -> None:
+        self._view = view
+        self._show_only = dry_run or plan_out is not None
+        self._plan_out = plan_out
+        self._dialog = PlanDialog(view, yes)
+
+    def __call__(self, wish: Wish) -> None:
+        """Runs the procedure and tells what came out; ends the command with status 1 when errors remain."""
+        from rmqstore.repair import run
+
+        tell(
+            self._view,
+            run.show(wish, self._dialog, self._plan_out) if self._show_only else run.carry_out(wish, self._dialog),
+        )
+
+
+class PlanDialog:
+    """Shows plans in the chosen format, and asks on the terminal; without one, only `--yes` means yes."""
+
+    def __init__(self, view: View, yes: bool) -> None:
+        self._view = view
+        self._yes = yes
+        self._done = 0
+
+    def show(self, plan: Plan) -> None:
+        """The plan: words and tables, or the object of a plan file without the list of files."""
+        if self._view.format == "table":
+            self._view.output().object(for_people(plan))
+        else:
+            from rmqstore.repair.codec import plan_object
+
+            self._view.output().object({name: part for name, part in plan_object(plan).items() if name != "files"})
+
+    def confirm(self, plan: Plan) -> bool:
+        """Asks, unless `--yes` was given."""
+        return self._yes or (sys.stdin.isatty() and click.confirm("Do this now?", err=True))
+
+    def started(self, transaction: Transaction, plan: Plan) -> None:
+        """An interruption from now on says how to go on."""
+        from rmqstore.repair.transaction import ways_out
+
+        continued, undone = ways_out(transaction)
+        on_interrupt(lambda: f"{self._done} of {len(plan.actions)} actions done; continue with `{continued}`, take back with `{undone}`")
+
+    def advance(self, action: Action) -> None:
+        """Counts."""
+        self._done += 1
+
+
+def tell(view: View, result: Result) -> None:
+    """What came out, for people or programs; ends the command with status 1 when errors remain."""
+    view.output().object(result.as_json() if view.format != "table" else _outcome(result))
+    if not result.complete:
+        click.get_current_context().exit(EXIT_ERRORS_REMAIN)
+
+
+def for_people(plan: Plan) -> dict[str, Any]:
+    """A plan as the words and tables of the screen."""
+    screen: dict[str, Any] = {"plan": plan.command, "store": plan.store, "changes": f"{len(plan.actions)} actions"}
+    if plan.lost:
+        screen["messages lost"] = len(plan.lost)
+    if plan.actions:
+        screen["actions"] = _rows([_action(action) for action in plan.actions], "what")
+    if plan.lost:
+        screen["lost"] = _rows(
+            [
+                {
+                    "topic": lost.topic,
+                    "queue": lost.queue_id,
+                    "offset": lost.queue_offset,
+                    "physical offset": lost.physical_offset,
+                    "bytes": lost.size,
+                    "why": lost.why,
+                }
+                for lost in plan.lost
+            ],
+            "topic",
+        )
+    if plan.notes:
+        screen["notes"] = [{"note": note} for note in plan.notes]
+    return screen
+
+
+def _action(action: Action) -> dict[str, Any]:
+    return {
+        "what": str(action.kind),
+        "file": action.path,
+        "from byte": action.position if action.in_place else None,
+        "bytes": action.length,
+        "code": action.code,
+        "why": action.reason,
+    }
+
+
+def _rows(rows: list[dict[str, Any]], column: str) -> list[dict[str, Any]]:
+    """The rows, or the first of them and how many more there are."""
+    more = len(rows) - _SHOWN
+    return rows if more <= 0 else [*rows[:_SHOWN], {name: f"… {more} more" if name == column else None for name in rows[0]}]
+
+
+def _outcome(result: Result) -> dict[str, Any]:
+    screen: dict[str, Any] = {}
+    if result.transaction is not None:
+        screen["transaction"] = f"{result.transaction.id}: {result.transaction.state}"
+        screen["takes it back"] = f"rmqstore undo {result.transaction.root} {result.transaction.id}"
+    elif result.kept_in is not None:
+        screen["plan"] = f"kept in {result.kept_in}; nothing was changed"
+    else:
+        screen["outcome"] = "nothing to do" if result.plan.empty else "nothing was changed"
+    if result.errors is not None:
+        told = ", ".join(f"{count} x {code}" for code, count in sorted(result.errors.items()))
+        screen["verification"] = f"errors remain: {told}" if result.errors else "no errors"
+    if result.left:
+        screen["second plan"] = f"{result.left} actions are left; run the command again"
+    return screen

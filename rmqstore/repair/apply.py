@@ -1,0 +1,118 @@
+"""Applying a plan: prepare, do the actions one by one, and say so. Whatever stops it, it can be continued or taken back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rmqstore.errors import RmqstoreError
+from rmqstore.repair import codec, copies, fingerprint
+from rmqstore.repair.check import check_contents
+from rmqstore.repair.journal import Journal
+from rmqstore.repair.perform import ForeignChangeError, Performer
+from rmqstore.repair.places import Places
+from rmqstore.repair.plan import Action, Plan
+from rmqstore.repair.prepare import prepare
+from rmqstore.repair.transaction import State, Transaction, ways_out
+from rmqstore.repair.watch import Watch
+from rmqstore.repair.writer import Writer
+
+Advance = Callable[[Action], None]
+
+
+class WriteFailedError(RmqstoreError):
+    """A disk failed or is full while a store is being changed."""
+
+
+def put_plan(transaction: Transaction, plan: Plan, writer: Writer, contents: Path | None = None) -> None:
+    """Puts a plan into the folder of a new transaction; from then on the transaction can be applied.
+
+    `contents` is the directory of the contents, which are copied; None where they lie in their place already.
+    Raises RefusedError (contents are missing or changed), WriteFailedError.
+    """
+    with _explained("Nothing of the store was changed.", "Make space or mend the disk, then try again."):
+        if contents is not None:
+            _copy_contents(transaction, plan, contents, writer)
+        if transaction.staged.is_dir():
+            writer.fsync_directory(transaction.staged)
+        part = transaction.plan_path.with_suffix(".part")
+        data = codec.encode(plan)
+        with writer.create(part) as descriptor:
+            writer.write(descriptor, part, 0, data)
+            writer.fsync(descriptor, part)
+        writer.rename(part, transaction.plan_path)
+        writer.fsync_directory(transaction.directory)
+
+
+def apply(
+    transaction: Transaction,
+    places: Places,
+    writer: Writer,
+    *,
+    advance: Advance = lambda action: None,
+    stop: Callable[[], bool] = lambda: False,
+) -> None:
+    """Applies the plan of a transaction, from the beginning or from where it was stopped. The lock of the store must be held.
+
+    `advance` is told every action that is done; `stop` is asked between them. Raises RefusedError (nothing was changed),
+    ForeignChangeError, WriteFailedError, KeyboardInterrupt (`stop` said so).
+    """
+    if transaction.state is State.PLANNED:
+        with _explained("Nothing of the store was changed.", "Make space or mend the disk, then try again."):
+            prepare(transaction, places, writer)
+    if transaction.state is State.APPLYING:
+        continued, undone = ways_out(transaction)
+        hint = f"Make space or mend the disk, then continue with `{continued}`, or take it back with `{undone}`."
+        with _explained(f"Transaction {transaction.id} stopped in the middle.", hint):
+            _perform(transaction, places, writer, advance, stop)
+
+
+def _perform(transaction: Transaction, places: Places, writer: Writer, advance: Advance, stop: Callable[[], bool]) -> None:
+    plan = transaction.plan
+    watch = Watch(places, plan.files, plan.actions)
+    with Journal.open(transaction.journal_path, writer) as journal:
+        performer = Performer(transaction, places, writer, journal, transaction.story)
+        phase = None
+        for number, action in enumerate(plan.actions):
+            if stop():
+                raise KeyboardInterrupt
+            if phase not in (None, places.phase(action.path)):
+                performer.sync()
+            phase = places.phase(action.path)
+            _refuse_foreign(transaction, watch.change())
+            performer.perform(number, action)
+            watch.done(action)
+            advance(action)
+        performer.sync()
+        _refuse_foreign(transaction, watch.look())
+        journal.applied(fingerprint.take(places))
+
+
+def _refuse_foreign(transaction: Transaction, change: str | None) -> None:
+    if change is not None:
+        raise ForeignChangeError(transaction, change)
+
+
+def _copy_contents(transaction: Transaction, plan: Plan, contents: Path, writer: Writer) -> None:
+    for action in plan.actions:
+        wanted = action.contents
+        if wanted is None or wanted.file is None:
+            continue
+        source = contents / wanted.file
+        check_contents(wanted, source)
+        if not transaction.staged.is_dir():
+            writer.mkdir(transaction.staged)
+        target = transaction.staged / wanted.file
+        if not os.path.lexists(target):
+            copies.copy_range(writer, source, 0, wanted.length, target)
+
+
+@contextmanager
+def _explained(what: str, hint: str) -> Iterator[None]:
+    """An error of the system, with what it means for the store."""
+    try:
+        yield
+    except OSError as error:
+        raise WriteFailedError(f"{error.filename or 'the disk'}: {error.strerror}. {what}", hint) from error

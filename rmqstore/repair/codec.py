@@ -1,0 +1,60 @@
+"""Plan files: one JSON object, and beside it the directory with the contents that are too long for it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from rmqstore.errors import RefusedError
+from rmqstore.repair.jsonvalues import from_json, to_json
+from rmqstore.repair.plan import Plan
+from rmqstore.store.window import read_whole
+
+_FORMAT = 1
+_LARGEST_PLAN = 1 << 30
+_ID_LENGTH = 16
+
+
+def plan_id(plan: Plan) -> str:
+    """The name of a plan: a digest of all that it says."""
+    text = json.dumps(to_json(plan), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("ascii")).hexdigest()[:_ID_LENGTH]
+
+
+def plan_object(plan: Plan) -> dict[str, Any]:
+    """The plan as the object of a plan file, every part of it."""
+    return {"type": "plan", "format": _FORMAT, "id": plan_id(plan), **to_json(plan)}
+
+
+def encode(plan: Plan) -> bytes:
+    """The bytes of a plan file."""
+    return json.dumps(plan_object(plan), indent=1).encode("ascii")
+
+
+def decode(data: bytes, source: Path) -> Plan:
+    """The plan that a file holds. Raises RefusedError for anything that is not exactly a plan."""
+    try:
+        value = json.loads(data)
+        if not isinstance(value, dict) or value.pop("type", None) != "plan":
+            raise ValueError("it is no object of type plan")
+        if value.pop("format", None) != _FORMAT:
+            raise ValueError("it is of a format that this release does not know")
+        name = value.pop("id", None)
+        plan = from_json(Plan, value)
+        if name != plan_id(plan):
+            raise ValueError("it was changed after it was made")
+    except (ValueError, RecursionError) as error:
+        raise RefusedError(f"{source} is not a plan that can be applied: {error}.", "Make it again with --plan-out.") from error
+    return plan
+
+
+def read_plan(path: Path) -> Plan:
+    """The plan in a file. Raises UnreadableError, RefusedError."""
+    return decode(read_whole(path, _LARGEST_PLAN), path)
+
+
+def contents_directory(path: Path) -> Path:
+    """Where the contents of the plan file `path` lie."""
+    return path.with_name(path.name + ".contents")

@@ -1,0 +1,43 @@
+"""Keeping a plan for later: a plan file, and its contents in the directory `FILE.contents/`."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from rmqstore.errors import RefusedError
+from rmqstore.repair import codec, copies, fingerprint
+from rmqstore.repair.plan import Action, Plan
+from rmqstore.repair.staging import Staging
+from rmqstore.repair.writer import Writer
+
+
+def keep_plan(plan: Plan, staging: Staging, path: Path) -> Path:
+    """Writes the plan to the new file `path`, with a digest of each file of contents. Raises RefusedError (it exists), OSError."""
+    writer = Writer()
+    path = path.absolute()
+    directory = codec.contents_directory(path)
+    for taken in (path, directory):
+        if os.path.lexists(taken):
+            raise RefusedError(f"{taken} exists already.", "Give --plan-out another name, or take it away.")
+    actions = tuple(_with_digest(action, staging) for action in plan.actions)
+    names = [action.contents.file for action in actions if action.contents is not None and action.contents.file is not None]
+    if names:
+        writer.mkdir(directory)
+    for name in names:
+        source = staging.directory / name
+        copies.copy_range(writer, source, 0, source.stat().st_size, directory / name)
+    data = codec.encode(replace(plan, actions=actions))
+    with writer.create(path, 0o644) as descriptor:
+        writer.write(descriptor, path, 0, data)
+        writer.fsync(descriptor, path)
+    return path
+
+
+def _with_digest(action: Action, staging: Staging) -> Action:
+    contents = action.contents
+    if contents is None or contents.file is None:
+        return action
+    digest = fingerprint.digest(staging.directory / contents.file, 0, contents.length)
+    return replace(action, contents=replace(contents, digest=digest))

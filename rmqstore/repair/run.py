@@ -1,0 +1,251 @@
+"""The procedure of every writing command: lock, plan, show, confirm, apply, verify, and a second plan that must be empty."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any, Protocol
+
+from rmqstore.errors import RefusedError
+from rmqstore.findings import Severity
+from rmqstore.repair import apply, history, lock
+from rmqstore.repair.builder import PlanBuilder
+from rmqstore.repair.keep import keep_plan
+from rmqstore.repair.places import Places
+from rmqstore.repair.plan import Action, Plan
+from rmqstore.repair.staging import Staging
+from rmqstore.repair.transaction import State, Transaction, begin, refuse_unfinished, remove_remains, transaction_of, unfinished
+from rmqstore.repair.undo import plan_undo
+from rmqstore.repair.writer import Writer
+from rmqstore.store.root import Store
+
+Planner = Callable[[Store, PlanBuilder, Staging], None]
+"""Reads a store and tells the builder what to do; new files of any size are made in the staging area."""
+
+Verify = Callable[[Store], Mapping[str, int]]
+"""Verifies a store: how many findings of severity error there are of each code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a writing command wants: its name, a way to open the store anew, and the planner."""
+
+    command: str
+    broker_version: str
+    open_store: Callable[[], Store]
+    planner: Planner
+
+
+class Dialog(Protocol):
+    """The person, or whoever stands for one."""
+
+    def show(self, plan: Plan) -> None:
+        """Show what would be done."""
+
+    def confirm(self, plan: Plan) -> bool:
+        """Whether to do it."""
+
+    def started(self, transaction: Transaction, plan: Plan) -> None:
+        """From now on the store changes."""
+
+    def advance(self, action: Action) -> None:
+        """An action is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came out: `errors` are the findings of the verification afterwards by code, `left` is what a second plan would still do.
+
+    Without a transaction nothing was changed. None: not asked.
+    """
+
+    plan: Plan
+    transaction: Transaction | None = None
+    errors: Mapping[str, int] | None = None
+    left: int | None = None
+    kept_in: Path | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is left to do."""
+        return not self.errors and not self.left
+
+    def as_json(self) -> dict[str, Any]:
+        """The result as the object that `--format json` prints."""
+        return {
+            "type": "transaction",
+            "id": None if self.transaction is None else self.transaction.id,
+            "state": None if self.transaction is None else str(self.transaction.state),
+            "command": self.plan.command,
+            "undoes": self.plan.undoes,
+            "actions": len(self.plan.actions),
+            "lost": len(self.plan.lost),
+            "errors": self.errors,
+            "second_plan_actions": self.left,
+            "plan_file": None if self.kept_in is None else str(self.kept_in),
+        }
+
+
+def verification_errors(store: Store) -> Mapping[str, int]:
+    """`Verify` by the engine of `rmqstore verify`."""
+    from rmqstore.verify.engine import Verification
+
+    return Counter(finding.code for finding in Verification(store).run() if finding.severity is Severity.ERROR)
+
+
+def show(wish: Wish, dialog: Dialog, plan_out: Path | None = None) -> Result:
+    """Plans and shows; the store stays as it is. `plan_out` keeps the plan in a file, with its contents beside it.
+
+    Raises RefusedError, UnreadableError, OSError.
+    """
+    store = wish.open_store()
+    with lock.locked_for_reading(store), Staging.temporary() as staging:
+        refuse_unfinished(store.root)
+        plan = _plan(wish, store, staging)
+        dialog.show(plan)
+        kept_in = None if plan_out is None else keep_plan(plan, staging, plan_out)
+    return Result(plan, kept_in=kept_in)
+
+
+def carry_out(wish: Wish, dialog: Dialog, *, verify: Verify = verification_errors, writer: Writer | None = None) -> Result:
+    """The whole procedure. Raises RefusedError, UnreadableError, WriteFailedError, KeyboardInterrupt."""
+    store = wish.open_store()
+    writer = writer or Writer()
+    with lock.locked(store, writer):
+        refuse_unfinished(store.root)
+        remove_remains(store.root, writer)
+        with _fresh(store.root, writer) as new:
+            staging = Staging(new.transaction.staged, writer)
+            try:
+                plan = _plan(wish, store, staging)
+            finally:
+                staging.discard_open()
+            dialog.show(plan)
+            if plan.empty:
+                return Result(plan, errors=verify(wish.open_store()), left=0)
+            _demand_consent(plan, dialog)
+            apply.put_plan(new.transaction, plan, writer)
+            new.keep = True
+        _apply(new.transaction, store, dialog, writer)
+        after = wish.open_store()
+        errors = verify(after)
+        with Staging.temporary() as second:
+            left = len(_plan(wish, after, second).actions)
+        return Result(plan, new.transaction, errors, left)
+
+
+def apply_file(path: Path, dialog: Dialog, *, verify: Verify = verification_errors, writer: Writer | None = None) -> Result:
+    """Applies a kept plan, or continues the transaction that it began. Raises as `carry_out` does."""
+    from rmqstore.repair.codec import contents_directory, plan_id, read_plan
+
+    plan = read_plan(path)
+    store = open_as_planned(plan)
+    writer = writer or Writer()
+    with lock.locked(store, writer):
+        stopped = unfinished(store.root)
+        transaction = transaction_of(path) or stopped
+        if transaction is not None and (transaction_of(path) is not None or plan_id(transaction.plan) == plan_id(plan)):
+            if stopped not in (None, transaction):
+                refuse_unfinished(store.root)
+            dialog.show(plan)
+            if transaction.state is not State.APPLIED:
+                _demand_consent(plan, dialog)
+                _apply(transaction, store, dialog, writer)
+            return Result(plan, transaction, None if plan.undoes else verify(open_as_planned(plan)))
+        refuse_unfinished(store.root)
+        remove_remains(store.root, writer)
+        dialog.show(plan)
+        if plan.empty:
+            return Result(plan)
+        _demand_consent(plan, dialog)
+        with _fresh(store.root, writer) as new:
+            apply.put_plan(new.transaction, plan, writer, contents_directory(path))
+            new.keep = True
+        _apply(new.transaction, store, dialog, writer)
+        return Result(plan, new.transaction, verify(open_as_planned(plan)))
+
+
+def undo(root: Path, name: str | None, dialog: Dialog, *, writer: Writer | None = None, dry_run: bool = False) -> Result:
+    """Takes a transaction back, or, without a name, continues an undo that was stopped. Raises as `carry_out` does."""
+    target = history.to_undo(root, name)
+    store = open_as_planned(target.plan, root)
+    writer = writer or Writer()
+    with lock.locked_for_reading(store) if dry_run else lock.locked(store, writer):
+        target = history.to_undo(root, name)
+        continued = name is None and target.plan.undoes is not None and target.state is State.APPLYING
+        plan = target.plan if continued else plan_undo(target, Places(store))
+        dialog.show(plan)
+        if dry_run:
+            return Result(plan)
+        _demand_consent(plan, dialog)
+        if continued:
+            _apply(target, store, dialog, writer)
+            return Result(plan, target)
+        with _fresh(root, writer) as new:
+            apply.put_plan(new.transaction, plan, writer)
+            new.keep = True
+        _apply(new.transaction, store, dialog, writer)
+        return Result(plan, new.transaction)
+
+
+def open_as_planned(plan: Plan, root: Path | None = None) -> Store:
+    """The store of a plan, with the settings that it was planned with. Raises UnreadableError, NotAStoreError."""
+    return Store.open(plan.store if root is None else root, settings=plan.settings)
+
+
+def _plan(wish: Wish, store: Store, staging: Staging) -> Plan:
+    builder = PlanBuilder(store, staging, wish.command, wish.broker_version)
+    wish.planner(store, builder, staging)
+    return builder.build()
+
+
+def _demand_consent(plan: Plan, dialog: Dialog) -> None:
+    if not dialog.confirm(plan):
+        raise RefusedError("Nothing was changed: the plan was not confirmed.", "Add --yes to confirm it without being asked.")
+
+
+def _apply(transaction: Transaction, store: Store, dialog: Dialog, writer: Writer) -> None:
+    dialog.started(transaction, transaction.plan)
+    with _stoppable() as stop:
+        apply.apply(transaction, Places(store), writer, advance=dialog.advance, stop=stop)
+
+
+@dataclass
+class _New:
+    transaction: Transaction
+    keep: bool = field(default=False)
+
+
+@contextmanager
+def _fresh(root: Path, writer: Writer) -> Iterator[_New]:
+    """The folder of a new transaction, which goes again unless its plan is kept in it."""
+    new = _New(begin(root, writer))
+    try:
+        yield new
+    finally:
+        if not new.keep:
+            new.transaction.discard(writer)
+
+
+@contextmanager
+def _stoppable() -> Iterator[Callable[[], bool]]:
+    """Ctrl-C waits for the end of an action: the function given out says whether it was pressed."""
+    pressed = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield pressed.is_set
+        return
+
+    def remember(number: int, frame: FrameType | None) -> None:
+        pressed.set()
+
+    kept = signal.signal(signal.SIGINT, remember)
+    try:
+        yield pressed.is_set
+    finally:
+        signal.signal(signal.SIGINT, kept)

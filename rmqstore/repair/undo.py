@@ -1,0 +1,158 @@
+"""Undo: a plan that takes a transaction back, made from its journal and from what is on the disk now.
+
+It is applied as any other plan, so it can be stopped, continued, and taken back itself. What the transaction kept are its contents.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from rmqstore.errors import RefusedError
+from rmqstore.repair import copies, fingerprint
+from rmqstore.repair.journal import Before, Story
+from rmqstore.repair.likeness import attributes_of
+from rmqstore.repair.places import Places
+from rmqstore.repair.plan import Action, ActionKind, Contents, Directory, Expected, Plan
+from rmqstore.repair.prepare import refuse_changes
+from rmqstore.repair.transaction import Transaction
+
+
+def plan_undo(transaction: Transaction, places: Places) -> Plan:
+    """The plan that puts everything back. The lock of the store must be held.
+
+    A finished transaction is taken back only while the store is as it left it. Of one that was stopped, whatever it did is taken back,
+    also where somebody else changed the store meanwhile; `notes` of the plan say what is in the way.
+    Raises RefusedError, UnreadableError.
+    """
+    plan, story = transaction.plan, transaction.story
+    files = fingerprint.take(places)
+    if story.files is not None:
+        refuse_changes(story.files, files)
+    actions: list[Action] = []
+    notes: list[str] = []
+    for number, action in reversed(list(enumerate(plan.actions))):
+        inverse = _Inverse(transaction, places, action, story.before[number], story)
+        actions.extend(inverse.actions())
+        notes.extend(inverse.notes)
+    return replace(
+        plan,
+        command=_command(plan.command),
+        undoes=transaction.id,
+        actions=tuple(actions),
+        lost=(),
+        notes=tuple(notes),
+        files=files,
+    )
+
+
+def _command(command: str) -> str:
+    verb, _, undone = command.partition(" ")
+    return {"undo": f"redo {undone}", "redo": f"undo {undone}"}.get(verb, f"undo {command}")
+
+
+class _Inverse:
+    """What takes one action back, wherever it was stopped."""
+
+    def __init__(self, transaction: Transaction, places: Places, action: Action, before: Before, story: Story) -> None:
+        self.notes: list[str] = []
+        self._transaction = transaction
+        self._places = places
+        self._action = action
+        self._before = before
+        self._finished = story.applied
+        self._copying = before.action in story.copying
+        self._path = places.path(action.path)
+        self._reason = f"takes back: {action.reason}"
+
+    def actions(self) -> Iterator[Action]:
+        """One action, or none where everything is as it was."""
+        if self._action.in_place:
+            yield from self._bytes_back()
+        elif self._action.kind is ActionKind.CREATE:
+            yield from self._take_away()
+        else:
+            yield from self._file_back()
+
+    def _bytes_back(self) -> Iterator[Action]:
+        action, before, path = self._action, self._before, self._path
+        assert before.undo is not None and before.attributes is not None
+        if not path.is_file() or path.stat().st_size != before.size:
+            kept = self._transaction.directory / before.undo
+            self.notes.append(f"{action.path} is not the file that it was; its bytes from {action.position} on stay in {kept}.")
+            return
+        digest = fingerprint.digest(path, action.position, action.length)
+        if self._finished and digest != self._left():
+            raise RefusedError(f"{action.path} changed since transaction {self._transaction.id}.", "It cannot be taken back any more.")
+        holes = tuple(copies.holes(path, action.position, action.length))
+        kept_digest = fingerprint.digest(self._transaction.directory / before.undo, 0, action.length)
+        if (digest, attributes_of(path), holes) == (kept_digest, before.attributes, before.holes):
+            return
+        yield Action(
+            ActionKind.WRITE,
+            action.path,
+            action.position,
+            action.length,
+            self._reason,
+            replace(_expected(path), digest=digest),
+            action.code,
+            Contents(action.length, file=before.undo),
+            before.attributes,
+            before.holes,
+        )
+
+    def _left(self) -> str:
+        """The digest of the bytes that the action wrote."""
+        action = self._action
+        if action.contents is None:
+            return fingerprint.digest_of_zeros(action.length)
+        if action.contents.data is not None:
+            return fingerprint.digest_of(action.contents.data)
+        return fingerprint.digest(self._transaction.contents(action.contents), 0, action.length)
+
+    def _take_away(self) -> Iterator[Action]:
+        there = os.path.lexists(self._path)
+        directories = self._directories()
+        if there or any(self._differs(one) for one in directories):
+            expect = _expected(self._path)
+            yield self._whole(ActionKind.QUARANTINE, expect, None, directories)
+
+    def _file_back(self) -> Iterator[Action]:
+        before = self._before
+        kept = self._transaction.quarantined(self._action)
+        if before.attributes is None or not os.path.lexists(kept) or self._still_there(kept):
+            return
+        expect = _expected(self._path)
+        contents = Contents(before.size or 0, file=kept.relative_to(self._transaction.directory).as_posix())
+        yield self._whole(ActionKind.CREATE if expect.size is None else ActionKind.REPLACE, expect, contents, self._directories())
+
+    def _still_there(self, kept: Path) -> bool:
+        """Whether the file was copied to the quarantine on another file system, but not taken away yet."""
+        before, action = self._before, self._action
+        if not os.path.lexists(self._path) or copies.same_device(self._path, kept.parent):
+            return False
+        if action.kind is ActionKind.REPLACE:
+            return not self._copying and os.path.lexists(self._transaction.source(before.action, action))
+        expect = _expected(self._path)
+        return before.attributes is not None and (expect.size, expect.mtime_ns) == (before.size, before.attributes.mtime_ns)
+
+    def _whole(self, kind: ActionKind, expect: Expected, contents: Contents | None, directories: tuple[Directory, ...]) -> Action:
+        attributes = None if contents is None else self._before.attributes
+        length = (expect.size or 0) if contents is None else contents.length
+        action = self._action
+        return Action(kind, action.path, 0, length, self._reason, expect, action.code, contents, attributes, directories=directories)
+
+    def _directories(self) -> tuple[Directory, ...]:
+        """The directories around the file as they were, without those that are and were not there."""
+        return tuple(one for one in self._before.directories if one.attributes is not None or self._places.directory(one.path).is_dir())
+
+    def _differs(self, wanted: Directory) -> bool:
+        path = self._places.directory(wanted.path)
+        return wanted.attributes != (attributes_of(path) if path.is_dir() else None)
+
+
+def _expected(path: Path) -> Expected:
+    stamp = fingerprint.stamp(path)
+    return Expected(None) if stamp is None else Expected(stamp.size, stamp.mtime_ns)

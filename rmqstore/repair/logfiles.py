@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -12,6 +12,7 @@ from rmqstore.formats.naming import offset_to_file_name
 from rmqstore.repair.logedits import Fate, FileEdit
 from rmqstore.store.mapped import MappedFile, OddEntry, ProblemKind, infer_file_size
 from rmqstore.store.root import Store
+from rmqstore.verify.files import evidence_of_messages
 
 _ODD_CODES = {
     ProblemKind.FOREIGN_NAME: ("RMQ-CL-NAME", "a foreign file among those of the log"),
@@ -35,20 +36,24 @@ class LogFiles:
 
 
 def files_of(store: Store) -> LogFiles:
-    """The files of the commit log of `store`. Raises RefusedError for a log that cannot be repaired from what is there."""
+    """The files of the commit log of `store`, none for one that never held a message.
+
+    Raises RefusedError for a log that cannot be repaired from what is there, UnreadableError.
+    """
     if store.dledger is not None:
         raise RefusedError(
             "The commit log belongs to a DLedger group, whose members repair each other.",
             "Take a copy of the store of a healthy member, or let the group rebuild this one from an empty store.",
         )
     log = store.commitlog
-    if not log.files:
+    evidence = None if log.files else evidence_of_messages(store)
+    if evidence is not None:
         raise RefusedError(
-            f"There is no commit log file in {store.commitlog_directories.writable[0]}; nothing can be repaired without one.",
+            f"There is no commit log file in {store.commitlog_directories.writable[0]}, but {evidence}.",
             "Mount the volume, or name the directory with --set storePathCommitLog=DIR, or put the files back.",
         )
-    size = log.file_size or log.files[0].length
-    inferred = infer_file_size(log.files)
+    size = log.file_size or store.config.integer("mappedFileSizeCommitLog")
+    inferred = infer_file_size(log.files, size)
     if inferred != size and 2 * sum(file.length == inferred for file in log.files) > len(log.files):
         raise RefusedError(
             f"mappedFileSizeCommitLog is {size}, but the files of the log have {inferred} bytes.",
@@ -63,7 +68,7 @@ def files_of(store: Store) -> LogFiles:
     return LogFiles(tuple(replace(file, length=min(file.length, size)) for file in log.files), log.odd, size)
 
 
-def gone(entries: tuple[OddEntry, ...], made: frozenset[Path]) -> Iterator[FileEdit]:
+def gone(entries: tuple[OddEntry, ...], made: frozenset[Path] = frozenset()) -> Iterator[FileEdit]:
     """The odd entries that leave the log; `made` are paths that a new file takes, together with what lies there."""
     for entry in entries:
         if entry.path not in made:
@@ -71,7 +76,15 @@ def gone(entries: tuple[OddEntry, ...], made: frozenset[Path]) -> Iterator[FileE
             yield FileEdit(entry.path, Fate.QUARANTINED, reason, code)
 
 
-def missing(files: list[MappedFile], size: int) -> Iterator[MappedFile]:
+def brought_to_length(store: Store, kept: Sequence[MappedFile], size: int) -> Iterator[FileEdit]:
+    """Files that have another length than they should: no broker starts on them."""
+    lengths = {file.path: file.length for file in store.commitlog.files}
+    for file in kept:
+        if lengths[file.path] != size:
+            yield FileEdit(file.path, Fate.REPLACED, f"brought to its full length of {size} bytes", "RMQ-CL-FILELEN")
+
+
+def missing(files: Sequence[MappedFile], size: int) -> Iterator[MappedFile]:
     """Files that do not exist and should, between those that do, in the directory of the file before."""
     for before, behind in pairwise(files):
         for start in range(before.start + size, behind.start, size):

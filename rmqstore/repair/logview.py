@@ -55,7 +55,7 @@ class FutureLog:
 
     `files`: the files by offset, of full length; `present`: bytes of a file that lie on disk where it is shorter than that (0 for one that
     is made anew). `end_offset`: behind the last record, where a broker goes on. `damages`: ranges that hold fillers or a BLANK in place of
-    messages, sorted, apart from each other. `lost_units`: the queue units that point into them, as far as queues are readable.
+    messages, sorted, apart from each other. `lost_units`: the queue units of lost messages, those of placeholders included.
     """
 
     files: tuple[MappedFile, ...]

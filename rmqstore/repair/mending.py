@@ -40,13 +40,21 @@ class Mended:
 # Records that are none by structure
 
 
-def of_structure(data: bytes, position: int) -> Mended | None:
+def of_structure(data: bytes, position: int, units: Sequence[LostUnit] = ()) -> Mended | None:
     """What makes `data`, the bytes of a hole at physical offset `position`, one record of that length; None unless exactly one change does.
 
-    The proof: the body has the CRC that the record stores, PHYSICALOFFSET is the position, and all lengths add up.
+    The proof: the body has the CRC that the record stores, PHYSICALOFFSET is the position, and all lengths add up. Where several
+    changes pass, one of the queue `units` that point at the record decides by topic and queue.
     """
     found = {mended for mended in _changes(data) if _proven(mended.applied(data), position)}
+    if len(found) > 1:
+        found = {mended for mended in found if _witnessed(decode_record(mended.applied(data)), units)}
     return found.pop() if len(found) == 1 else None
+
+
+def _witnessed(record: Record, units: Sequence[LostUnit]) -> bool:
+    place = (record.topic, record.queue_id, record.queue_offset, record.size)
+    return any((unit.topic, unit.queue_id, unit.queue_offset, unit.size) == place for unit in units)
 
 
 def sizes_at(data: bytes) -> list[int]:

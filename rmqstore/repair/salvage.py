@@ -30,7 +30,7 @@ from rmqstore.versions import Profile, profile_of
 Advance = Callable[[int], None]
 _MENDED_AT_ONCE = 8 << 20  # bytes of a hole up to which a mend is looked for
 _BEYOND = 1 << 62
-_TAIL_TEXTS = {
+TAIL_TEXTS = {
     "torn": ("RMQ-CL-TORN", "a record that was only partly written"),
     "stale": ("RMQ-CL-STALE", "older records behind the end of the log"),
     "bytes": ("RMQ-CL-TAILBYTES", "bytes behind the end of the log that are no record"),
@@ -39,15 +39,18 @@ _TAIL_TEXTS = {
 
 def salvage(store: Store, release: str, *, placeholders: bool = False, advance: Advance = lambda count: None) -> LogRepair:
     """What keeps most of the log of `store` for a broker of `release`. Raises RefusedError, UnreadableError, StoreChangedError."""
-    return _Salvage(store, profile_of(release), placeholders, advance).run()
+    log = logfiles.files_of(store)
+    if not log.files:
+        return LogRepair(FutureLog((), 0), files=tuple(logfiles.gone(log.odd)))
+    return _Salvage(store, log, profile_of(release), placeholders, advance).run()
 
 
 class _Salvage:
     """The edits for one store and one release, collected while the log is judged from its first file to its end."""
 
-    def __init__(self, store: Store, profile: Profile, placeholders: bool, advance: Advance) -> None:
+    def __init__(self, store: Store, log: LogFiles, profile: Profile, placeholders: bool, advance: Advance) -> None:
         self._store = store
-        self._log: LogFiles = logfiles.files_of(store)
+        self._log = log
         self._style = _style(store, profile, placeholders)
         self._judge = Judge(store, profile)
         results = survey(store, list(self._log.files), reads_v2=profile.reads_v2, advance=advance)
@@ -78,7 +81,7 @@ class _Salvage:
         lost = [*sacrificed, *filled.lost, *self._lost_behind()]
         edits = merged([*self._edits, *filled.edits])
         return LogRepair(
-            self._future(edits, filled.damages),
+            self._future(edits, filled.damages, ready),
             edits,
             tuple(self._file_edits()),
             tuple(sorted(lost, key=lambda message: message.physical_offset or 0)),
@@ -156,9 +159,10 @@ class _Salvage:
         sizes = {size for size in mending.sizes_at(data) if not exactly or size + self._style.smallest <= end - start}
         if exactly and len(data) == end - start:
             sizes.add(len(data))
-        sizes |= {record.size for record in witnesses(self._units, start, start + 1) if record.size <= len(data)}
+        units = [unit for unit in self._units if unit.position == start]
+        sizes |= {unit.size for unit in units if unit.size <= len(data)}
         for size in sorted(sizes, reverse=True):
-            change = mending.of_structure(data[:size], start)
+            change = mending.of_structure(data[:size], start, units)
             if change is not None:
                 self._mend(start, change, code)
                 return size
@@ -180,7 +184,7 @@ class _Salvage:
         if last.tail is None and not any(hole.to_file_end for hole in last.holes):
             return
         kind = "bytes" if last.tail is None else last.tail.kind
-        code, text = _TAIL_TEXTS[kind]
+        code, text = TAIL_TEXTS[kind]
         size = self._mend_at(self._end, end - BLANK_SIZE, code, exactly=False) if kind != "stale" else 0
         self._end += size
         self._edits.append(Edit(Patch(self._end, end), f"zeroed: {text}", code))
@@ -208,7 +212,7 @@ class _Salvage:
         yield from logfiles.gone(self._log.odd, made)
         for result in self._behind:
             if result.tail is not None:
-                code, text = _TAIL_TEXTS[result.tail.kind]
+                code, text = TAIL_TEXTS[result.tail.kind]
                 yield FileEdit(result.file.path, Fate.QUARANTINED, f"nothing but {text}", code)
             else:
                 yield FileEdit(result.file.path, Fate.QUARANTINED, "a file without records behind the end of the log", "RMQ-CL-PREALLOC")
@@ -224,10 +228,10 @@ class _Salvage:
                 file.path, Fate.REPLACED if file.path in there else Fate.CREATED, "fillers in place of a missing file", "RMQ-CL-GAP"
             )
 
-    def _future(self, edits: Sequence[Edit], damages: tuple[tuple[int, int], ...]) -> FutureLog:
+    def _future(self, edits: Sequence[Edit], damages: tuple[tuple[int, int], ...], filled: Sequence[Plug]) -> FutureLog:
         present = {str(result.file.path): result.file.length for result in self._kept} | {str(file.path): 0 for file in self._made}
         files = sorted([*(self._log.full(result.file) for result in self._kept), *self._made], key=lambda file: file.start)
-        inside = [unit for unit in self._units if any(start <= unit.position < end for start, end in damages)]
+        inside = [unit for unit in self._units if any(plug.start <= unit.position < plug.end for plug in filled)]
         return FutureLog(tuple(files), self._end, tuple(edit.patch for edit in edits), damages, tuple(inside), present)
 
     # Reading

@@ -15,7 +15,7 @@ from rmqstore.formats.checkpoint import parse_checkpoint
 from rmqstore.store.brokerconf import BrokerConfig
 from rmqstore.store.mapped import MappedFileQueue, Problem, ProblemKind, infer_file_size, parse_offset_name
 from rmqstore.store.parts import PartKind
-from rmqstore.store.root import IndexFile, QueueDirectory
+from rmqstore.store.root import IndexFile, QueueDirectory, Store
 from rmqstore.store.window import read_whole
 from rmqstore.verify.context import Context
 from rmqstore.verify.guard import guarded, limited
@@ -170,7 +170,7 @@ def _commit_log(context: Context) -> Iterator[Finding]:
             yield context.finding("RMQ-ST-PATH", message, file=path)
     if store.commitlog.files or store.only is not None or store.dledger is not None:
         return
-    evidence = _evidence_of_messages(context)
+    evidence = evidence_of_messages(context.store)
     state = "is missing" if len(missing) == len(configured) else "holds no file"
     if evidence is not None:
         yield context.finding("RMQ-CL-EMPTY", f"the commit log {state}, but {evidence}", file=configured[0])
@@ -178,9 +178,8 @@ def _commit_log(context: Context) -> Iterator[Finding]:
         yield context.finding("RMQ-ST-EMPTY", f"the commit log {state}, and no queue holds anything", file=configured[0])
 
 
-def _evidence_of_messages(context: Context) -> str | None:
-    """What shows that the store once held messages, None if nothing does."""
-    store = context.store
+def evidence_of_messages(store: Store) -> str | None:
+    """What shows that the store once held messages, None if nothing does. Raises UnreadableError."""
     for queue in (*store.queue_directories(), *store.batch_queue_directories()):
         if queue.files.files:
             return f"{store.relative(queue.directory)} holds queue files"

@@ -1,8 +1,8 @@
 """Extended units of a queue that is being mended: rebuilt units get back the addresses under which their ext units lie.
 
 A filter bitmap cannot be made again from the log (fact sheet queues §3.5), so ext units that are there are found again rather than
-replaced: each lies behind that of the unit before. What is damaged of one – its head – is written again around its bitmap. A unit whose ext unit is
-gone gets the plain tagsCode, as a broker writes it that could not put an ext unit.
+replaced: each lies behind that of the unit before. What is damaged of one – its head – is written again around its bitmap. A unit whose
+ext unit is gone gets the plain tagsCode, as a broker writes it that could not put an ext unit.
 """
 
 from __future__ import annotations

@@ -10,9 +10,7 @@ import numpy.typing as npt
 
 from rmqstore.errors import RefusedError
 from rmqstore.formats.naming import LMQ_PREFIX
-from rmqstore.rebuild.queues import QueueBuilder
-from rmqstore.rebuild.result import QueueResult
-from rmqstore.rebuild.settings import Mode, Settings
+from rmqstore.rebuild import Mode, QueueBuilder, QueueResult, Settings, rebuild
 from rmqstore.recovery.options import Options
 from rmqstore.recovery.places import places_of
 from rmqstore.repair.logview import FutureLog
@@ -113,10 +111,15 @@ def rebuild_queues(
         mode=mode,
         wanted=lambda topic, queue_id: wanted((topic, queue_id)),
     )
-    reached = log.min_offset
+    rebuild(told(records, advance), builder)
+    return builder.finish(), sink
+
+
+def told(records: FutureRecords, advance: Callable[[int], None]) -> Iterator[Batch]:
+    """The batches, and `advance` is told the bytes of the log as they go by."""
+    reached = records.log.min_offset
     for batch in records:
-        builder.put(batch)
         end = int(batch.records["position"][-1])
         advance(end - reached)
         reached = end
-    return builder.finish(), sink
+        yield batch

@@ -1,0 +1,112 @@
+"""Plans for the checkpoint and for `abort`: what a clean stop would have left, so that the next start neither cuts nor deletes anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rmqstore.catalogue import CATALOGUE
+from rmqstore.findings import Finding, Severity
+from rmqstore.formats.checkpoint import parse_checkpoint
+from rmqstore.formats.sysflag import SysFlag
+from rmqstore.rebuild import CheckpointValues
+from rmqstore.repair.builder import PlanBuilder
+from rmqstore.repair.logview import FutureLog
+from rmqstore.repair.rebuilding import records_of
+from rmqstore.store.root import Store
+from rmqstore.store.window import read_whole
+from rmqstore.verify import checkpoint as judging
+from rmqstore.verify.context import Context, LogFacts, Options
+from rmqstore.versions import Profile
+
+_CONFIRM_LONGS = 5
+_LOGICS_OFFSET_LONGS = 6
+_FILE_LENGTH = 4096
+_INDEX = "RMQ-CP-INDEX"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Physical offset of a record and its STORETIMESTAMP (ms)."""
+
+    offset: int
+    store_timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """The last record of a log, and the last one that has a place in a queue; None without one."""
+
+    last: Place | None = None
+    last_queued: Place | None = None
+
+
+def plan_checkpoint(builder: PlanBuilder, store: Store, profile: Profile, log: FutureLog, full_until: int) -> None:
+    """Plans a checkpoint for the future `log`, if the one that is there does not do. Raises UnreadableError, StoreChangedError.
+
+    `full_until`: end timestamp (ms) of the last full index file there will be, 0 for none.
+    """
+    end = log_end(store, log)
+    path = store.checkpoint_path
+    data = read_whole(path, _FILE_LENGTH) if path.is_file() else b""
+    fields = parse_checkpoint(data)
+    finding = _wrong(store, log, end)
+    code = finding.code if finding is not None else _INDEX
+    if finding is not None or fields.index_msg_timestamp < full_until:
+        values = _values(profile, fields, end, full_until, log)
+        builder.write_checkpoint(values.encode(), reason=CATALOGUE[code].title, code=code)
+
+
+def plan_abort(builder: PlanBuilder, store: Store) -> None:
+    """Plans to take `abort` away: everything agrees, so the next start may be a normal one."""
+    if store.abort_present:
+        builder.remove_abort(reason="log, queues and index agree, so the next start need not recover from a crash")
+
+
+def log_end(store: Store, log: FutureLog) -> LogEnd:
+    """Where the log ends. Reads its last file, and earlier ones while they hold none of the records asked for."""
+    end = LogEnd()
+    for file in reversed(log.files):
+        if file.start >= log.end_offset:
+            continue
+        here = _end_of(store, replace(log, files=(file,)))
+        end = LogEnd(end.last or here.last, end.last_queued or here.last_queued)
+        if end.last_queued is not None:
+            break
+    return end
+
+
+def _end_of(store: Store, log: FutureLog) -> LogEnd:
+    last = queued = None
+    for batch in records_of(store, log, keys=False):
+        records = batch.records
+        last = Place(int(records["position"][-1]), int(records["store_timestamp"][-1]))
+        rows = (records["sys_flag"] & int(SysFlag.TRANSACTION_PREPARED)) == 0
+        if rows.any():
+            row = records[rows][-1]
+            queued = Place(int(row["position"]), int(row["store_timestamp"]))
+    return LogEnd(last, queued)
+
+
+def _wrong(store: Store, log: FutureLog, end: LogEnd) -> Finding | None:
+    """The first thing that verification will have to say about the checkpoint of a broker that stopped cleanly on the future log."""
+    context = Context(store, Options())
+    context.crashed = False
+    last = end.last.store_timestamp if end.last is not None else 0
+    context.log = LogFacts(log.min_offset, log.end_offset, last_timestamp=last, damages=list(log.damages))
+    return next((finding for finding in judging.check(context) if finding.severity is not Severity.INFO), None)
+
+
+def _values(profile: Profile, fields: Any, end: LogEnd, full_until: int, log: FutureLog) -> CheckpointValues:
+    """What a clean stop leaves. What only other brokers tell – a master, a controller – stays if it is possible."""
+    last, queued = end.last, end.last_queued
+    kept_confirm = 0 <= fields.confirm_phy_offset < log.end_offset and log.record_at(fields.confirm_phy_offset) is not None
+    confirm = fields.confirm_phy_offset if kept_confirm else (last.offset if last is not None else 0)
+    return CheckpointValues(
+        physic_msg_timestamp=last.store_timestamp if last is not None else 0,
+        logics_msg_timestamp=queued.store_timestamp if queued is not None else 0,
+        index_msg_timestamp=full_until,
+        master_flushed_offset=min(max(fields.master_flushed_offset, 0), log.end_offset),
+        confirm_phy_offset=confirm if profile.checkpoint_longs >= _CONFIRM_LONGS else 0,
+        logics_physical_offset=queued.offset if queued is not None and profile.checkpoint_longs >= _LOGICS_OFFSET_LONGS else 0,
+    )

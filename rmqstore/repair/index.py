@@ -1,0 +1,211 @@
+"""Plans that bring the index into agreement with the future log: right files stay, what lies between and behind them is built anew.
+
+Where a file is damaged or missing, the files before and behind it say which keys it held. The last file is built anew when it has to go on,
+so that all items of the log are found, and no item points at what the log does not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from rmqstore.catalogue import CATALOGUE
+from rmqstore.errors import RefusedError
+from rmqstore.rebuild import IndexBuilder, Settings, rebuild
+from rmqstore.rebuild.index import following_name
+from rmqstore.repair.builder import PlanBuilder
+from rmqstore.repair.indexranges import KeyRange, first_border, last_border
+from rmqstore.repair.judgement import Judgement
+from rmqstore.repair.logview import FutureLog
+from rmqstore.repair.queuetarget import in_ranges
+from rmqstore.repair.rebuilding import StagedFiles, records_of, settings_of, told
+from rmqstore.repair.staging import StagedFile, Staging
+from rmqstore.store.parts import PartKind
+from rmqstore.store.root import Store
+from rmqstore.verify.context import Context, Options
+from rmqstore.verify.index import IndexView, open_views
+from rmqstore.versions import Profile
+
+Advance = Callable[[int], None]
+_NAME, _BEHIND, _INCOMPLETE = "RMQ-IX-NAME", "RMQ-IX-BEHIND", "RMQ-IX-INCOMPLETE"
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Between two neighbours that stay: the keys that neither has, and the names of the files there that do not stay."""
+
+    after: IndexView | None
+    before: IndexView | None
+    names: tuple[str, ...]
+
+    @property
+    def keys(self) -> KeyRange | None:
+        """The keys, None for all. Raises UnreadableError, StoreChangedError."""
+        if self.after is None and self.before is None:
+            return None
+        return KeyRange(
+            last_border(self.after) if self.after is not None else None, first_border(self.before) if self.before is not None else None
+        )
+
+
+def plan_index(
+    builder: PlanBuilder,
+    staging: Staging,
+    store: Store,
+    profile: Profile,
+    log: FutureLog,
+    judgement: Judgement,
+    *,
+    everything: bool = False,
+    advance: Advance = lambda count: None,
+) -> int:
+    """Plans what makes the index of `store` agree with the future `log`; `everything`: no file stays, right ones neither.
+
+    Returns the end timestamp (ms) of the last file that another one will follow, 0 for none, as checkpoints keep it. Raises RefusedError, UnreadableError, StoreChangedError, OSError.
+    """
+    _foreign_names(builder, store)
+    files = {file.path.name: file.path for file in store.index_files() if file.named_right}
+    views = open_views(Context(store, Options()))[0]
+    staying = [] if everything else [view for view in views if _stays(view, log, judgement)]
+    codes = {finding.code for finding in judgement.coverage}
+    if not everything and len(staying) == len(files) and not codes:
+        return _full_until([view.end_timestamp for view in staying])
+    settings = settings_of(store)
+    if not _builds(settings, profile):
+        builder.note("The broker is configured to build no index, so the index is left as it is.")
+        return _full_until([view.end_timestamp for view in views])
+    kept = [view for view in staying if view.items]
+    if _BEHIND in codes and kept and kept[-1].items < kept[-1].capacity - 1:
+        kept.pop()
+    build = _Build(staging, store, profile, settings, log, advance)
+    ends: list[int] = []
+    for gap in _gaps(kept, sorted(files)):
+        if gap.names or _INCOMPLETE in codes or gap.before is None:
+            made = build.files(gap)
+            _place(builder, store, gap, made, judgement)
+            ends += [each.end_timestamp for each in made]
+        ends += [gap.before.end_timestamp] if gap.before is not None else []
+    return _full_until(ends)
+
+
+def _full_until(ends: Sequence[int]) -> int:
+    """The end timestamp of the last file but one."""
+    return ends[-2] if len(ends) > 1 else 0
+
+
+def _foreign_names(builder: PlanBuilder, store: Store) -> None:
+    for file in store.index_files():
+        if not file.named_right:
+            builder.quarantine(file.path, reason=CATALOGUE[_NAME].title, code=_NAME)
+    for directory in store.index_directories():
+        builder.note(f"{directory} is a directory among index files; move it away by hand.")
+
+
+def _builds(settings: Settings, profile: Profile) -> bool:
+    """Whether the broker writes index files."""
+    return settings.message_index_enable and (settings.index_file_write_enable or not profile.indexes_tags)
+
+
+# Which files stay
+
+
+def _stays(view: IndexView, log: FutureLog, judgement: Judgement) -> bool:
+    """Whether nothing is wrong with a file, now and in the future."""
+    if judgement.index.get(view.file.path.name):
+        return False
+    if not view.items:
+        return True
+    damages = np.array(log.damages, np.int64).reshape(-1, 2)
+    return view.last_offset < log.end_offset and not (
+        len(damages) and any(in_ranges(offsets, damages).any() for _, offsets in view.item_offsets(1, view.items + 1))
+    )
+
+
+def _gaps(kept: Sequence[IndexView], names: Sequence[str]) -> Iterator[Gap]:
+    """What lies before, between and behind the files that stay; files without items never stay where something is built."""
+    staying = {view.file.path.name for view in kept}
+    for after, before in pairwise([None, *kept, None]):
+        low = after.file.path.name if after is not None else ""
+        high = before.file.path.name if before is not None else None
+        inside = (name for name in names if name not in staying and name > low and (high is None or name < high))
+        yield Gap(after, before, tuple(inside))
+
+
+# What is built
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A file that was built, and the name that the time of its first record would give it."""
+
+    name: str
+    end_timestamp: int
+    staged: StagedFile
+
+
+@dataclass(frozen=True, slots=True)
+class _Build:
+    """Builds index files from parts of the log."""
+
+    staging: Staging
+    store: Store
+    profile: Profile
+    settings: Settings
+    log: FutureLog
+    advance: Advance
+
+    def files(self, gap: Gap) -> list[_Made]:
+        """Files with the keys of a gap, in order."""
+        keys = gap.keys
+        sink = StagedFiles(self.staging)
+        records = records_of(self.store, self._part(keys), keys=True)
+        full = gap.after is not None and gap.after.items >= gap.after.capacity - 1
+        follows = (gap.after.end_timestamp, gap.after.end_phy_offset) if gap.after is not None and full else (0, 0)
+        builder = IndexBuilder(records.scanner.queue, self.settings, self.profile, sink, follows=follows)
+        batches = told(records, self.advance)
+        rebuild(batches if keys is None else keys.select(batches, tags=self.profile.indexes_tags), builder)
+        return [_Made(file.path.rpartition("/")[2], file.end_timestamp, sink.files[file.path]) for file in builder.finish().files]
+
+    def _part(self, keys: KeyRange | None) -> FutureLog:
+        """The files of the log that a range of keys lies in."""
+        if keys is None:
+            return self.log
+        stop = keys.stop if keys.stop is not None else self.log.end_offset
+        return replace(self.log, files=tuple(file for file in self.log.files if file.end > keys.start and file.start <= stop))
+
+
+def _place(builder: PlanBuilder, store: Store, gap: Gap, made: Sequence[_Made], judgement: Judgement) -> None:
+    """Puts built files in the places of those that do not stay, and behind them under new names; what is left over goes."""
+    directory = store.path_of(PartKind.INDEX)
+    last = gap.after.file.path.name if gap.after is not None else ""
+    for number, each in enumerate(made):
+        if number < len(gap.names):
+            last = gap.names[number]
+            code, reason = _why(last, judgement)
+            builder.replace(directory / last, each.staged, reason=reason, code=code)
+            continue
+        limit = gap.before.file.path.name if gap.before is not None else None
+        last = each.name if each.name > last and (limit is None or each.name < limit) else following_name(last)
+        if limit is not None and last >= limit:
+            raise RefusedError(
+                f"There is no name left for an index file before {directory / limit}.",
+                "Rebuild the whole index: rmqstore rebuild-index --all.",
+            )
+        builder.create(directory / last, each.staged, reason="keys of the log that no index file holds", code=_INCOMPLETE)
+    for name in gap.names[len(made) :]:
+        code, reason = _why(name, judgement)
+        builder.quarantine(directory / name, reason=f"{reason}: the index does not need this file", code=code)
+
+
+def _why(name: str, judgement: Judgement) -> tuple[str | None, str]:
+    """(code, reason) of what is wrong with a file."""
+    findings = judgement.index.get(name, [])
+    if findings:
+        more = f", and {len(findings) - 1} more findings" if len(findings) > 1 else ""
+        return findings[0].code, f"{CATALOGUE[findings[0].code].title}{more}"
+    if judgement.coverage:
+        return judgement.coverage[0].code, CATALOGUE[judgement.coverage[0].code].title
+    return None, "rebuilt from the commit log"

@@ -64,7 +64,8 @@ def plan_index(
 ) -> int:
     """Plans what makes the index of `store` agree with the future `log`; `everything`: no file stays, right ones neither.
 
-    Returns the end timestamp (ms) of the last file that another one will follow, 0 for none, as checkpoints keep it. Raises RefusedError, UnreadableError, StoreChangedError, OSError.
+    Returns the end timestamp (ms) of the last file that another one will follow, 0 for none, as checkpoints keep it.
+    Raises RefusedError, UnreadableError, StoreChangedError, OSError.
     """
     _foreign_names(builder, store)
     files = {file.path.name: file.path for file in store.index_files() if file.named_right}
@@ -89,6 +90,11 @@ def plan_index(
             ends += [each.end_timestamp for each in made]
         ends += [gap.before.end_timestamp] if gap.before is not None else []
     return _full_until(ends)
+
+
+def full_until(store: Store) -> int:
+    """End timestamp (ms) of the last index file but one, as the checkpoint of a clean stop has it, 0 for none. Raises UnreadableError."""
+    return _full_until([view.end_timestamp for view in open_views(Context(store, Options()))[0]])
 
 
 def _full_until(ends: Sequence[int]) -> int:

@@ -11,9 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rmqstore.scan.walk import Batch
-from rmqstore.verify.index import IndexView
-
-_READ_ITEMS = 4096
+from rmqstore.verify.index import IndexView, first_record_items, last_record_items
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +65,9 @@ class KeyRange:
 
 def first_border(view: IndexView) -> Border:
     """The border at the beginning of a file with items. Raises UnreadableError, StoreChangedError."""
-    stop = min(view.items, _READ_ITEMS) + 1
-    _, offsets = next(view.item_offsets(1, stop))
-    same = offsets == offsets[0]
-    return Border(int(offsets[0]), len(same) if same.all() else int(np.argmin(same)))
+    return Border(view.item_offset(1), first_record_items(view))
 
 
 def last_border(view: IndexView) -> Border:
     """The border at the end of a file with items. Raises UnreadableError, StoreChangedError."""
-    start = max(1, view.items + 1 - _READ_ITEMS)
-    _, offsets = next(view.item_offsets(start, view.items + 1))
-    same = offsets[::-1] == offsets[-1]
-    return Border(int(offsets[-1]), len(same) if same.all() else int(np.argmin(same)))
+    return Border(view.last_offset, last_record_items(view))

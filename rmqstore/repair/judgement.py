@@ -19,6 +19,7 @@ from rmqstore.verify.context import LogFacts, Options
 from rmqstore.verify.engine import Verification, files_as_mapped
 from rmqstore.verify.units import QueueKey
 
+PARTS = frozenset({"consumequeue", "index"})
 QUEUE_TREES = (PartKind.CONSUMEQUEUE, PartKind.CONSUMEQUEUE_EXT, PartKind.BATCHCONSUMEQUEUE)
 
 # Queues whose absence has a good reason more often than not: deleted topics, expired lite topics, dispatch switched off.
@@ -39,9 +40,11 @@ class Judgement:
     coverage: list[Finding] = field(default_factory=list)
 
 
-def judge(store: Store, *, threads: int = 2, advance: Callable[[int], None] = lambda count: None) -> Judgement:
-    """Verifies queues and index of `store` without reading bodies. Raises UnreadableError and StoreChangedError."""
-    verification = Verification(store, Options(parts=frozenset({"consumequeue", "index"}), quick=True, threads=threads))
+def judge(
+    store: Store, *, parts: frozenset[str] = PARTS, threads: int = 2, advance: Callable[[int], None] = lambda count: None
+) -> Judgement:
+    """Verifies queues and index of `store`, or one of these parts, without reading bodies. Raises UnreadableError, StoreChangedError."""
+    verification = Verification(store, Options(parts=parts, quick=True, threads=threads))
     # A repaired store is started as one that was stopped cleanly: what only a crash excuses is to be mended.
     verification.context.crashed = False
     findings = list(verification.run(advance))

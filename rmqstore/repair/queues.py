@@ -6,13 +6,14 @@ somebody asked for. All other queues are left as they are, however odd their his
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 
 from rmqstore.catalogue import CATALOGUE
+from rmqstore.errors import UsageError
 from rmqstore.findings import Finding, Severity
 from rmqstore.formats.consumequeue import UNIT
 from rmqstore.rebuild.result import QueueResult, RebuiltQueue
@@ -48,12 +49,21 @@ class LostUnits(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class QueueWish:
-    """`asked`: which queues to rebuild, None for those that need it; `only_missing`: of these none that has files."""
+    """Which queues to rebuild: those that need it, or (`rebuild`) all, or those of `topics` and `queues`.
 
-    asked: Callable[[QueueKey], bool] | None = None
+    `only_missing`: none that has files. What is not named stays away if it may be missing on purpose.
+    """
+
+    rebuild: bool = False
+    topics: frozenset[str] = frozenset()
+    queues: frozenset[QueueKey] = frozenset()
     only_missing: bool = False
     mode: Mode = Mode.USEFUL
     lost_units: LostUnits = LostUnits.NEIGHBOUR
+
+    def names(self, key: QueueKey) -> bool:
+        """Whether somebody asked for just this queue."""
+        return key in self.queues or key[0] in self.topics
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +105,14 @@ def plan_queues(
         builder.note("The queues of this store are kept in RocksDB; they are left as they are.")
         return
     reasons = _reasons(queues, log, judgement, wish)
-    known = {key for key in {*queues.simple, *queues.batch} if _chosen(key, queues, reasons, wish)}
-    if not known and wish.asked is None and not reasons:
+    chosen = _Choice(queues, reasons, judgement, wish)
+    known = {key for key in {*queues.simple, *queues.batch} if chosen(key)}
+    if not known and not reasons and not wish.rebuild:
         return
-    placeholders = _placeholders(store, log) if wish.lost_units is LostUnits.PLACEHOLDER else {}
-    result, made = rebuild_queues(
-        store, log, profile, staging, mode=wish.mode, wanted=lambda key: _chosen(key, queues, reasons, wish), advance=advance
-    )
+    result, made = rebuild_queues(store, log, profile, staging, mode=wish.mode, wanted=chosen, advance=advance)
     rebuilt = {(queue.topic, queue.queue_id): queue for queue in result.queues}
+    _demand_named(wish, known | rebuilt.keys(), queues)
+    placeholders = _placeholders(store, log) if wish.lost_units is LostUnits.PLACEHOLDER else {}
     work = Work(builder, staging, store, settings_of(store), log, wish.mode, made.files)
     changed = [
         key
@@ -110,6 +120,8 @@ def plan_queues(
         if _plan(work, key, queues, rebuilt.get(key), reasons.get(key, _ASKED), placeholders.get(key, {}))
     ]
     _note(builder, result, [rebuilt[key] for key in changed if key in rebuilt])
+    for key in sorted(chosen.left_out):
+        builder.note(f"{key[0]}/{key[1]} has records and no files, maybe on purpose, and is left so; name it to have it rebuilt.")
 
 
 def _plan(work: Work, key: QueueKey, queues: _Queues, rebuilt: RebuiltQueue | None, why: Why, placeholders: Mapping[int, bytes]) -> bool:
@@ -121,17 +133,49 @@ def _plan(work: Work, key: QueueKey, queues: _Queues, rebuilt: RebuiltQueue | No
 # Which queues, and why
 
 
-def _chosen(key: QueueKey, queues: _Queues, reasons: Mapping[QueueKey, Why], wish: QueueWish) -> bool:
-    if wish.only_missing and queues.has_files(key):
-        return False
-    return key in reasons if wish.asked is None else wish.asked(key)
+class _Choice:
+    """Tells which queues are rebuilt. `left_out`: queues that were asked about, and that nobody named although they need it."""
+
+    def __init__(self, queues: _Queues, reasons: Mapping[QueueKey, Why], judgement: Judgement, wish: QueueWish) -> None:
+        self._queues = queues
+        self._reasons = reasons
+        self._absent = judgement.absent
+        self._wish = wish
+        self.left_out: set[QueueKey] = set()
+
+    def __call__(self, key: QueueKey) -> bool:
+        """Whether this queue is rebuilt."""
+        wish = self._wish
+        if wish.only_missing and self._queues.has_files(key):
+            return False
+        if wish.names(key):
+            return True
+        if not wish.rebuild:
+            return key in self._reasons
+        if wish.topics or wish.queues:
+            return False
+        if key in self._absent:
+            self.left_out.add(key)
+        return key not in self._absent
+
+
+def _demand_named(wish: QueueWish, found: Set[QueueKey], queues: _Queues) -> None:
+    """Refuses names that neither the log nor the store knows."""
+    known = {*found, *queues.simple, *queues.batch}
+    topics = {topic for topic, _ in known}
+    unknown = [f"{topic}/{queue_id}" for topic, queue_id in wish.queues - known] + sorted(wish.topics - topics)
+    if unknown:
+        raise UsageError(
+            f"There is no queue {', '.join(sorted(unknown))}: no files, and no records in the log.",
+            "Queues of this store are listed by `rmqstore info`.",
+        )
 
 
 def _reasons(queues: _Queues, log: FutureLog, judgement: Judgement, wish: QueueWish) -> dict[QueueKey, Why]:
     """The queues that need a repair, and what for."""
     reasons = {key: _why(findings) for key, findings in judgement.queues.items() if findings}
     as_judged = log.end_offset == judgement.log.end_offset and not log.damages
-    if wish.asked is None and not as_judged:
+    if not wish.rebuild and not as_judged:
         for kind, dtype in ((queues.simple, UNIT_ROWS), (queues.batch, UNIT_DTYPE)):
             for key, queue in kind.items():
                 gone = _what_is_gone(queue, dtype, log) if key not in reasons else None

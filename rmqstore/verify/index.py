@@ -428,6 +428,11 @@ class IndexCursor:
             return key
         same = int(np.searchsorted(positions, view.first_offset, side="right"))
         hits = np.flatnonzero(keys["hash"][key:same] == view.first_hash)
+        if hits.size > 1:
+            # A message may have the same key twice: as many of its keys are here as there are items of it, with tags or without.
+            items, tags = first_record_items(view), int(np.count_nonzero(keys["is_tag"][key:same]))
+            left = same - key - hits
+            hits = np.concatenate([hits[(left == items) | (left - tags == items)], hits])
         return key + int(hits[0]) if hits.size else key
 
     def finish(self, end: int) -> IndexMatch:
@@ -443,6 +448,24 @@ class IndexCursor:
             self._item = 1
         self.result.matched = int(self._matched["items"][0])
         return self.result
+
+
+def first_record_items(view: IndexView) -> int:
+    """How many items the first record of a file has there. Raises UnreadableError, StoreChangedError."""
+    _, offsets = next(view.item_offsets(1, min(view.items, _CHUNK_ITEMS) + 1))
+    return _equal_run(offsets)
+
+
+def last_record_items(view: IndexView) -> int:
+    """How many items the last record of a file has there. Raises UnreadableError, StoreChangedError."""
+    _, offsets = next(view.item_offsets(max(view.items + 1 - _CHUNK_ITEMS, 1), view.items + 1))
+    return _equal_run(offsets[::-1])
+
+
+def _equal_run(offsets: npt.NDArray[np.int64]) -> int:
+    """How many offsets from the first one on are equal."""
+    same = offsets == offsets[0]
+    return len(same) if same.all() else int(np.argmin(same))
 
 
 def _is_outlier(view: IndexView) -> bool:

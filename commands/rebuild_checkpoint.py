@@ -1,0 +1,58 @@
+"""`rmqstore rebuild-checkpoint`: the checkpoint that a clean stop would have left."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rmqstore.commands.common import View, broker_version_option, output_options, store_argument, store_options
+from rmqstore.commands.writing import How, writing_options
+
+if TYPE_CHECKING:
+    from rmqstore.repair.builder import PlanBuilder
+    from rmqstore.repair.staging import Staging
+    from rmqstore.store.root import Store
+
+NAME = "rebuild-checkpoint"
+
+
+@click.command(NAME, short_help="Make the checkpoint that a clean stop would have left.")
+@store_argument
+@broker_version_option
+@store_options
+@output_options
+@writing_options
+def command(
+    store: Path,
+    broker_version: str,
+    broker_conf: Path | None,
+    settings: Mapping[str, str],
+    view: View,
+    how: How,
+) -> None:
+    """Make the checkpoint of STORE from its commit log and index, if the one that is there is missing, damaged, ahead or behind.
+
+    What only other brokers tell – the flushed offset of a master, the confirm offset of a controller – stays where it is possible.
+    """
+    from rmqstore.recovery.release import choose_release
+    from rmqstore.repair.derived import plan_rebuilt_checkpoint
+    from rmqstore.repair.run import Wish
+    from rmqstore.scan.firstuse import prepare
+    from rmqstore.store.root import Store
+    from rmqstore.versions import profile_of
+
+    def open_store() -> Store:
+        return Store.open(store, broker_conf=broker_conf, settings=settings)
+
+    chosen = choose_release(open_store(), broker_version)
+    profile = profile_of(chosen.release)
+    prepare(quiet=view.quiet)
+
+    def plan(opened: Store, builder: PlanBuilder, staging: Staging) -> None:
+        with view.progress("plan", opened.message_log.length or None) as bar:
+            plan_rebuilt_checkpoint(builder, opened, profile, bar.advance)
+
+    how(Wish(NAME, chosen.release, open_store, plan))

@@ -1,0 +1,86 @@
+"""`rmqstore rebuild-consumequeue`: consume queues, their extensions and batch queues, made again from the commit log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rmqstore.commands.common import View, broker_version_option, output_options, store_argument, store_options
+from rmqstore.commands.writing import How, writing_options
+
+if TYPE_CHECKING:
+    from rmqstore.repair.builder import PlanBuilder
+    from rmqstore.repair.staging import Staging
+    from rmqstore.store.root import Store
+
+NAME = "rebuild-consumequeue"
+
+
+def _queues(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> frozenset[tuple[str, int]]:
+    named = set()
+    for text in values:
+        topic, slash, queue_id = text.rpartition("/")
+        if not slash or not topic or not (queue_id.isascii() and queue_id.isdigit()):
+            raise click.BadParameter(f"{text!r} is not of the form TOPIC/QUEUE, for example TopicA/0", context, parameter)
+        named.add((topic, int(queue_id)))
+    return frozenset(named)
+
+
+@click.command(NAME, short_help="Make consume queues again from the commit log.")
+@store_argument
+@click.option("--topic", "topics", multiple=True, metavar="TOPIC", help="Only the queues of this topic. May be repeated.")
+@click.option("--queue", "queues", multiple=True, metavar="TOPIC/QUEUE", callback=_queues, help="Only this queue. May be repeated.")
+@click.option("--only-missing", is_flag=True, help="Only queues that have no files.")
+@click.option(
+    "--mode",
+    type=click.Choice(["useful", "faithful"]),
+    default="useful",
+    show_default=True,
+    help="useful: every message at its own queue offset; faithful: as a broker's replay of the log would, shifts and all.",
+)
+@broker_version_option
+@store_options
+@output_options
+@writing_options
+def command(
+    store: Path,
+    topics: tuple[str, ...],
+    queues: frozenset[tuple[str, int]],
+    only_missing: bool,
+    mode: str,
+    broker_version: str,
+    broker_conf: Path | None,
+    settings: Mapping[str, str],
+    view: View,
+    how: How,
+) -> None:
+    """Make the consume queues of STORE from its commit log: all, or those of --topic and --queue; extensions and batch queues with them.
+
+    What is right already stays as it is; units of expired messages stay, too. Old files go to the folder of the transaction. Queues of
+    topics that are not configured, and that have no files, are rebuilt only by name: they were probably deleted.
+    """
+    from rmqstore.rebuild import Mode
+    from rmqstore.recovery.release import choose_release
+    from rmqstore.repair.derived import plan_rebuilt_queues
+    from rmqstore.repair.queues import QueueWish
+    from rmqstore.repair.run import Wish
+    from rmqstore.scan.firstuse import prepare
+    from rmqstore.store.root import Store
+    from rmqstore.versions import profile_of
+
+    def open_store() -> Store:
+        return Store.open(store, broker_conf=broker_conf, settings=settings)
+
+    chosen = choose_release(open_store(), broker_version)
+    profile = profile_of(chosen.release)
+    wish = QueueWish(True, frozenset(topics), queues, only_missing, Mode(mode))
+    prepare(quiet=view.quiet)
+
+    def plan(opened: Store, builder: PlanBuilder, staging: Staging) -> None:
+        with view.progress("plan", 2 * opened.message_log.length or None) as bar:
+            plan_rebuilt_queues(builder, staging, opened, profile, wish, bar.advance)
+
+    how(Wish(NAME, chosen.release, open_store, plan))

@@ -1,0 +1,61 @@
+"""`rmqstore rebuild-index`: index files made again from the commit log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rmqstore.commands.common import View, broker_version_option, output_options, store_argument, store_options
+from rmqstore.commands.writing import How, writing_options
+
+if TYPE_CHECKING:
+    from rmqstore.repair.builder import PlanBuilder
+    from rmqstore.repair.staging import Staging
+    from rmqstore.store.root import Store
+
+NAME = "rebuild-index"
+
+
+@click.command(NAME, short_help="Make index files again from the commit log.")
+@store_argument
+@click.option("--all", "everything", is_flag=True, help="Every file, right ones too; items of expired messages go with the old files.")
+@broker_version_option
+@store_options
+@output_options
+@writing_options
+def command(
+    store: Path,
+    everything: bool,
+    broker_version: str,
+    broker_conf: Path | None,
+    settings: Mapping[str, str],
+    view: View,
+    how: How,
+) -> None:
+    """Make the index of STORE complete from its commit log: damaged and missing files, and what the index lacks at its beginning or end.
+
+    Right files stay as they are. The release (--broker-version) decides whether tags are indexed, too: 5.4.0 and later do it. Old files
+    go to the folder of the transaction.
+    """
+    from rmqstore.recovery.release import choose_release
+    from rmqstore.repair.derived import plan_rebuilt_index
+    from rmqstore.repair.run import Wish
+    from rmqstore.scan.firstuse import prepare
+    from rmqstore.store.root import Store
+    from rmqstore.versions import profile_of
+
+    def open_store() -> Store:
+        return Store.open(store, broker_conf=broker_conf, settings=settings)
+
+    chosen = choose_release(open_store(), broker_version)
+    profile = profile_of(chosen.release)
+    prepare(quiet=view.quiet)
+
+    def plan(opened: Store, builder: PlanBuilder, staging: Staging) -> None:
+        with view.progress("plan", 2 * opened.message_log.length or None) as bar:
+            plan_rebuilt_index(builder, staging, opened, profile, everything=everything, advance=bar.advance)
+
+    how(Wish(NAME, chosen.release, open_store, plan))

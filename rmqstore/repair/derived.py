@@ -1,0 +1,69 @@
+"""Everything that is derived from the log, brought into agreement with a future log: queues, index, checkpoint, and then `abort`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rmqstore.errors import RefusedError
+from rmqstore.repair.builder import PlanBuilder
+from rmqstore.repair.checkpoint import plan_abort, plan_checkpoint
+from rmqstore.repair.index import full_until, plan_index
+from rmqstore.repair.judgement import judge, present_log
+from rmqstore.repair.logview import FutureLog
+from rmqstore.repair.queues import LostUnits, QueueWish, plan_queues
+from rmqstore.repair.staging import Staging
+from rmqstore.store.root import Store
+from rmqstore.versions import Profile
+
+Advance = Callable[[int], None]
+_QUEUES, _INDEX = frozenset({"consumequeue"}), frozenset({"index"})
+
+
+def plan_derived(
+    builder: PlanBuilder,
+    staging: Staging,
+    store: Store,
+    profile: Profile,
+    log: FutureLog,
+    *,
+    lost_units: LostUnits = LostUnits.NEIGHBOUR,
+    removes_abort: bool = True,
+    advance: Advance = lambda count: None,
+) -> None:
+    """Plans what a broker needs to start on the future `log` as after a clean stop, and to change nothing.
+
+    `advance` is told the bytes of the log as they are read. Raises RefusedError, UnreadableError, StoreChangedError, OSError.
+    """
+    judgement = judge(store, advance=advance)
+    plan_queues(builder, staging, store, profile, log, judgement, QueueWish(lost_units=lost_units), advance=advance)
+    index_full_until = plan_index(builder, staging, store, profile, log, judgement, advance=advance)
+    plan_checkpoint(builder, store, profile, log, index_full_until)
+    if removes_abort:
+        plan_abort(builder, store)
+
+
+def plan_rebuilt_queues(
+    builder: PlanBuilder, staging: Staging, store: Store, profile: Profile, wish: QueueWish, advance: Advance = lambda count: None
+) -> None:
+    """Plans queues of the log as it is. Raises RefusedError for a store without file queues, and as `plan_derived` does."""
+    if store.rocksdb_queues and next(store.queue_directories(), None) is None:
+        raise RefusedError(
+            "The queues of this store are kept in RocksDB, which this tool does not write.",
+            "A start after a crash dispatches the log again: create an empty file `abort` in the store, and see `rmqstore doctor`.",
+        )
+    judgement = judge(store, parts=_QUEUES, advance=advance)
+    plan_queues(builder, staging, store, profile, present_log(store, judgement.log), judgement, wish, advance=advance)
+
+
+def plan_rebuilt_index(
+    builder: PlanBuilder, staging: Staging, store: Store, profile: Profile, *, everything: bool, advance: Advance = lambda count: None
+) -> None:
+    """Plans the index of the log as it is. Raises as `plan_derived` does."""
+    judgement = judge(store, parts=_INDEX, advance=advance)
+    plan_index(builder, staging, store, profile, present_log(store, judgement.log), judgement, everything=everything, advance=advance)
+
+
+def plan_rebuilt_checkpoint(builder: PlanBuilder, store: Store, profile: Profile, advance: Advance = lambda count: None) -> None:
+    """Plans a checkpoint for the log and the index as they are. Raises as `plan_derived` does."""
+    judgement = judge(store, parts=_INDEX, advance=advance)
+    plan_checkpoint(builder, store, profile, present_log(store, judgement.log), full_until(store))

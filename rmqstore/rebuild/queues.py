@@ -76,10 +76,7 @@ class QueueBuilder:
         if not len(batch.records):
             return
         numbers = self._numbers_of(batch.records["queue"])
-        taken = np.flatnonzero((batch.records["sys_flag"] & _NO_UNIT) == 0)
-        if len(taken):
-            last = batch.records[taken[-1]]
-            self._last = int(last["store_timestamp"]), int(last["physical_offset"])
+        self._note_last(batch.records)
         expanded = expand(batch, numbers, self._settings, self._profile, self._number, self._queue_of)
         self._append(expanded)
         if self._batch_queues:
@@ -94,6 +91,13 @@ class QueueBuilder:
         rebuilt.sort(key=lambda queue: (queue.topic, queue.queue_id))
         last_time, last_offset = self._last or (None, None)
         return QueueResult(tuple(rebuilt), self._refused, tuple(sorted(self._unwritable)), last_time, last_offset)
+
+    def _note_last(self, records: npt.NDArray[np.void]) -> None:
+        for row in range(len(records) - 1, -1, -1):
+            last = records[row]
+            if not last["sys_flag"] & _NO_UNIT:
+                self._last = int(last["store_timestamp"]), int(last["physical_offset"])
+                return
 
     def _append(self, expanded: Expanded) -> None:
         """Units of further queues are never in the extension, so where there is one they are appended one by one."""

@@ -1,7 +1,7 @@
-"""A scan that runs ahead in a thread, so that whoever works on the batches and the scan share two processors.
+"""A scan that runs ahead in a thread, so that the scan and whoever works on its batches share two processors.
 
-Kernels release the interpreter lock. A batch that leaves the thread is a copy; of the log's bytes it has those of its own records, and
-only where somebody will want to read properties.
+Kernels release the interpreter lock. Batches leave the thread as copies in buffers that are used again and again; of the log's bytes they
+have those of their own records, and only where somebody will want to read properties.
 """
 
 from __future__ import annotations
@@ -10,28 +10,38 @@ import queue
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import Any
 
-from rmqstore.scan.columns import Mark
+import numpy as np
+import numpy.typing as npt
+
+from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE, Mark
 from rmqstore.scan.walk import Batch, Damage, FileEnd
 
-DEPTH = 8
+DEPTH = 6
 """Batches between the scan and its reader."""
 _READ_PROPERTIES = Mark.MULTI_DISPATCH | Mark.INNER_BATCH | Mark.MALFORMED_TEXT
 
 
 def ahead(events: Iterable[Batch | Damage | FileEnd]) -> Iterator[Batch]:
-    """The batches among the events of a scan, in their order. What the scan raises is raised here."""
-    ready: queue.Queue[Batch | BaseException | None] = queue.Queue(DEPTH)
-    abandoned = threading.Event()
+    """The batches among the events of a scan, in their order; each is valid until the next one is asked for.
+
+    What the scan raises is raised here.
+    """
+    spare: queue.Queue[_Copy | None] = queue.Queue()
+    ready: queue.Queue[tuple[_Copy, Batch] | BaseException | None] = queue.Queue()
+    for _ in range(DEPTH):
+        spare.put(_Copy())
 
     def scan() -> None:
         outcome: BaseException | None = None
         try:
             for event in events:
                 if isinstance(event, Batch):
-                    ready.put(kept(event))
-                if abandoned.is_set():
-                    return
+                    copy = spare.get()
+                    if copy is None:
+                        return
+                    ready.put((copy, copy.of(event)))
         except BaseException as error:
             outcome = error
         ready.put(outcome)
@@ -39,27 +49,40 @@ def ahead(events: Iterable[Batch | Damage | FileEnd]) -> Iterator[Batch]:
     thread = threading.Thread(target=scan, name="scan", daemon=True)
     thread.start()
     try:
-        while isinstance(item := ready.get(), Batch):
-            yield item
+        while isinstance(item := ready.get(), tuple):
+            copy, batch = item
+            yield batch
+            spare.put(copy)
         if item is not None:
             raise item
     finally:
-        abandoned.set()
-        while thread.is_alive():
-            # The scan may wait for room.
-            _drain(ready)
-            thread.join(0.01)
+        spare.put(None)
+        thread.join()
 
 
-def kept(batch: Batch) -> Batch:
-    """A copy that outlives the scan."""
-    records = batch.records.copy()
-    start = int(records["position"][0])
-    end = int(records["position"][-1]) + int(records["size"][-1]) if batch.marks & _READ_PROPERTIES else start
-    window = batch.window[start - batch.origin : end - batch.origin].copy()
-    return replace(batch, records=records, keys=batch.keys.copy(), window=window, origin=start)
+class _Copy:
+    """Memory for copies of batches."""
+
+    def __init__(self) -> None:
+        self._records = np.empty(0, RECORD_DTYPE)
+        self._keys = np.empty(0, KEY_DTYPE)
+        self._window = np.empty(0, np.uint8)
+
+    def of(self, batch: Batch) -> Batch:
+        """A copy of the batch; the one before it is gone."""
+        self._records, records = _copied(self._records, batch.records)
+        self._keys, keys = _copied(self._keys, batch.keys)
+        start = int(batch.records["position"][0])
+        read = batch.marks & _READ_PROPERTIES
+        end = int(batch.records["position"][-1]) + int(batch.records["size"][-1]) if read else start
+        self._window, window = _copied(self._window, batch.window[start - batch.origin : end - batch.origin])
+        return replace(batch, records=records, keys=keys, window=window, origin=start)
 
 
-def _drain(ready: queue.Queue[Batch | BaseException | None]) -> None:
-    while not ready.empty():
-        ready.get()
+def _copied(memory: npt.NDArray[Any], source: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """(memory that is large enough, the copy in it). Rows are copied as bytes; field by field it would take many times as long."""
+    if len(memory) < len(source):
+        memory = np.empty(len(source), source.dtype)
+    copy = memory[: len(source)]
+    copy.view(np.uint8)[:] = source.view(np.uint8)
+    return memory, copy

@@ -14,13 +14,15 @@ from rmqstore.repair.check import conflict
 from rmqstore.repair.fingerprint import BLOCK, blocks_with_data
 from rmqstore.repair.likeness import attributes_of, like_sibling, missing_directories
 from rmqstore.repair.places import Places
-from rmqstore.repair.plan import Action, ActionKind, Contents, Expected, LostMessage, Phase, Plan
+from rmqstore.repair.plan import Action, ActionKind, Contents, Directory, Expected, LostMessage, Phase, Plan
 from rmqstore.repair.staging import StagedFile, Staging
 from rmqstore.store.root import Store
 from rmqstore.store.window import open_read_only, read_descriptor
 
 INLINE_LIMIT = 4096
 """Bytes that a plan holds itself; longer ones are staged."""
+
+_NOTHING = "nothing"  # stands for the files of an empty directory
 
 
 class PlanBuilder:
@@ -41,6 +43,7 @@ class PlanBuilder:
         self._actions: dict[str, list[Action]] = {}
         self._lost: list[LostMessage] = []
         self._notes: list[str] = []
+        self._freed: set[Path] = set()  # directories that leave the store
 
     # Changes in place
 
@@ -67,7 +70,7 @@ class PlanBuilder:
     ) -> None:
         """A new file with mode and owner of a sibling, or of `like` and then with its mtime too. Missing directories are made."""
         file = self._file(path)
-        if os.path.lexists(file):
+        if os.path.lexists(file) and file not in self._freed:
             raise ValueError(f"{file} is there already")
         contents = self._contents(staged)
         self._add(
@@ -97,8 +100,21 @@ class PlanBuilder:
         """Takes a file out of the store, into the folder of the transaction. Nothing if there is none."""
         file = self._file(path)
         if os.path.lexists(file):
-            expect = _stamp(file)
-            self._add(Action(ActionKind.QUARANTINE, self._places.name(file), 0, expect.size or 0, reason, expect, code))
+            self._take(file, _stamp(file), reason, code, ())
+
+    def quarantine_directory(self, path: Path | str, *, reason: str, code: str | None = None) -> None:
+        """Takes a directory out of the store with everything in it; a file may take its place afterwards. Nothing if there is none."""
+        top = self._file(path)
+        if not top.is_dir():
+            return
+        self._freed.add(top)
+        for path_here, inner, names in os.walk(top, topdown=False):
+            here = Path(path_here)
+            above = tuple(Directory(self._places.spell(parent), None) for parent in _down_to(here, top))
+            for name in names:
+                self._take(here / name, _stamp(here / name), reason, code, above)
+            if not inner and not names:
+                self._take(here / _NOTHING, Expected(None), reason, code, above)
 
     # Single files of the root
 
@@ -109,14 +125,15 @@ class PlanBuilder:
 
     def remove_abort(self, *, reason: str, code: str | None = None) -> None:
         """Makes the next start a normal one."""
-        self.quarantine(self._store.abort_path, reason=reason, code=code)
+        if self._store.abort_path not in self._freed:
+            self.quarantine(self._store.abort_path, reason=reason, code=code)
 
     def write_checkpoint(self, data: bytes, *, reason: str, code: str | None = None) -> None:
         """The whole checkpoint file, `formats.checkpoint.FILE_SIZE` bytes."""
         path = self._store.checkpoint_path
         if len(data) != checkpoint.FILE_SIZE:
             raise ValueError(f"a checkpoint of {len(data)} bytes")
-        if not os.path.lexists(path):
+        if path in self._freed or not os.path.lexists(path):
             self.create(path, data, reason=reason, code=code)
         elif path.stat().st_size == len(data):
             self.write(path, 0, data, reason=reason, code=code)
@@ -175,12 +192,24 @@ class PlanBuilder:
         digest = fingerprint.digest(self._places.path(action.path), action.position, action.length)
         self._add(replace(action, expect=replace(action.expect, digest=digest)))
 
+    def _take(self, file: Path, expect: Expected, reason: str, code: str | None, directories: tuple[Directory, ...]) -> None:
+        name = self._places.name(file)
+        self._add(Action(ActionKind.QUARANTINE, name, 0, expect.size or 0, reason, expect, code, directories=directories))
+
     def _add(self, action: Action) -> None:
         others = self._actions.setdefault(action.path, [])
         clash = conflict([*others, action])
         if clash is not None:
             raise ValueError(clash)
         others.append(action)
+
+
+def _down_to(directory: Path, top: Path) -> list[Path]:
+    """The directories from `top` to `directory`, outermost first."""
+    found = [directory]
+    while found[0] != top:
+        found.insert(0, found[0].parent)
+    return found
 
 
 def _stamp(file: Path) -> Expected:

@@ -57,7 +57,9 @@ def _problems(action: Action, places: Places, *, undo: bool) -> Iterator[str]:
         yield "negative numbers"
     if action.in_place and (size is None or action.position + action.length > size):
         yield "it reaches beyond the end of the file"
-    if (action.kind is ActionKind.CREATE) != (size is None) and not (undo and action.kind is ActionKind.QUARANTINE):
+    # To take an empty directory away is a quarantine of no file.
+    of_directories = action.kind is ActionKind.QUARANTINE and bool(action.directories)
+    if (action.kind is ActionKind.CREATE) != (size is None) and not of_directories:
         yield "what it expects does not fit what it does"
     if not action.in_place and action.position:
         yield "a whole file has no position"

@@ -67,7 +67,8 @@ def plan_log(builder: PlanBuilder, staging: Staging, repair: LogRepair) -> None:
     whole = {edit.path: edit for edit in repair.files}
     for edit in repair.files:
         if edit.fate is Fate.QUARANTINED:
-            builder.quarantine(edit.path, reason=edit.reason, code=edit.code)
+            leave = builder.quarantine_directory if edit.path.is_dir() else builder.quarantine
+            leave(edit.path, reason=edit.reason, code=edit.code)
     for file in repair.future.files:
         anew = whole.get(file.path)
         if anew is None:

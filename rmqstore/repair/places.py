@@ -25,6 +25,7 @@ _PHASES: Mapping[PartKind, Phase] = {
     PartKind.COMMITLOG: Phase.COMMITLOG,
     PartKind.EPOCH: Phase.EPOCH,
     PartKind.CHECKPOINT: Phase.CHECKPOINT,
+    PartKind.CONFIG: Phase.CONFIG,
     PartKind.ABORT: Phase.ABORT,
 }
 

@@ -29,6 +29,7 @@ class Phase(StrEnum):
     COMMITLOG = "commitlog"
     EPOCH = "epoch"
     CHECKPOINT = "checkpoint"
+    CONFIG = "config"
     ABORT = "abort"
 
 

@@ -11,7 +11,7 @@ from rmqstore.repair.check import check_contents, check_plan
 from rmqstore.repair.journal import Before, Journal
 from rmqstore.repair.likeness import attributes_of
 from rmqstore.repair.places import Places
-from rmqstore.repair.plan import Action, Attributes, Directory, FileStamp
+from rmqstore.repair.plan import Action, ActionKind, Attributes, Directory, FileStamp
 from rmqstore.repair.space import demand_space
 from rmqstore.repair.transaction import Transaction
 from rmqstore.repair.writer import Writer
@@ -51,7 +51,7 @@ def refuse_changes(before: Mapping[str, FileStamp], now: Mapping[str, FileStamp]
 
 def _before(transaction: Transaction, number: int, action: Action, places: Places, writer: Writer) -> Before:
     path = places.path(action.path)
-    attributes, size = _found(path)
+    attributes, size = _found(path, action)
     if (size, attributes and attributes.mtime_ns) != (action.expect.size, action.expect.mtime_ns):
         raise RefusedError(f"{action.path} changed since it was planned for.", _NEW_PLAN)
     directories = _directories(action, places)
@@ -65,8 +65,9 @@ def _before(transaction: Transaction, number: int, action: Action, places: Place
     return Before(number, size, attributes, name, tuple(copies.holes(path, action.position, action.length)), directories)
 
 
-def _found(path: Path) -> tuple[Attributes | None, int | None]:
-    if not path.exists():
+def _found(path: Path, action: Action) -> tuple[Attributes | None, int | None]:
+    # A directory in the place of a new file goes before; if it does not, the new file is not put there.
+    if not path.exists() or (path.is_dir() and action.kind is ActionKind.CREATE):
         return None, None
     if not path.is_file():
         raise RefusedError(f"{path} is not a file.", "A repair changes files only.")

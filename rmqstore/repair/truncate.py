@@ -43,6 +43,14 @@ def truncate(
     return _cut(store, log, results, natural if at is None else at, why)
 
 
+def cut_where_broker_stops(store: Store, release: str, at: int, *, advance: Advance = lambda count: None) -> LogRepair:
+    """As `truncate`, at the offset where the recovery of a broker of `release` stops reading."""
+    log = logfiles.files_of(store)
+    results = survey(store, list(log.files), reads_v2=profile_of(release).reads_v2, advance=advance)
+    natural = max((result.end_offset for result in results if result.records), default=log.files[0].start)
+    return _cut(store, log, results, min(at, natural), f"a broker of {release} stops reading here")
+
+
 def _cut(store: Store, log: LogFiles, results: Sequence[FileSurvey], at: int, why: str) -> LogRepair:
     kept = [result for number, result in enumerate(results) if number == 0 or result.file.start < at]
     last = log.full(kept[-1].file)

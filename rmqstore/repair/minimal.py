@@ -1,0 +1,44 @@
+"""The least that lets a broker start: what its load refuses goes or is brought into shape, and recovery is left to the broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from rmqstore.repair import logfiles
+from rmqstore.repair.builder import PlanBuilder
+from rmqstore.repair.judgement import judge
+from rmqstore.repair.logedits import LogRepair, plan_log
+from rmqstore.repair.logview import FutureLog
+from rmqstore.repair.queues import QueueWish, plan_queues
+from rmqstore.repair.staging import Staging
+from rmqstore.store.mapped import ProblemKind
+from rmqstore.store.root import Store
+from rmqstore.verify.units import QueueKey
+from rmqstore.versions import Profile
+
+Advance = Callable[[int], None]
+_REFUSED = (ProblemKind.WRONG_LENGTH, ProblemKind.ZERO_LENGTH, ProblemKind.FOREIGN_NAME, ProblemKind.DIRECTORY)
+"""What the load of a mapped file queue stops at (fact sheet commit log §4.2)."""
+
+
+def plan_minimal(builder: PlanBuilder, staging: Staging, store: Store, profile: Profile, *, advance: Advance = lambda count: None) -> None:
+    """Plans just that. Raises RefusedError, UnreadableError, StoreChangedError, OSError."""
+    log = logfiles.files_of(store)
+    edits = [*logfiles.gone(log.odd), *logfiles.brought_to_length(store, log.files, log.file_size)]
+    present = {str(file.path): file.length for file in log.files}
+    judgement = judge(store, advance=advance)
+    future = FutureLog(
+        tuple(log.full(file) for file in log.files), judgement.log.end_offset, damages=tuple(judgement.log.damages), present=present
+    )
+    plan_log(builder, staging, LogRepair(future, files=tuple(edits)))
+    refused = frozenset(_refused_queues(store))
+    if refused:
+        plan_queues(builder, staging, store, profile, future, judgement, QueueWish(rebuild=True, queues=refused), advance=advance)
+    builder.note("Only what keeps a broker from starting is mended; what its recovery then does, `rmqstore recover --what-if` tells.")
+
+
+def _refused_queues(store: Store) -> Iterator[QueueKey]:
+    """Queues whose files no broker loads."""
+    for queue in (*store.queue_directories(), *store.batch_queue_directories(), *store.ext_queue_directories()):
+        if any(problem.kind in _REFUSED for problem in queue.files.problems()):
+            yield queue.topic, queue.queue_id

@@ -1,0 +1,103 @@
+"""Recover: one plan for log, queues, index, checkpoint and abort, after which a broker starts and changes nothing any more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rmqstore.errors import RefusedError
+from rmqstore.recovery.outcome import Outcome
+from rmqstore.recovery.simulation import simulate
+from rmqstore.repair.builder import PlanBuilder
+from rmqstore.repair.derived import plan_derived
+from rmqstore.repair.epoch import plan_epoch
+from rmqstore.repair.logedits import LogRepair, plan_log
+from rmqstore.repair.minimal import plan_minimal
+from rmqstore.repair.queues import LostUnits
+from rmqstore.repair.salvage import salvage
+from rmqstore.repair.staging import Staging
+from rmqstore.repair.surroundings import plan_surroundings
+from rmqstore.repair.truncate import cut_where_broker_stops, truncate
+from rmqstore.store.root import Store
+from rmqstore.versions import profile_of
+
+Advance = Callable[[int], None]
+
+
+class Strategy(StrEnum):
+    """What becomes of damage in the log."""
+
+    SALVAGE = "salvage"
+    """Mended where that is certain, else plugged: everything sound is kept."""
+    BROKER = "broker"
+    """The log is cut where the recovery of the broker stops, as a start would do, and everything else is made to agree."""
+    MINIMAL = "minimal"
+    """Only what no broker starts with is taken away or brought into shape; the next start recovers on its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What is asked for: the release of the broker, what becomes of damage, and of the queue units of lost messages."""
+
+    release: str
+    strategy: Strategy = Strategy.SALVAGE
+    lost_units: LostUnits = LostUnits.NEIGHBOUR
+
+    def plan(self, store: Store, builder: PlanBuilder, staging: Staging, *, advance: Advance = lambda count: None) -> None:
+        """Tells the builder what to do. Raises RefusedError, UnreadableError, StoreChangedError, OSError."""
+        profile = profile_of(self.release)
+        plan_surroundings(builder, store)
+        if self.strategy is Strategy.MINIMAL:
+            plan_minimal(builder, staging, store, profile, advance=advance)
+            return
+        repair = self._log_repair(store, builder, advance)
+        plan_log(builder, staging, repair)
+        plan_derived(builder, staging, store, profile, repair.future, lost_units=self.lost_units, advance=advance)
+
+    def _log_repair(self, store: Store, builder: PlanBuilder, advance: Advance) -> LogRepair:
+        """The repair of the log, and notes that compare it with the other ways."""
+        outcome = simulate(store, self.release)
+        if self.strategy is Strategy.BROKER:
+            if outcome.scan is None:
+                raise RefusedError(
+                    f"It cannot be told where a broker of {self.release} would cut the log: {outcome.unknown or 'it does not get so far'}.",
+                    "Use --strategy salvage, or --strategy minimal first.",
+                )
+            repair = cut_where_broker_stops(store, self.release, outcome.scan.stop_offset, advance=advance)
+            plan_epoch(builder, store, repair.future.end_offset)
+        else:
+            repair = salvage(store, self.release, placeholders=self.lost_units is LostUnits.PLACEHOLDER, advance=advance)
+        if repair.lost or repair.edits:
+            builder.note(f"{self.strategy}: {_messages(len(repair.lost))} given up. {_what_a_start_does(outcome)}")
+        return repair
+
+
+def plan_truncate(
+    builder: PlanBuilder, staging: Staging, store: Store, release: str, at: int | None, *, advance: Advance = lambda count: None
+) -> None:
+    """Plans to cut the log at physical offset `at`, or behind its last sound record, and everything derived from it.
+
+    `abort` stays as it is. Raises RefusedError, UnreadableError, StoreChangedError, OSError.
+    """
+    repair = truncate(store, release, at, advance=advance)
+    plan_log(builder, staging, repair)
+    if repair.lost:
+        plan_epoch(builder, store, repair.future.end_offset)
+    plan_derived(builder, staging, store, profile_of(release), repair.future, removes_abort=False, advance=advance)
+
+
+def _what_a_start_does(outcome: Outcome) -> str:
+    """A broker start without a repair, in a sentence."""
+    release = outcome.release
+    if outcome.starts is None:
+        return f"What a broker of {release} would do cannot be told: {outcome.unknown}."
+    lost = _messages(outcome.lost.messages) if outcome.lost is not None else "an unknown number of messages"
+    verb = "starts on the store as it is, but" if outcome.starts else "does not start on the store as it is, and"
+    if outcome.lost is not None and not outcome.lost.messages:
+        return f"A broker of {release} {verb} throws no sound message away."
+    return f"A broker of {release} {verb} throws {lost} away that {'are' if lost != '1 message' else 'is'} sound."
+
+
+def _messages(count: int) -> str:
+    return "1 message" if count == 1 else f"{count} messages"

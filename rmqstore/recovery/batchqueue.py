@@ -6,7 +6,6 @@ Source: `BatchConsumeQueue`. Queue offsets come from the units themselves; `max_
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,11 +14,10 @@ from rmqstore.formats import batchconsumequeue as declared
 from rmqstore.formats.layout import struct_format
 from rmqstore.recovery.blockers import BlockerCode, LoadStopped, Unknown
 from rmqstore.recovery.changes import Changes
-from rmqstore.recovery.check import Request
-from rmqstore.recovery.consumequeue import RECOVERED_FILES, unit_runs
-from rmqstore.recovery.mappedfiles import MappedFiles, SimulatedFile
-from rmqstore.recovery.messages import Messages
-from rmqstore.recovery.units import BATCH_UNIT, valid
+from rmqstore.recovery.consumequeue import RECOVERED_FILES
+from rmqstore.recovery.mappedfiles import MappedFiles
+from rmqstore.recovery.messages import Message
+from rmqstore.recovery.units import BATCH_UNIT, keep_units_before, unit_runs, valid
 from rmqstore.versions import Profile
 
 UNIT_SIZE = declared.UNIT_SIZE
@@ -79,21 +77,11 @@ class BatchQueue:
             if int(first_unit["physical_offset"][0]) >= phy_offset:
                 self.files.delete(file)
                 continue
-            self._keep_units_before(file, phy_offset)
+            last = keep_units_before(file, BATCH_UNIT, phy_offset)
+            if last is not None:
+                self.max_physic_offset = int(last["physical_offset"])
             break
         self._revise()
-
-    def _keep_units_before(self, file: SimulatedFile, phy_offset: int) -> None:
-        for first, units in unit_runs(file, BATCH_UNIT, file.length):
-            good = valid(units) & (units["physical_offset"] < phy_offset)
-            if first == 0:
-                good[0] = True
-            count = len(units) if good.all() else int(good.argmin())
-            if count:
-                file.wrote = (first + count) * UNIT_SIZE
-                self.max_physic_offset = int(units[count - 1]["physical_offset"])
-            if count < len(units):
-                return
 
     def correct_min_offset(self, min_phy_offset: int, profile: Profile) -> None:
         """Moves the minimum behind the units of expired messages in the first file."""
@@ -110,11 +98,10 @@ class BatchQueue:
             if count < len(units):
                 return
 
-    def put_all(self, messages: Messages, requests: Sequence[Request | None]) -> None:
-        """Takes records of the queue in log order; those decoded one by one tell whether they are a batch."""
-        for request, (physical_offset, size, tags_code, queue_offset, time) in zip(requests, messages.rows(), strict=True):
-            base_offset, batch_size = (queue_offset, 1) if request is None else (request.base_offset, request.batch_size)
-            self.put(physical_offset, size, tags_code, time, base_offset, batch_size)
+    def take(self, message: Message) -> None:
+        """Takes one record as the dispatcher hands it over; only one that was decoded can be a batch."""
+        base_offset, batch_size = message.batch or (message.queue_offset, 1)
+        self.put(message.physical_offset, message.size, message.tags_code, message.store_timestamp, base_offset, batch_size)
 
     def put(self, physical_offset: int, size: int, tags_code: int, store_timestamp: int, base_offset: int, batch_size: int) -> None:
         """Takes one record; only its place in the log decides whether it is known."""

@@ -6,7 +6,6 @@ Source: `ConsumeQueue`. Queue offsets count units, every other offset here is in
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -19,26 +18,14 @@ from rmqstore.recovery.changes import Changes
 from rmqstore.recovery.extqueue import NO_ADDRESS, ExtQueue
 from rmqstore.recovery.java import quotient, remainder, to_long
 from rmqstore.recovery.mappedfiles import MappedFiles, SimulatedFile
-from rmqstore.recovery.messages import Messages
-from rmqstore.recovery.units import UNIT, UnitArray, valid
+from rmqstore.recovery.messages import Message
+from rmqstore.recovery.units import UNIT, UnitArray, keep_units_before, unit_runs, valid
 from rmqstore.versions import Profile
 
 UNIT_SIZE = declared.UNIT_SIZE
 _pack = struct.Struct(struct_format(declared.UNIT)).pack
-_UNITS_PER_READ = 1 << 16
-# A run is tried with the first message and, when that opened the queue or bridged a gap, with the second one.
-_TRIES = 2
-_LARGEST_OFFSET = 1 << 62
 RECOVERED_FILES = 3
 """Recovery reads the last files of a queue only."""
-
-
-def unit_runs(file: SimulatedFile, dtype: np.dtype[np.void], end: int) -> Iterator[tuple[int, UnitArray]]:
-    """(number of the first unit, units) of a file, piece by piece, up to byte `end`."""
-    size = dtype.itemsize
-    for first in range(0, end // size, _UNITS_PER_READ):
-        count = min(_UNITS_PER_READ, end // size - first)
-        yield first, np.frombuffer(file.read(first * size, count * size), dtype)
 
 
 class ConsumeQueue:
@@ -109,20 +96,10 @@ class ConsumeQueue:
             if int(first_unit["physical_offset"][0]) >= phy_offset:
                 self.files.delete(file)
                 continue
-            self._keep_units_before(file, phy_offset)
+            last = keep_units_before(file, UNIT, phy_offset)
+            if last is not None:
+                self.max_physic_offset = _end_of(last)
             return
-
-    def _keep_units_before(self, file: SimulatedFile, phy_offset: int) -> None:
-        for first, units in unit_runs(file, UNIT, file.length):
-            good = valid(units) & (units["physical_offset"] < phy_offset)
-            if first == 0:
-                good[0] = True
-            count = len(units) if good.all() else int(good.argmin())
-            if count:
-                file.wrote = (first + count) * UNIT_SIZE
-                self.max_physic_offset = _end_of(units[count - 1])
-            if count < len(units):
-                return
 
     def correct_min_offset(self, min_phy_offset: int, profile: Profile) -> None:
         """Moves the minimum to the first unit of a message that is still in the log (queues §2.10). Raises LoadStopped."""
@@ -197,45 +174,14 @@ class ConsumeQueue:
                 return _address(unit[0], NO_ADDRESS)
         return NO_ADDRESS
 
-    def put_all(self, messages: Messages) -> None:
-        """Takes messages of the queue in log order; a run that is known, or follows on, goes in one piece."""
-        count = len(messages.size)
-        for begin in range(min(_TRIES, count) if self.ext is None else 0):
-            if self._put_run(messages.part(begin, count)):
-                return
-            self.put(*(int(column[begin]) for column in messages[:4]))
-        for physical_offset, size, tags_code, queue_offset, store_timestamp in messages.part(
-            min(_TRIES, count) if self.ext is None else 0, count
-        ).rows():
-            if self.ext is not None:
-                # The ext unit is written before the message is looked at, so messages that are dropped leave one behind, too.
-                address = self.ext.put(tags_code, store_timestamp)
-                tags_code = address if is_address(address) else tags_code
-            self.put(physical_offset, size, tags_code, queue_offset)
-
-    def _put_run(self, messages: Messages) -> bool:
-        """Does what `put` does with each of the messages, if all are dropped as known or all are appended one behind the other."""
-        offsets = messages.physical_offset
-        if int(offsets.min()) < 0 or int(offsets.max()) > _LARGEST_OFFSET:
-            return False
-        ends = offsets + messages.size
-        if int(ends.max()) <= self.max_physic_offset:
-            return True
-        count = len(ends)
-        place = quotient(self.files.max_offset, UNIT_SIZE)
-        follow = np.arange(place, place + count)
-        if int(ends[0]) <= self.max_physic_offset or (np.diff(ends) <= 0).any() or (messages.queue_offset != follow).any():
-            return False
-        units = np.empty(count, UNIT)
-        units["physical_offset"], units["size"], units["tags_code"] = offsets, messages.size, messages.tags_code
-        data = units.tobytes()
-        while data:
-            file = self.files.last_for_append(place * UNIT_SIZE)
-            room = file.length - file.wrote
-            file.append(data[:room])
-            data = data[room:]
-        self.max_physic_offset = int(ends[-1])
-        return True
+    def take(self, message: Message) -> None:
+        """Takes one message as the dispatcher hands it over."""
+        tags_code = message.tags_code
+        if self.ext is not None:
+            # The ext unit is written before the message is looked at, so messages that are dropped leave one behind, too.
+            address = self.ext.put(tags_code, message.store_timestamp)
+            tags_code = address if is_address(address) else tags_code
+        self.put(message.physical_offset, message.size, tags_code, message.queue_offset)
 
     def put(self, physical_offset: int, size: int, tags_code: int, queue_offset: int) -> None:
         """Takes one message (queues §2.5): dropped when known, put at the end whatever its queue offset, shifted by a gap."""
@@ -256,6 +202,20 @@ class ConsumeQueue:
             self.shifted = gap // UNIT_SIZE or self.shifted
         self.max_physic_offset = end
         file.append(_pack(physical_offset, size, tags_code))
+
+    @property
+    def room(self) -> int:
+        """Bytes of units up to the end of the last file, for messages with which `put` does no more than drop them or append their unit."""
+        last = self.files.last
+        if self.ext is not None or last is None or (last.first_in_queue and last.wrote == 0) or last.wrote % UNIT_SIZE:
+            return 0
+        return last.length - last.wrote
+
+    def append(self, units: bytes, max_physic_offset: int, shifted: int) -> None:
+        """Appends units for which there is room, made as `put` makes them, with what it notes of the last one."""
+        if units and self.files.last is not None:
+            self.files.last.append(units)
+        self.max_physic_offset, self.shifted = max_physic_offset, shifted
 
     def destroy(self) -> None:
         """Deletes everything."""

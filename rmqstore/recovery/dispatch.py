@@ -7,7 +7,6 @@ queues group by group; only where a record fans out to other queues the order be
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +20,6 @@ from rmqstore.recovery.check import Request
 from rmqstore.recovery.checkpoint import Checkpoint
 from rmqstore.recovery.indexes import IndexService
 from rmqstore.recovery.logreader import LogReader, Records
-from rmqstore.recovery.messages import Messages
 from rmqstore.recovery.options import Options
 from rmqstore.recovery.queues import QueueStore, is_lmq
 from rmqstore.recovery.rocksdb import RocksDBQueues
@@ -87,42 +85,18 @@ class Dispatcher:
         self._to_index(run)
 
     def _to_queues(self, run: Records, reader: LogReader) -> None:
-        # Prepared and rolled back messages (both have this bit) get no unit.
-        rows = np.flatnonzero((run.records["sys_flag"] & SysFlag.TRANSACTION_PREPARED) == 0)
-        if not len(rows):
-            return
-        if not isinstance(self._queues, RocksDBQueues):
-            rows = self._writable(self._queues, run, rows, reader)
-            if not len(rows):
+        records = run.records
+        if isinstance(self._queues, QueueStore):
+            if self._queues.write_error:
                 return
-            self._to_file_queues(self._queues, run, rows, reader)
+            records = records[: self._queues.put(run, reader)]
         elif not self._profile.rocksdb_moves_checkpoint:
             return
-        last = run.records[rows[-1]]
-        self._checkpoint.appended(int(last["store_timestamp"]), int(last["physical_offset"]), slave=self._options.slave)
-
-    def _writable(self, queues: QueueStore, run: Records, rows: npt.NDArray[np.intp], reader: LogReader) -> npt.NDArray[np.intp]:
-        """The rows before the first one whose queue the file system refuses; from that one on no queue is written any more."""
-        if queues.write_error:
-            return rows[:0]
-        numbers = run.records["queue"][rows]
-        refused = [number for number in np.unique(numbers).tolist() if not queues.writable(reader.queue_name(number)[0])]
-        if not refused:
-            return rows
-        queues.write_error = True
-        return rows[: int(np.isin(numbers, refused).argmax())]
-
-    def _to_file_queues(self, queues: QueueStore, run: Records, rows: npt.NDArray[np.intp], reader: LogReader) -> None:
-        rows = rows[np.argsort(run.records["queue"][rows], kind="stable")]
-        numbers = run.records["queue"][rows]
-        messages = Messages.of(run.records, rows)
-        borders = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(rows)]
-        for begin, end in pairwise(borders):
-            queue = queues.find_or_create(*reader.queue_name(int(numbers[begin])))
-            if isinstance(queue, BatchQueue):
-                queue.put_all(messages.part(begin, end), [run.requests.get(int(row)) for row in rows[begin:end]])
-            else:
-                queue.put_all(messages.part(begin, end))
+        # Prepared and rolled back messages (both have this bit) get no unit.
+        rows = np.flatnonzero((records["sys_flag"] & SysFlag.TRANSACTION_PREPARED) == 0)
+        if len(rows):
+            last = records[rows[-1]]
+            self._checkpoint.appended(int(last["store_timestamp"]), int(last["physical_offset"]), slave=self._options.slave)
 
     def _fans_out(self, request: Request) -> bool:
         """Whether a record gets units in other queues as well (`checkMultiDispatchQueue`)."""
@@ -152,8 +126,7 @@ class Dispatcher:
 
     def _to_index(self, run: Records) -> None:
         if self._builds_index:
-            keys = run.keys if self._profile.indexes_tags else run.keys[run.keys["is_tag"] == 0]
-            self._index.build(run.records, keys, self._checkpoint)
+            self._index.build(run.records, run.keys, self._checkpoint)
 
 
 def _selected(run: Records, wanted: npt.NDArray[np.bool_]) -> Records:

@@ -1,34 +1,28 @@
-"""The messages of one queue as columns: what its units are made from."""
+"""One message on its way into a queue: what its unit is made from."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 
-Column = npt.NDArray[np.int64]
+from rmqstore.recovery.check import Request
 
 
-class Messages(NamedTuple):
-    """Columns of equal length in log order; `size` in bytes, `store_timestamp` in ms since epoch."""
+class Message(NamedTuple):
+    """Fields of a record; `size` in bytes, `store_timestamp` in ms since epoch, `batch` (first queue offset, messages) of a decoded one."""
 
-    physical_offset: Column
-    size: Column
-    tags_code: Column
-    queue_offset: Column
-    store_timestamp: Column
+    physical_offset: int
+    size: int
+    tags_code: int
+    queue_offset: int
+    store_timestamp: int
+    batch: tuple[int, int] | None = None
 
     @classmethod
-    def of(cls, records: npt.NDArray[np.void], rows: npt.NDArray[np.intp]) -> Self:
-        """The columns of `rows` of records (RECORD_DTYPE), in that order."""
-        return cls(*(records[name][rows].astype(np.int64, copy=False) for name in cls._fields))
-
-    def part(self, begin: int, end: int) -> Self:
-        """Messages `begin` to below `end`, as views."""
-        return type(self)(*(column[begin:end] for column in self))
-
-    def rows(self) -> Iterator[tuple[int, ...]]:
-        """The messages one by one, in the order of the columns."""
-        return zip(*(column.tolist() for column in self), strict=True)
+    def of(cls, record: np.void, request: Request | None = None) -> Self:
+        """The message of a row of RECORD_DTYPE; `request` where it was decoded."""
+        fields = ("physical_offset", "size", "tags_code", "queue_offset", "store_timestamp")
+        physical_offset, size, tags_code, queue_offset, store_timestamp = (int(record[name]) for name in fields)
+        batch = None if request is None else (request.base_offset, request.batch_size)
+        return cls(physical_offset, size, tags_code, queue_offset, store_timestamp, batch)

@@ -17,6 +17,8 @@ from rmqstore.recovery.changes import Changes
 from rmqstore.recovery.consumequeue import ConsumeQueue
 from rmqstore.recovery.extqueue import ExtQueue
 from rmqstore.recovery.java import INT_RANGE, parse_long
+from rmqstore.recovery.logreader import LogReader, Records
+from rmqstore.recovery.unitwriter import UnitWriter
 from rmqstore.store.mapped import list_directory
 from rmqstore.versions import Profile
 
@@ -51,9 +53,28 @@ class QueueStore:
         self.next_offsets: dict[str, int] = {}
         self.write_error = False
         """A queue could not be written, which stops the writing of all queues until the next start."""
+        self._reader: LogReader | None = None
+        self._writer: UnitWriter | None = None
 
     def __iter__(self) -> Iterator[Queue]:
+        self._settle()
         return iter(list(self._table.values()))
+
+    def put(self, run: Records, reader: LogReader) -> int:
+        """Puts the records of a run into their queues; returns how many before the first one that cannot be written, if any."""
+        if self._writer is None or self._reader is not reader:
+            self._settle()
+            self._reader, self._writer = reader, UnitWriter(lambda number: self._writable_queue(*reader.queue_name(number)))
+        done = self._writer.put(run.records, run.requests)
+        self.write_error = done < len(run.records)
+        return done
+
+    def _writable_queue(self, topic: str, queue_id: int) -> Queue | None:
+        return self._find_or_create(topic, queue_id) if self.writable(topic) else None
+
+    def _settle(self) -> None:
+        if self._writer is not None:
+            self._writer.settle()
 
     def load(self) -> None:
         """Maps the files of every queue below the two trees. Raises LoadStopped."""
@@ -96,6 +117,10 @@ class QueueStore:
 
     def find_or_create(self, topic: str, queue_id: int) -> Queue:
         """The queue of that name; a new one exists in memory only until it takes something."""
+        self._settle()
+        return self._find_or_create(topic, queue_id)
+
+    def _find_or_create(self, topic: str, queue_id: int) -> Queue:
         queue = self._table.get((topic, queue_id))
         if queue is None:
             batch = self._profile.batch_queues and topic in self._places.batch_topics

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 from construct import Struct
 
 from rmqstore.formats import batchconsumequeue, consumequeue
 from rmqstore.formats.layout import core, fixed_layout
+from rmqstore.recovery.mappedfiles import SimulatedFile
+
+_UNITS_PER_READ = 1 << 16
 
 UnitArray = npt.NDArray[np.void]
 
@@ -29,3 +34,30 @@ def valid(units: UnitArray) -> npt.NDArray[np.bool_]:
     if units.dtype == BATCH_UNIT:
         found &= (units["msg_base_offset"] >= 0) & (units["batch_size"] > 0)
     return found
+
+
+def unit_runs(file: SimulatedFile, dtype: np.dtype[np.void], end: int) -> Iterator[tuple[int, UnitArray]]:
+    """(number of the first unit, units) of a file, piece by piece, up to byte `end`."""
+    size = dtype.itemsize
+    for first in range(0, end // size, _UNITS_PER_READ):
+        count = min(_UNITS_PER_READ, end // size - first)
+        yield first, np.frombuffer(file.read(first * size, count * size), dtype)
+
+
+def keep_units_before(file: SimulatedFile, dtype: np.dtype[np.void], phy_offset: int) -> np.void | None:
+    """Cuts a queue file behind its first units that are valid and belong to messages before `phy_offset` (fact sheet queues §2.9).
+
+    The very first unit is taken without being tested. Returns the last unit that is left, None for a file without any.
+    """
+    last = None
+    for first, units in unit_runs(file, dtype, file.length):
+        good = valid(units) & (units["physical_offset"] < phy_offset)
+        if first == 0:
+            good[0] = True
+        count = len(units) if good.all() else int(good.argmin())
+        if count:
+            file.wrote = (first + count) * dtype.itemsize
+            last = units[count - 1]
+        if count < len(units):
+            break
+    return last

@@ -216,6 +216,15 @@ ENTRIES = (
         mend="Restore the commit log range from a replica; the unit itself is right.",
     ),
     Entry(
+        "RMQ-CQ-REPEATED",
+        INFO,
+        "unit repeats its neighbour",
+        meaning="The unit is the same as one beside it, and no message in the log has its queue offset: a repair put it in the place of a "
+        "lost message, because consumers stall at an empty place and skip messages at a filler.",
+        broker={ALL: "Serves the neighbour's message once more at this offset."},
+        mend="Nothing.",
+    ),
+    Entry(
         "RMQ-CQ-PREBLANK",
         ERROR,
         "filler units not at the beginning of the queue",

@@ -89,5 +89,5 @@ class FileFitter:
 def _units(marked: npt.NDArray[np.bool_], unit_size: int) -> npt.NDArray[np.bool_]:
     """Which units have a marked byte; bytes behind the last whole unit count as one."""
     whole = marked.size // unit_size * unit_size
-    units: npt.NDArray[np.bool_] = marked[:whole].reshape(-1, unit_size).any(axis=1)
+    units: npt.NDArray[np.bool_] = np.logical_or.reduce(marked[:whole].reshape(-1, unit_size), axis=1)
     return units if whole == marked.size else np.append(units, marked[whole:].any())

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +30,7 @@ from rmqstore.verify.targets import Pointed, Target, Targets
 from rmqstore.verify.units import QueueKey
 
 _CHUNK_UNITS = 51_200
+_MOST_REPEATED = 1_000_000
 
 Interval = tuple[int, int]
 
@@ -124,6 +126,7 @@ class QueueJudge:
         self._multi_dispatch = multi_dispatch
         self._has_records = False
         self._targets = Targets(context)
+        self._equal: dict[Path, range] = {}  # the last run of equal units that was met
 
     def missing(self, key: QueueKey, history: QueueHistory) -> Iterator[Finding]:
         """A queue of the log without directory."""
@@ -374,9 +377,26 @@ class QueueJudge:
 
     def _of_pointing(self, key: QueueKey, directory: QueueDirectory, run: Pointed) -> Finding:
         """Units into the log that no record with their QUEUEOFFSET claimed."""
-        code, text = self._answer(run)
+        if run.target is Target.OWN and self._repeats_neighbour(directory, run):
+            code, text = "RMQ-CQ-REPEATED", "the same as its neighbour, in the place of a message that the log does not have"
+        else:
+            code, text = self._answer(run)
         where = self._where(key, directory, run.start, run.end)
         return self._context.finding(code, f"{_units(run.end - run.start)}: {text}", offset=run.offset, **where)
+
+    def _repeats_neighbour(self, directory: QueueDirectory, run: Pointed) -> bool:
+        """Whether a unit and all up to the own place of its message are the same, as repairs leave it for lost messages."""
+        own = run.start + run.shift
+        low, high = min(own, run.start), max(own, run.start)
+        if run.end > run.start + 1 or not run.shift or high - low > _MOST_REPEATED:
+            return False
+        known = self._equal.get(directory.directory, range(0))
+        # A chain that grows unit by unit is not read from its beginning every time.
+        start, stop = (known.stop - 1, known.stop) if low in known else (low, low)
+        if high >= stop and not _are_equal(directory.files, start, high + 1):
+            return False
+        self._equal = {directory.directory: range(low, max(high + 1, stop))}
+        return True
 
     def _answer(self, run: Pointed) -> tuple[str, str]:
         if run.target is Target.OTHER_QUEUE and run.other is not None:
@@ -407,6 +427,13 @@ def _units_between(files: MappedFileQueue, start: int, stop: int) -> Iterator[tu
             return
         yield at, np.frombuffer(read_at(file, position, count * UNIT_SIZE), UNIT_ROWS)
         at += count
+
+
+def _are_equal(files: MappedFileQueue, start: int, stop: int) -> bool:
+    """Whether the units of the queue offsets [start, stop) are all there and the same."""
+    pieces = [units.tobytes() for _, units in _units_between(files, start, stop)]
+    data = b"".join(pieces)
+    return len(data) == (stop - start) * UNIT_SIZE and data == data[:UNIT_SIZE] * (stop - start)
 
 
 def _interval(row: npt.NDArray[np.void]) -> Interval:

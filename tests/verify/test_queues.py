@@ -499,3 +499,18 @@ def test_a_batch_unit_beyond_the_log(tmp_path: Path) -> None:
     told = {finding.code.removeprefix("RMQ-"): finding for finding in verified(with_batches(tmp_path, change), BATCH_SETTINGS)}
 
     assert place(told["CQ-BEYOND"], "file", "position", "offset") == ("CQ-BEYOND", BATCH_FILE, 3 * 46, 0x3000)
+
+
+def test_units_that_repeat_a_neighbour_for_lost_messages(tmp_path: Path) -> None:
+    builder = StoreBuilder(tmp_path)
+    for queue_offset in (0, 1, 4, 5):
+        builder.message(tags="T", keys="k1", queue_offset=queue_offset)
+    builder.build()
+    patch_unit(builder.root, 2, unit(SIZE) * 2 + unit(2 * SIZE) + unit(3 * SIZE))
+
+    found = [finding for finding in verified(builder) if finding.code.startswith("RMQ-CQ")]
+
+    assert [(finding.code, finding.severity, finding.queue_offset) for finding in found] == [
+        ("RMQ-CQ-REPEATED", Severity.INFO, 2),
+        ("RMQ-CQ-REPEATED", Severity.INFO, 3),
+    ]

@@ -27,6 +27,15 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Show the plan onl
 """--dry-run → `dry_run: bool`."""
 
 
+plan_out_option = click.option(
+    "--plan-out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Keep the plan in FILE (and FILE.contents/) for `rmqstore apply`; the store stays as it is.",
+)
+"""--plan-out → `plan_out: Path | None`."""
+
+
 def writing_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """--dry-run, --yes and --plan-out → `how: How`, to be called with the wish. Stands above `output_options`."""
 
@@ -34,13 +43,7 @@ def writing_options(command: Callable[..., Any]) -> Callable[..., Any]:
     def with_how(*arguments: Any, dry_run: bool, yes: bool, plan_out: Path | None, view: View, **options: Any) -> Any:
         return command(*arguments, view=view, how=How(view, dry_run, yes, plan_out), **options)
 
-    plan_out = click.option(
-        "--plan-out",
-        type=click.Path(path_type=Path, dir_okay=False),
-        metavar="FILE",
-        help="Keep the plan in FILE (and FILE.contents/) for `rmqstore apply`; the store stays as it is.",
-    )
-    return dry_run_option(yes_option(plan_out(with_how)))
+    return dry_run_option(yes_option(plan_out_option(with_how)))
 
 
 class How:

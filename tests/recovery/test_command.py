@@ -120,7 +120,7 @@ def test_auto_says_why_it_takes_a_release(fresh_store: Callable[[str], Path]) ->
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ([], "Add --dry-run"),
+        (["--what-if", "abort=present"], "Add --dry-run"),
         (["--dry-run", "--broker-version", "6.1.0"], "not known"),
         (["--dry-run", "--what-if", "abort=maybe"], "'maybe' is unknown"),
         (["--dry-run", "--what-if", "weather=fine"], "nothing that can be tried out"),

@@ -1,0 +1,160 @@
+"""A prediction for people and programs: what a broker will do to a store at its next start, and ways to start compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rmqstore.commands.common import View
+
+if TYPE_CHECKING:
+    from rmqstore.recovery.whatif import Compared, Variant
+    from rmqstore.store.root import Store
+
+EXIT_HARM = 1
+
+
+def read_ways(texts: Sequence[str], release: str) -> tuple[Variant, ...]:
+    """The ways to start that the command line names. Raises UsageError."""
+    from rmqstore.recovery.whatif import parse_variants
+
+    return parse_variants(texts, release)
+
+
+def predict(store: Store, ways: Sequence[Variant], because: str, view: View) -> None:
+    """Shows what a broker does, or compares several ways to start; harm ends the command with status 1. `because`: why this release."""
+    from rmqstore.recovery.whatif import compare, least_harmful, why_least
+
+    results = []
+    for result in compare(store, ways):
+        results.append(result)
+        if view.format != "table":
+            view.output().object(_json(result, store.root, because))
+    best = least_harmful(results)
+    if view.format == "table":
+        if len(results) == 1:
+            view.output().object(for_people(best, store.root, because))
+        else:
+            view.output().rows(comparison(results))
+            view.output().summary({"least harmful": _words(best), "because": why_least(results, best)})
+    elif len(results) > 1:
+        view.output().object({"type": "comparison", "least_harmful": best.variant.label, "because": why_least(results, best)})
+    if best.harm[:2] != (0, 0):
+        click.get_current_context().exit(EXIT_HARM)
+
+
+def _json(result: Compared, root: Path, because: str) -> dict[str, Any]:
+    from rmqstore.recovery.report import as_json
+
+    return {**as_json(result.outcome, root, result.consequences), "version_because": because, "what_if": result.variant.label}
+
+
+def for_people(result: Compared, root: Path, because: str) -> dict[str, Any]:
+    """The prediction as the words and tables of the screen."""
+    from rmqstore.render.times import time_range
+    from rmqstore.store.parts import relative_to_root
+
+    outcome, consequences = result.outcome, result.consequences
+    screen: dict[str, Any] = {
+        "broker": f"{outcome.release} ({because})",
+        "recovery": f"{outcome.mode}: abort is {'there' if outcome.mode == 'abnormal' else 'not there'}",
+        "starts": {True: "yes", False: "no", None: "unknown"}[outcome.starts],
+    }
+    if outcome.unknown is not None:
+        screen["unknown because"] = outcome.unknown
+    if outcome.scan is not None:
+        scan = outcome.scan
+        screen["scan"] = f"{scan.records} records from {scan.first_file} on, up to offset {scan.stop_offset}: {scan.stop_reason}"
+    state = outcome.after_start or outcome.after_load
+    if state.min_phy_offset is not None and state.max_phy_offset is not None:
+        screen["log afterwards"] = f"offsets {max(0, state.min_phy_offset)} to {state.max_phy_offset}"
+    screen["dispatched"] = "unknown" if outcome.dispatched_in_load is None else _dispatched(outcome)
+    if outcome.lost is not None:
+        screen["lost"] = f"{outcome.lost.messages} messages, {outcome.lost.bytes} bytes"
+    screen["files deleted"] = sum(1 for change in outcome.changes.values() if change == "deleted")
+    screen["abort after a stop"] = "there" if outcome.abort_after_stop else "gone"
+    if outcome.blockers:
+        screen["does not start because"] = [
+            {"what": blocker.message, "file": "" if blocker.file is None else relative_to_root(blocker.file, root)}
+            for blocker in outcome.blockers
+        ]
+    if outcome.lost is not None and outcome.lost.by_queue:
+        screen["messages lost"] = [
+            {
+                "topic": queue.topic,
+                "queue": queue.queue_id,
+                "messages": queue.messages,
+                "bytes": queue.bytes,
+                "offsets": f"{queue.min_queue_offset} to {queue.max_queue_offset}",
+                "stored": time_range(queue.min_store_timestamp, queue.max_store_timestamp),
+            }
+            for queue in outcome.lost.by_queue
+        ]
+    if consequences.queues:
+        screen["queues harmed"] = [
+            {
+                "topic": queue.topic,
+                "queue": queue.queue_id,
+                "fate": str(queue.fate),
+                "end before": queue.before,
+                "end after": queue.after,
+                "shifted by": queue.shift,
+            }
+            for queue in consequences.queues
+        ]
+    if consequences.index:
+        screen["index deleted"] = [
+            {"file": file.name, "items": file.items, "stored": time_range(file.begin_timestamp, file.end_timestamp)}
+            for file in consequences.index
+        ]
+    if consequences.consumers:
+        screen["consumers beyond the end"] = [
+            {
+                "group": consumer.group,
+                "topic": consumer.topic,
+                "queue": consumer.queue_id,
+                "offset": consumer.offset,
+                "end": consumer.max_offset,
+            }
+            for consumer in consequences.consumers
+        ]
+    deleted = [{"path": path} for path, change in outcome.changes.items() if change == "deleted"]
+    if deleted:
+        screen["deleted"] = deleted
+    return screen
+
+
+def _dispatched(outcome: Any) -> str:
+    after = outcome.dispatched_after_start
+    return f"{outcome.dispatched_in_load.count} during load, {0 if after is None else after.count} after the start"
+
+
+def comparison(results: list[Compared]) -> list[dict[str, Any]]:
+    """One row for each way to start."""
+    rows = []
+    for result in results:
+        outcome, harm = result.outcome, result.harm
+        rows.append(
+            {
+                **result.variant.label,
+                "recovery": str(outcome.mode),
+                "starts": {True: "yes", False: "no", None: "unknown"}[outcome.starts],
+                "scan from": "" if outcome.scan is None else outcome.scan.first_file,
+                "log end": "" if outcome.after_load.max_phy_offset is None else outcome.after_load.max_phy_offset,
+                "dispatched": "" if outcome.dispatched_in_load is None else outcome.dispatched_in_load.count,
+                "lost": harm[1],
+                "entries": result.entries,
+                "shifted": harm[3],
+                "offsets twice": harm[4],
+                "index items lost": harm[5],
+            }
+        )
+    return rows
+
+
+def _words(result: Compared) -> str:
+    label = result.variant.label
+    return f"{label['version']}, abort {label['abort']}, checkpoint {label['checkpoint']}"

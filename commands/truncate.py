@@ -1,0 +1,61 @@
+"""`rmqstore truncate`: the log cut at a record boundary, and everything derived from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rmqstore.commands.common import View, broker_version_option, output_options, store_argument, store_options
+from rmqstore.commands.writing import How, writing_options
+
+if TYPE_CHECKING:
+    from rmqstore.repair.builder import PlanBuilder
+    from rmqstore.repair.staging import Staging
+    from rmqstore.store.root import Store
+
+NAME = "truncate"
+# The log is read for its end, for what verification says, and for what is built from it.
+_PASSES = 3
+
+
+@click.command(NAME, short_help="Cut the log at a record boundary, and the queues and the index with it.")
+@store_argument
+@click.option("--at", type=int, metavar="OFFSET", help="Physical offset where a record begins; default: behind the last sound record.")
+@broker_version_option
+@store_options
+@output_options
+@writing_options
+def command(
+    store: Path,
+    at: int | None,
+    broker_version: str,
+    broker_conf: Path | None,
+    settings: Mapping[str, str],
+    view: View,
+    how: How,
+) -> None:
+    """Cut the commit log of STORE: zeroes from the cut to the end of that file, later files to the folder of the transaction.
+
+    Units and items of what is cut leave queues and index, the checkpoint and the epoch file follow; `abort` stays as it is. No file
+    changes its length. Damage in front of the cut stays: that is for `rmqstore recover`.
+    """
+    from rmqstore.recovery.release import choose_release
+    from rmqstore.repair.recover import plan_truncate
+    from rmqstore.repair.run import Wish
+    from rmqstore.scan.firstuse import prepare
+    from rmqstore.store.root import Store
+
+    def open_store() -> Store:
+        return Store.open(store, broker_conf=broker_conf, settings=settings)
+
+    chosen = choose_release(open_store(), broker_version)
+    prepare(quiet=view.quiet)
+
+    def plan(opened: Store, builder: PlanBuilder, staging: Staging) -> None:
+        with view.progress("plan", _PASSES * opened.message_log.length or None) as bar:
+            plan_truncate(builder, staging, opened, chosen.release, at, advance=bar.advance)
+
+    how(Wish(NAME, chosen.release, open_store, plan))

@@ -1,0 +1,1 @@
+"""The runbooks, tried on stores: the very text of every page is run."""

@@ -12,7 +12,7 @@ from numba import njit
 from rmqstore.scan import names
 from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE, Check, Fault, Mark, Oddity, Stop
 from rmqstore.scan.crc import crc32
-from rmqstore.scan.layouts import NAME_END, PROPERTY_END, fits, layout_of, learn, read_places, write_places
+from rmqstore.scan.kernels_layout import NAME_END, PROPERTY_END, fits, layout_of, learn, read_places, write_places
 from rmqstore.scan.offsets import (
     BODY_CRC,
     BORN_HOST,

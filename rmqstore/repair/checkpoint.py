@@ -100,7 +100,7 @@ def _wrong(store: Store, log: FutureLog, end: LogEnd) -> Finding | None:
 def _values(profile: Profile, fields: Any, end: LogEnd, full_until: int, log: FutureLog) -> CheckpointValues:
     """What a clean stop leaves. What only other brokers tell – a master, a controller – stays if it is possible."""
     last, queued = end.last, end.last_queued
-    kept_confirm = 0 <= fields.confirm_phy_offset < log.end_offset and log.record_at(fields.confirm_phy_offset) is not None
+    kept_confirm = 0 < fields.confirm_phy_offset < log.end_offset and log.record_at(fields.confirm_phy_offset) is not None
     confirm = fields.confirm_phy_offset if kept_confirm else (last.offset if last is not None else 0)
     return CheckpointValues(
         physic_msg_timestamp=last.store_timestamp if last is not None else 0,

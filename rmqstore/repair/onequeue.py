@@ -115,19 +115,21 @@ class _Fit:
         self._fitter = fitter
         self._directory = directory
         self._found = {file.start: file for file in files.files}
-        empty = (entry for entry in files.odd if entry.kind is ProblemKind.ZERO_LENGTH)
-        self._found |= {int(entry.path.name): MappedFile(entry.path, int(entry.path.name), 0, 0) for entry in empty}
-        self._foreign = [entry.path for entry in files.odd if entry.kind in (ProblemKind.FOREIGN_NAME, ProblemKind.DUPLICATE_NAME)]
+        self._odd = _odd_files(files)
         self._changed = False
 
     def file(self, start: int, data: Bytes, staged: StagedFile | None) -> None:
         """The file that begins at byte `start` of the queue is to hold `data`, which is what `staged` holds."""
         wanted = Wanted(self._directory / offset_to_file_name(start), data, staged)
-        self._changed = self._fitter.fit(wanted, self._found.pop(start, None)) or self._changed
+        found = self._found.pop(start, None)
+        if wanted.path in self._odd:
+            self._odd.remove(wanted.path)
+            found = MappedFile(wanted.path, start, 0, 0)
+        self._changed = self._fitter.fit(wanted, found) or self._changed
 
     def take_away_others(self) -> bool:
         """Takes every other file out of the directory; whether anything changes."""
-        for path in [*(file.path for file in self._found.values()), *self._foreign]:
+        for path in [*(file.path for file in self._found.values()), *self._odd]:
             self._fitter.take_away(path, _NO_FILE)
             self._changed = True
         return self._changed
@@ -171,6 +173,10 @@ class _Extension:
     def _mend(self, fitter: FileFitter, addresses: Addresses, *, cut: bool) -> bool:
         """Damaged heads are written again; behind the last unit that the queue names, a start would cut."""
         builder, why = self._work.builder, self._why
+        good = {file.path for file in self._found.files}
+        wrong = [path for path in (*(file.path for file in self._files.files), *_odd_files(self._files)) if path not in good]
+        for path in wrong:
+            fitter.take_away(path, _NO_FILE)
         for head in addresses.heads:
             file = self._found.holds(head.offset)
             if file is not None:
@@ -182,12 +188,17 @@ class _Extension:
                 elif addresses.last < file.end:
                     place = addresses.last - file.start
                     builder.zero(file.path, place, file.length - place, reason=why.reason, code=why.code)
-        return bool(addresses.heads)
+        return bool(addresses.heads or wrong)
 
 
 def _good_files(files: MappedFileQueue, size: int) -> dict[int, MappedFile]:
     """The files of the right length under right names, by number."""
     return {file.start // size: file for file in files.files if file.length == size and file.start % size == 0}
+
+
+def _odd_files(files: MappedFileQueue) -> list[Path]:
+    """What lies in the directory of a queue and is none of its files: foreign names, empty files. Directories are left alone."""
+    return [entry.path for entry in files.odd if entry.kind is not ProblemKind.DIRECTORY]
 
 
 def _directory(store: Store, kind: PartKind, key: QueueKey, found: QueueDirectory | None) -> Path:

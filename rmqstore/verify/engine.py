@@ -169,11 +169,12 @@ class Verification:
         context, options = self.context, self.options
         context.log = _facts(self.store, results)
         self.totals.bytes = sum(result.file.length for result in results)
-        if options.wants("commitlog"):
-            for result in results:
-                yield from result.findings
+        for result in results:
+            yield from (finding for finding in result.findings if options.wants(_part_of(finding)))
+            if options.wants("commitlog"):
                 for path, message in result.unreadable.items():
                     yield context.finding("RMQ-ST-UNREADABLE", message, file=path)
+        if options.wants("commitlog"):
             yield from tail.check(context, results)
         if options.wants("consumequeue"):
             yield from self._queues(results, around)
@@ -232,6 +233,11 @@ class Verification:
 def verify(store: Store, options: Options | None = None) -> list[Finding]:
     """All findings of a verification of `store`."""
     return list(Verification(store, options).run())
+
+
+def _part_of(finding: Finding) -> str:
+    """The part that a finding of the pass over the log is about: batch and ext units are compared record by record."""
+    return "consumequeue" if finding.code.startswith("RMQ-CQ-") else "commitlog"
 
 
 def _cancel(passes: Sequence[Future[Any]]) -> None:

@@ -1,0 +1,90 @@
+"""Every damage of the table, recovered: nothing is wrong afterwards, and only messages whose own bytes were damaged are lost.
+
+By default every third damage is tried on one of the sample stores, and some on all; RMQSTORE_ALL_DAMAGES=1 tries every damage on all.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from rmqstore.errors import RefusedError
+from rmqstore.recovery.outcome import Outcome
+from tests.repair.recovering import damaged, messages_of, view_of
+from tests.support.damages import DAMAGES
+
+BASES = ["4.9.8-plain", "4.9.8-plain-crash", "5.1.4-plain-crash", "5.2.0-plain", "5.3.3-plain", "5.3.3-plain-crash", "5.4.0-plain"]
+BASES += ["5.5.1-plain", "5.5.1-plain-crash"]
+EVERYTHING = os.environ.get("RMQSTORE_ALL_DAMAGES") == "1"
+WITHOUT_LOG = {"log-emptied", "log-dir-removed", "log-emptied+checkpoint-missing"}
+# Each is alone in its kind.
+ALWAYS = {
+    "body-flip-zero",
+    "body-flip-lastrec",
+    "field-queueid-mid",
+    "physicaloffset-far",
+    "topic-slash",
+    "zero-4k-mid",
+    "garbage-file-mid",
+}
+ALWAYS |= {
+    "torn-tail-half",
+    "stale-tail-run",
+    "blank-zero",
+    "file-missing-middle",
+    "file-missing-last",
+    "file-middle-empty",
+    "file-last-short",
+}
+ALWAYS |= {"file-middle-long", "file-last-is-copy", "file-subdir", "checkpoint-directory", "abort-is-directory", "index-numeric-dir"}
+# Files that every start writes: marks, positions of services, and the header of an index file that has no items yet.
+TOUCHED = {"lock", "checkpoint", "compaction/", "config/", "index/20990101000000000"}
+
+
+def _pairs() -> list[tuple[str, str]]:
+    """(damage, base) that are tried."""
+    names = [name for name in DAMAGES if name not in WITHOUT_LOG]
+    if EVERYTHING:
+        return [(name, base) for name in names for base in BASES]
+    return [(name, BASES[number // 3 % len(BASES)]) for number, name in enumerate(names) if number % 3 == 0 or name in ALWAYS]
+
+
+@pytest.mark.parametrize(("damage", "base"), _pairs())
+def test_a_recovered_store_is_sound_and_keeps_what_was_not_damaged(damage: str, base: str, tmp_path: Path) -> None:
+    if damage != "none" and not DAMAGES[damage](view_of(base)):
+        pytest.skip("there is no place for this damage in the store")
+    store = damaged(base, damage, tmp_path)
+    before = {message.position: store.log_bytes(message.position, len(message.data)) for message in messages_of(base)}
+
+    result = store.recover()
+
+    assert (result.errors, result.left) == ({}, 0)
+    lost = {message.physical_offset for message in result.plan.lost}
+    first = store.open().commitlog.min_offset
+    for message in messages_of(base):
+        harmed = before[message.position] != message.data
+        now = store.log_bytes(message.position, len(message.data))
+        served = store.unit(message.place) == (message.position, len(message.data)) and now in (message.data, before[message.position])
+        assert served or (harmed and (message.position in lost or message.position < first)), message.place
+        assert not (message.position in lost and (served or not harmed)), message.place
+    changes_nothing(store.predict())
+
+
+def changes_nothing(outcome: Outcome) -> None:
+    """A start that succeeds and finds nothing to do."""
+    assert outcome.starts is True, outcome.blockers or outcome.unknown
+    assert outcome.lost is not None
+    assert outcome.lost.messages == 0
+    assert outcome.dispatched_in_load is not None
+    assert outcome.dispatched_after_start is not None
+    assert outcome.dispatched_in_load.count == outcome.dispatched_after_start.count == 0
+    assert [path for path in outcome.changes if not path.startswith(tuple(TOUCHED))] == []
+
+
+@pytest.mark.parametrize("damage", sorted(WITHOUT_LOG))
+def test_without_a_log_nothing_is_changed(damage: str, tmp_path: Path) -> None:
+    store = damaged("5.3.3-plain", damage, tmp_path)
+    with pytest.raises(RefusedError, match="no commit log file"):
+        store.recover()

@@ -14,8 +14,8 @@ ENTRIES = (
         "here, whatever its cause (bad sector, foreign write, lost page, restored block). Where the bytes at its beginning tell more, the "
         "finding is RMQ-CL-MAGIC, -SIZE, -LENGTHS or -BLANK instead.",
         broker=SCAN_STOPS,
-        mend=COPY_FIRST + "Fetch the range from a replica (same physical offsets) and write it back byte for byte. Without a replica, "
-        "`rmqstore dump STORE --part commitlog` prints everything before and behind the range.",
+        mend=COPY_FIRST + "Fetch the range from a replica (same physical offsets) and write it back byte for byte. Without a replica "
+        "`rmqstore recover STORE` plugs it, keeps everything behind it and lists what is lost.",
     ),
     Entry(
         "RMQ-CL-BLANK",
@@ -32,8 +32,7 @@ ENTRIES = (
             R540: "As 5.3.2–5.3.3.",
             R55: "As 5.3.2–5.3.3.",
         },
-        mend=COPY_FIRST
-        + "If only the size is wrong, write the number of bytes left (the finding's expected value) as 4 big-endian bytes at its position. "
+        mend=COPY_FIRST + "`rmqstore recover STORE` writes the mark anew where the rest of the file holds no records. "
         "If records follow the mark, restore the 8 bytes from a replica.",
     ),
     Entry(
@@ -43,9 +42,7 @@ ENTRIES = (
         meaning="The last record of this file is not followed by BLANK, yet the log goes on in the next file. A broker always leaves at "
         "least 8 bytes for the mark, so the mark, or records with it, were overwritten or never reached the disk.",
         broker=SCAN_STOPS,
-        mend=COPY_FIRST
-        + "If a replica has records here, restore the range from it. If not, write the mark at the finding's position: bytes left in "
-        "the file and 0xCBD43194, both 4 bytes big-endian.",
+        mend=COPY_FIRST + "If a replica has records here, restore the range from it. If not: `rmqstore recover STORE`.",
     ),
     Entry(
         "RMQ-CL-TORN",
@@ -73,7 +70,7 @@ ENTRIES = (
             ALL: "Ignored while the log ends before them. When a new record ends exactly where a stale one begins, the next scan "
             "accepts the stale records again: the log's end jumps up and cut queue units reappear.",
         },
-        mend="With the broker stopped and the store copied: write zeros from the finding's position to the end of that file. If you "
+        mend="With the broker stopped: `rmqstore truncate STORE` writes zeros from there to the end of that file. If you "
         "think these records should not have been cut, print them first: `rmqstore dump STORE --part commitlog --from-offset OFFSET`.",
     ),
     Entry(
@@ -88,8 +85,8 @@ ENTRIES = (
             R55: "With writeWithoutMmap every record is padded with old bytes up to the next multiple of 4096; if the padding begins "
             "with a whole old record, a crash start accepts it as new data.",
         },
-        mend="Nothing if the broker runs with transientStorePoolEnable or writeWithoutMmap. Otherwise write zeros from the finding's "
-        "position to the end of that file, broker stopped and store copied.",
+        mend="Nothing if the broker runs with transientStorePoolEnable or writeWithoutMmap. Otherwise `rmqstore truncate STORE`, "
+        "broker stopped: it writes zeros from there to the end of that file.",
     ),
     Entry(
         "RMQ-CL-GAP",

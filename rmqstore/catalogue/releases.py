@@ -59,19 +59,18 @@ QUEUE_CUT = {
 LENGTH_FAILS = "`length not matched message store config value, please check it manually`: load fails, the broker does not start."
 
 REBUILD_QUEUES = (
-    "Copy the store. With the broker stopped, move the consumequeue directory out of the way, create an empty file `abort`, remove "
-    "`checkpoint` (5.4.0 and later: also set commitLogRecoverMaxNum to the number of commit log files) and start the broker: it builds "
-    "all queues from the commit log. First see that `rmqstore verify` finds no damage in the commit log, because that start cuts the "
-    "log at the first bad record."
+    "With the broker stopped: `rmqstore rebuild-consumequeue STORE` writes the queues from the commit log, as the broker would have "
+    "(`--dry-run` only shows the plan, `rmqstore undo STORE` takes it back). Where `rmqstore verify` finds damage in the commit log too: "
+    "`rmqstore recover STORE`."
 )
-"""The way to new queues that every release offers."""
+"""The way to right queues."""
 
 REBUILD_INDEX = (
-    "Queries by key or message id may miss messages, consuming is not affected. With the broker stopped, move the index directory out "
-    "of the way and let the broker index the log again: create `abort`, remove `checkpoint` (5.4.0 and later: raise "
-    "commitLogRecoverMaxNum), start. First see that `rmqstore verify` finds no damage in the commit log."
+    "Queries by key or message id may miss messages, consuming is not affected. With the broker stopped: `rmqstore rebuild-index STORE` "
+    "(`--dry-run` only shows the plan, `rmqstore undo STORE` takes it back). Where `rmqstore verify` finds damage in the commit log too: "
+    "`rmqstore recover STORE`."
 )
-"""The way to a new index that every release offers."""
+"""The way to a right index."""
 
 INDEX_AT_START = {
     ALL: "Index contents are not checked at a start. After a crash every index file whose end time is later than the checkpoint's index "

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 from rmqstore.errors import RmqstoreError
@@ -19,6 +18,9 @@ from rmqstore.repair.transaction import State, Transaction, ways_out
 from rmqstore.repair.watch import Watch
 from rmqstore.repair.writer import Writer
 
+_UNCHANGED = "Nothing of the store was changed."
+_TRY_AGAIN = "Make space or mend the disk, then try again."
+
 Advance = Callable[[Action], None]
 
 
@@ -32,7 +34,7 @@ def put_plan(transaction: Transaction, plan: Plan, writer: Writer, contents: Pat
     `contents` is the directory of the contents, which are copied; None where they lie in their place already.
     Raises RefusedError (contents are missing or changed), WriteFailedError.
     """
-    with _explained("Nothing of the store was changed.", "Make space or mend the disk, then try again."):
+    try:
         if contents is not None:
             _copy_contents(transaction, plan, contents, writer)
         if transaction.staged.is_dir():
@@ -44,6 +46,8 @@ def put_plan(transaction: Transaction, plan: Plan, writer: Writer, contents: Pat
             writer.fsync(descriptor, part)
         writer.rename(part, transaction.plan_path)
         writer.fsync_directory(transaction.directory)
+    except OSError as error:
+        raise _failed(error, _UNCHANGED, _TRY_AGAIN) from error
 
 
 def apply(
@@ -59,14 +63,17 @@ def apply(
     `advance` is told every action that is done; `stop` is asked between them. Raises RefusedError (nothing was changed),
     ForeignChangeError, WriteFailedError, KeyboardInterrupt (`stop` said so).
     """
-    if transaction.state is State.PLANNED:
-        with _explained("Nothing of the store was changed.", "Make space or mend the disk, then try again."):
+    try:
+        if transaction.state is State.PLANNED:
             prepare(transaction, places, writer)
-    if transaction.state is State.APPLYING:
+        if transaction.state is State.APPLYING:
+            _perform(transaction, places, writer, advance, stop)
+    except OSError as error:
+        if transaction.state is State.PLANNED:
+            raise _failed(error, _UNCHANGED, _TRY_AGAIN) from error
         continued, undone = ways_out(transaction)
         hint = f"Make space or mend the disk, then continue with `{continued}`, or take it back with `{undone}`."
-        with _explained(f"Transaction {transaction.id} stopped in the middle.", hint):
-            _perform(transaction, places, writer, advance, stop)
+        raise _failed(error, f"Transaction {transaction.id} was not finished.", hint) from error
 
 
 def _perform(transaction: Transaction, places: Places, writer: Writer, advance: Advance, stop: Callable[[], bool]) -> None:
@@ -109,10 +116,6 @@ def _copy_contents(transaction: Transaction, plan: Plan, contents: Path, writer:
             copies.copy_range(writer, source, 0, wanted.length, target)
 
 
-@contextmanager
-def _explained(what: str, hint: str) -> Iterator[None]:
+def _failed(error: OSError, state: str, hint: str) -> WriteFailedError:
     """An error of the system, with what it means for the store."""
-    try:
-        yield
-    except OSError as error:
-        raise WriteFailedError(f"{error.filename or 'the disk'}: {error.strerror}. {what}", hint) from error
+    return WriteFailedError(f"{error.filename or 'the disk'}: {error.strerror}. {state}", hint)

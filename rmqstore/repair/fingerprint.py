@@ -15,16 +15,18 @@ from rmqstore.store.window import data_extents, open_read_only, read_descriptor
 
 BLOCK = 1 << 16
 _ZEROS = bytes(BLOCK)
-# The lock file says nothing about the data, and a broker that is refused may touch it.
-_LEFT_OUT = frozenset({TOOL_DIRECTORY, PartKind.LOCK.value})
 
 
 def take(places: Places) -> dict[str, FileStamp]:
     """Every file of the store with its length and modification time, whatever it is, by the path that plans use. Reads no file."""
     found: dict[str, FileStamp] = {}
-    for directory in (places.root, *places.outside):
-        for path, status in _walk(directory, top=True):
-            found[places.spell(path)] = FileStamp(status.st_size, status.st_mtime_ns)
+    for entry in _entries(places.root, top=True):
+        status = entry.stat(follow_symlinks=False)
+        found[entry.path.removeprefix(f"{places.root}{os.sep}")] = FileStamp(status.st_size, status.st_mtime_ns)
+    for directory in places.outside:
+        for entry in _entries(directory):
+            status = entry.stat(follow_symlinks=False)
+            found[entry.path] = FileStamp(status.st_size, status.st_mtime_ns)
     return found
 
 
@@ -94,12 +96,13 @@ def blocks_with_data(path: Path, position: int, length: int) -> Iterator[tuple[i
         following = max(following, begin)
 
 
-def _walk(directory: Path, *, top: bool = False) -> Iterator[tuple[Path, os.stat_result]]:
+def _entries(directory: Path, *, top: bool = False) -> Iterator[os.DirEntry[str]]:
     for entry in list_directory(directory):
-        if top and entry.name in _LEFT_OUT:
+        # The lock file says nothing about the data, and a broker that is refused may touch it.
+        if top and (entry.name == TOOL_DIRECTORY or (entry.name == PartKind.LOCK.value and not entry.is_dir())):
             continue
         # Only the parts themselves may be links, to directories on other disks.
         if entry.is_dir(follow_symlinks=top):
-            yield from _walk(Path(entry.path))
+            yield from _entries(Path(entry.path))
         else:
-            yield Path(entry.path), entry.stat(follow_symlinks=False)
+            yield entry

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rmqstore.errors import RefusedError
+from rmqstore.repair.codec import plan_id
 from rmqstore.repair.transaction import State, Transaction, find, transactions, unfinished, ways_out
 from rmqstore.store.mapped import list_directory
 
@@ -66,6 +67,13 @@ def to_undo(root: Path, name: str | None) -> Transaction:
     if not entry.can_be_undone:
         raise RefusedError(f"Transaction {entry.transaction.id} {_why_not(entry, stopped)}.", f"See `rmqstore history {root}`.")
     return entry.transaction
+
+
+def begun(root: Path, name: str) -> Transaction | None:
+    """The transaction that applies the plan called `name` (`codec.plan_id`): stopped in the middle, or done and not taken back."""
+    chain = _Chain(root)
+    alive = [one for one in chain.every if chain.states[one.id] in (State.APPLYING, State.APPLIED) and one.id not in chain.undone_by]
+    return next((one for one in reversed(alive) if plan_id(one.plan) == name), None)
 
 
 def _why_not(entry: Entry, stopped: Transaction | None) -> str:

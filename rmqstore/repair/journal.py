@@ -67,13 +67,20 @@ class Journal:
     @classmethod
     @contextmanager
     def open(cls, path: Path, writer: Writer, *, fresh: bool = False) -> Iterator[Self]:
-        """The journal at `path`, made if there is none; a torn last line is cut off, with `fresh` everything is. Raises OSError."""
-        length = 0 if fresh else read_journal(path).length
-        exists = os.path.lexists(path)
-        with writer.change(path) if exists else writer.create(path) as descriptor:
-            if exists and os.fstat(descriptor).st_size > length:
-                writer.truncate(descriptor, path, length)
-            yield cls(path, descriptor, length, writer)
+        """The journal at `path` with the complete lines that it has, none of them with `fresh`. Raises OSError.
+
+        It is written anew: after a stop nobody knows how much of the old file reached the disk, even where it can be read.
+        """
+        lines = b"" if fresh or not path.is_file() else read_whole(path, _LARGEST_JOURNAL)[: read_journal(path).length]
+        part = path.with_suffix(".part")
+        if os.path.lexists(part):
+            writer.unlink(part)
+        with writer.create(part) as descriptor:
+            writer.write(descriptor, part, 0, lines)
+            writer.fsync(descriptor, part)
+            writer.rename(part, path)
+            writer.fsync_directory(path.parent)
+            yield cls(path, descriptor, len(lines), writer)
 
     def before(self, record: Before) -> None:
         """The undo record of an action; it counts after `prepared`."""

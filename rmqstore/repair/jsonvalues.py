@@ -18,11 +18,8 @@ Value = TypeVar("Value")
 def to_json(value: Any) -> Any:
     """`value` as objects, lists, numbers and text; bytes as base64, fields that have their default left out."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {
-            field.name: to_json(getattr(value, field.name))
-            for field in fields(value)
-            if field.default is MISSING or getattr(value, field.name) != field.default
-        }
+        given = ((field, getattr(value, field.name)) for field in fields(value))
+        return {field.name: to_json(item) for field, item in given if field.default is MISSING or item != field.default}
     if isinstance(value, Mapping):
         return {name: to_json(item) for name, item in value.items()}
     if isinstance(value, tuple):
@@ -39,18 +36,29 @@ def from_json(kind: type[Value], data: Any) -> Value:
 
 
 def _decoded(kind: Any, data: Any, place: str) -> Any:
-    origin = get_origin(kind)
-    if origin in (Union, types.UnionType):
-        (inner,) = (one for one in get_args(kind) if one is not type(None))
-        return None if data is None else _decoded(inner, data, place)
-    if origin is tuple:
-        return _tuple(get_args(kind), data, place)
-    if origin is not None and issubclass(origin, Mapping):
-        items = get_args(kind)[1]
-        return {name: _decoded(items, item, f"{place}.{name}") for name, item in _of(dict, data, place).items()}
-    if is_dataclass(kind):
+    shape, items = _shape(kind)
+    if shape is types.UnionType:
+        return None if data is None else _decoded(items[0], data, place)
+    if shape is tuple:
+        return _tuple(items, data, place)
+    if shape is dict:
+        return {name: _decoded(items[1], item, f"{place}.{name}") for name, item in _of(dict, data, place).items()}
+    if shape is object:
         return _dataclass(kind, _of(dict, data, place), place)
     return _scalar(kind, data, place)
+
+
+@cache
+def _shape(kind: Any) -> tuple[Any, tuple[Any, ...]]:
+    """What a type is to a decoder, one of UnionType (with None), tuple, dict, object (a dataclass), None; and its parts."""
+    origin = get_origin(kind)
+    if origin in (Union, types.UnionType):
+        return types.UnionType, tuple(one for one in get_args(kind) if one is not type(None))
+    if origin is tuple:
+        return tuple, get_args(kind)
+    if origin is not None and issubclass(origin, Mapping):
+        return dict, get_args(kind)
+    return (object if is_dataclass(kind) else None), ()
 
 
 def _tuple(items: tuple[Any, ...], data: Any, place: str) -> tuple[Any, ...]:
@@ -63,14 +71,21 @@ def _tuple(items: tuple[Any, ...], data: Any, place: str) -> tuple[Any, ...]:
 
 
 def _dataclass(kind: Any, data: dict[str, Any], place: str) -> Any:
-    hints = _hints(kind)
+    hints, demanded = _fields(kind)
     unknown = data.keys() - hints.keys()
     if unknown:
         raise ValueError(f"{place} has an unknown field {min(unknown)!r}")
-    for field in fields(kind):
-        if field.name not in data and field.default is MISSING and field.default_factory is MISSING:
-            raise ValueError(f"{place} has no {field.name}")
+    missing = demanded - data.keys()
+    if missing:
+        raise ValueError(f"{place} has no {min(missing)}")
     return kind(**{name: _decoded(hints[name], item, f"{place}.{name}") for name, item in data.items()})
+
+
+@cache
+def _fields(kind: Any) -> tuple[dict[str, Any], frozenset[str]]:
+    """The types of the fields of a dataclass, and the names of those that have no default."""
+    demanded = (field.name for field in fields(kind) if field.default is MISSING and field.default_factory is MISSING)
+    return get_type_hints(kind), frozenset(demanded)
 
 
 def _scalar(kind: Any, data: Any, place: str) -> Any:
@@ -95,8 +110,3 @@ def _of(kind: type[Value], data: Any, place: str) -> Value:
     if type(data) is not kind:
         raise ValueError(f"{place} is not of type {kind.__name__}")
     return data
-
-
-@cache
-def _hints(kind: Any) -> dict[str, Any]:
-    return get_type_hints(kind)

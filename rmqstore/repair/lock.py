@@ -38,30 +38,15 @@ def locked(store: Store, writer: Writer | None = None) -> Iterator[None]:
     if not os.path.lexists(store.lock_path):
         refuse_if_used(store)
         _create(store, writer or Writer())
-    descriptor = os.open(store.lock_path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-    try:
-        _lock(store, descriptor)
-        refuse_if_used(store)
+    with _held(store, demanded=True):
         yield
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager
 def locked_for_reading(store: Store) -> Iterator[None]:
     """The same for a store that is only read to plan for it: nothing is created, and a store on a read-only disk will do."""
-    try:
-        descriptor = os.open(store.lock_path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
-        refuse_if_used(store)
+    with _held(store, demanded=False):
         yield
-        return
-    try:
-        _lock(store, descriptor)
-        refuse_if_used(store)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def refuse_if_used(store: Store) -> None:
@@ -73,6 +58,25 @@ def refuse_if_used(store: Store) -> None:
     if _may_be_the_broker(found):
         message = f"{store.root} may be in use: process {found.abort_pid}, which `abort` names, is alive and could not be looked at."
         raise RefusedError(message, "Run this as the user of that process, or as root, to see whether it is the broker.")
+
+
+@contextmanager
+def _held(store: Store, *, demanded: bool) -> Iterator[None]:
+    try:
+        descriptor = os.open(store.lock_path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError as error:
+        # With a directory in its place no broker can take the lock, or start.
+        if demanded and error.errno != errno.EISDIR:
+            raise
+        refuse_if_used(store)
+        yield
+        return
+    try:
+        _lock(store, descriptor)
+        refuse_if_used(store)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _may_be_the_broker(found: Liveness) -> bool:

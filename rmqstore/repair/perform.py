@@ -61,8 +61,8 @@ class Performer:
             self._bring_in(number, action)
         elif action.kind is ActionKind.QUARANTINE:
             self._take_out(action, before)
-        elif os.path.lexists(self._transaction.source(number, action)):
-            if number not in self._copying:
+        else:
+            if number not in self._copying and os.path.lexists(self._transaction.source(number, action)):
                 self._take_out(action, before)
             self._bring_in(number, action)
         self._settle_directories(action, before)
@@ -89,14 +89,13 @@ class Performer:
             new = stack.enter_context(self._new_bytes(action))
             for begin, size in self._pieces(action, path):
                 here = begin - action.position
-                found = read_descriptor(descriptor, path, begin, size)
-                wanted = new(here, size)
-                if found != wanted:
-                    if found != (kept := old(here, size)) and not _mixed(found, kept, wanted):
-                        what = f"{action.path} has bytes at {begin} that are neither the old nor the new ones"
-                        raise ForeignChangeError(self._transaction, what)
-                    for first, last in _differing_pages(found, wanted, begin):
-                        self._writer.write(descriptor, path, first, wanted[first - begin : last - begin])
+                found, kept, wanted = read_descriptor(descriptor, path, begin, size), old(here, size), new(here, size)
+                if found not in (kept, wanted) and not _mixed(found, kept, wanted):
+                    what = f"{action.path} has bytes at {begin} that are neither the old nor the new ones"
+                    raise ForeignChangeError(self._transaction, what)
+                # Against the old bytes, not those found: what a stopped run wrote may never have reached the disk.
+                for first, last in _differing_pages(kept, wanted, begin):
+                    self._writer.write(descriptor, path, first, wanted[first - begin : last - begin])
             for begin, end in action.holes:
                 self._punch(descriptor, path, begin, end)
             self._writer.set_attributes(descriptor, path, attributes)
@@ -132,11 +131,11 @@ class Performer:
     def _take_out(self, action: Action, before: Before) -> None:
         source, target = self._places.path(action.path), self._transaction.quarantined(action)
         if before.attributes is None:
-            return  # there was none to take away, only directories
+            return None  # there was none to take away, only directories
         if not os.path.lexists(source):
             if not os.path.lexists(target):
                 raise ForeignChangeError(self._transaction, f"{action.path} is gone")
-            return
+            return self._moved(source, target)
         status = source.lstat()
         if (status.st_size, status.st_mtime_ns) != (before.size, before.attributes.mtime_ns):
             raise ForeignChangeError(self._transaction, f"{action.path} is not the file that it was")
@@ -147,7 +146,7 @@ class Performer:
         else:
             self._make_quarantine(target.parent)
             copies.move(self._writer, source, target, before.attributes)
-        self._unsynced |= {source.parent, target.parent}
+        return self._moved(source, target)
 
     def _bring_in(self, number: int, action: Action) -> None:
         source, target = self._transaction.source(number, action), self._places.path(action.path)
@@ -155,7 +154,7 @@ class Performer:
         if not os.path.lexists(source):
             if not os.path.lexists(target):
                 raise ForeignChangeError(self._transaction, f"{action.path} is gone")
-            return
+            return self._moved(source, target)
         if os.path.lexists(target):
             if number not in self._copying:
                 raise ForeignChangeError(self._transaction, f"{action.path} is there already")
@@ -172,6 +171,10 @@ class Performer:
             copies.copy_range(self._writer, source, 0, action.length, target, action.attributes)
             self._writer.fsync_directory(target.parent)
             self._writer.unlink(source)
+        return self._moved(source, target)
+
+    def _moved(self, source: Path, target: Path) -> None:
+        """Also where that was done before the last stop: it may not have reached the disk."""
         self._unsynced |= {source.parent, target.parent}
 
     # Directories

@@ -26,6 +26,7 @@ _PHASES: Mapping[PartKind, Phase] = {
     PartKind.EPOCH: Phase.EPOCH,
     PartKind.CHECKPOINT: Phase.CHECKPOINT,
     PartKind.CONFIG: Phase.CONFIG,
+    PartKind.LOCK: Phase.ABORT,  # what lies in a directory of that name; the file itself stays for ever
     PartKind.ABORT: Phase.ABORT,
 }
 
@@ -97,6 +98,8 @@ class Places:
         if plain.is_absolute():
             return Phase.COMMITLOG if in_log and not Path(name).is_relative_to(self.root) else None
         kind = part_kind(plain.parts[0])
+        if kind is PartKind.LOCK and len(plain.parts) == 1:
+            return None
         if kind is None or kind is PartKind.COMMITLOG:
             return Phase.COMMITLOG if in_log or (kind is PartKind.COMMITLOG and len(plain.parts) > 1) else None
         return _PHASES.get(kind)
@@ -107,5 +110,5 @@ def device(path: Path) -> int:
     while True:
         try:
             return os.lstat(path).st_dev if not path.is_symlink() else path.stat().st_dev
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             path = path.parent

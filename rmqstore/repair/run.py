@@ -6,7 +6,7 @@ import signal
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -16,6 +16,7 @@ from rmqstore.errors import RefusedError
 from rmqstore.findings import Severity
 from rmqstore.repair import apply, history, lock
 from rmqstore.repair.builder import PlanBuilder
+from rmqstore.repair.codec import contents_directory, plan_id, read_plan
 from rmqstore.repair.keep import keep_plan
 from rmqstore.repair.places import Places
 from rmqstore.repair.plan import Action, Plan
@@ -141,34 +142,28 @@ def carry_out(wish: Wish, dialog: Dialog, *, verify: Verify = verification_error
 
 
 def apply_file(path: Path, dialog: Dialog, *, verify: Verify = verification_errors, writer: Writer | None = None) -> Result:
-    """Applies a kept plan, or continues the transaction that it began. Raises as `carry_out` does."""
-    from rmqstore.repair.codec import contents_directory, plan_id, read_plan
-
+    """Applies a kept plan, or continues the transaction that it began; nothing where it is done already. Raises as `carry_out` does."""
     plan = read_plan(path)
     store = open_as_planned(plan)
     writer = writer or Writer()
     with lock.locked(store, writer):
-        stopped = unfinished(store.root)
-        transaction = transaction_of(path) or stopped
-        if transaction is not None and (transaction_of(path) is not None or plan_id(transaction.plan) == plan_id(plan)):
-            if stopped not in (None, transaction):
-                refuse_unfinished(store.root)
-            dialog.show(plan)
-            if transaction.state is not State.APPLIED:
-                _demand_consent(plan, dialog)
-                _apply(transaction, store, dialog, writer)
-            return Result(plan, transaction, None if plan.undoes else verify(open_as_planned(plan)))
-        refuse_unfinished(store.root)
-        remove_remains(store.root, writer)
+        transaction = transaction_of(path) or history.begun(store.root, plan_id(plan))
+        if unfinished(store.root) not in (None, transaction):
+            refuse_unfinished(store.root)
         dialog.show(plan)
         if plan.empty:
             return Result(plan)
-        _demand_consent(plan, dialog)
-        with _fresh(store.root, writer) as new:
-            apply.put_plan(new.transaction, plan, writer, contents_directory(path))
-            new.keep = True
-        _apply(new.transaction, store, dialog, writer)
-        return Result(plan, new.transaction, verify(open_as_planned(plan)))
+        if transaction is None:
+            _demand_consent(plan, dialog)
+            remove_remains(store.root, writer)
+            with _fresh(store.root, writer) as new:
+                apply.put_plan(new.transaction, plan, writer, contents_directory(path))
+                new.keep = True
+            transaction = new.transaction
+        elif transaction.state is not State.APPLIED:
+            _demand_consent(plan, dialog)
+        _apply(transaction, store, dialog, writer)
+        return Result(plan, transaction, None if plan.undoes else verify(open_as_planned(plan)))
 
 
 def undo(root: Path, name: str | None, dialog: Dialog, *, writer: Writer | None = None, dry_run: bool = False) -> Result:
@@ -230,7 +225,8 @@ def _fresh(root: Path, writer: Writer) -> Iterator[_New]:
         yield new
     finally:
         if not new.keep:
-            new.transaction.discard(writer)
+            with suppress(OSError):  # a disk that fails; the next writing command takes the remains away
+                new.transaction.discard(writer)
 
 
 @contextmanager

@@ -122,7 +122,11 @@ class _Inverse:
     def _file_back(self) -> Iterator[Action]:
         before = self._before
         kept = self._transaction.quarantined(self._action)
-        if before.attributes is None or not os.path.lexists(kept) or self._still_there(kept):
+        if before.attributes is None:  # there was no file, only directories
+            if any(self._differs(one) for one in self._directories()):
+                yield self._whole(ActionKind.QUARANTINE, _expected(self._path), None, self._directories())
+            return
+        if not os.path.lexists(kept) or self._still_there(kept):
             return
         expect = _expected(self._path)
         contents = Contents(before.size or 0, file=kept.relative_to(self._transaction.directory).as_posix())

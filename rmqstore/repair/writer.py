@@ -89,7 +89,7 @@ class Writer:
             position += count
 
     def truncate(self, descriptor: int, path: Path, length: int) -> None:
-        """Sets the length of a file that is being made, or cuts the torn end of a journal."""
+        """Sets the length of a file that is being made."""
         self._do(Primitive.TRUNCATE, path, lambda: os.ftruncate(descriptor, length))
 
     def punch(self, descriptor: int, path: Path, begin: int, end: int) -> None:

@@ -22,7 +22,7 @@ public final class Main {
         System.setOut(System.err); // nothing but our JSON on stdout
         Compat.installLogTap();
         if (args.length == 0) {
-            System.err.println("commands: write recover read batch exec");
+            System.err.println("commands: write recover read hold batch exec");
             System.exit(2);
         }
         int rc = 0;
@@ -47,6 +47,8 @@ public final class Main {
                 return Write.run(job);
             case "read":
                 return Read.run(job, lines);
+            case "hold":
+                return Hold.run(job, lines);
             default:
                 throw new IllegalArgumentException("unknown command " + job.command());
         }

@@ -468,14 +468,15 @@ final class Write {
         CRC32 crc = new CRC32();
         byte[] body = m.getBody() == null ? new byte[0] : m.getBody();
         crc.update(body);
+        Map<String, String> properties = m.getProperties() == null ? Map.of() : m.getProperties(); // null: the record has none
         return Json.map("topic", m.getTopic(), "queueId", m.getQueueId(), "queueOffset", m.getQueueOffset(),
             "physicalOffset", m.getCommitLogOffset(), "size", m.getStoreSize(),
             "offsetMsgId", MessageDecoder.createMessageId(m.getStoreHost(), m.getCommitLogOffset()),
-            "uniqKey", m.getProperties().get("UNIQ_KEY"), "keys", m.getProperties().get("KEYS"), "tags", m.getProperties().get("TAGS"),
+            "uniqKey", properties.get("UNIQ_KEY"), "keys", properties.get("KEYS"), "tags", properties.get("TAGS"),
             "flag", m.getFlag(), "sysFlag", m.getSysFlag(), "bornTimestamp", m.getBornTimestamp(), "storeTimestamp", m.getStoreTimestamp(),
             "reconsumeTimes", m.getReconsumeTimes(), "preparedTransactionOffset", m.getPreparedTransactionOffset(),
             "bodyLength", body.length, "bodyCrc", (int) (crc.getValue() & 0x7fffffff), "storedCrc", m.getBodyCRC(),
-            "properties", new java.util.TreeMap<>(m.getProperties()));
+            "properties", new java.util.TreeMap<>(properties));
     }
 
     private boolean headless() {

@@ -1,0 +1,234 @@
+"""What a repaired store has to serve: the messages of the sample, without those that the plan gives up – and it may only give up
+messages whose own bytes were damaged. Everything is worked out from the sample, the damage and the plan, nothing from the repaired store.
+
+Messages of files that are missing at the beginning of the log count as expired: nobody can tell them from those that a broker deleted.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from rmqstore.formats.naming import offset_to_file_name
+from rmqstore.formats.record import MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, SysFlag, decode_record
+from tests.broker.served import Line, Questions, QueueKey, Served, Start
+from tests.support.operations import Op, Write
+from tests.support.stores import Case
+
+_LOG_DIRECTORIES = ("commitlog", "commitlog2")
+_MAGICS = {magic.to_bytes(4, "big") for magic in (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2)}
+_NOT_QUEUED = (SysFlag.TRANSACTION_PREPARED, SysFlag.TRANSACTION_ROLLBACK)
+_MOST_HITS = 64
+"""A lookup by key gives no more."""
+
+
+class LogBytes:
+    """The bytes of a log by physical offset."""
+
+    def __init__(self, root: Path, file_size: int) -> None:
+        self._file_size = file_size
+        paths = [path for name in _LOG_DIRECTORIES for path in (root / name).glob("*") if path.name.isdecimal() and path.is_file()]
+        self._files = {path.name: path.read_bytes() for path in paths}
+
+    @property
+    def start(self) -> int:
+        """The physical offset that the first file begins at; without files, one that nothing lies behind."""
+        return min(map(int, self._files), default=sys.maxsize)
+
+    def at(self, offset: int, size: int) -> bytes:
+        """`size` bytes from a physical offset on, fewer where the file ends or is missing. No record crosses a file end."""
+        position = offset % self._file_size
+        return self._files.get(offset_to_file_name(offset - position), b"")[position : position + size]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message of the sample: its record and where consumers find it."""
+
+    line: Line
+    places: tuple[tuple[QueueKey, int], ...]
+
+    @property
+    def start(self) -> int:
+        return int(self.line["physicalOffset"])
+
+    @property
+    def end(self) -> int:
+        return int(self.start + self.line["size"])
+
+    @property
+    def keys(self) -> list[tuple[str, str]]:
+        """What it is found by in the index: topic and key."""
+        if self.line["sysFlag"] & SysFlag.TRANSACTION_ROLLBACK == SysFlag.TRANSACTION_ROLLBACK:
+            return []
+        keys = [self.line["uniqKey"], *(self.line["keys"] or "").split(" ")]
+        return [(self.line["topic"], key) for key in keys if key]
+
+    def __str__(self) -> str:
+        return f"{self.line['topic']}/{self.line['queueId']}@{self.line['queueOffset']} at {self.start}"
+
+
+def messages(lines: Iterable[Line]) -> Iterator[Message]:
+    """The truth of a sample as messages with the queues that they are in."""
+    for line in lines:
+        if line["sysFlag"] & SysFlag.TRANSACTION_ROLLBACK in _NOT_QUEUED:
+            yield Message(line, ())
+            continue
+        properties = line["properties"]
+        names, offsets = properties.get("INNER_MULTI_DISPATCH", ""), properties.get("INNER_MULTI_QUEUE_OFFSET")
+        of_lmq = [((name, 0), int(offset)) for name, offset in zip(names.split(","), offsets.split(","), strict=True)] if offsets else []
+        yield Message(line, (((line["topic"], line["queueId"]), line["queueOffset"]), *of_lmq))
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """What a plan gives up, as its JSON says: objects of LostMessage."""
+
+    items: Sequence[Mapping[str, Any]]
+
+    def gives_up(self, message: Message) -> bool:
+        """Whether the message is listed, or lies in a listed range of which nothing else is known."""
+        return any(_names(item, message) for item in self.items)
+
+    def without_reason(self, damaged: Sequence[Message], planted: Sequence[int]) -> list[Mapping[str, Any]]:
+        """Items that are no damaged message of the sample, and nothing that the damage itself brought in."""
+        return [
+            item
+            for item in self.items
+            if not any(_names(item, message) for message in damaged) and item.get("physical_offset") not in planted
+        ]
+
+
+def _names(item: Mapping[str, Any], message: Message) -> bool:
+    if item.get("topic") is None:
+        start = item["physical_offset"]
+        return bool(start < message.end and message.start < start + item["size"])
+    if item.get("physical_offset") is not None:
+        return bool(item["physical_offset"] == message.start)
+    return ((item["topic"], item["queue_id"]), item["queue_offset"]) in message.places
+
+
+class Promise:
+    """What the store `damaged` has to serve after a repair; `sample` is the same store before the damage."""
+
+    def __init__(self, case: Case, sample: Path, damaged: Path, operations: Sequence[Op]) -> None:
+        self._case = case
+        file_size = int(case.settings(sample)["mappedFileSizeCommitLog"])
+        before, after = LogBytes(sample, file_size), LogBytes(damaged, file_size)
+        there = [message for message in messages(case.truth()) if before.at(message.start, message.line["size"])]
+        self._start = after.start
+        self.intact: list[Message] = []
+        self.damaged: list[Message] = []
+        for message in there:
+            size = message.line["size"]
+            same = before.at(message.start, size) == after.at(message.start, size)
+            (self.intact if same else self.damaged).append(message)
+        self.planted = _planted(operations, case.max_phy_offset)
+
+    @cached_property
+    def questions(self) -> Questions:
+        """Every key and id of the intact messages."""
+        rocksdb = "storeType" in self._case.data["settings"]
+        return Questions(
+            keys=sorted({key for message in self.intact for key in message.keys}),
+            ids=[message.line["offsetMsgId"] for message in self.intact],
+            queues=sorted({f"{topic}/{queue}" for message in self.intact for (topic, queue), _ in message.places}) if rocksdb else (),
+        )
+
+    def broken(self, served: Served, lost: Lost) -> Iterator[str]:
+        """Every way in which what is served is not what was promised."""
+        for item in lost.without_reason(self.damaged, list(self.planted)):
+            yield f"gives up what is not damaged: {dict(item)}"
+        yield from self._first_start(served.first, lost)
+        yield from self._new_messages(served)
+        for name, start in (("first", served.first), ("second", served.second)):
+            if start.changed:
+                yield f"the {name} start changes {len(start.changed)} files: {', '.join(start.changed[:5])}"
+        for name, start in (("first", served.first), ("storing", served.storing), ("second", served.second)):
+            if not start.caught_up:
+                yield f"the {name} start does not catch up"
+            if start.abort_left:
+                yield f"abort is left behind by the {name} start"
+
+    def _first_start(self, start: Start, lost: Lost) -> Iterator[str]:
+        pulled = {line["physicalOffset"]: line for of_queue in start.pulled.values() for line in of_queue if "physicalOffset" in line}
+        for message in self.intact:
+            yield from _at_its_places(message, start)
+            found = pulled.get(message.start)
+            if message.places and found is not None:
+                wrong = [name for name, value in message.line.items() if found.get(name) != value]
+                if wrong:
+                    yield f"{message} is served with another {', '.join(wrong)}"
+            if start.by_id[message.line["offsetMsgId"]] != message.start:
+                yield f"{message} is not found by id"
+            for key in message.keys:
+                hits = start.by_key[key]
+                if message.start not in hits and len(hits) < _MOST_HITS:
+                    yield f"{message} is not found by key {key[1]}"
+        for message in self.damaged:
+            there, given_up = message.start in pulled, lost.gives_up(message)
+            if message.start < self._start and not there:
+                continue
+            if message.places and there == given_up:
+                yield f"{message} is {'served and listed as lost' if there else 'neither served nor listed as lost'}"
+        yield from self._extras(start)
+
+    def _extras(self, start: Start) -> Iterator[str]:
+        """Nothing is served that the sample does not have, and nothing twice but the neighbours of lost messages."""
+        places = {place: message for message in (*self.intact, *self.damaged) for place in message.places}
+        damaged = {message.start for message in self.damaged}
+        planted = {(queue, offset): start for start, (queue, offset) in self.planted.items()}
+        for queue, units in start.units.items():
+            in_units = [units[offset] for offset in sorted(units)]
+            if start.offsets(queue) != in_units:
+                yield f"a consumer of {queue} gets {len(start.offsets(queue))} messages, not those of the {len(in_units)} units"
+            for number, (offset, physical) in enumerate(sorted(units.items())):
+                due = places.get((queue, offset))
+                if due is not None and physical == due.start:
+                    continue
+                neighbours = in_units[max(0, number - 1) : number + 2 : 2] if number else in_units[1:2]
+                repeats = due is not None and due.start in damaged and physical in neighbours
+                if not repeats and physical not in damaged and planted.get((queue, offset)) != physical:
+                    yield f"{queue} has at {offset} a unit for {physical} that nobody sent there"
+
+    def _new_messages(self, served: Served) -> Iterator[str]:
+        if not served.storing.new:
+            yield "no new message was stored"
+        for new in served.storing.new:
+            queue = new["topic"], new["queue"]
+            where = f"a new message of {queue}"
+            if new["status"] != "PUT_OK":
+                yield f"{where} is refused: {new['status']}"
+                continue
+            physical = new["physicalOffset"]
+            if new["queueOffset"] != new["end"]:
+                yield f"{where} gets queue offset {new['queueOffset']}, the queue ends at {new['end']}"
+            if new["byQueue"] != [physical] or new["byKey"] != [physical] or new["byId"] != new["key"]:
+                yield f"{where} is not found: by queue {new['byQueue']}, by key {new['byKey']}, by id {new['byId']}, not at {physical}"
+        added = {(new["topic"], new["queue"]): [new["physicalOffset"]] for new in served.storing.new if "physicalOffset" in new}
+        for queue in served.first.pulled.keys() | served.second.pulled.keys():
+            due = served.first.offsets(queue) + added.get(queue, [])
+            if served.second.offsets(queue) != due:
+                yield f"after the second start {queue} serves {len(served.second.offsets(queue))} messages instead of {len(due)}"
+
+
+def _at_its_places(message: Message, start: Start) -> Iterator[str]:
+    for queue, offset in message.places:
+        if start.units.get(queue, {}).get(offset) != message.start:
+            yield f"{message} is not served at {offset} of {queue}: {start.units.get(queue, {}).get(offset)} is"
+
+
+def _planted(operations: Iterable[Op], end: int) -> dict[int, tuple[QueueKey, int]]:
+    """Whole records that a damage wrote behind the end of the log: physical offset to queue and queue offset."""
+    found = {}
+    for operation in operations:
+        if isinstance(operation, Write) and operation.path.startswith("commitlog/") and operation.data[4:8] in _MAGICS:
+            start = int(operation.path.rpartition("/")[2]) + operation.position
+            if start >= end:
+                record = decode_record(operation.data, 0)
+                found[start] = (record.topic, record.queue_id), record.queue_offset
+    return found

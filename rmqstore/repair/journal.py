@@ -23,7 +23,8 @@ class Before:
     """The undo record of one action: what was there. `size` and `attributes` None: there was no file.
 
     `undo` names the file in the folder of the transaction with the old bytes of the range, `holes` are the holes in and around it.
-    `directories` are those the action can touch; without attributes: it did not exist.
+    `directories` are those the action can touch; without attributes: it did not exist. `placed` is the modification time in nanoseconds
+    that a new file will have, by which it is known again.
     """
 
     action: int
@@ -32,6 +33,7 @@ class Before:
     undo: str | None = None
     holes: tuple[tuple[int, int], ...] = ()
     directories: tuple[Directory, ...] = ()
+    placed: int | None = None
 
 
 @dataclass(frozen=True)

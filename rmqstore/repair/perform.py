@@ -10,14 +10,15 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from rmqstore.errors import RefusedError
-from rmqstore.repair import copies
+from rmqstore.repair import copies, fingerprint
 from rmqstore.repair.fingerprint import BLOCK, blocks_with_data
 from rmqstore.repair.journal import Before, Journal, Story
 from rmqstore.repair.places import Places
-from rmqstore.repair.plan import Action, ActionKind, Attributes
+from rmqstore.repair.plan import Action, ActionKind, Attributes, FileStamp
 from rmqstore.repair.transaction import Transaction, ways_out
 from rmqstore.repair.writer import Writer
 from rmqstore.store.window import open_read_only, read_descriptor
@@ -58,13 +59,13 @@ class Performer:
             return
         self._make_directories(action)
         if action.kind is ActionKind.CREATE:
-            self._bring_in(number, action)
+            self._bring_in(number, action, before)
         elif action.kind is ActionKind.QUARANTINE:
             self._take_out(action, before)
         else:
             if number not in self._copying and os.path.lexists(self._transaction.source(number, action)):
                 self._take_out(action, before)
-            self._bring_in(number, action)
+            self._bring_in(number, action, before)
         self._settle_directories(action, before)
 
     def sync(self) -> None:
@@ -148,12 +149,13 @@ class Performer:
             copies.move(self._writer, source, target, before.attributes)
         return self._moved(source, target)
 
-    def _bring_in(self, number: int, action: Action) -> None:
+    def _bring_in(self, number: int, action: Action, before: Before) -> None:
         source, target = self._transaction.source(number, action), self._places.path(action.path)
         assert action.attributes is not None
+        attributes = replace(action.attributes, mtime_ns=before.placed)
         if not os.path.lexists(source):
-            if not os.path.lexists(target):
-                raise ForeignChangeError(self._transaction, f"{action.path} is gone")
+            if fingerprint.stamp(target) != FileStamp(action.length, before.placed or 0):
+                raise ForeignChangeError(self._transaction, f"{action.path} is not the file that was put there")
             return self._moved(source, target)
         if os.path.lexists(target):
             if number not in self._copying:
@@ -161,14 +163,14 @@ class Performer:
             self._writer.unlink(target)
         if copies.same_device(source, target.parent):
             with self._writer.hold(source) as descriptor:
-                self._writer.set_attributes(descriptor, source, action.attributes)
+                self._writer.set_attributes(descriptor, source, attributes)
                 self._writer.fsync(descriptor, source)
             self._writer.rename(source, target)
         else:
             # No second name may ever lie in a directory of the log, so the copy has its own name from the start.
             self._journal.copying(number)
             self._copying.add(number)
-            copies.copy_range(self._writer, source, 0, action.length, target, action.attributes)
+            copies.copy_range(self._writer, source, 0, action.length, target, attributes)
             self._writer.fsync_directory(target.parent)
             self._writer.unlink(source)
         return self._moved(source, target)

@@ -56,13 +56,19 @@ def _before(transaction: Transaction, number: int, action: Action, places: Place
         raise RefusedError(f"{action.path} changed since it was planned for.", _NEW_PLAN)
     directories = _directories(action, places)
     if not action.in_place:
-        return Before(number, size, attributes, directories=directories)
+        return Before(number, size, attributes, directories=directories, placed=_placed(transaction, number, action))
     name = f"{transaction.undo.name}/{number:06d}"
     kept = transaction.directory / name
     copies.copy_range(writer, path, action.position, action.length, kept)
     if fingerprint.digest(kept, 0, action.length) != action.expect.digest:
         raise RefusedError(f"{action.path} changed since it was planned for, at byte {action.position}.", _NEW_PLAN)
     return Before(number, size, attributes, name, tuple(copies.holes(path, action.position, action.length)), directories)
+
+
+def _placed(transaction: Transaction, number: int, action: Action) -> int | None:
+    if action.attributes is None or action.attributes.mtime_ns is not None:
+        return action.attributes and action.attributes.mtime_ns
+    return transaction.source(number, action).stat().st_mtime_ns
 
 
 def _found(path: Path, action: Action) -> tuple[Attributes | None, int | None]:

@@ -24,6 +24,7 @@ from rmqstore.repair.staging import Staging
 from rmqstore.repair.transaction import State, Transaction, begin, refuse_unfinished, remove_remains, transaction_of, unfinished
 from rmqstore.repair.undo import plan_undo
 from rmqstore.repair.writer import Writer
+from rmqstore.store.recognise import demand_directory
 from rmqstore.store.root import Store
 
 Planner = Callable[[Store, PlanBuilder, Staging], None]
@@ -168,6 +169,7 @@ def apply_file(path: Path, dialog: Dialog, *, verify: Verify = verification_erro
 
 def undo(root: Path, name: str | None, dialog: Dialog, *, writer: Writer | None = None, dry_run: bool = False) -> Result:
     """Takes a transaction back, or, without a name, continues an undo that was stopped. Raises as `carry_out` does."""
+    demand_directory(root)
     target = history.to_undo(root, name)
     store = open_as_planned(target.plan, root)
     writer = writer or Writer()

@@ -113,10 +113,9 @@ class _Inverse:
         return fingerprint.digest(self._transaction.contents(action.contents), 0, action.length)
 
     def _take_away(self) -> Iterator[Action]:
-        there = os.path.lexists(self._path)
+        expect = _expected(self._path)
         directories = self._directories()
-        if there or any(self._differs(one) for one in directories):
-            expect = _expected(self._path)
+        if expect.size is not None or any(self._differs(one) for one in directories):
             yield self._whole(ActionKind.QUARANTINE, expect, None, directories)
 
     def _file_back(self) -> Iterator[Action]:
@@ -159,4 +158,5 @@ class _Inverse:
 
 def _expected(path: Path) -> Expected:
     stamp = fingerprint.stamp(path)
-    return Expected(None) if stamp is None else Expected(stamp.size, stamp.mtime_ns)
+    # A directory in the place of a file goes by the actions that empty it.
+    return Expected(None) if stamp is None or path.is_dir() else Expected(stamp.size, stamp.mtime_ns)

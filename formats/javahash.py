@@ -1,4 +1,4 @@
-"""What Java does with strings: decoding of malformed UTF-8, `String.hashCode`, `Integer.parseInt`.
+"""What Java does with strings: decoding of malformed UTF-8, `String.hashCode`, `String.split`, `Integer.parseInt`.
 
 Source: fact sheets queues §1 (malformed UTF-8), §2.3 (hash), §6.3 (index key hash); commitlog §2.9 (integers in properties).
 """
@@ -47,6 +47,14 @@ def index_key_hash(topic: str, key: str) -> int:
     """Hash of the index key `topic#key`: the absolute Java hash, and 0 where the absolute value does not fit (`Integer.MIN_VALUE`)."""
     value = java_hash(f"{topic}#{key}")
     return 0 if value == INT_MIN else abs(value)
+
+
+def java_split(text: str, separator: str) -> list[str]:
+    """`String.split` at a plain separator: empty strings at the end vanish; the empty text is one empty string."""
+    parts = text.split(separator)
+    while len(parts) > 1 and not parts[-1]:
+        parts.pop()
+    return parts
 
 
 def parse_java_integer(text: str, low: int = INT_MIN, high: int = INT_MAX) -> int | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rmqstore.rebuild.multidispatch import Further, fans_out, further_queues
+from rmqstore.formats.multidispatch import Further, fans_out, further_queues
 from rmqstore.rebuild.requests import QueueOf, properties_of
 from rmqstore.rebuild.settings import Settings
 from rmqstore.scan.columns import Mark
@@ -49,12 +49,13 @@ def expand(
     for row in np.flatnonzero(dispatched).tolist():
         topic, queue_id = queue_of(int(records["queue"][row]))
         properties = properties_of(batch, row)
-        if not fans_out(topic, properties, profile):
+        if not fans_out(topic, properties, profile.lmq_excluded):
             continue
-        for further in _readable(further_queues(properties, queue_id, profile, enable_lmq=settings.enable_lmq)):
+        further = further_queues(properties, queue_id, enable_lmq=settings.enable_lmq, skips_paths=profile.lmq_skips_paths)
+        for each in _readable(further):
             rows.append(row)
-            queues.append(number_of((further.topic, further.queue_id)))
-            offsets.append(further.queue_offset or 0)
+            queues.append(number_of((each.topic, each.queue_id)))
+            offsets.append(each.queue_offset or 0)
     if not rows:
         return _unexpanded(batch, numbers)
     copies = records[rows]

@@ -12,12 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from rmqstore.formats import properties as names
-from rmqstore.formats.index import message_keys
-from rmqstore.formats.javahash import index_key_hash, java_hash
+from rmqstore.formats.javahash import java_hash
 from rmqstore.formats.properties import parse_properties
-from rmqstore.formats.sysflag import TransactionType, transaction_type
 from rmqstore.rebuild.settings import Mode
-from rmqstore.scan.columns import KEY_DTYPE, Fault, Mark
+from rmqstore.scan.columns import Fault, Mark
+from rmqstore.scan.keys import keys_of
 from rmqstore.scan.walk import Batch
 
 QueueOf = Callable[[int], tuple[str, int]]
@@ -64,16 +63,6 @@ def properties_of(batch: Batch, row: int) -> dict[str, str]:
     record = batch.records[row]
     end = int(record["position"]) + int(record["size"]) - batch.origin
     return parse_properties(batch.window[end - int(record["properties_length"]) : end].tobytes())
-
-
-def keys_of(topic: str, properties: dict[str, str], sys_flag: int, row: int) -> npt.NDArray[np.void]:
-    """The index keys of a record (KEY_DTYPE); tag keys are marked, because not every release has them."""
-    if transaction_type(sys_flag) is TransactionType.ROLLBACK:
-        return np.zeros(0, KEY_DTYPE)
-    plain = message_keys(properties, index_tags=False)
-    every = message_keys(properties, index_tags=True)
-    rows = [(index_key_hash(topic, key), row, number >= len(plain)) for number, key in enumerate(every)]
-    return np.array(rows, KEY_DTYPE)
 
 
 def _decoded(batch: Batch, queue_of: QueueOf) -> Batch:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rmqstore.formats import properties as names
 from rmqstore.formats.crc import body_crc, property_crc
-from rmqstore.formats.javahash import LONG_MAX, LONG_MIN, decode_java_utf8, parse_java_integer
+from rmqstore.formats.javahash import LONG_MAX, LONG_MIN, decode_java_utf8, java_split, parse_java_integer
 from rmqstore.formats.layout import fixed_layout
 from rmqstore.formats.message import (
     BLANK_MAGIC,
@@ -164,7 +164,7 @@ class RecordCheck:
         topic = decode_java_utf8(reader.content(topic_length))
         properties_length = reader.integer(2)
         properties = parse_properties(reader.content(properties_length)) if properties_length > 0 else {}
-        if properties_length > 0 and self._dup_info and len(_java_split(properties.get(names.DUP_INFO, ""), "_")) != 2:
+        if properties_length > 0 and self._dup_info and len(java_split(properties.get(names.DUP_INFO, ""), "_")) != 2:
             raise _Failed("DupInfo in properties check failed")
         code = tags_code(topic, properties, store_timestamp, self._delay_levels)
         if code is None:
@@ -277,11 +277,3 @@ def first_record_header(head: bytes) -> FirstRecord:
 
 def _long_at(data: bytes, offset: int) -> int:
     return int(struct.unpack_from(">q", data, offset)[0])
-
-
-def _java_split(text: str, separator: str) -> list[str]:
-    """`String.split`: empty strings at the end vanish; the empty text is one empty string."""
-    parts = text.split(separator)
-    while len(parts) > 1 and not parts[-1]:
-        parts.pop()
-    return parts

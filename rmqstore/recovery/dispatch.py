@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rmqstore.formats import properties as names
-from rmqstore.formats.javahash import LONG_MAX, LONG_MIN, parse_java_integer
+from rmqstore.formats.multidispatch import fans_out, further_queues
 from rmqstore.formats.sysflag import SysFlag
 from rmqstore.recovery.batchqueue import BatchQueue
 from rmqstore.recovery.blockers import BlockerCode, LoadStopped
@@ -21,11 +20,9 @@ from rmqstore.recovery.checkpoint import Checkpoint
 from rmqstore.recovery.indexes import IndexService
 from rmqstore.recovery.logreader import LogReader, Records
 from rmqstore.recovery.options import Options
-from rmqstore.recovery.queues import QueueStore, is_lmq
+from rmqstore.recovery.queues import QueueStore
 from rmqstore.recovery.rocksdb import RocksDBQueues
 from rmqstore.versions import Profile
-
-LMQ_QUEUE_ID = 0
 
 
 @dataclass(slots=True)
@@ -100,29 +97,21 @@ class Dispatcher:
 
     def _fans_out(self, request: Request) -> bool:
         """Whether a record gets units in other queues as well (`checkMultiDispatchQueue`)."""
-        properties = request.properties
-        if request.topic.startswith(self._profile.lmq_excluded):
-            return False
-        return _is_text(properties.get(names.INNER_MULTI_DISPATCH)) and _is_text(properties.get(names.INNER_MULTI_QUEUE_OFFSET))
+        return fans_out(request.topic, request.properties, self._profile.lmq_excluded)
 
     def _to_light_queues(self, store: QueueStore, request: Request) -> None:
-        queues = _java_split(request.properties[names.INNER_MULTI_DISPATCH])
-        offsets = _java_split(request.properties[names.INNER_MULTI_QUEUE_OFFSET])
-        if len(queues) != len(offsets):
-            return
-        for name, text in zip(queues, offsets, strict=True):
-            if self._profile.lmq_skips_paths and "/" in name:
-                continue
+        skips_paths = self._profile.lmq_skips_paths
+        for further in further_queues(request.properties, request.queue_id, enable_lmq=self._options.enable_lmq, skips_paths=skips_paths):
+            name = further.topic
             if not store.writable(name):
                 continue
-            offset = parse_java_integer(text, LONG_MIN, LONG_MAX)
-            if offset is None:
-                raise LoadStopped(BlockerCode.DISPATCH, f"NumberFormatException: {text!r} is no offset of the queue {name!r}")
-            queue_id = LMQ_QUEUE_ID if self._options.enable_lmq and is_lmq(name) else request.queue_id
-            queue = store.find_or_create(name, queue_id)
+            if further.queue_offset is None:
+                text = f"NumberFormatException: {further.offset_text!r} is no offset of the queue {name!r}"
+                raise LoadStopped(BlockerCode.DISPATCH, text)
+            queue = store.find_or_create(name, further.queue_id)
             if isinstance(queue, BatchQueue):
                 raise LoadStopped(BlockerCode.DISPATCH, f"ClassCastException: the queue {name!r} is a batch queue")
-            queue.put(request.physical_offset, request.size, request.tags_code, offset)
+            queue.put(request.physical_offset, request.size, request.tags_code, further.queue_offset)
 
     def _to_index(self, run: Records) -> None:
         if self._builds_index:
@@ -140,15 +129,3 @@ def _row(run: Records, row: int) -> Records:
     keys = run.keys[run.keys["record"] == row].copy()
     keys["record"] = 0
     return Records(run.records[row : row + 1], keys, {0: run.requests[row]} if row in run.requests else {})
-
-
-def _is_text(value: str | None) -> bool:
-    return value is not None and bool(value.strip())
-
-
-def _java_split(text: str) -> list[str]:
-    """`split(",")`: empty strings at the end vanish."""
-    parts = text.split(",")
-    while len(parts) > 1 and not parts[-1]:
-        parts.pop()
-    return parts

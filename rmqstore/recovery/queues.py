@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from rmqstore.formats.naming import LMQ_PREFIX
 from rmqstore.recovery.batchqueue import BatchQueue
 from rmqstore.recovery.blockers import BlockerCode, LoadStopped
 from rmqstore.recovery.changes import Changes
@@ -156,11 +155,6 @@ class QueueStore:
         """Records which files end with other bytes."""
         for queue in self:
             queue.settle()
-
-
-def is_lmq(topic: str) -> bool:
-    """Whether a queue name is one of a light message queue."""
-    return topic.startswith(LMQ_PREFIX)
 
 
 def _directory(tree: Path, topic: str, queue_id: int) -> Path:

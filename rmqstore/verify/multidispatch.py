@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
-from itertools import dropwhile
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ import numpy.typing as npt
 
 from rmqstore.errors import RmqstoreError
 from rmqstore.formats.consumequeue import PRE_BLANK, UNIT, UNIT_SIZE
+from rmqstore.formats.javahash import java_split
 from rmqstore.formats.layout import fixed_layout
 from rmqstore.formats.naming import LMQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC, SYSTEM_PREFIX
 from rmqstore.formats.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET
@@ -72,8 +72,8 @@ class Renumbered:
 
 def entries(record: Record) -> Iterator[Entry]:
     """The further queues of a record up to the first one whose number cannot be read, where the dispatcher of 5.x gives up."""
-    names = _java_split(record.properties.get(INNER_MULTI_DISPATCH, ""))
-    numbers = _java_split(record.properties.get(INNER_MULTI_QUEUE_OFFSET, ""))
+    names = java_split(record.properties.get(INNER_MULTI_DISPATCH, ""), ",")
+    numbers = java_split(record.properties.get(INNER_MULTI_QUEUE_OFFSET, ""), ",")
     if len(names) != len(numbers):
         return
     for name, number in zip(names, numbers, strict=True):
@@ -81,11 +81,6 @@ def entries(record: Record) -> Iterator[Entry]:
             return
         if name and "/" not in name:
             yield Entry((name, 0 if name.startswith(LMQ_PREFIX) else record.queue_id), int(number))
-
-
-def _java_split(text: str) -> list[str]:
-    """`text.split(",")` of Java: without the empty strings at the end."""
-    return list(dropwhile(lambda part: not part, reversed(text.split(","))))[::-1]
 
 
 def maybe_not_dispatched(topic: str) -> bool:

@@ -24,7 +24,13 @@ def batch(rows: Iterable[dict[str, int]], keys: Sequence[tuple[int, int, int]] =
     records = np.zeros(len(list(rows := list(rows))), RECORD_DTYPE)
     for number, row in enumerate(rows):
         place = number * RECORD_LENGTH
-        sound = {"position": place, "physical_offset": place, "size": RECORD_LENGTH, "store_timestamp": FIRST_TIME + number, "body_length": 1}
+        sound = {
+            "position": place,
+            "physical_offset": place,
+            "size": RECORD_LENGTH,
+            "store_timestamp": FIRST_TIME + number,
+            "body_length": 1,
+        }
         for name, value in {**sound, "batch_size": 1, "tags_code": number, **row}.items():
             records[name][number] = value
     faults, marks = (int(np.bitwise_or.reduce(records[name])) if len(records) else 0 for name in ("faults", "marks"))
@@ -47,9 +53,7 @@ def build(
 ) -> tuple[QueueResult, MemorySink]:
     """The queues of one batch. The log began before it unless `log_start` is 0."""
     sink = MemorySink()
-    builder = QueueBuilder(
-        QUEUES.__getitem__, settings, profile or profile_of("5.3.3"), sink, log_start=log_start, mode=mode, **options
-    )
+    builder = QueueBuilder(QUEUES.__getitem__, settings, profile or profile_of("5.3.3"), sink, log_start=log_start, mode=mode, **options)
     builder.put(batch(rows))
     result = builder.finish()
     assert not sink.open_paths

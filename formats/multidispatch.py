@@ -1,6 +1,6 @@
-"""Multi dispatch: the further queues that a record gets units in, and its queue offsets there (fact sheet queues §2.12).
+"""Multi dispatch: the further queues that a record gets units in, and its queue offsets there.
 
-Source: `MultiDispatch`, `MultiDispatchUtils`, `LmqDispatch`.
+Source: `MultiDispatch`, `MultiDispatchUtils`, `LmqDispatch`; fact sheet queues §2.12. What releases do differently is told by the caller.
 """
 
 from __future__ import annotations
@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rmqstore.formats.javahash import LONG_MAX, LONG_MIN, parse_java_integer
+from rmqstore.formats.javahash import LONG_MAX, LONG_MIN, java_split, parse_java_integer
 from rmqstore.formats.naming import LMQ_PREFIX
 from rmqstore.formats.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET
-from rmqstore.versions import Profile
 
 LMQ_QUEUE_ID = 0
 
@@ -26,15 +25,18 @@ class Further:
     offset_text: str
 
 
-def fans_out(topic: str, properties: Mapping[str, str], profile: Profile) -> bool:
-    """Whether a record gets units in further queues (`checkMultiDispatchQueue`), given that multi dispatch is enabled."""
-    if topic.startswith(profile.lmq_excluded):
+def fans_out(topic: str, properties: Mapping[str, str], excluded: tuple[str, ...]) -> bool:
+    """Whether a record gets units in further queues where multi dispatch is enabled; topics that begin like `excluded` never do."""
+    if topic.startswith(excluded):
         return False
     return all(properties.get(name, "").strip() for name in (INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET))
 
 
-def further_queues(properties: Mapping[str, str], queue_id: int, profile: Profile, *, enable_lmq: bool) -> list[Further]:
-    """The further queues of a record of queue `queue_id` that fans out, in the order in which they are written."""
+def further_queues(properties: Mapping[str, str], queue_id: int, *, enable_lmq: bool, skips_paths: bool) -> list[Further]:
+    """The further queues of a record of queue `queue_id` that fans out, in the order in which they are written.
+
+    `skips_paths`: the release passes over names with a path separator.
+    """
     topics = java_split(properties[INNER_MULTI_DISPATCH], ",")
     offsets = java_split(properties[INNER_MULTI_QUEUE_OFFSET], ",")
     if len(topics) != len(offsets):
@@ -42,18 +44,10 @@ def further_queues(properties: Mapping[str, str], queue_id: int, profile: Profil
     return [
         Further(topic, LMQ_QUEUE_ID if enable_lmq and is_lmq(topic) else queue_id, parse_java_integer(text, LONG_MIN, LONG_MAX), text)
         for topic, text in zip(topics, offsets, strict=True)
-        if not (profile.lmq_skips_paths and "/" in topic)
+        if not (skips_paths and "/" in topic)
     ]
 
 
 def is_lmq(topic: str) -> bool:
     """Whether a queue name is one of a light message queue."""
     return topic.startswith(LMQ_PREFIX)
-
-
-def java_split(text: str, separator: str) -> list[str]:
-    """`String.split` of Java: empty strings at the end vanish; the empty text is one empty string."""
-    parts = text.split(separator)
-    while len(parts) > 1 and not parts[-1]:
-        parts.pop()
-    return parts

@@ -8,15 +8,10 @@ from enum import StrEnum
 from typing import Any
 
 from rmqstore.errors import RmqstoreError
-from rmqstore.recovery.blockers import LoadStopped
-from rmqstore.recovery.changes import Changes
 from rmqstore.recovery.outcome import Outcome, QueueState
-from rmqstore.recovery.places import places_of
-from rmqstore.recovery.queues import QueueStore
 from rmqstore.store import tolerant_json
 from rmqstore.store.root import Store
 from rmqstore.store.window import read_whole
-from rmqstore.versions import profile_of
 
 _LARGEST_OFFSETS_FILE = 256 << 20
 
@@ -88,10 +83,10 @@ class Consequences:
 
 
 def consequences_of(store: Store, outcome: Outcome) -> Consequences:
-    """Compares the outcome with the queues as they lie on disk, and with the consumers' offsets."""
+    """Compares the queues after the start with what they were, and with the consumers' offsets."""
     state = outcome.after_start or outcome.after_load
     after = state.queues or {}
-    queues = tuple(_fates(_queues_before(store, outcome.release), after)) if state.queues is not None else ()
+    queues = tuple(_fates(outcome.queue_ends, after)) if state.queues is not None else ()
     index = tuple(
         IndexLoss(file.name, file.begin_timestamp, file.end_timestamp, max(0, file.index_count - 1))
         for file in outcome.index_deleted
@@ -101,18 +96,7 @@ def consequences_of(store: Store, outcome: Outcome) -> Consequences:
     return Consequences(queues, index, tuple(_beyond(store, after)), max(0, sum(file.items for file in index) - again))
 
 
-def _queues_before(store: Store, release: str) -> dict[tuple[str, int], int]:
-    """Queue offset behind the last unit of every queue as it lies there, before anything is cut; nothing where they cannot be loaded."""
-    queues = QueueStore(places_of(store).queues, profile_of(release), Changes())
-    try:
-        queues.load()
-        queues.recover()
-    except LoadStopped:
-        return {}
-    return {(queue.topic, queue.queue_id): queue.max_offset for queue in queues}
-
-
-def _fates(before: dict[tuple[str, int], int], after: Mapping[str, QueueState]) -> Iterator[QueueFate]:
+def _fates(before: Mapping[tuple[str, int], int], after: Mapping[str, QueueState]) -> Iterator[QueueFate]:
     for (topic, queue_id), old in sorted(before.items()):
         now = after.get(f"{topic}/{queue_id}")
         new = 0 if now is None else now.max_offset

@@ -20,6 +20,7 @@ from rmqstore.formats.message import MESSAGE_MAGIC_V2, RECORD_PREFIX
 from rmqstore.formats.sysflag import TransactionType, transaction_type
 from rmqstore.recovery.check import Checked, RecordCheck, Request
 from rmqstore.recovery.mappedfiles import SimulatedFile
+from rmqstore.recovery.readahead import one_ahead
 from rmqstore.scan import sigbus
 from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE, Check, Fault, Mark, Stop
 from rmqstore.scan.walk import Batch, LogScanner
@@ -55,12 +56,13 @@ class LogReader:
             wanted |= Check.BODY_CRC
         if check.verifies_property_crc:
             wanted |= Check.PROPERTY_CRC
-        self._scanner = _RunScanner(checks=wanted, delays=np.array([0, *check.delay_levels], np.int64), batch=_BATCH)
+        self._scanner = _RunScanner(checks=wanted, delays=np.array([0, *check.delay_levels], np.int64))
 
     def runs(self, file: SimulatedFile, position: int, end: int) -> Iterator[Records]:
         """Runs of records from byte `position` of the file on; `end` is the end of the caller's buffer. Raises StoreChangedError."""
         replaced = sigbus.faults()
-        for batch in self._scanner.run(_mapped(file, end), position):
+        batches = self._scanner.run(_mapped(file, end), position)
+        for batch in one_ahead(batches) if end - position > _WINDOW else batches:
             records, keys = batch.records, batch.keys
             cut, requests = self._judge(batch)
             if cut < len(records):
@@ -92,25 +94,26 @@ class LogReader:
 
     def _judge(self, batch: Batch) -> tuple[int, dict[int, Request]]:
         """How many of the walker's records the release takes before it refuses one, and those that had to be decoded for that."""
-        records = batch.records
-        refused = np.zeros(len(records), np.bool_)
-        faults = records["faults"]
-        if batch.faults & Fault.DELAY:
-            refused |= (faults & Fault.DELAY) != 0
-        if batch.faults & Fault.BODY_CRC and self.check.verifies_body_crc:
-            refused |= ((faults & Fault.BODY_CRC) != 0) & (records["body_length"] > 0)
-        if self.check.verifies_property_crc:
-            refused |= ((faults & Fault.PROPERTY_CRC) != 0) | ((records["marks"] & Mark.PROPERTY_CRC) == 0)
-        if not self.check.reads_v2:
-            refused |= batch.window[records["position"] - batch.origin + _MAGIC.end - 1] == _LAST_BYTE_OF_V2
-        cut = int(refused.argmax()) if refused.any() else len(records)
+        cut = min((int(found.argmax()) for found in self._refused(batch) if found.any()), default=len(batch.records))
         requests: dict[int, Request] = {}
         for row in self._rows_to_decode(batch, cut):
-            found = self.check.at(batch.window, int(records["position"][row]) - batch.origin)
+            found = self.check.at(batch.window, int(batch.records["position"][row]) - batch.origin)
             if found.request is None:
                 return row, requests
             requests[row] = found.request
         return cut, requests
+
+    def _refused(self, batch: Batch) -> Iterator[npt.NDArray[np.bool_]]:
+        """Which records fail a check of the release, for every check that one of them can fail."""
+        records = batch.records
+        if batch.faults & Fault.DELAY:
+            yield (records["faults"] & Fault.DELAY) != 0
+        if batch.faults & Fault.BODY_CRC and self.check.verifies_body_crc:
+            yield ((records["faults"] & Fault.BODY_CRC) != 0) & (records["body_length"] > 0)
+        if self.check.verifies_property_crc:
+            yield ((records["faults"] & Fault.PROPERTY_CRC) != 0) | ((records["marks"] & Mark.PROPERTY_CRC) == 0)
+        if not self.check.reads_v2:
+            yield batch.window[records["position"] - batch.origin + _MAGIC.end - 1] == _LAST_BYTE_OF_V2
 
     def _rows_to_decode(self, batch: Batch, cut: int) -> list[int]:
         if self.check.decodes_all:
@@ -122,7 +125,11 @@ class LogReader:
 
 
 class _RunScanner(LogScanner):
-    """The scanner without its resync: only the run of sound records from one position on."""
+    """The scanner without its resync: only the run of sound records from one position on. A batch stays as it is while the next is read."""
+
+    def __init__(self, *, checks: Check, delays: npt.NDArray[np.int64]) -> None:
+        super().__init__(checks=checks, delays=delays, batch=_BATCH)
+        self._other = np.zeros_like(self._records), np.zeros_like(self._keys)
 
     def run(self, file: MappedFile, position: int) -> Generator[Batch, None, None]:
         """Batches from byte `position` of the file on, up to the first byte that begins no sound record."""
@@ -135,6 +142,17 @@ class _RunScanner(LogScanner):
                 return
             window = _WINDOW if reached > position else window * 2
             position = reached
+
+    def _walk_window(self, file: MappedFile, at: int, array: npt.NDArray[np.uint8]) -> Generator[Batch, None, tuple[int, Stop, int]]:
+        batches = super()._walk_window(file, at, array)
+        while True:
+            try:
+                batch = next(batches)
+            except StopIteration as end:
+                at, reason, size = end.value
+                return at, reason, size
+            yield batch
+            (self._records, self._keys), self._other = self._other, (self._records, self._keys)
 
 
 def open_window(file: SimulatedFile, end: int) -> Window:

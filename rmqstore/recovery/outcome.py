@@ -55,7 +55,10 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a broker of one release does to a store. A field that cannot be told is None, and `unknown` says why."""
+    """What a broker of one release does to a store. A field that cannot be told is None, and `unknown` says why.
+
+    `queue_ends`: queue offset behind the last unit of every queue (topic, queue id) as it was found, before anything was cut.
+    """
 
     release: str
     mode: Mode
@@ -64,6 +67,7 @@ class Outcome:
     load_ok: bool
     blockers: tuple[Blocker, ...]
     scan: Scan | None
+    queue_ends: Mapping[tuple[str, int], int]
     after_load: State
     after_start: State | None
     caught_up: bool | None

@@ -98,6 +98,7 @@ class _Start:
         self._blockers: list[Blocker] = []
         self._confirm_field = -1
         self._listed: list[SimulatedFile] = []
+        self._queue_ends: dict[tuple[str, int], int] = {}
         self._unknown: str | None = None
         self._gone = False
         """The process died or hangs: no stop routine runs."""
@@ -125,6 +126,7 @@ class _Start:
             load_ok=load_ok,
             blockers=tuple(self._blockers),
             scan=scan,
+            queue_ends=self._queue_ends,
             after_load=after_load,
             after_start=after_start,
             caught_up=caught_up,
@@ -184,6 +186,7 @@ class _Start:
 
     def _recover(self, mode: Mode) -> None:
         self._queues.recover()
+        self._queue_ends = {(queue.topic, queue.queue_id): queue.max_offset for queue in self._queues}
         reader = LogReader(RecordCheck.of_recovery(self._profile, self._options))
         self._recovery = CommitLogRecovery(
             self._log,

@@ -12,7 +12,7 @@ from rmqstore.formats import batchconsumequeue, consumequeue
 from rmqstore.formats.layout import core, fixed_layout
 from rmqstore.recovery.mappedfiles import SimulatedFile
 
-_UNITS_PER_READ = 1 << 16
+_UNITS_PER_READ = 1 << 14
 
 UnitArray = npt.NDArray[np.void]
 

@@ -13,16 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from rmqstore.errors import StoreChangedError
-from rmqstore.formats.index import message_keys
-from rmqstore.formats.javahash import index_key_hash
 from rmqstore.formats.layout import fixed_layout
 from rmqstore.formats.message import MESSAGE_MAGIC_V2, RECORD_PREFIX
-from rmqstore.formats.sysflag import TransactionType, transaction_type
 from rmqstore.recovery.check import Checked, RecordCheck, Request
 from rmqstore.recovery.mappedfiles import SimulatedFile
 from rmqstore.recovery.readahead import one_ahead
 from rmqstore.scan import sigbus
-from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE, Check, Fault, Mark, Stop
+from rmqstore.scan.columns import RECORD_DTYPE, Check, Fault, Mark, Stop
+from rmqstore.scan.keys import keys_of
 from rmqstore.scan.walk import Batch, LogScanner
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.window import Window, map_window
@@ -165,13 +163,7 @@ def _mapped(file: SimulatedFile, length: int) -> MappedFile:
 
 
 def _keys_of(request: Request, row: int) -> npt.NDArray[np.void]:
-    """The index keys of a decoded record; tag keys are marked, because not every release has them."""
-    if transaction_type(request.sys_flag) is TransactionType.ROLLBACK:
-        return np.zeros(0, KEY_DTYPE)
-    plain = message_keys(request.properties, index_tags=False)
-    every = message_keys(request.properties, index_tags=True)
-    rows = [(index_key_hash(request.topic, key), row, number >= len(plain)) for number, key in enumerate(every)]
-    return np.array(rows, KEY_DTYPE)
+    return keys_of(request.topic, request.properties, request.sys_flag, row)
 
 
 def _decoded(

@@ -5,6 +5,8 @@ Source: fact sheets commitlog §1.2, queues §0, §2.13.
 
 from __future__ import annotations
 
+import re
+
 FILE_NAME_DIGITS = 20
 
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
@@ -16,6 +18,14 @@ DLQ_PREFIX = "%DLQ%"
 LMQ_PREFIX = "%LMQ%"
 LITE_PREFIX = "%LMQ%$"  # of the queues of lite topics (5.5.0 and later)
 SYSTEM_PREFIX = "rmq_sys_"
+
+# Letters, digits, `%`, `|`, `_`, `-`; `+` and `$` stand in names that brokers make.
+_LEGAL_TOPIC = re.compile(rb"[a-zA-Z0-9%|_\-+$]+")
+
+
+def is_legal_topic(topic: bytes) -> bool:
+    """Whether the bytes of a topic have the syntax that brokers demand."""
+    return _LEGAL_TOPIC.fullmatch(topic) is not None
 
 
 def offset_to_file_name(offset: int) -> str:

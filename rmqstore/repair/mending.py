@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from rmqstore.formats.layout import fixed_layout
 from rmqstore.formats.message import MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, RECORD_PREFIX, record_head, smallest_record, topic_length_width
-from rmqstore.formats.properties import property_crc_matches
+from rmqstore.formats.naming import is_legal_topic
+from rmqstore.formats.properties import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR, property_crc_matches
 from rmqstore.formats.record import Record, RecordError, decode_record
 from rmqstore.formats.sysflag import SysFlag, TransactionType, transaction_type
 from rmqstore.repair.logview import LostUnit
@@ -22,6 +23,7 @@ _HOST_BITS = SysFlag.BORN_HOST_V6 | SysFlag.STORE_HOST_V6
 _PROPERTIES_WIDTH = 2
 _LONGEST_TOPIC = 255
 _CRC_MASK = 0x7FFF_FFFF
+_NAME_END, _PROPERTY_END = NAME_VALUE_SEPARATOR.encode(), PROPERTY_SEPARATOR.encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +45,8 @@ class Mended:
 def of_structure(data: bytes, position: int, units: Sequence[LostUnit] = ()) -> Mended | None:
     """What makes `data`, the bytes of a hole at physical offset `position`, one record of that length; None unless exactly one change does.
 
-    The proof: the body has the CRC that the record stores, PHYSICALOFFSET is the position, and all lengths add up. Where several
-    changes pass, one of the queue `units` that point at the record decides by topic and queue.
+    The proof: the body has the CRC that the record stores, PHYSICALOFFSET is the position, all lengths add up, topic and properties look
+    like what brokers write. Where several changes pass, one of the queue `units` that point at the record decides by topic and queue.
     """
     found = {mended for mended in _changes(data) if _proven(mended.applied(data), position)}
     if len(found) > 1:
@@ -76,7 +78,15 @@ def _proven(record: bytes, position: int) -> bool:
         return False
     if decoded.size != len(record) or decoded.physical_offset != position or decoded.body_crc != zlib.crc32(decoded.body) & _CRC_MASK:
         return False
+    if not is_legal_topic(decoded.topic.encode("utf-8", "replace")) or not _are_written(record[len(record) - decoded.properties_length :]):
+        return False
     return property_crc_matches(record, decoded.properties) is not False
+
+
+def _are_written(block: bytes) -> bool:
+    """Whether a property block looks like one that a broker wrote, and not like zeros or the bytes of something else."""
+    pieces = block.removesuffix(_PROPERTY_END).split(_PROPERTY_END) if block else []
+    return b"\0" not in block and all(piece.find(_NAME_END) > 0 for piece in pieces)
 
 
 def _changes(data: bytes) -> Iterator[Mended]:

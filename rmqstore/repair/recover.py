@@ -92,11 +92,9 @@ def _what_a_start_does(outcome: Outcome) -> str:
     release = outcome.release
     if outcome.starts is None:
         return f"What a broker of {release} would do cannot be told: {outcome.unknown}."
-    lost = _messages(outcome.lost.messages) if outcome.lost is not None else "an unknown number of messages"
-    verb = "starts on the store as it is, but" if outcome.starts else "does not start on the store as it is, and"
-    if outcome.lost is not None and not outcome.lost.messages:
-        return f"A broker of {release} {verb} throws no sound message away."
-    return f"A broker of {release} {verb} throws {lost} away that {'are' if lost != '1 message' else 'is'} sound."
+    lost = outcome.lost.messages if outcome.lost is not None else 0
+    starts = "starts on the store as it is" if outcome.starts else "does not start on the store as it is"
+    return f"A broker of {release} {starts} and throws {_messages(lost) if lost else 'nothing'} away that is sound."
 
 
 def _messages(count: int) -> str:

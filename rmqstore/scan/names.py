@@ -6,12 +6,10 @@ are one cache line and no loop; what the walker does not find it leaves to `Name
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from rmqstore.formats.javahash import decode_java_utf8, java_hash
-from rmqstore.formats.naming import SCHEDULE_TOPIC
+from rmqstore.formats.naming import SCHEDULE_TOPIC, is_legal_topic
 from rmqstore.scan.kernels_layout import LAYOUT_COUNT, LAYOUT_DTYPE
 
 ENTRY_DTYPE = np.dtype(
@@ -35,8 +33,6 @@ ILLEGAL_TOPIC = 2
 MALFORMED_TOPIC = 4
 
 _SCHEDULE = SCHEDULE_TOPIC.encode("ascii")
-# Topic syntax of the brokers: letters, digits, `%`, `|`, `_`, `-`; `+` and `$` stand in names that brokers make.
-_LEGAL = re.compile(rb"[a-zA-Z0-9%|_\-+$]+")
 _CACHE_LINE = 64
 
 
@@ -97,7 +93,7 @@ class Names:
 def _marks(topic: bytes) -> int:
     if topic == _SCHEDULE:
         return SCHEDULED_TOPIC
-    if _LEGAL.fullmatch(topic):
+    if is_legal_topic(topic):
         return 0
     try:
         topic.decode("utf-8")

@@ -2,6 +2,7 @@
 
 python -m benchmarks                        2 GiB of log with bodies of 128 B and the same with bodies of 1 KiB
 python -m benchmarks --memory               also peak memory of `verify` for 1 GiB and 4 GiB
+python -m benchmarks --rebuild              the rebuild of queues and index instead, beside that of real brokers where Java 17 and Maven are
 python -m benchmarks --size 256M --repeat 3
 """
 
@@ -22,7 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks import measure, report
+from benchmarks import measure, rebuilding, report
 from benchmarks.generator import LOG_FILE_SIZE, Made, Shape, make_store, settle
 from benchmarks.measure import Runs
 from rmqstore.formats import consumequeue, index
@@ -52,6 +53,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--items", type=int, default=index.DEFAULT_INDEX_NUM, help="items of an index file (default %(default)s)")
     parser.add_argument("--repeat", type=int, default=5, help="runs of each measurement (default %(default)s)")
     parser.add_argument("--memory", action="store_true", help="also peak memory of verify for 1 GiB and 4 GiB of log, shortest bodies")
+    parser.add_argument("--rebuild", action="store_true", help="measure the rebuild of queues and index, ours and that of real brokers")
     parser.add_argument("--directory", type=Path, default=None, help="where the stores are made (default: the temporary directory)")
     parser.add_argument("--keep", action="store_true", help="leave the stores there")
     parser.add_argument("--output", type=Path, default=_OUT, help="JSON file (default benchmarks/out/results.json)")
@@ -89,6 +91,17 @@ def _measure_store(made: Made, repeat: int) -> dict[str, Runs]:
     return runs
 
 
+def _measure_rebuild(made: Made, repeat: int) -> dict[str, Runs]:
+    runs = {"rebuild": rebuilding.ours(made, repeat)}
+    _say("  rebuilt")
+    for release in rebuilding.BROKERS:
+        theirs = rebuilding.broker(made, release)
+        if theirs is not None:
+            runs[release] = theirs
+            _say(f"  rebuilt by {release}")
+    return runs
+
+
 def _machine() -> dict[str, Any]:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -118,17 +131,17 @@ def main() -> int:
     body_lengths = [int(text) for text in options.bodies.split(",")]
     for body_length in body_lengths:
         with _store(options, options.size, body_length) as made:
-            runs = _measure_store(made, options.repeat)
-            starts = starts or measure.start_up(made, _START_UPS)
+            runs = (_measure_rebuild if options.rebuild else _measure_store)(made, options.repeat)
+            starts = starts or ({} if options.rebuild else measure.start_up(made, _START_UPS))
             results["stores"][body_length] = {
                 "log_bytes": made.log_bytes,
                 "records": made.records,
                 "keys": made.keys,
                 "runs": {name: each.as_json() for name, each in runs.items()},
             }
-        lines += report.log_lines(body_length, runs)
+        lines += (report.rebuild_lines if options.rebuild else report.log_lines)(body_length, runs)
         _say(report.table(lines))
-    lines += report.start_lines(starts)
+    lines += report.start_lines(starts) if starts else ()
     results["start_up"] = {name: each.as_json() for name, each in starts.items()}
     if options.memory:
         # The shortest bodies are the hardest case: the most records, units and items for a size.
@@ -148,7 +161,7 @@ def main() -> int:
     print(figures)
     print(f"written to {options.output}")
     if options.docs:
-        _DOCS.write_text(report.with_figures(_DOCS.read_text("utf-8"), figures), "utf-8")
+        _DOCS.write_text(report.with_figures(_DOCS.read_text("utf-8"), figures, "rebuild" if options.rebuild else "figures"), "utf-8")
     return int(any(line.met is False for line in lines))
 
 

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from benchmarks.measure import Runs
+from benchmarks.rebuilding import BROKERS
 
 _MEMORY_GROWTH = 0.10
 _DUMPED_PER_SECOND = 500_000
+_REBUILT_PER_SECOND = 4_500_000
 _MET = {None: "", True: "yes", False: "NO"}
 
 
@@ -59,6 +61,19 @@ def log_lines(body_length: int, runs: dict[str, Runs]) -> Iterator[Line]:
     yield Line(f"{where}: dump --format json, 2 threads", value, promised=promised, met=met)
 
 
+def rebuild_lines(body_length: int, runs: dict[str, Runs]) -> Iterator[Line]:
+    """Lines about the rebuild of one store, ours and how many times as fast it is as those of brokers."""
+    where, mine = f"{body_length} B", runs["rebuild"]
+    value, promised = f"{mine.rate / 1e6:.2f} M messages/s", f">= {_REBUILT_PER_SECOND / 1e6} M/s"
+    yield Line(f"{where}: rebuild of queues and index", value, promised=promised, met=mine.rate >= _REBUILT_PER_SECOND)
+    yield Line(f"{where}: the same by processor time", f"{(mine.processor_rate or 0) / 1e6:.2f} M messages/s")
+    for release, factor in BROKERS.items():
+        if release in runs:
+            times = mine.rate / runs[release].rate
+            value = f"{runs[release].rate / 1e3:.0f} k messages/s"
+            yield Line(f"{where}: rebuild by broker {release}", value, f"1 : {times:.0f}", "", f"1 : {factor}", times >= factor)
+
+
 def _ratios(runs: Runs, base: Runs) -> tuple[str, str, str]:
     """Speed, and its share of the base in wall time and in processor time."""
     processor = f"{100 * runs.processor_rate / base.processor_rate:.0f} %" if runs.processor_rate and base.processor_rate else ""
@@ -101,9 +116,9 @@ def _row(row: tuple[str, ...], widths: list[int]) -> str:
     return "  ".join(cells).rstrip()
 
 
-def with_figures(page: str, figures: str) -> str:
-    """The page with `figures` as its block of figures."""
-    begin, end = "<!-- figures -->\n", "<!-- end of figures -->\n"
+def with_figures(page: str, figures: str, block: str = "figures") -> str:
+    """The page with `figures` as its block of that name."""
+    begin, end = f"<!-- {block} -->\n", f"<!-- end of {block} -->\n"
     before, _, rest = page.partition(begin)
     _, _, after = rest.partition(end)
     if not after:

@@ -19,13 +19,13 @@ _ID_LENGTH = 16
 
 def plan_id(plan: Plan) -> str:
     """The name of a plan: a digest of all that it says."""
-    text = json.dumps(to_json(plan), sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode("ascii")).hexdigest()[:_ID_LENGTH]
+    return _id(to_json(plan))
 
 
 def plan_object(plan: Plan) -> dict[str, Any]:
     """The plan as the object of a plan file, every part of it."""
-    return {"type": "plan", "format": _FORMAT, "id": plan_id(plan), **to_json(plan)}
+    said = to_json(plan)
+    return {"type": "plan", "format": _FORMAT, "id": _id(said), **said}
 
 
 def encode(plan: Plan) -> bytes:
@@ -43,7 +43,7 @@ def decode(data: bytes, source: Path) -> Plan:
             raise ValueError("it is of a format that this release does not know")
         name = value.pop("id", None)
         plan = from_json(Plan, value)
-        if name != plan_id(plan):
+        if name != _id(value):
             raise ValueError("it was changed after it was made")
     except (ValueError, RecursionError) as error:
         raise RefusedError(f"{source} is not a plan that can be applied: {error}.", "Make it again with --plan-out.") from error
@@ -58,3 +58,8 @@ def read_plan(path: Path) -> Plan:
 def contents_directory(path: Path) -> Path:
     """Where the contents of the plan file `path` lie."""
     return path.with_name(path.name + ".contents")
+
+
+def _id(said: Any) -> str:
+    text = json.dumps(said, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("ascii")).hexdigest()[:_ID_LENGTH]

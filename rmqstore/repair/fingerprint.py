@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rmqstore.repair.places import TOOL_DIRECTORY, Places
 from rmqstore.repair.plan import FileStamp
-from rmqstore.store.mapped import MappedFile, list_directory
+from rmqstore.store.mapped import MappedFile, unreadable
 from rmqstore.store.parts import PartKind
 from rmqstore.store.window import data_extents, open_read_only, read_descriptor
 
@@ -20,13 +20,14 @@ _ZEROS = bytes(BLOCK)
 def take(places: Places) -> dict[str, FileStamp]:
     """Every file of the store with its length and modification time, whatever it is, by the path that plans use. Reads no file."""
     found: dict[str, FileStamp] = {}
-    for entry in _entries(places.root, top=True):
-        status = entry.stat(follow_symlinks=False)
-        found[entry.path.removeprefix(f"{places.root}{os.sep}")] = FileStamp(status.st_size, status.st_mtime_ns)
-    for directory in places.outside:
-        for entry in _entries(directory):
-            status = entry.stat(follow_symlinks=False)
-            found[entry.path] = FileStamp(status.st_size, status.st_mtime_ns)
+    inside = len(f"{places.root}{os.sep}")
+    for directory, start in ((places.root, inside), *((outside, 0) for outside in places.outside)):
+        for entry in _entries(str(directory), top=directory == places.root):
+            try:
+                status = entry.stat(follow_symlinks=False)
+            except FileNotFoundError:
+                continue  # taken away this moment: whoever compares will see that it is gone
+            found[entry.path[start:]] = FileStamp(status.st_size, status.st_mtime_ns)
     return found
 
 
@@ -96,13 +97,20 @@ def blocks_with_data(path: Path, position: int, length: int) -> Iterator[tuple[i
         following = max(following, begin)
 
 
-def _entries(directory: Path, *, top: bool = False) -> Iterator[os.DirEntry[str]]:
-    for entry in list_directory(directory):
+def _entries(directory: str, *, top: bool = False) -> Iterator[os.DirEntry[str]]:
+    try:
+        with os.scandir(directory) as scan:
+            entries = list(scan)
+    except FileNotFoundError:
+        return  # as a commit log directory that is configured and was never made
+    except OSError as error:
+        raise unreadable(Path(directory), error) from error
+    for entry in entries:
         # The lock file says nothing about the data, and a broker that is refused may touch it.
         if top and (entry.name == TOOL_DIRECTORY or (entry.name == PartKind.LOCK.value and not entry.is_dir())):
             continue
         # Only the parts themselves may be links, to directories on other disks.
         if entry.is_dir(follow_symlinks=top):
-            yield from _entries(Path(entry.path))
+            yield from _entries(entry.path)
         else:
             yield entry

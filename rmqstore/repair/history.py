@@ -97,7 +97,8 @@ class _Chain:
         self.states = {one.id: one.state for one in self.every}
         self._undoes = {one.id: one.plan.undoes for one in self.every if self.states[one.id] is not State.INCOMPLETE}
         applied = self._in_state(State.APPLIED)
-        touched = {self._undoes[one.id] for one in (*applied, *self._in_state(State.APPLYING))}
+        changing = self._in_state(State.APPLYING)
+        touched = {self._undoes[one.id] for one in (*applied, *changing)}
         self.undone_by: dict[str, str] = {}
         for one in reversed(applied):
             target = self._undoes[one.id]
@@ -105,7 +106,13 @@ class _Chain:
                 self.undone_by[target] = one.id
         untouched = [one for one in applied if one.id not in touched]
         self.standing = [one for one in untouched if self._depth(one.id) % 2 == 0]
-        self.undoable = [one for one in untouched if one in (applied[-1], *self.standing[-1:]) and not self.undoes_a_stopped_one(one)]
+        # An undo that stands in for one that could not be finished holds only the rest.
+        partial = {self._undoes[one.id] for one in changing} - {None}
+        self.undoable = [
+            one
+            for one in untouched
+            if one in (applied[-1], *self.standing[-1:]) and self._undoes[one.id] not in partial and not self.undoes_a_stopped_one(one)
+        ]
 
     def undoes_a_stopped_one(self, one: Transaction) -> bool:
         """Whether it takes back a transaction that was stopped in the middle; a middle is no state to go back to."""

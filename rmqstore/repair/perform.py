@@ -32,10 +32,11 @@ class ForeignChangeError(RefusedError):
     """Somebody else changed the store while a transaction was at work on it."""
 
     def __init__(self, transaction: Transaction, what: str) -> None:
-        _, undone = ways_out(transaction)
+        continued, undone = ways_out(transaction)
+        way = undone if transaction.plan.undoes is None else continued
         super().__init__(
             f"Something else changed the store meanwhile, and transaction {transaction.id} stopped: {what}.",
-            f"Stop the broker, then take back what was done so far with `{undone}`.",
+            f"Stop the broker, then put back what can be put back with `{way}`.",
         )
 
 

@@ -66,8 +66,10 @@ def _before(transaction: Transaction, number: int, action: Action, places: Place
 
 
 def _placed(transaction: Transaction, number: int, action: Action) -> int | None:
-    if action.attributes is None or action.attributes.mtime_ns is not None:
-        return action.attributes and action.attributes.mtime_ns
+    if action.attributes is None:
+        return None
+    if action.attributes.mtime_ns is not None:
+        return action.attributes.mtime_ns
     return transaction.source(number, action).stat().st_mtime_ns
 
 

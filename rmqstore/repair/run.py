@@ -18,10 +18,11 @@ from rmqstore.repair import apply, history, lock
 from rmqstore.repair.builder import PlanBuilder
 from rmqstore.repair.codec import contents_directory, plan_id, read_plan
 from rmqstore.repair.keep import keep_plan
+from rmqstore.repair.perform import ForeignChangeError
 from rmqstore.repair.places import Places
 from rmqstore.repair.plan import Action, Plan
 from rmqstore.repair.staging import Staging
-from rmqstore.repair.transaction import State, Transaction, begin, refuse_unfinished, remove_remains, transaction_of, unfinished
+from rmqstore.repair.transaction import State, Transaction, begin, find, refuse_unfinished, remove_remains, transaction_of, unfinished
 from rmqstore.repair.undo import plan_undo
 from rmqstore.repair.writer import Writer
 from rmqstore.store.recognise import demand_directory
@@ -168,27 +169,30 @@ def apply_file(path: Path, dialog: Dialog, *, verify: Verify = verification_erro
 
 
 def undo(root: Path, name: str | None, dialog: Dialog, *, writer: Writer | None = None, dry_run: bool = False) -> Result:
-    """Takes a transaction back, or, without a name, continues an undo that was stopped. Raises as `carry_out` does."""
+    """Takes a transaction back, or, without a name, continues an undo that was stopped. Raises as `carry_out` does.
+
+    An undo that was stopped is finished before it is taken back itself. Where somebody else's changes keep it from being finished, it is
+    planned anew from what is there.
+    """
     demand_directory(root)
-    target = history.to_undo(root, name)
-    store = open_as_planned(target.plan, root)
     writer = writer or Writer()
+    store = open_as_planned(history.to_undo(root, name).plan, root)
     with lock.locked_for_reading(store) if dry_run else lock.locked(store, writer):
         target = history.to_undo(root, name)
-        continued = name is None and target.plan.undoes is not None and target.state is State.APPLYING
-        plan = target.plan if continued else plan_undo(target, Places(store))
-        dialog.show(plan)
         if dry_run:
+            plan = target.plan if _is_stopped_undo(target) else plan_undo(target, Places(store))
+            dialog.show(plan)
             return Result(plan)
-        _demand_consent(plan, dialog)
-        if continued:
-            _apply(target, store, dialog, writer)
-            return Result(plan, target)
-        with _fresh(root, writer) as new:
-            apply.put_plan(new.transaction, plan, writer)
-            new.keep = True
-        _apply(new.transaction, store, dialog, writer)
-        return Result(plan, new.transaction)
+        if not _is_stopped_undo(target):
+            return _take_back(target, plan_undo(target, Places(store)), dialog, writer)
+        if name is not None:
+            _continue(target, store, dialog, writer)
+            return _take_back(target, plan_undo(target, Places(store)), dialog, writer)
+        try:
+            return _continue(target, store, dialog, writer)
+        except ForeignChangeError:
+            undone = find(root, target.plan.undoes or "")
+            return _take_back(undone, plan_undo(undone, Places(store), whatever_happened=True), dialog, writer)
 
 
 def open_as_planned(plan: Plan, root: Path | None = None) -> Store:
@@ -200,6 +204,28 @@ def _plan(wish: Wish, store: Store, staging: Staging) -> Plan:
     builder = PlanBuilder(store, staging, wish.command, wish.broker_version)
     wish.planner(store, builder, staging)
     return builder.build()
+
+
+def _is_stopped_undo(transaction: Transaction) -> bool:
+    return transaction.plan.undoes is not None and transaction.state is State.APPLYING
+
+
+def _take_back(target: Transaction, plan: Plan, dialog: Dialog, writer: Writer) -> Result:
+    store = open_as_planned(plan, target.root)
+    dialog.show(plan)
+    _demand_consent(plan, dialog)
+    with _fresh(target.root, writer) as new:
+        apply.put_plan(new.transaction, plan, writer)
+        new.keep = True
+    _apply(new.transaction, store, dialog, writer)
+    return Result(plan, new.transaction)
+
+
+def _continue(transaction: Transaction, store: Store, dialog: Dialog, writer: Writer) -> Result:
+    dialog.show(transaction.plan)
+    _demand_consent(transaction.plan, dialog)
+    _apply(transaction, store, dialog, writer)
+    return Result(transaction.plan, transaction)
 
 
 def _demand_consent(plan: Plan, dialog: Dialog) -> None:

@@ -173,11 +173,18 @@ def begin(root: Path, writer: Writer) -> Transaction:
 
 
 def unfinished(root: Path) -> Transaction | None:
-    """The transaction that was stopped while it changed the store. Where that was an undo, it is the undo and not what it takes back."""
+    """The transaction that was stopped while it changed the store, and neither continued, nor taken back, nor done by another undo since.
+
+    Where an undo was stopped, it is the undo and not what it takes back.
+    """
     every = transactions(root)
     states = {one.id: one.state for one in every}
     taken_back = {one.plan.undoes for one in every if states[one.id] is State.APPLIED}
-    stopped = [one for one in every if states[one.id] is State.APPLYING and one.id not in taken_back]
+    stopped = [
+        one
+        for one in every
+        if states[one.id] is State.APPLYING and one.id not in taken_back and (one.plan.undoes is None or one.plan.undoes not in taken_back)
+    ]
     return stopped[-1] if stopped else None
 
 
@@ -192,7 +199,9 @@ def refuse_unfinished(root: Path) -> None:
 
 def ways_out(transaction: Transaction) -> tuple[str, str]:
     """The commands that continue a stopped transaction and that take it back."""
-    return f"rmqstore apply {transaction.plan_path}", f"rmqstore undo {transaction.root} {transaction.id}"
+    undo = f"rmqstore undo {transaction.root}"
+    continued = f"rmqstore apply {transaction.plan_path}" if transaction.plan.undoes is None else undo
+    return continued, f"{undo} {transaction.id}"
 
 
 def remove_remains(root: Path, writer: Writer) -> None:

@@ -20,21 +20,22 @@ from rmqstore.repair.prepare import refuse_changes
 from rmqstore.repair.transaction import Transaction
 
 
-def plan_undo(transaction: Transaction, places: Places) -> Plan:
+def plan_undo(transaction: Transaction, places: Places, *, whatever_happened: bool = False) -> Plan:
     """The plan that puts everything back. The lock of the store must be held.
 
-    A finished transaction is taken back only while the store is as it left it. Of one that was stopped, whatever it did is taken back,
-    also where somebody else changed the store meanwhile; `notes` of the plan say what is in the way.
+    A finished transaction is taken back only while the store is as it left it. Of one that was stopped, and with `whatever_happened`,
+    whatever it did is taken back, also where somebody else changed the store meanwhile; `notes` of the plan say what is in the way.
     Raises RefusedError, UnreadableError.
     """
     plan, story = transaction.plan, transaction.story
     files = fingerprint.take(places)
-    if story.files is not None:
+    strict = story.files is not None and not whatever_happened
+    if story.files is not None and strict:
         refuse_changes(story.files, files)
     actions: list[Action] = []
     notes: list[str] = []
     for number, action in reversed(list(enumerate(plan.actions))):
-        inverse = _Inverse(transaction, places, action, story.before[number], story)
+        inverse = _Inverse(transaction, places, action, story.before[number], story, strict=strict)
         actions.extend(inverse.actions())
         notes.extend(inverse.notes)
     return replace(
@@ -56,13 +57,13 @@ def _command(command: str) -> str:
 class _Inverse:
     """What takes one action back, wherever it was stopped."""
 
-    def __init__(self, transaction: Transaction, places: Places, action: Action, before: Before, story: Story) -> None:
+    def __init__(self, transaction: Transaction, places: Places, action: Action, before: Before, story: Story, *, strict: bool) -> None:
         self.notes: list[str] = []
         self._transaction = transaction
         self._places = places
         self._action = action
         self._before = before
-        self._finished = story.applied
+        self._strict = strict
         self._copying = before.action in story.copying
         self._path = places.path(action.path)
         self._reason = f"takes back: {action.reason}"
@@ -84,7 +85,7 @@ class _Inverse:
             self.notes.append(f"{action.path} is not the file that it was; its bytes from {action.position} on stay in {kept}.")
             return
         digest = fingerprint.digest(path, action.position, action.length)
-        if self._finished and digest != self._left():
+        if self._strict and digest != self._left():
             raise RefusedError(f"{action.path} changed since transaction {self._transaction.id}.", "It cannot be taken back any more.")
         holes = tuple(copies.holes(path, action.position, action.length))
         kept_digest = fingerprint.digest(self._transaction.directory / before.undo, 0, action.length)

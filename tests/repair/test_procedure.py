@@ -209,6 +209,21 @@ def test_a_change_in_the_middle_stops_it_and_undo_restores_what_it_holds(changin
     assert touched <= {path for path in before.keys() | changed_by_hand.keys() if before.get(path) != changed_by_hand.get(path)}
 
 
+def test_an_undo_that_meets_other_changes_puts_back_the_rest_when_it_is_run_again(changing: Changing) -> None:
+    before = changing.state
+    carry_out(changing, every_kind)
+    intruder = changing.root / "index" / "20300101000000000"
+    with pytest.raises(ForeignChangeError) as raised:
+        run.undo(changing.root, None, Intruding(lambda: intruder.write_bytes(b"new") and None))
+    assert raised.value.hint.endswith(f"`rmqstore undo {changing.root}`.")
+    changing.undo()
+    assert unfinished(changing.root) is None
+    intruder.unlink()
+    os.utime(intruder.parent, ns=(0, before[str(intruder.parent)][3]))
+    assert changing.state == before
+    assert not any(entry.can_be_undone for entry in history(changing.root))
+
+
 # Stopped in the middle
 
 

@@ -68,7 +68,7 @@ class Recovery:
             plan_epoch(builder, store, repair.future.end_offset)
         else:
             repair = salvage(store, self.release, placeholders=self.lost_units is LostUnits.PLACEHOLDER, advance=advance)
-        if repair.lost or repair.edits:
+        if repair.lost or outcome.starts is not True or (outcome.lost is not None and outcome.lost.messages):
             builder.note(f"{self.strategy}: {_messages(len(repair.lost))} given up. {_what_a_start_does(outcome)}")
         return repair
 
@@ -94,7 +94,8 @@ def _what_a_start_does(outcome: Outcome) -> str:
         return f"What a broker of {release} would do cannot be told: {outcome.unknown}."
     lost = outcome.lost.messages if outcome.lost is not None else 0
     starts = "starts on the store as it is" if outcome.starts else "does not start on the store as it is"
-    return f"A broker of {release} {starts} and throws {_messages(lost) if lost else 'nothing'} away that is sound."
+    thrown = f"{lost} sound message{'s' * (lost != 1)}" if lost else "nothing that is sound"
+    return f"A broker of {release} {starts} and throws away {thrown}."
 
 
 def _messages(count: int) -> str:

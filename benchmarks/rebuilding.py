@@ -22,6 +22,7 @@ from benchmarks.generator import Made
 from benchmarks.measure import Runs
 from rmqstore.formats.delay import DEFAULT_DELAY_LEVELS
 from rmqstore.rebuild import IndexBuilder, IndexResult, QueueBuilder, QueueResult, Settings, rebuild
+from rmqstore.scan.ahead import BUFFERS
 from rmqstore.scan.columns import Check
 from rmqstore.scan.walk import LogScanner
 from rmqstore.store.root import Store
@@ -99,7 +100,8 @@ def _build(made: Made, target: Path) -> tuple[QueueResult, IndexResult]:
     shape = made.shape
     settings = Settings(mapped_file_size_consume_queue=shape.queue_file_size, max_hash_slot_num=shape.slots, max_index_num=shape.items)
     log = Store.open(made.root, settings=shape.settings).commitlog
-    scanner = LogScanner(checks=Check.BODY_CRC | Check.KEYS, delays=np.array([0, *DEFAULT_DELAY_LEVELS], np.int64))
+    delays = np.array([0, *DEFAULT_DELAY_LEVELS], np.int64)
+    scanner = LogScanner(checks=Check.BODY_CRC | Check.KEYS, delays=delays, buffers=BUFFERS)
     sink, profile = MappedFiles(target), profile_of(WRITTEN_AS)
     queues = QueueBuilder(scanner.queue, settings, profile, sink, log_start=log.min_offset)
     index = IndexBuilder(scanner.queue, settings, profile, sink)

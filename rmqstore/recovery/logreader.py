@@ -126,8 +126,7 @@ class _RunScanner(LogScanner):
     """The scanner without its resync: only the run of sound records from one position on. A batch stays as it is while the next is read."""
 
     def __init__(self, *, checks: Check, delays: npt.NDArray[np.int64]) -> None:
-        super().__init__(checks=checks, delays=delays, batch=_BATCH)
-        self._other = np.zeros_like(self._records), np.zeros_like(self._keys)
+        super().__init__(checks=checks, delays=delays, batch=_BATCH, buffers=2)
 
     def run(self, file: MappedFile, position: int) -> Generator[Batch, None, None]:
         """Batches from byte `position` of the file on, up to the first byte that begins no sound record."""
@@ -140,17 +139,6 @@ class _RunScanner(LogScanner):
                 return
             window = _WINDOW if reached > position else window * 2
             position = reached
-
-    def _walk_window(self, file: MappedFile, at: int, array: npt.NDArray[np.uint8]) -> Generator[Batch, None, tuple[int, Stop, int]]:
-        batches = super()._walk_window(file, at, array)
-        while True:
-            try:
-                batch = next(batches)
-            except StopIteration as end:
-                at, reason, size = end.value
-                return at, reason, size
-            yield batch
-            (self._records, self._keys), self._other = self._other, (self._records, self._keys)
 
 
 def open_window(file: SimulatedFile, end: int) -> Window:

@@ -1,7 +1,7 @@
 """A scan that runs ahead in a thread, so that the scan and whoever works on its batches share two processors.
 
-Kernels release the interpreter lock. Batches leave the thread as copies in buffers that are used again and again; of the log's bytes they
-have those of their own records, and only where somebody will want to read properties.
+Kernels release the interpreter lock. Batches that do not last long enough leave the thread as copies. Of the log's bytes they have those of
+their own records, and only where somebody will want to read properties.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE, Mark
 from rmqstore.scan.walk import Batch, Damage, FileEnd
 
 DEPTH = 6
-"""Batches between the scan and its reader."""
+"""Batches that the scan is ahead of its reader at most."""
+BUFFERS = DEPTH + 2
+"""Buffers of a scanner whose batches need no copies: one that is read, one that is made, and those between."""
 _READ_PROPERTIES = Mark.MULTI_DISPATCH | Mark.INNER_BATCH | Mark.MALFORMED_TEXT
 
 
@@ -61,7 +63,7 @@ def ahead(events: Iterable[Batch | Damage | FileEnd]) -> Iterator[Batch]:
 
 
 class _Copy:
-    """Memory for copies of batches."""
+    """Memory for what has to be copied of a batch."""
 
     def __init__(self) -> None:
         self._records = np.empty(0, RECORD_DTYPE)
@@ -69,9 +71,11 @@ class _Copy:
         self._window = np.empty(0, np.uint8)
 
     def of(self, batch: Batch) -> Batch:
-        """A copy of the batch; the one before it is gone."""
-        self._records, records = _copied(self._records, batch.records)
-        self._keys, keys = _copied(self._keys, batch.keys)
+        """The batch as it can leave the thread; the one before it is gone."""
+        records, keys = batch.records, batch.keys
+        if batch.lasts < BUFFERS - 1:
+            self._records, records = _copied(self._records, records)
+            self._keys, keys = _copied(self._keys, keys)
         start = int(batch.records["position"][0])
         read = batch.marks & _READ_PROPERTIES
         end = int(batch.records["position"][-1]) + int(batch.records["size"][-1]) if read else start

@@ -6,6 +6,7 @@ topics and queues. All positions that leave this module are physical offsets.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 
@@ -33,7 +34,7 @@ Windows = Callable[[MappedFile, int, int], Window]
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Consecutive records. The arrays are reused by the next batch: copy what must outlive it."""
+    """Consecutive records. The arrays are reused when `lasts` more batches were made: copy what must outlive that."""
 
     records: npt.NDArray[np.void]
     keys: npt.NDArray[np.void]
@@ -42,6 +43,7 @@ class Batch:
     faults: Fault  # of any record
     marks: Mark  # of any record
     oddities: Oddity  # of any record
+    lasts: int = 0
 
     def record_bytes(self, row: int) -> bytes:
         """The stored bytes of one record."""
@@ -75,10 +77,18 @@ class LogScanner:
     """Scans commit-log files; topics and queues keep their dense numbers over all files of one scanner."""
 
     def __init__(
-        self, *, checks: Check, delays: npt.NDArray[np.int64], lead: int = 0, windows: Windows = map_window, batch: int = 0
+        self,
+        *,
+        checks: Check,
+        delays: npt.NDArray[np.int64],
+        lead: int = 0,
+        windows: Windows = map_window,
+        batch: int = 0,
+        buffers: int = 1,
     ) -> None:
         """`delays` = ms per delay level, index 0 unused; `lead` = bytes in front of every record (a DLedger entry header) or 0;
-        `windows` = where mapped bytes come from; `batch` = most records of a batch, 0 for the usual number.
+        `windows` = where mapped bytes come from; `batch` = most records of a batch, 0 for the usual number; `buffers` = batches whose
+        records and keys are there at a time, the last one included.
         """
         sigbus.install()
         self._names = Names()
@@ -89,6 +99,7 @@ class LogScanner:
         batch = batch or BATCH
         self._records = np.zeros(batch, RECORD_DTYPE)
         self._keys = np.zeros(batch * KEYS_PER_RECORD + 8192, KEY_DTYPE)
+        self._others = deque((np.zeros_like(self._records), np.zeros_like(self._keys)) for _ in range(buffers - 1))
         self._topics: list[str] = []
 
     @property
@@ -189,7 +200,10 @@ class LogScanner:
                 continue
             if count:
                 faults, marks, oddities = state[names.FAULTS : names.ODDITIES + 1].tolist()
-                yield Batch(self._records[:count], self._keys[:keys], array, origin, Fault(faults), Mark(marks), Oddity(oddities))
+                records, found = self._records[:count], self._keys[:keys]
+                yield Batch(records, found, array, origin, Fault(faults), Mark(marks), Oddity(oddities), len(self._others))
+                self._others.append((self._records, self._keys))
+                self._records, self._keys = self._others.popleft()
                 state[names.FAULTS : names.ODDITIES + 1] = 0
             elif reason is Stop.KEYS_FULL:
                 self._keys = np.zeros(self._keys.size * 2, KEY_DTYPE)

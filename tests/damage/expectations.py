@@ -187,7 +187,7 @@ TABLE: Mapping[str, Expectation] = {
     "cq-all-behind-half": BEHIND,
     "cq-tail-beyond-log": [find("CQ-BEYOND", places.unit(-1))],
     "cq-tail-far-beyond-log": [find("CQ-BEYOND", places.unit(-1))],
-    "cq-tail-duplicate": [find("CQ-SURPLUS|CQ-ORDER|CQ-SHIFTED", places.unit(-1))],
+    "cq-tail-duplicate": [find("CQ-SURPLUS|CQ-ORDER|CQ-SHIFTED|CQ-REPEATED", places.unit(-1))],
     "cq-unit-offset": [find("CQ-UNIT", places.unit())],
     "cq-unit-size": [find("CQ-SIZE", places.unit())],
     "cq-unit-tags": [find("CQ-TAGS", places.unit())],

@@ -14,14 +14,13 @@ from rmqstore.formats.crc import body_crc, property_crc
 from rmqstore.formats.host import parse_host
 from rmqstore.formats.message import BLANK, BLANK_MAGIC, MESSAGE, MESSAGE_MAGIC_V1, record_head, smallest_record
 from rmqstore.formats.naming import SCHEDULE_TOPIC, SYSTEM_PREFIX
-from rmqstore.formats.properties import CRC_BLOCK_LENGTH, TAGS, build_properties, property_crc_block
+from rmqstore.formats.properties import CRC_BLOCK_LENGTH, build_properties, property_crc_block
 from rmqstore.formats.sysflag import SysFlag
-from rmqstore.repair.logview import Patch
+from rmqstore.repair.logview import LostUnit, Patch
 
 FILLER_TOPIC = "RMQSTORE_FILLER"
-PLACEHOLDER_TAG = "RMQSTORE_LOST"
-PLACEHOLDER_PROPERTIES = {TAGS: PLACEHOLDER_TAG, "RMQSTORE_PLACEHOLDER": "lost"}
-"""What marks a placeholder: the tag keeps it from everyone who subscribes by tag, the property tells those who subscribe to all."""
+PLACEHOLDER_PROPERTIES = {"RMQSTORE_PLACEHOLDER": "lost"}
+"""What marks a placeholder for those who subscribe to all; without a tag, nobody who subscribes by tag gets it."""
 LARGEST_FILLER = 4 << 20
 """Bytes of one filler: the record check of the brokers allocates TOTALSIZE, and messages have up to 4 MiB by default."""
 
@@ -53,6 +52,13 @@ class LostRecord:
     def end(self) -> int:
         """Physical offset behind the record."""
         return self.start + self.size
+
+    @property
+    def place(self) -> LostUnit | None:
+        """The queue unit of the record, None where topic, queue or queue offset are not known."""
+        if self.topic is None or self.queue_id is None or self.queue_offset is None:
+            return None
+        return LostUnit(self.topic, self.queue_id, self.queue_offset, self.start, self.size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +147,7 @@ def blank(start: int, file_end: int) -> Patch:
 
 
 def _can_be_told(lost: LostRecord) -> bool:
-    known = lost.topic is not None and lost.queue_id is not None and lost.queue_offset is not None
-    return known and not str(lost.topic).startswith(_SYSTEM_TOPICS)
+    return lost.place is not None and not lost.place.topic.startswith(_SYSTEM_TOPICS)
 
 
 def _text_of(lost: LostRecord | None, room: int) -> tuple[bytes, bytes]:

@@ -54,8 +54,8 @@ class FutureLog:
     """What the log will be. All positions are physical offsets, all ranges [start, end).
 
     `files`: the files by offset, of full length; `present`: bytes of a file that lie on disk where it is shorter than that (0 for one that
-    is made anew). `end_offset`: behind the last record, where a broker goes on. `damages`: ranges that hold fillers or a BLANK in place of
-    messages, sorted, apart from each other. `lost_units`: the queue units of lost messages, those of placeholders included.
+    is made anew). `end_offset`: behind the last record, where a broker goes on. `damages`: ranges that hold fillers, placeholders or a
+    BLANK, sorted, apart from each other. `lost_units`: the places in queues of the messages that stood there, as far as they are known.
     """
 
     files: tuple[MappedFile, ...]

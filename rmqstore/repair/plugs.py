@@ -116,15 +116,12 @@ def fill(plugs: Sequence[Plug], read: ReadRecord, last: Neighbour, style: Style)
         neighbour = _neighbour(plug, following, read) or neighbour
         following = plug
         for segment in _segments(plug, style):
-            reason = f"a filler in place of what cannot be read: {plug.why}"
-            if is_placeholder(segment, style):
-                reason = f"a placeholder for a lost message: {plug.why}"
-            else:
-                damages.append((segment.start, segment.end))
+            what = "a placeholder for a lost message" if is_placeholder(segment, style) else "a filler in place of what cannot be read"
+            reason = f"{what}: {plug.why}"
             edits += [Edit(patch, reason, plug.code) for patch in filler(segment, neighbour, style)]
+        damages.append((plug.start, plug.end))
         closing = _closing(plug, style)
         if closing is not None:
-            damages.append((closing, plug.end))
             edits.append(Edit(blank(closing, plug.end), "a BLANK that closes the file", plug.code))
         lost += _messages(plug, style)
     return Filled(tuple(edits), tuple(lost), _union(sorted(damages)))

@@ -231,8 +231,10 @@ class _Salvage:
     def _future(self, edits: Sequence[Edit], damages: tuple[tuple[int, int], ...], filled: Sequence[Plug]) -> FutureLog:
         present = {str(result.file.path): result.file.length for result in self._kept} | {str(file.path): 0 for file in self._made}
         files = sorted([*(self._log.full(result.file) for result in self._kept), *self._made], key=lambda file: file.start)
-        inside = [unit for unit in self._units if any(plug.start <= unit.position < plug.end for plug in filled)]
-        return FutureLog(tuple(files), self._end, tuple(edit.patch for edit in edits), damages, tuple(inside), present)
+        places = {unit for unit in self._units if any(start <= unit.position < end for start, end in damages)}
+        places |= {place for plug in filled for record in plug.known if (place := record.place) is not None}
+        units = tuple(sorted(places, key=lambda unit: (unit.position, unit.topic, unit.queue_id)))
+        return FutureLog(tuple(files), self._end, tuple(edit.patch for edit in edits), damages, units, present)
 
     # Reading
 

@@ -118,9 +118,7 @@ def _notes(kept: Sequence[FileSurvey], at: int, lost: int) -> Iterator[str]:
         suspect.position for result in kept for suspect in result.suspects.values() if suspect.faults & _DAMAGED and suspect.position < at
     ]
     if damaged:
-        yield (
-            f"{len(damaged)} damaged places lie in front of the cut, the first one at {min(damaged)}: "
-            "`rmqstore recover` mends or plugs them and keeps what is behind."
-        )
+        places = "1 damaged place lies" if len(damaged) == 1 else f"{len(damaged)} damaged places lie"
+        yield f"{places} in front of the cut, first at {min(damaged)}: `rmqstore recover` mends or plugs them and keeps what is behind."
     if lost > _MOST_LISTED:
         yield f"More than {_MOST_LISTED} messages are cut off; the list holds the first of them."

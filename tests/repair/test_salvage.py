@@ -1,0 +1,258 @@
+"""Salvage: what becomes of each kind of damage in the log, and what is told about the messages that are lost."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rmqstore.errors import RefusedError
+from rmqstore.formats.naming import offset_to_file_name
+from rmqstore.formats.record import decode_record
+from rmqstore.repair.fillers import FILLER_TOPIC
+from rmqstore.repair.logedits import LogRepair
+from rmqstore.repair.queues import LostUnits
+from rmqstore.repair.recover import Strategy
+from rmqstore.repair.salvage import salvage
+from rmqstore.scan.columns import Check
+from rmqstore.scan.walk import LogScanner
+from rmqstore.store.root import Store
+from tests.repair.recovering import Damaged, damaged
+from tests.repair.test_recover import changes_nothing
+from tests.support import stores
+from tests.support.builder import StoreBuilder
+from tests.support.storeview import StoreView
+
+RELEASE = "5.3.3"
+
+
+@pytest.fixture
+def built(tmp_path: Path) -> StoreBuilder:
+    """Forty messages in two queues, in log files of 4 KiB."""
+    builder = StoreBuilder(tmp_path / "store", log_file_size=4096)
+    for number in range(40):
+        builder.message(queue_id=number % 2, body=bytes([number]) * 200, keys=f"k{number}")
+    builder.build()
+    return builder
+
+
+def change(builder: StoreBuilder, offset: int, data: bytes) -> None:
+    """Writes over bytes of the log."""
+    start = offset - offset % builder.log_file_size
+    with (builder.root / "commitlog" / offset_to_file_name(start)).open("r+b") as stream:
+        stream.seek(offset - start)
+        stream.write(data)
+
+
+def repaired(builder: StoreBuilder, release: str = RELEASE, **settings: str) -> LogRepair:
+    return salvage(Store.open(builder.root, settings=builder.settings | settings), release)
+
+
+def records_of(builder: StoreBuilder) -> list[tuple[int, int]]:
+    """(physical offset, size) of every record as it was built."""
+    return [(record.offset, record.size) for record in StoreView(builder.root, builder.settings).records]
+
+
+def future_records(repair: LogRepair) -> list[tuple[int, int]]:
+    """(physical offset, size) of every message of the future log."""
+    scanner = LogScanner(checks=Check.BODY_CRC, delays=np.zeros(1, np.int64), windows=repair.future.window)
+    return [
+        pair
+        for batch in repair.future.batches(scanner)
+        for pair in zip(*(batch.records[n].tolist() for n in ("position", "size")), strict=True)
+    ]
+
+
+def test_a_sound_log_is_left_alone(built: StoreBuilder) -> None:
+    repair = repaired(built)
+    assert repair.empty
+    assert repair.lost == repair.future.damages == ()
+    assert future_records(repair) == records_of(built)
+
+
+def test_the_future_log_is_what_a_scan_of_the_future_bytes_gives(built: StoreBuilder) -> None:
+    records = records_of(built)
+    (first, size), (second, _) = records[3], records[20]
+    change(built, first + 100, b"\xff" * 20)
+    change(built, second, bytes(200))
+    repair = repaired(built)
+    assert future_records(repair) == [pair for pair in records if pair[0] not in (first, second)]
+    assert [message.physical_offset for message in repair.lost] == [first, second]
+    assert repair.future.is_damaged(first)
+    assert not repair.future.is_damaged(first + size)
+    plug = repair.future.record_at(first)
+    assert plug is not None
+    assert (plug.topic, plug.size) == (FILLER_TOPIC, size)
+
+
+def test_a_filler_takes_time_and_host_from_the_record_behind_it(built: StoreBuilder) -> None:
+    records = records_of(built)
+    change(built, records[3][0] + 100, b"\xff" * 20)
+    repair = repaired(built)
+    plug, behind = (repair.future.record_at(records[number][0]) for number in (3, 4))
+    assert plug is not None and behind is not None
+    assert (plug.store_timestamp, plug.store_host) == (behind.store_timestamp, behind.store_host)
+
+
+def test_the_filler_behind_all_records_takes_them_from_the_one_before(built: StoreBuilder) -> None:
+    records = records_of(built)
+    change(built, records[-1][0] + 100, b"\xff" * 20)
+    repair = repaired(built)
+    plug, before = (repair.future.record_at(records[number][0]) for number in (-1, -2))
+    assert plug is not None and before is not None
+    assert plug.store_timestamp == before.store_timestamp
+    assert repair.future.end_offset == built.offset
+
+
+def test_lost_messages_are_named_from_queue_units(built: StoreBuilder) -> None:
+    (first, size), (second, other) = records_of(built)[6:8]
+    change(built, first, bytes(size + other))
+    repair = repaired(built)
+    assert [(lost.topic, lost.queue_id, lost.queue_offset, lost.physical_offset, lost.size) for lost in repair.lost] == [
+        ("TopicA", 0, 3, first, size),
+        ("TopicA", 1, 3, second, other),
+    ]
+    assert {unit.position for unit in repair.future.lost_units} == {first, second}
+
+
+def test_without_queues_the_header_of_a_lost_record_names_it(built: StoreBuilder) -> None:
+    (first, size), (second, _) = records_of(built)[6], records_of(built)[9]
+    change(built, first + 100, b"\xff" * 20)  # the body alone
+    change(built, second + 84, b"\xff" * 100)  # everything behind the header
+    shutil.rmtree(built.root / "consumequeue")
+    assert [(lost.topic, lost.queue_id, lost.queue_offset, lost.size) for lost in repaired(built).lost] == [
+        ("TopicA", 0, 3, size),
+        (None, 1, 4, size),
+    ]
+
+
+def test_a_record_of_another_place_is_not_taken_for_one_of_this(built: StoreBuilder) -> None:
+    """A misplaced write: sound in itself, but its own queue unit points to where it belongs."""
+    records = records_of(built)
+    source, target = records[14], records[25]
+    assert source[1] == target[1]
+    view = StoreView(built.root, built.settings)
+    old = next(record for record in view.records if record.offset == source[0])
+    change(built, target[0], view.read(old.path)[old.position : old.end])
+    (lost,) = repaired(built).lost
+    assert (lost.physical_offset, lost.queue_id, lost.queue_offset) == (target[0], 1, 12)
+    assert lost.why == "it is a record of another place"
+
+
+def test_a_release_that_does_not_read_long_topics_loses_their_messages(tmp_path: Path) -> None:
+    builder = StoreBuilder(tmp_path / "store").message().message(topic="t" * 200).message()
+    builder.build()
+    assert repaired(builder, "5.1.0").empty
+    (lost,) = repaired(builder, "4.9.8").lost
+    assert lost.topic == "t" * 200
+
+
+def test_crcs_that_are_demanded_of_records_without_them_are_refused(built: StoreBuilder) -> None:
+    with pytest.raises(RefusedError, match="40 records carry no property CRC"):
+        repaired(built, forceVerifyPropCRC="true")
+    assert repaired(built, "4.9.8", forceVerifyPropCRC="true").empty  # which does not know the setting
+
+
+def test_a_wrong_file_length_setting_is_refused(built: StoreBuilder) -> None:
+    with pytest.raises(RefusedError, match="mappedFileSizeCommitLog is 8192, but the files of the log have 4096 bytes"):
+        repaired(built, mappedFileSizeCommitLog="8192")
+
+
+def test_a_missing_file_is_made_of_fillers_at_the_known_places(built: StoreBuilder) -> None:
+    inside = [pair for pair in records_of(built) if 4096 <= pair[0] < 8192]
+    (built.root / "commitlog" / offset_to_file_name(4096)).unlink()
+    repair = repaired(built)
+    assert [(lost.physical_offset, lost.size) for lost in repair.lost] == inside
+    assert [(repair.future.record_at(start) or decode_record(b"")).size for start, _ in inside] == [size for _, size in inside]
+    (edit,) = repair.files
+    assert (edit.path.name, edit.fate) == (offset_to_file_name(4096), "created")
+
+
+def test_a_log_without_a_sound_record_becomes_an_empty_one(built: StoreBuilder) -> None:
+    for path in (built.root / "commitlog").iterdir():
+        path.write_bytes(b"\xa5" * 4096)
+    repair = repaired(built)
+    assert repair.future.end_offset == 0
+    assert future_records(repair) == []
+    assert len(repair.lost) == 40
+
+
+STORES: list[tuple[str, str]] = [
+    (base, damage)
+    for base in ("5.5.1-lmq", "5.3.3-transactions", "5.1.4-batchcq", "5.5.1-propcrc", "5.5.1-ipv6", "5.1.4-longtopic", "5.3.3-cqext")
+    for damage in ("body-flip-mid", "zero-4k-mid")
+]
+
+
+@pytest.mark.parametrize(("base", "damage"), [*STORES, ("5.5.1-manyfiles", "file-missing-middle"), ("5.5.1-multipath", "body-flip-mid")])
+def test_stores_of_every_kind_are_salvaged(base: str, damage: str, tmp_path: Path) -> None:
+    store = damaged(base, damage, tmp_path)
+    result = store.recover()
+    assert (result.errors, result.left) == ({}, 0)
+    changes_nothing(store.predict())
+
+
+def test_fillers_carry_the_property_crc_where_it_is_demanded(tmp_path: Path) -> None:
+    store = damaged("5.5.1-propcrc", "body-flip-mid", tmp_path)
+    forced = {**stores.case("5.5.1-propcrc").settings(store.root), "forceVerifyPropCRC": "true"}
+    repair = salvage(Store.open(store.root, settings=forced), store.release)
+    (start, _), *_ = repair.future.damages
+    plug = repair.future.record_at(start)
+    assert plug is not None
+    assert list(plug.properties) == ["__CRC32#"]
+
+
+@pytest.mark.parametrize("damage", ["body-flip-mid", "zero-4k-mid", "file-missing-middle", "cq-all-removed+body-flip-mid"])
+def test_placeholders_stand_in_queue_and_log(damage: str, tmp_path: Path) -> None:
+    store = damaged("5.3.3-plain", damage, tmp_path)
+    result = store.recover(lost_units=LostUnits.PLACEHOLDER)
+    assert (result.errors, result.left) == ({}, 0)
+    for lost in result.plan.lost:
+        assert lost.topic is not None and lost.physical_offset is not None and lost.size is not None
+        record = decode_record(store.log_bytes(lost.physical_offset, lost.size))
+        assert (record.topic, record.queue_id, record.queue_offset) == (lost.topic, lost.queue_id, lost.queue_offset)
+        assert record.properties == {"RMQSTORE_PLACEHOLDER": "lost"}
+        assert store.unit((record.topic, record.queue_id, record.queue_offset)) == (lost.physical_offset, lost.size)
+    changes_nothing(store.predict())
+
+
+def test_dledger_is_refused(fresh_store: Callable[[str], Path]) -> None:
+    store = Store.open(fresh_store("broker-5.3.3-dledger-clean"))
+    with pytest.raises(RefusedError, match="DLedger group"):
+        salvage(store, RELEASE)
+
+
+def test_an_older_release_gets_a_store_it_can_read(tmp_path: Path) -> None:
+    store = Damaged("5.1.4-longtopic", stores.fresh_store("5.1.4-longtopic", tmp_path))
+    result = store.recover(release="4.9.8")
+    assert (result.errors, result.left) == ({}, 0)
+    assert all(len(lost.topic or "") > 127 for lost in result.plan.lost)
+    changes_nothing(store.predict("4.9.8"))
+
+
+@pytest.mark.parametrize("damage", ["body-flip-last", "torn-tail-half", "file-missing-last"])
+def test_the_strategy_broker_cuts_where_a_broker_cuts(damage: str, tmp_path: Path) -> None:
+    store = damaged("5.3.3-plain-crash", damage, tmp_path)
+    would = store.predict()
+    result = store.recover(Strategy.BROKER)
+    assert result.left == 0
+    assert would.lost is not None
+    assert len(result.plan.lost) == would.lost.messages
+    after = store.predict()
+    changes_nothing(after)
+    assert after.after_load.max_phy_offset == would.after_load.max_phy_offset
+
+
+@pytest.mark.parametrize(
+    "damage", ["file-middle-empty", "file-last-short", "file-middle-long", "file-foreign-samesize", "file-subdir", "checkpoint-directory"]
+)
+@pytest.mark.parametrize("base", ["4.9.8-plain", "5.3.3-plain-crash"])
+def test_the_strategy_minimal_lets_a_broker_start(base: str, damage: str, tmp_path: Path) -> None:
+    store = damaged(base, damage, tmp_path)
+    result = store.recover(Strategy.MINIMAL)
+    assert result.left == 0
+    assert not result.plan.lost
+    assert store.predict().starts is True

@@ -38,7 +38,7 @@ def truncate(
         return LogRepair(FutureLog((), 0))
     results = survey(store, list(log.files), reads_v2=profile_of(release).reads_v2, advance=advance)
     natural = max((result.end_offset for result in results if result.records), default=log.files[0].start)
-    if at is not None and at != natural:
+    if at is not None and at not in (natural, _closed_at(log, results)):
         _demand_boundary(log, at, natural)
     return _cut(store, log, results, natural if at is None else at, why)
 
@@ -57,8 +57,8 @@ def _cut(store: Store, log: LogFiles, results: Sequence[FileSurvey], at: int, wh
     edits: list[Edit] = []
     # At the border of two files the file before keeps its BLANK, and a broker goes on there (fact sheet commit log §5.3).
     end = kept[-1].end_offset if at >= last.end else at
-    closed = kept[-1].end is not None and kept[-1].end.reason is Stop.BLANK and kept[-1].end_offset == at
-    if at < last.end and not closed:
+    closed = _is_closed(kept[-1]) and kept[-1].end_offset == at
+    if at < last.end and not closed and _scanner().last_nonzero(kept[-1].file, at) is not None:
         edits.append(Edit(Patch(at, last.end), f"zeroed: {why}", "RMQ-CL-TAILBYTES"))
     behind = results[len(kept) :]
     files = [FileEdit(result.file.path, Fate.QUARANTINED, f"it lies behind the end of the log: {why}") for result in behind]
@@ -67,6 +67,17 @@ def _cut(store: Store, log: LogFiles, results: Sequence[FileSurvey], at: int, wh
     future = FutureLog(tuple(log.full(result.file) for result in kept), end, tuple(edit.patch for edit in edits), present=present)
     lost = list(islice(_records_behind(log.files, at, why), _MOST_LISTED + 1))
     return LogRepair(future, tuple(edits), tuple(files), tuple(lost[:_MOST_LISTED]), tuple(_notes(kept, at, len(lost))))
+
+
+def _is_closed(result: FileSurvey) -> bool:
+    """Whether a file ends with a BLANK."""
+    return result.end is not None and result.end.reason is Stop.BLANK
+
+
+def _closed_at(log: LogFiles, results: Sequence[FileSurvey]) -> int | None:
+    """The end of the last file with records, if a BLANK closes it: there the log ends, too."""
+    last = max((result for result in results if result.records), key=lambda result: result.file.start, default=None)
+    return log.full(last.file).end if last is not None and _is_closed(last) else None
 
 
 def _demand_boundary(log: LogFiles, at: int, natural: int) -> None:

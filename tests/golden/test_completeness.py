@@ -34,7 +34,7 @@ NOT_IN_A_SAMPLE = {
     "tiered_index": "written by the tiered store plugin only",
 }
 # modules of formats/ that are no file format of their own
-TOOLS = {"__init__", "crc", "describe", "javahash", "layout", "naming"}
+TOOLS = {"__init__", "crc", "describe", "javahash", "layout", "multidispatch", "naming"}
 FORMATS = Path(__file__).resolve().parents[2] / "formats"
 
 

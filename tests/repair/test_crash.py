@@ -1,0 +1,233 @@
+"""An apply or an undo that is stopped anywhere: going on ends where it should have ended, going back ends where it began."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from rmqstore.errors import RmqstoreError
+from rmqstore.repair import lock
+from rmqstore.repair.transaction import State, unfinished
+from rmqstore.repair.writer import Hook, Primitive
+from tests.repair.changing import SAMPLE, Changing, age, without_new_times
+from tests.repair.faults import IO_ERROR, NO_SPACE, Counting, ExitAt, FailAt, KillAt, Killed, ShortWrites
+from tests.support import stores
+
+MEMORY = Path("/dev/shm")
+"""A file system that needs no disk; the tests' directory lies on another."""
+
+Step = Callable[[Changing, Hook], object]
+
+
+class Case:
+    """A store with a plan, as often as it is needed, and what it is before and afterwards."""
+
+    def __init__(self, directory: Path, log: Path | None) -> None:
+        self._moved = [(directory / "work", directory / "kept")]
+        self._only_changes = log is not None
+        settings = {}
+        root = stores.fresh_store(SAMPLE, directory / "work")
+        if log is not None:
+            subprocess.run(["cp", "-a", "--sparse=always", root / "commitlog", log], check=True, timeout=60)
+            shutil.rmtree(root / "commitlog")
+            settings = {"storePathCommitLog": str(log)}
+            self._moved.append((log, directory / "log"))
+            age(log)
+        age(root)
+        self.changing = Changing(root, settings)
+        self.changing.keep_plan()
+        for work, kept in self._moved:
+            subprocess.run(["cp", "-a", work, kept], check=True, timeout=60)
+        self.before = self.fresh().state
+        self.apply_calls = _count(self.changing.apply)
+        self.after = without_new_times(self.changing.state)
+        self.undo_calls = _count(self.changing.undo)
+
+    def fresh(self) -> Changing:
+        """The store as it was, at the place that it always has."""
+        for work, kept in self._moved:
+            shutil.rmtree(work, ignore_errors=True)
+            subprocess.run(["cp", "-a", kept, work], check=True, timeout=60)
+        return self.changing
+
+    def applied(self) -> Changing:
+        """The store as it is afterwards."""
+        changing = self.fresh()
+        changing.apply()
+        return changing
+
+    def killed_at_every_call(self, begin: Callable[[], Changing], step: Step, calls: int) -> Iterator[tuple[int, Changing]]:
+        """The store after the step was killed at its last call, at the one before, and so on; with the numbers of the calls.
+
+        Up to the first change of the store itself it makes no difference on which file system the log lies.
+        """
+        for number in reversed(range(calls)):
+            changing = begin()
+            _killed(partial(step, changing), number)
+            if self._only_changes and number < calls - 10 and unfinished(changing.root) is None:
+                return
+            yield number, changing
+
+
+def _count(step: Callable[[Hook], object]) -> int:
+    counting = Counting()
+    step(counting)
+    assert counting.calls > 50
+    return counting.calls
+
+
+@pytest.fixture(autouse=True)
+def nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looking through all processes of the machine, every time, is left to the tests of the lock."""
+    monkeypatch.setattr(lock, "refuse_if_used", lambda store: None)
+
+
+@pytest.fixture(scope="module", params=["one file system", "log on another file system"])
+def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Case]:
+    directory = tmp_path_factory.mktemp("crash")
+    if not MEMORY.is_dir() or MEMORY.stat().st_dev == directory.stat().st_dev:
+        if request.param != "one file system":
+            pytest.skip(f"{MEMORY} is no other file system here")
+        yield Case(directory, None)
+        return
+    with TemporaryDirectory(dir=MEMORY) as other:
+        yield Case(Path(other), None if request.param == "one file system" else directory / "commitlog")
+
+
+def test_every_primitive_is_met(case: Case) -> None:
+    counting = Counting()
+    changing = case.fresh()
+    changing.apply(counting)
+    changing.undo(counting)
+    assert set(counting.kinds) >= set(Primitive) - {Primitive.UNLINK}
+
+
+def test_undo_restores_everything(case: Case) -> None:
+    changing = case.fresh()
+    changing.apply()
+    assert without_new_times(changing.state) == case.after != case.before
+    changing.undo()
+    assert changing.state == case.before
+
+
+def test_undo_of_undo(case: Case) -> None:
+    changing = case.fresh()
+    changing.apply()
+    exactly = changing.state
+    for _ in range(2):
+        undone = changing.undo().transaction
+        assert changing.state == case.before
+        assert undone is not None
+        changing.undo(name=undone.id)
+        assert changing.state == exactly
+    changing.undo()
+    assert changing.state == case.before
+
+
+def test_killed_at_every_call_and_continued(case: Case) -> None:
+    for number, changing in case.killed_at_every_call(case.fresh, Changing.apply, case.apply_calls):
+        changing.apply()
+        assert without_new_times(changing.state) == case.after, number
+
+
+def test_killed_at_every_call_and_taken_back(case: Case) -> None:
+    for number, changing in case.killed_at_every_call(case.fresh, Changing.apply, case.apply_calls):
+        _take_back(changing)
+        assert changing.state == case.before, number
+
+
+def test_undo_killed_at_every_call_and_continued(case: Case) -> None:
+    for number, changing in case.killed_at_every_call(case.applied, Changing.undo, case.undo_calls):
+        _take_back(changing)
+        assert changing.state == case.before, number
+
+
+def test_undo_killed_at_every_call_and_taken_back(case: Case) -> None:
+    for number, changing in case.killed_at_every_call(case.applied, Changing.undo, case.undo_calls):
+        stopped = unfinished(changing.root)
+        if stopped is not None:
+            changing.undo(name=stopped.id)
+        elif changing.state == case.before:
+            changing.undo(name=changing.transactions[-1].id)
+        assert without_new_times(changing.state) == case.after, number
+        changing.undo()
+        assert changing.state == case.before, number
+
+
+@pytest.mark.parametrize(("error", "for_ever"), [(NO_SPACE, True), (IO_ERROR, False)], ids=["ENOSPC for ever", "EIO once"])
+def test_a_disk_that_fails_at_every_call(case: Case, error: int, for_ever: bool) -> None:
+    for number in range(case.apply_calls):
+        changing = case.fresh()
+        hook = FailAt(number, error, for_ever=for_ever)
+        with pytest.raises((RmqstoreError, OSError)) as raised:
+            changing.apply(hook)
+        assert hook.failed
+        if isinstance(raised.value, RmqstoreError):
+            assert raised.value.exit_status == 4
+            assert os.strerror(error) in raised.value.message
+            changed = changing.transactions[-1:] and changing.transactions[-1].state in (State.APPLYING, State.APPLIED)
+            assert ("was not finished" if changed else "Nothing of the store was changed") in raised.value.message
+        if number % 2:
+            changing.apply()
+            assert without_new_times(changing.state) == case.after, number
+        _take_back(changing)
+        assert changing.state == case.before, number
+
+
+def test_short_writes(case: Case) -> None:
+    changing = case.fresh()
+    changing.apply(ShortWrites(997))
+    assert without_new_times(changing.state) == case.after
+    changing.undo(ShortWrites(997))
+    assert changing.state == case.before
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_killed_again_and_again(case: Case, seed: int) -> None:
+    chance = random.Random(seed)
+    changing = case.fresh()
+    wanted = chance.choice(["after", "before"])
+    for _ in range(8):
+        _killed(changing.apply, chance.randrange(case.apply_calls))
+    if wanted == "after":
+        changing.apply()
+        assert without_new_times(changing.state) == case.after
+    for _ in range(8):
+        _killed(partial(_take_back, changing), chance.randrange(case.undo_calls))
+    _take_back(changing)
+    assert changing.state == case.before
+
+
+@pytest.mark.parametrize("part", [0.6, 0.75, 0.9])
+def test_a_process_that_really_dies(case: Case, part: float) -> None:
+    changing = case.fresh()
+    child = os.fork()
+    if child == 0:
+        changing.apply(ExitAt(int(case.apply_calls * part)))
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    assert unfinished(changing.root) is not None
+    changing.apply()
+    assert without_new_times(changing.state) == case.after
+
+
+def _killed(step: Callable[[Hook], object], number: int) -> None:
+    try:
+        step(KillAt(number))
+    except Killed:
+        return
+
+
+def _take_back(changing: Changing, hook: Hook | None = None) -> None:
+    """What a person would do: undo, where there is something to undo."""
+    standing = [one for one in changing.transactions if one.state in (State.APPLYING, State.APPLIED)]
+    if standing and not (unfinished(changing.root) is None and standing[-1].plan.undoes is not None):
+        changing.undo(hook)

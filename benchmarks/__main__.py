@@ -86,6 +86,8 @@ def _measure_store(made: Made, repeat: int) -> dict[str, Runs]:
     for threads in (1, 2):
         runs[f"verify_{threads}"], runs[f"verify_{threads}_alone"] = measure.verify(made, threads, repeat)
     _say("  verified")
+    runs["predict"] = measure.predict(made, repeat)
+    _say("  predicted")
     runs["dump"] = measure.dump(made, 2, min(repeat, _DUMPS))
     _say("  dumped")
     return runs

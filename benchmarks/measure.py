@@ -192,6 +192,18 @@ def verify(made: Made, threads: int, repeat: int) -> tuple[Runs, Runs]:
     return runs, alone
 
 
+def predict(made: Made, repeat: int) -> Runs:
+    """`rmqstore recover --dry-run` of a broker that starts after a crash and reads the log from its first byte on; whole processes."""
+    settings = [part for key, value in made.shape.settings.items() for part in ("--set", f"{key}={value}")]
+    crash = ("--what-if", "abort=present", "checkpoint=removed", "--format", "json", "--quiet")
+    runs, outputs = command(made.log_bytes, repeat, "recover", made.root, "--dry-run", *crash, *settings)
+    for output in outputs:
+        scanned = json.loads(output.splitlines()[0])["scan"]
+        if scanned["records"] != made.records or scanned["first_file"] != made.log_files[0].name:
+            raise RuntimeError(f"the prediction read {scanned}, {made.records} records were written")
+    return runs
+
+
 def dump(made: Made, threads: int, repeat: int) -> Runs:
     """`rmqstore dump --format json` of the whole log, without bodies, through a pipe; counts records."""
     return command(made.records, repeat, "dump", made.root, "--format", "json", "--threads", str(threads), "--quiet", piped=True)[0]

@@ -1,0 +1,74 @@
+"""What a runner runs: parts that are read on their own, packets that come from them, results made of the packets of one key.
+
+Everything here travels between processes, so parts and jobs are values that can be pickled, and packets are bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from rmqstore.store.root import Store
+
+Advance = Callable[[int], None]
+"""Is told the bytes of a part as they are read."""
+
+
+def silent(count: int) -> None:
+    """Tells nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAt:
+    """A store by where it lies and how it is configured; every process opens it for itself."""
+
+    path: str
+    broker_conf: str | None = None
+    settings: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, path: Path, broker_conf: Path | None = None, settings: Mapping[str, str] | None = None) -> StoreAt:
+        """From what a command is given. Paths become absolute: a worker has a directory of its own."""
+        conf = None if broker_conf is None else str(broker_conf.absolute())
+        return cls(str(path.absolute()), conf, tuple(sorted((settings or {}).items())))
+
+    def open(self) -> Store:
+        """Raises what `Store.open` raises."""
+        return Store.open(self.path, broker_conf=self.broker_conf and Path(self.broker_conf), settings=dict(self.settings))
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of the input: its place among all parts, what people call it, and the bytes that it reads, by which work is balanced."""
+
+    number: int
+    name: str
+    size: int
+
+
+class Packet(NamedTuple):
+    """Bytes for the result `key`. `order` sorts the packets of one part and key; a packet should stay below some MiB."""
+
+    key: str
+    order: int
+    data: bytes
+
+
+class Job(Protocol):
+    """The work. `map` and `reduce` run anywhere, maybe twice for the same part: whatever they leave behind must not mind."""
+
+    @property
+    def parts(self) -> Sequence[Part]:
+        """All parts, numbered from 0 in their order."""
+
+    @property
+    def shuffles(self) -> bool:
+        """Whether packets of several parts share a key. Without that, results are the packets themselves, in the order of the parts."""
+
+    def map(self, part: Part, advance: Advance) -> Iterator[Packet]:
+        """The packets of a part. What it raises as RmqstoreError ends the job; other errors are tried again where that can help."""
+
+    def reduce(self, key: str, packets: Iterator[bytes]) -> bytes:
+        """The result of a key from its packets, in the order of (part, order)."""

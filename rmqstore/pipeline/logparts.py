@@ -1,0 +1,112 @@
+"""Pieces of commit logs: files, and large files cut at record boundaries; and the scan of one piece."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rmqstore.dump.resync import next_record
+from rmqstore.errors import UnreadableError
+from rmqstore.formats.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
+from rmqstore.pipeline.job import Advance, Part, StoreAt
+from rmqstore.scan.columns import Check
+from rmqstore.scan.walk import Batch, Damage, LogScanner
+from rmqstore.store.mapped import MappedFile
+from rmqstore.store.root import Store
+
+LARGEST_PIECE = 256 << 20
+"""Bytes; a file of 1 GiB makes four pieces, so that processors are busy until the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogPiece(Part):
+    """Records that begin in [start, end) of the log, physical offsets of record boundaries, all in one file."""
+
+    store: StoreAt
+    start: int
+    end: int
+
+
+def log_pieces(at: StoreAt, *, first_number: int = 0, largest: int = LARGEST_PIECE) -> list[LogPiece]:
+    """The pieces of a store's log in the order of offsets. Raises what opening the store raises, UnreadableError, StoreChangedError."""
+    store = at.open()
+    pieces: list[LogPiece] = []
+    for file in store.message_log.files:
+        cuts = list(_cuts(store, file, largest))
+        for start, end in zip(cuts, cuts[1:], strict=False):
+            number = first_number + len(pieces)
+            pieces.append(LogPiece(number, store.relative(file.path), end - start, at, file.start + start, file.start + end))
+    return pieces
+
+
+def _cuts(store: Store, file: MappedFile, largest: int) -> Iterator[int]:
+    """Positions in the file: its start, record boundaries about `largest` bytes apart, its end."""
+    lead = store.entry_header(file)
+    position = 0
+    yield position
+    while position + largest < file.length:
+        found = next_record(file, position + largest + lead)
+        if found is None:
+            break
+        position = found - lead
+        yield position
+    if file.length > position:
+        yield file.length
+
+
+class PieceReader:
+    """The records of one piece, in batches of columns."""
+
+    def __init__(self, piece: LogPiece, checks: Check) -> None:
+        """Raises what opening the store raises, UnreadableError when the file is gone."""
+        self.store = piece.store.open()
+        self._piece = piece
+        found = self.store.message_log.find(piece.start)
+        if found is None:
+            raise UnreadableError(f"{piece.name} is not there any more.", "Run the command again when nothing writes to the store.")
+        self.file = found
+        self.scanner = _scanner(self.store, found, checks)
+        self.damages: list[Damage] = []
+
+    def batches(self, advance: Advance) -> Iterator[Batch]:
+        """Batches in log order, each valid until the next one. `damages` fills up with what begins in the piece and is no record."""
+        piece = self._piece
+        reached = piece.start
+        for event in self.scanner.scan(self.file, start=piece.start):
+            if isinstance(event, Batch):
+                batch = _before(event, piece.end)
+                if len(batch.records):
+                    last = batch.records[-1]
+                    advance(int(last["position"]) + int(last["size"]) - reached)
+                    reached = int(last["position"]) + int(last["size"])
+                    yield batch
+                if len(batch.records) < len(event.records) or reached >= piece.end:
+                    break
+            elif isinstance(event, Damage):
+                if event.start >= piece.end:
+                    break
+                self.damages.append(event)
+        advance(max(0, piece.end - reached))
+
+
+def _before(batch: Batch, end: int) -> Batch:
+    """The records of a batch that begin before a physical offset, with their keys."""
+    count = int(np.searchsorted(batch.records["position"], end))
+    if count == len(batch.records):
+        return batch
+    keys = batch.keys[: int(np.searchsorted(batch.keys["record"], count))]
+    return replace(batch, records=batch.records[:count], keys=keys)
+
+
+def _scanner(store: Store, file: MappedFile, checks: Check) -> LogScanner:
+    return LogScanner(checks=checks, delays=np.array([0, *delays_of(store)], np.int64), lead=store.entry_header(file))
+
+
+def delays_of(store: Store) -> tuple[int, ...]:
+    """Delay in ms per level, level 1 first; those of brokers by default where the configuration names none that can be read."""
+    try:
+        return parse_delay_levels(store.config.delay_levels)
+    except ValueError:
+        return DEFAULT_DELAY_LEVELS

@@ -26,7 +26,7 @@ from rmqstore.repair.staging import StagedFile, Staging
 from rmqstore.store.parts import PartKind
 from rmqstore.store.root import Store
 from rmqstore.verify.context import Context, Options
-from rmqstore.verify.index import IndexView, open_views
+from rmqstore.verify.index import HEADER_LAYOUT, IndexView, open_views
 from rmqstore.versions import Profile
 
 Advance = Callable[[int], None]
@@ -73,6 +73,7 @@ def plan_index(
     staying = [] if everything else [view for view in views if _stays(view, log, judgement)]
     codes = {finding.code for finding in judgement.coverage}
     if not everything and len(staying) == len(files) and not codes:
+        _count_from_one(builder, staying)
         return _full_until([view.end_timestamp for view in staying])
     settings = settings_of(store)
     if not _builds(settings, profile):
@@ -108,6 +109,14 @@ def _foreign_names(builder: PlanBuilder, store: Store) -> None:
             builder.quarantine(file.path, reason=CATALOGUE[_NAME].title, code=_NAME)
     for directory in store.index_directories():
         builder.note(f"{directory} is a directory among index files; move it away by hand.")
+
+
+def _count_from_one(builder: PlanBuilder, views: Sequence[IndexView]) -> None:
+    """Writes into files that have no items yet what the first start and stop would write there: they count from one."""
+    field = HEADER_LAYOUT["index_count"]
+    for view in views:
+        if view.index_count < 1:
+            builder.write(view.file.path, field.offset, (1).to_bytes(field.width, "big"), reason="an index file that no broker has opened yet")
 
 
 def _builds(settings: Settings, profile: Profile) -> bool:

@@ -35,6 +35,7 @@ _DELIVERING = ("4.9.8-schedule", "4.9.8-schedule-crash")
 """4.x delivers what is due as soon as the store is open: it changes at each start."""
 
 _PER_JVM = 60
+_REFUSED = 3
 _SHOWN = 8
 
 
@@ -109,7 +110,11 @@ class _Repaired:
         self._set_abort()
         self._promise = Promise(self._sample, stores.sample_store(case.base), self._root, planned)
         self._problems: list[str] = []
-        self._lost = self._repair()
+        self._lost = Lost(())
+        if self._promise.refused:
+            self._demand_refusal()
+        else:
+            self._lost = self._repair()
 
     def _set_abort(self) -> None:
         abort = self._root / "abort"
@@ -123,6 +128,12 @@ class _Repaired:
 
     def _recover(self) -> Run:
         return self._run("recover", "--yes", "--broker-version", self._case.release)
+
+    def _demand_refusal(self) -> None:
+        before = stores.content(self._root)
+        done = self._recover()
+        if done.status != _REFUSED or stores.content(self._root) != before:
+            self._problems.append(f"without a log recover ends with {done.status}, or changes something")
 
     def _repair(self) -> Lost:
         """Recovers, verifies, and recovers once more, which must find nothing to do."""
@@ -145,6 +156,8 @@ class _Repaired:
         return Lost([lost for entry in plans for lost in entry.get("lost", ())])
 
     def judge(self, harness: Harness) -> RepairVerdict:
+        if self._promise.refused:
+            return RepairVerdict(self._case, tuple(self._problems))
         broker = Broker(harness, self._root, self._sample.settings(self._root), self._sample.data.get("topics", {}))
         try:
             seen = broker.serve(self._promise.questions)

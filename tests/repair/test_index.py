@@ -17,6 +17,7 @@ from rmqstore.store.root import Store
 from rmqstore.versions import profile_of
 from tests.repair.mending import Mending, described
 from tests.repair.queuefiles import INJURIES, overwrite
+from tests.repair.recovering import damaged
 from tests.support import stores
 from tests.support.builder import StoreBuilder
 from tests.support.verifying import verify
@@ -161,3 +162,15 @@ def test_a_broker_that_builds_no_index_keeps_what_it_has(tmp_path: Path) -> None
     result = mending.rebuild_index()
 
     assert (described(result.plan), len(result.plan.notes)) == ([], 1)
+
+
+@pytest.mark.parametrize("name", ["4.9.8-plain", "5.5.1-batchcq"])
+def test_a_file_that_no_broker_has_opened_yet_gets_what_the_first_start_would_write(name: str, tmp_path: Path) -> None:
+    store = damaged(name, "index-extra-zero-file", tmp_path)
+
+    result = store.recover()
+
+    new = index_files(store.root)[-1]
+    assert declared.HEADER.parse(new.read_bytes()).index_count == 1
+    assert (result.errors, result.left) == ({}, 0)
+    assert f"index/{new.name}" not in store.predict().changes

@@ -114,9 +114,10 @@ def _foreign_names(builder: PlanBuilder, store: Store) -> None:
 def _count_from_one(builder: PlanBuilder, views: Sequence[IndexView]) -> None:
     """Writes into files that have no items yet what the first start and stop would write there: they count from one."""
     field = HEADER_LAYOUT["index_count"]
+    one = (1).to_bytes(field.width, "big")
     for view in views:
         if view.index_count < 1:
-            builder.write(view.file.path, field.offset, (1).to_bytes(field.width, "big"), reason="an index file that no broker has opened yet")
+            builder.write(view.file.path, field.offset, one, reason="an index file that no broker has opened yet")
 
 
 def _builds(settings: Settings, profile: Profile) -> bool:

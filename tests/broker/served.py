@@ -18,7 +18,7 @@ QueueKey = tuple[str, int]
 NEW_MESSAGES = 4
 _PRE_BLANK_SIZE = 0x7FFFFFFF
 _DATA = ("commitlog", "consumequeue", "batchconsumequeue", "consumequeue_ext", "index")
-"""Where messages and the ways to them lie, as beginnings of paths; the rest, as `checkpoint` and `abort`, every start and stop may write."""
+"""Where messages and the ways to them lie, as beginnings of paths; every start and stop may write the rest, as `checkpoint` and `abort`."""
 
 _JOB_MILLIS = 90_000
 

@@ -51,7 +51,8 @@ def on_interrupt(report: Callable[[], str]) -> None:
     context.meta.setdefault(INTERRUPTION_REPORT, {})["report"] = report
 
 
-def _settings(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+def parse_settings(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    """`KEY=VALUE` options → a dictionary. Raises BadParameter."""
     settings = {}
     for text in values:
         key, equals, value = text.partition("=")
@@ -93,7 +94,7 @@ def store_options(command: Decorated) -> Decorated:
         "settings",
         multiple=True,
         metavar="KEY=VALUE",
-        callback=_settings,
+        callback=parse_settings,
         help="One setting as in broker.conf; wins over the file. May be repeated.",
     )
     return conf(setting(command))

@@ -15,6 +15,10 @@ class RmqstoreError(Exception):
         self.message = message
         self.hint = hint
 
+    def __reduce__(self) -> tuple[type[RmqstoreError], tuple[str, str]]:
+        """Errors travel from worker processes as they are."""
+        return type(self), (self.message, self.hint)
+
 
 class UsageError(RmqstoreError):
     """The command line asks for something that does not fit together."""

@@ -36,7 +36,8 @@ class StoreAt:
 
     def open(self) -> Store:
         """Raises what `Store.open` raises."""
-        return Store.open(self.path, broker_conf=self.broker_conf and Path(self.broker_conf), settings=dict(self.settings))
+        conf = None if self.broker_conf is None else Path(self.broker_conf)
+        return Store.open(self.path, broker_conf=conf, settings=dict(self.settings))
 
 
 @dataclass(frozen=True, slots=True)

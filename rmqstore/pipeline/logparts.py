@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -35,7 +36,7 @@ def log_pieces(at: StoreAt, *, first_number: int = 0, largest: int = LARGEST_PIE
     pieces: list[LogPiece] = []
     for file in store.message_log.files:
         cuts = list(_cuts(store, file, largest))
-        for start, end in zip(cuts, cuts[1:], strict=False):
+        for start, end in pairwise(cuts):
             number = first_number + len(pieces)
             pieces.append(LogPiece(number, store.relative(file.path), end - start, at, file.start + start, file.start + end))
     return pieces

@@ -1,0 +1,54 @@
+"""The options of commands that can run on Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rmqstore.commands.common import parse_settings
+
+if TYPE_CHECKING:
+    from rmqstore.pipeline.engine import Wish
+
+
+def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--engine, --master, --spark-conf and --threads → `wish: Wish`."""
+
+    @wraps(command)
+    def with_wish(*arguments: Any, engine: str, master: str | None, spark_conf: dict[str, str], threads: int | None, **options: Any) -> Any:
+        return command(*arguments, wish=_wish(engine, master, spark_conf, threads), **options)
+
+    for option in (
+        click.option(
+            "--threads",
+            type=click.IntRange(min=1, max=64),
+            metavar="N",
+            help="Files read at a time; one per processor if not given.",
+        ),
+        click.option(
+            "--spark-conf",
+            multiple=True,
+            metavar="KEY=VALUE",
+            callback=parse_settings,
+            help="A setting of Spark, as for spark-submit. May be repeated.",
+        ),
+        click.option("--master", metavar="URL", help="Where Spark runs, as for spark-submit; all of this machine if not given."),
+        click.option(
+            "--engine",
+            type=click.Choice(["auto", "local", "spark"]),
+            default="auto",
+            show_default=True,
+            help="local: threads of this process; spark; auto: what should be done first.",
+        ),
+    ):
+        with_wish = option(with_wish)
+    return with_wish
+
+
+def _wish(engine: str, master: str | None, conf: dict[str, str], threads: int | None) -> Wish:
+    from rmqstore.pipeline.engine import Wish
+
+    return Wish(engine, master, conf, threads)

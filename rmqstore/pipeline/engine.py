@@ -1,0 +1,108 @@
+"""Which runner a job gets: the one that a model of what both cost expects to be done first, unless somebody says.
+
+The model is this table and nothing else: what a job reads per second and core in threads of this process and in Spark, how many threads are
+of use (what runs in Python takes turns), and how long Spark takes to start. docs/performance.md says how the figures were measured.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from rmqstore.errors import UsageError
+from rmqstore.pipeline.job import Advance, Job
+
+SPARK_START = 4.0
+"""Seconds from the decision for Spark to the first byte that is read, on a machine with two cores."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """What a kind of job costs: bytes of log per second and core here and on Spark; more `threads` than those bring nothing here."""
+
+    local: float
+    threads: int
+    spark: float
+
+    def local_seconds(self, size: int, threads: int) -> float:
+        """Expected time in threads of this process."""
+        return size / (self.local * min(threads, self.threads))
+
+    def spark_seconds(self, size: int, cores: int) -> float:
+        """Expected time on Spark, its start included."""
+        return SPARK_START + size / (self.spark * cores)
+
+
+VERIFY = Pace(local=2.5e9, threads=8, spark=1.8e9)
+REBUILD = Pace(local=0.7e9, threads=2, spark=0.3e9)
+STATS = Pace(local=2.0e9, threads=8, spark=1.5e9)
+EXPORT = Pace(local=150e6, threads=2, spark=100e6)
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the command line says: `engine` auto, local or spark; where Spark runs and with which settings; threads here."""
+
+    engine: str = "auto"
+    master: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+    threads: int | None = None
+
+    @property
+    def cores(self) -> int:
+        """Threads to use here."""
+        return self.threads or len(os.sched_getaffinity(0))
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The engine that was taken, `local` or `spark`, and why, as a clause."""
+
+    engine: str
+    why: str
+
+    @property
+    def told(self) -> str:
+        """One sentence for people."""
+        return f"Engine: {'Spark' if self.engine == 'spark' else 'this process'}, because {self.why}."
+
+
+class Runner(Protocol):
+    """What runs jobs."""
+
+    def run(self, job: Job, advance: Advance) -> Iterator[tuple[str, bytes]]:
+        """(key, result): by key for a job that shuffles, else every packet in the order of parts."""
+
+
+def choose(wish: Wish, size: int, pace: Pace) -> Choice:
+    """The engine for a job that reads `size` bytes. Raises UsageError for wishes that contradict each other."""
+    if wish.engine == "local":
+        if wish.master is not None or wish.conf:
+            raise UsageError("--master and --spark-conf are for Spark.", "Leave them out, or use --engine spark.")
+        return Choice("local", "it was asked for")
+    if wish.engine == "spark":
+        return Choice("spark", "it was asked for")
+    if wish.master is not None:
+        return Choice("spark", f"--master names where it runs ({wish.master})")
+    here, there = pace.local_seconds(size, wish.cores), pace.spark_seconds(size, len(os.sched_getaffinity(0)))
+    if here <= there:
+        return Choice("local", f"that should take {_seconds(here)}, and Spark {_seconds(there)} with its start")
+    return Choice("spark", f"that should take {_seconds(there)} with its start, and this process {_seconds(here)}")
+
+
+def runner_of(choice: Choice, wish: Wish) -> Runner:
+    """The runner of a choice; Spark is started here. Raises RefusedError when it cannot be."""
+    if choice.engine == "local":
+        from rmqstore.pipeline.local import LocalRunner
+
+        return LocalRunner(wish.cores)
+    from rmqstore.pipeline.spark import SparkRunner
+    from rmqstore.pipeline.spark_session import open_session
+
+    return SparkRunner(open_session(wish.master, wish.conf))
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.1f} s" if value < 100 else f"{value / 60:.0f} min"

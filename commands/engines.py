@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from glob import glob, has_magic
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +14,19 @@ from rmqstore.commands.common import parse_settings
 
 if TYPE_CHECKING:
     from rmqstore.pipeline.engine import Wish
+
+
+def _stores(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[Path, ...]:
+    """Patterns that the shell left alone stand for what they match."""
+    found: list[Path] = []
+    for text in values:
+        matches = [] if Path(text).exists() or not has_magic(text) else sorted(glob(text))  # noqa: PTH207  -- patterns may be absolute
+        found += map(Path, matches or [text])
+    return tuple(found)
+
+
+stores_argument = click.argument("stores", metavar="STORE...", nargs=-1, required=True, callback=_stores)
+"""STORE... → `stores: tuple[Path, ...]`; whether they exist and what they are, is told by the room that opens them."""
 
 
 def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqstore.commands.common import View, output_options, store_argument, store_options
+from rmqstore.render.sizes import size_text
 
 if TYPE_CHECKING:
     from rmqstore.store.summary import StoreSummary
@@ -67,8 +68,8 @@ def for_people(summary: StoreSummary) -> dict[str, Any]:
         {
             "part": relative_to_root(part.path, Path(summary.path)),
             "files": part.files,
-            "size": size(part.length),
-            "allocated": size(part.allocated),
+            "size": size_text(part.length),
+            "allocated": size_text(part.allocated),
         }
         for part in summary.parts
     ]
@@ -81,16 +82,6 @@ def for_people(summary: StoreSummary) -> dict[str, Any]:
     if attention:
         screen["attention"] = [{"what": text} for text in _limited(attention)]
     return screen
-
-
-def size(count: int) -> str:
-    """Bytes in the unit that leaves at most four digits before the point."""
-    amount = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if amount < 1024:
-            return f"{count} B" if unit == "B" else f"{amount:.1f} {unit}"
-        amount /= 1024
-    return f"{amount:.1f} TiB"
 
 
 def _state(summary: StoreSummary) -> str:
@@ -116,7 +107,7 @@ def _log(summary: StoreSummary) -> str:
     if not log.files:
         return "no files"
     where = ", ".join(log.directories) + (" (DLedger)" if summary.dledger else "")
-    return f"{log.files} files of {size(log.file_size or 0)} in {where}, offsets {log.min_offset} to {log.end_offset}"
+    return f"{log.files} files of {size_text(log.file_size or 0)} in {where}, offsets {log.min_offset} to {log.end_offset}"
 
 
 def _checkpoint(fields: Mapping[str, int] | None) -> str:

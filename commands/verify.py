@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from rmqstore.commands.common import View, on_interrupt, output_options, store_argument, store_options
+from rmqstore.commands.common import View, on_interrupt, output_options, store_options
+from rmqstore.commands.engines import engine_options, stores_argument
 from rmqstore.errors import UnreadableError
 
 if TYPE_CHECKING:
-    from rmqstore.verify.engine import Verification
+    from rmqstore.findings import Finding
+    from rmqstore.pipeline.engine import Choice, Wish
+    from rmqstore.pipeline.job import StoreAt
+    from rmqstore.verify.context import Options
+    from rmqstore.verify.engine import Totals
 
 PARTS = ("commitlog", "consumequeue", "index", "checkpoint", "timer", "config", "store")
 EXIT_FINDINGS = 1
@@ -23,7 +30,7 @@ Identity = tuple[Any, ...]
 
 
 @click.command("verify", short_help="Check every record, queue unit and index item against the others.")
-@store_argument
+@stores_argument
 @click.option("--part", "parts", multiple=True, type=click.Choice(PARTS), help="Only findings of this part. May be repeated.")
 @click.option("--topic", "topics", multiple=True, metavar="TOPIC", help="Only findings of queues of this topic. May be repeated.")
 @click.option("--quick", is_flag=True, help="Structure only: bodies are not read and their CRCs not checked.")
@@ -36,97 +43,169 @@ Identity = tuple[Any, ...]
     metavar="FILE",
     help="Output of an earlier run with --format json: report only what is new.",
 )
-@click.option("--threads", type=click.IntRange(min=1, max=64), default=2, show_default=True, help="Files read at the same time.")
+@engine_options
 @store_options
 @output_options
 @click.pass_context
 def command(
     context: click.Context,
-    store: Path,
+    stores: tuple[Path, ...],
     parts: tuple[str, ...],
     topics: tuple[str, ...],
     quick: bool,
     limit: int | None,
     baseline: Path | None,
-    threads: int,
+    wish: Wish,
     broker_conf: Path | None,
     settings: Mapping[str, str],
     view: View,
 ) -> None:
     """Verify STORE: every record and CRC, every queue unit and index item against its record and back, checkpoint, timer, configuration.
 
-    Ends with status 1 when a finding of severity error is new, 0 otherwise. `rmqstore explain CODE` tells more about a finding.
+    Of several stores, every finding tells which one it is about, and one that cannot be opened does not keep the others from being
+    verified. Ends with status 1 when a finding of severity error is new, 0 otherwise. `rmqstore explain CODE` tells more about a finding.
     """
     known = _read_baseline(baseline) if baseline is not None else Counter()
+    from rmqstore.pipeline.engine import VERIFY, choose
+    from rmqstore.pipeline.job import StoreAt
     from rmqstore.scan.firstuse import prepare
-    from rmqstore.store.root import Store
-
-    opened = Store.open(store, broker_conf=broker_conf, settings=settings)
-    prepare(quiet=view.quiet)
     from rmqstore.verify.context import Options
-    from rmqstore.verify.engine import Verification
 
-    verification = Verification(opened, Options(frozenset(parts), frozenset(topics), quick, threads))
-    failed = _report(verification, view, known, limit)
-    if failed:
+    options = Options(frozenset(parts), frozenset(topics), quick, wish.cores)
+    places = [StoreAt.of(store, broker_conf, settings) for store in stores]
+    report = _Report(view, known, limit)
+    if len(places) == 1:
+        total = places[0].open().message_log.length
+    else:
+        from rmqstore.pipeline.verify import log_size
+
+        total = sum(map(log_size, places))
+    choice = choose(wish, total, VERIFY)
+    if choice.engine == "local":
+        prepare(quiet=view.quiet)
+    if len(places) == 1:
+        _verify_one(report, places[0], options, choice, wish)
+    else:
+        _verify_several(report, places, options, choice, wish, total)
+    if report.failed:
         context.exit(EXIT_FINDINGS)
 
 
-def _report(verification: Verification, view: View, known: Counter[Identity], limit: int | None) -> bool:
-    """Writes findings and summary; whether a finding of severity error was among them."""
-    from rmqstore.findings import Severity
+def _verify_one(report: _Report, at: StoreAt, options: Options, choice: Choice, wish: Wish) -> None:
+    from rmqstore.verify.engine import Verification
 
-    counts: Counter[str] = Counter()
-    severities: Counter[str] = Counter()
-    shown: Counter[str] = Counter()
-    not_new = 0
-    total = verification.total_bytes
-    covered = 0
+    passes = None
+    if choice.engine != "local":
+        from rmqstore.pipeline.engine import runner_of
+        from rmqstore.pipeline.verify import passes_of
 
-    def told() -> str:
-        return f"verified {covered} of {total} bytes of the commit log, {sum(counts.values())} findings so far"
-
-    on_interrupt(told)
-    output = view.output()
-    with view.progress("verify", total or None) as bar:
-
-        def advance(count: int) -> None:
-            nonlocal covered
-            covered += count
-            bar.advance(count)
-
+        passes = passes_of(runner_of(choice, wish), at, options)
+    verification = Verification(at.open(), options, passes)
+    with report.progress(verification.total_bytes) as advance:
         for finding in verification.run(advance):
-            if known[_identity(finding.as_json())] > 0:
-                known[_identity(finding.as_json())] -= 1
-                not_new += 1
-                continue
-            counts[finding.code] += 1
-            severities[str(finding.severity)] += 1
-            if limit is None or shown[finding.code] < limit:
-                shown[finding.code] += 1
-                output.finding(finding)
-    totals = verification.totals
-    summary: dict[str, Any] = {
-        "findings": sum(counts.values()),
-        "severities": {str(severity): severities[str(severity)] for severity in Severity},
-        "codes": dict(sorted(counts.items())),
-        "bytes": totals.bytes,
-        "records": totals.records,
-        "queues": totals.queues,
-        "indexed_keys": totals.indexed_keys,
-        "seconds": round(totals.seconds, 3),
-        "bytes_per_second": round(totals.bytes / totals.seconds) if totals.seconds else 0,
-    }
-    if not_new:
-        summary["in_baseline"] = not_new
-    output.summary(summary)
-    return severities[str(Severity.ERROR)] > 0
+            report.finding(finding)
+    report.end(verification.totals, choice)
+
+
+def _verify_several(report: _Report, stores: Sequence[StoreAt], options: Options, choice: Choice, wish: Wish, total: int) -> None:
+    from rmqstore.pipeline.engine import runner_of
+    from rmqstore.pipeline.verify import MOST_FINDINGS, reports
+    from rmqstore.verify.engine import Totals
+
+    runner, sums, started = runner_of(choice, wish), Totals(), time.perf_counter()
+    with report.progress(total) as advance:
+        for each in reports(runner, stores, options, MOST_FINDINGS if report.limit is None else report.limit, advance):
+            for finding in each.findings:
+                report.finding(finding)
+            report.add_counts(each.findings, each.counts)
+            sums.add(each.totals)
+    sums.seconds = time.perf_counter() - started
+    report.end(sums, choice, stores=len(stores))
+
+
+class _Report:
+    """Writes findings and the summary, and counts."""
+
+    def __init__(self, view: View, known: Counter[Identity], limit: int | None) -> None:
+        self.limit = limit
+        self._view = view
+        self._known = known
+        self._output = view.output()
+        self._counts: Counter[str] = Counter()
+        self._severities: Counter[str] = Counter()
+        self._shown: Counter[tuple[str | None, str]] = Counter()
+        self._not_new = 0
+
+    @property
+    def failed(self) -> bool:
+        """Whether a new finding of severity error was among them."""
+        from rmqstore.findings import Severity
+
+        return self._severities[str(Severity.ERROR)] > 0
+
+    @contextmanager
+    def progress(self, total: int) -> Iterator[Callable[[int], None]]:
+        """What is to be told the bytes of the log that are done."""
+        covered = 0
+        on_interrupt(lambda: f"verified {covered} of {total} bytes of the commit log, {self._counts.total()} findings so far")
+        with self._view.progress("verify", total or None) as bar:
+
+            def advance(count: int) -> None:
+                nonlocal covered
+                covered += count
+                bar.advance(count)
+
+            yield advance
+
+    def finding(self, finding: Finding) -> None:
+        """Counts a finding and writes it, unless it is known or there were many of its code."""
+        identity = _identity(finding.as_json())
+        if self._known[identity] > 0:
+            self._known[identity] -= 1
+            self._not_new += 1
+            return
+        self._counts[finding.code] += 1
+        self._severities[str(finding.severity)] += 1
+        place = finding.store, finding.code
+        if self.limit is None or self._shown[place] < self.limit:
+            self._shown[place] += 1
+            self._output.finding(finding)
+
+    def add_counts(self, listed: Sequence[Finding], counts: Counter[tuple[str, str]]) -> None:
+        """Counts what was found and is not listed."""
+        rest = counts - Counter((finding.code, str(finding.severity)) for finding in listed)
+        for (code, severity), count in rest.items():
+            self._counts[code] += count
+            self._severities[severity] += count
+
+    def end(self, totals: Totals, choice: Choice, **more: int) -> None:
+        """Writes the summary."""
+        from rmqstore.findings import Severity
+
+        summary: dict[str, Any] = {
+            **more,
+            "findings": self._counts.total(),
+            "severities": {str(severity): self._severities[str(severity)] for severity in Severity},
+            "codes": dict(sorted(self._counts.items())),
+            "bytes": totals.bytes,
+            "records": totals.records,
+            "queues": totals.queues,
+            "indexed_keys": totals.indexed_keys,
+            "seconds": round(totals.seconds, 3),
+            "bytes_per_second": round(totals.bytes / totals.seconds) if totals.seconds else 0,
+            "engine": choice.engine,
+            "engine_because": choice.why,
+        }
+        if self._not_new:
+            summary["in_baseline"] = self._not_new
+        self._output.summary(summary)
 
 
 def _identity(finding: Mapping[str, Any]) -> Identity:
     """What makes a finding the same one in two runs: what it says and where, not how bad it is."""
     return tuple(
-        finding.get(name) for name in ("code", "file", "position", "length", "offset", "topic", "queue_id", "queue_offset", "found")
+        finding.get(name)
+        for name in ("store", "code", "file", "position", "length", "offset", "topic", "queue_id", "queue_offset", "found")
     )
 
 

@@ -23,7 +23,8 @@ class Finding:
     """One observation about a store.
 
     `file` is relative to the store root with `/` as separator, `position` and `length` are bytes inside that file, `offset` is a
-    physical offset of the commit log, where one is meant. `expected` and `found` are the evidence (numbers or short text).
+    physical offset of the commit log, where one is meant. `expected` and `found` are the evidence (numbers or short text). `store` is
+    where the store lies, when there are several.
     """
 
     code: str
@@ -39,11 +40,13 @@ class Finding:
     expected: Any = None
     found: Any = None
     mend: str | None = None
+    store: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         """The finding as the object that `--format json` prints, every documented key present."""
         return {
             "type": "finding",
+            **({} if self.store is None else {"store": self.store}),
             "code": self.code,
             "severity": str(self.severity),
             "file": self.file,

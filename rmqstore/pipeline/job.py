@@ -73,3 +73,18 @@ class Job(Protocol):
 
     def reduce(self, key: str, packets: Iterator[bytes]) -> bytes:
         """The result of a key from its packets, in the order of (part, order)."""
+
+
+class MapOnly:
+    """What a job needs besides `parts` and `map` when no two parts share a key."""
+
+    __slots__ = ()
+
+    @property
+    def shuffles(self) -> bool:
+        """Results are the packets themselves."""
+        return False
+
+    def reduce(self, key: str, packets: Iterator[bytes]) -> bytes:
+        """The packets of a key, one behind the other."""
+        return b"".join(packets)

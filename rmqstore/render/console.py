@@ -199,6 +199,8 @@ def _place(finding: Finding) -> str:
 
 
 def _place_parts(finding: Finding) -> Iterator[str]:
+    if finding.store is not None:
+        yield printable(finding.store)
     if finding.file is not None:
         position = "" if finding.position is None else f" @ {finding.position}"
         length = "" if finding.length is None else f" +{finding.length}"

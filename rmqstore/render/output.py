@@ -11,7 +11,7 @@ from typing import Any, Protocol, TextIO
 
 from rmqstore.findings import Finding
 
-FINDING_COLUMNS = tuple(Finding.__dataclass_fields__)
+FINDING_COLUMNS = tuple(name for name in Finding.__dataclass_fields__ if name != "store")
 
 
 class Output(Protocol):
@@ -114,7 +114,8 @@ class Csv:
         self.rows({"field": name, "value": item} for name, item in flattened(value))
 
     def finding(self, finding: Finding) -> None:
-        self.rows([finding.as_json()], FINDING_COLUMNS)
+        columns = FINDING_COLUMNS if finding.store is None else ("store", *FINDING_COLUMNS)
+        self.rows([finding.as_json()], columns)
 
     def explanation(self, value: Mapping[str, Any]) -> None:
         self.rows([value])

@@ -24,6 +24,9 @@ from rmqstore.verify.index import IndexView
 from rmqstore.verify.units import QueueKey
 
 Advance = Callable[[int], None]
+Outcome = FileResult | RmqstoreError
+Passes = Callable[[Sequence[MappedFile], Advance], list[Outcome]]
+"""Runs the pass over each of the files, anywhere and in any order; what comes of them in the order of the files."""
 Followed = Future[list[index.Chains | RmqstoreError]]
 
 
@@ -38,12 +41,22 @@ class Totals:
     queues: int = 0
     notes: list[str] = field(default_factory=list)
 
+    def add(self, other: Totals) -> None:
+        """Counts what another verification covered, too; the time is nobody's sum."""
+        self.bytes += other.bytes
+        self.records += other.records
+        self.indexed_keys += other.indexed_keys
+        self.queues += other.queues
+        self.notes += other.notes
+
 
 class Verification:
     """One verification of one store."""
 
-    def __init__(self, store: Store, options: Options | None = None) -> None:
+    def __init__(self, store: Store, options: Options | None = None, passes: Passes | None = None) -> None:
+        """`passes` runs the passes over the files of the log; threads of this process do it without."""
         self.store = store
+        self._passes = passes
         self.options = options or Options()
         self.context = Context(store, self.options)
         self.totals = Totals()
@@ -97,39 +110,56 @@ class Verification:
     # The log and what is derived from it
 
     def _log(self, advance: Advance) -> Iterator[Finding]:
+        log_files = files_as_mapped(self.store)
+        around, unreadable = self._surroundings(log_files)
+        yield from unreadable
+        with ThreadPoolExecutor(max_workers=max(self.options.threads, 1)) as pool:
+            chains = pool.submit(self._chains, around.index)
+            try:
+                outcomes = self._passes(log_files, advance) if self._passes else self._in_threads(pool, around, log_files, advance)
+                results = yield from self._results(around, log_files, outcomes)
+                # Chains may still be followed while the queues are judged.
+                yield from self._merge(results, around, chains)
+            except BaseException:
+                self._abandoned = True
+                raise
+
+    def pass_over(self, number: int, advance: Advance = lambda count: None) -> Outcome:
+        """The pass over one file of the log by its number, for whoever runs the passes of this verification elsewhere."""
+        log_files = files_as_mapped(self.store)
+        return self._pass(self._surroundings(log_files)[0], log_files[number], advance)
+
+    def _surroundings(self, log_files: list[MappedFile]) -> tuple[Surroundings, list[Finding]]:
+        """What the passes compare with, and findings about what of that cannot be read."""
         context, store, options = self.context, self.store, self.options
-        log_files = files_as_mapped(store)
         compare_queues = options.wants("consumequeue") and bool(log_files)
-        compare_index = options.wants("index") and bool(log_files)
         queue_directories = self._directories(store.queue_directories()) if options.wants("consumequeue") else {}
         batch_directories = self._directories(store.batch_queue_directories()) if options.wants("consumequeue") else {}
         ext_directories = self._directories(store.ext_queue_directories()) if options.wants("consumequeue") else {}
         views, unreadable = index.open_views(context) if options.wants("index") else ([], [])
-        yield from unreadable
         around = Surroundings(
             queue_directories,
             batch_directories,
             ext_directories,
             views,
             compare_queues and not store.rocksdb_queues,
-            compare_index,
+            options.wants("index") and bool(log_files),
             last_file_with_data(log_files),
         )
-        with ThreadPoolExecutor(max_workers=max(options.threads, 1)) as pool:
-            chains = pool.submit(self._chains, views)
-            passes = [pool.submit(self._pass, around, file, advance) for file in log_files]
-            try:
-                outcomes = [future.result() for future in passes]
-                results = yield from self._results(around, log_files, outcomes)
-                # Chains may still be followed while the queues are judged.
-                yield from self._merge(results, around, chains)
-            except BaseException:
-                self._abandoned = True
-                _cancel(passes)
-                raise
+        return around, unreadable
+
+    def _in_threads(
+        self, pool: ThreadPoolExecutor, around: Surroundings, log_files: Sequence[MappedFile], advance: Advance
+    ) -> list[Outcome]:
+        passes = [pool.submit(self._pass, around, file, advance) for file in log_files]
+        try:
+            return [future.result() for future in passes]
+        except BaseException:
+            _cancel(passes)
+            raise
 
     def _results(
-        self, around: Surroundings, log_files: list[MappedFile], outcomes: list[FileResult | RmqstoreError]
+        self, around: Surroundings, log_files: list[MappedFile], outcomes: list[Outcome]
     ) -> Generator[Finding, None, list[FileResult]]:
         """What the passes found; a file that could not be read is one damaged range."""
         results: list[FileResult] = []
@@ -144,7 +174,7 @@ class Verification:
             results.append(outcome)
         return results
 
-    def _pass(self, around: Surroundings, file: MappedFile, advance: Advance) -> FileResult | RmqstoreError:
+    def _pass(self, around: Surroundings, file: MappedFile, advance: Advance) -> Outcome:
         try:
             return FilePass(self.context, around, file, advance).run()
         except RmqstoreError as error:

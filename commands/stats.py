@@ -1,0 +1,115 @@
+"""`rmqstore stats`: what a store holds, in numbers."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rmqstore.commands.common import View, on_interrupt, output_options, store_options
+from rmqstore.commands.engines import engine_options
+
+if TYPE_CHECKING:
+    from rmqstore.pipeline.engine import Choice, Wish
+    from rmqstore.pipeline.stats.counts import Counts
+    from rmqstore.pipeline.stats.job import StatsJob
+
+SHOWN_VALUES = 20
+
+
+@click.command("stats", short_help="Messages and bytes by topic, queue, time, tag, host and size, and dead weight.")
+@click.argument("stores", metavar="STORE...", nargs=-1, required=True, type=click.Path(path_type=Path, readable=False))
+@click.option(
+    "--top",
+    type=click.IntRange(min=1),
+    default=SHOWN_VALUES,
+    show_default=True,
+    metavar="N",
+    help="The N heaviest topics, queues, tags, hosts and stores; the others are summed up.",
+)
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path, dir_okay=False, readable=False),
+    metavar="FILE",
+    help="Write a report with plots, too: one page that needs no network.",
+)
+@store_options
+@engine_options
+@output_options
+def command(
+    stores: tuple[Path, ...],
+    top: int,
+    html: Path | None,
+    broker_conf: Path | None,
+    settings: dict[str, str],
+    wish: Wish,
+    view: View,
+) -> None:
+    """Count the messages of STORE and their bytes by topic, queue, day, hour, tag, host of the producer, size and compression.
+
+    The last table tells what the bytes of the log are good for: live messages, retries and dead letters, topics of the broker itself,
+    messages that are older than they are kept, that lie in front of their queue or belong to a deleted topic, and what is no message.
+
+    Several stores are added up, with a table by store.
+    """
+    from rmqstore.scan.firstuse import prepare
+
+    prepare(quiet=view.quiet)
+    from rmqstore.pipeline.engine import STATS, choose
+    from rmqstore.pipeline.job import StoreAt
+    from rmqstore.pipeline.stats.job import StatsJob
+    from rmqstore.pipeline.stats.result import objects, summary
+
+    started = time.monotonic()
+    job = StatsJob.over([StoreAt.of(store, broker_conf, settings) for store in dict.fromkeys(stores)])
+    choice = choose(wish, sum(part.size for part in job.parts), STATS)
+    counts = _run(job, choice, wish, view)
+    found = list(objects(counts, top))
+    sums = summary(counts, len(job.facts))
+    engine = {"engine": choice.engine, "because": choice.why, "seconds": round(time.monotonic() - started, 3)}
+    if html is not None:
+        _write_report(html, found, sums, stores)
+    _print(found, {**sums, **engine}, view)
+
+
+def _run(job: StatsJob, choice: Choice, wish: Wish, view: View) -> Counts:
+    from rmqstore.pipeline.engine import runner_of
+    from rmqstore.pipeline.stats.job import counts_of
+
+    total = sum(part.size for part in job.parts)
+    covered = 0
+    on_interrupt(lambda: f"counted {covered} of {total} bytes of the log")
+    with view.progress("stats", total or None) as bar:
+
+        def advance(count: int) -> None:
+            nonlocal covered
+            covered += count
+            bar.advance(count)
+
+        return counts_of(runner_of(choice, wish).run(job, advance))
+
+
+def _print(found: list[dict[str, Any]], sums: dict[str, Any], view: View) -> None:
+    from rmqstore.pipeline.stats.result import FIELDS
+    from rmqstore.render.bars import tables
+
+    output = view.output()
+    if view.format == "table":
+        output.object(tables(found, plain=not (sys.stdout.encoding or "").lower().startswith("utf")))
+    else:
+        output.rows(found, FIELDS)
+    output.summary(sums)
+
+
+def _write_report(path: Path, found: list[dict[str, Any]], sums: dict[str, Any], stores: tuple[Path, ...]) -> None:
+    from rmqstore import __version__
+    from rmqstore.pipeline.publish import write_whole
+    from rmqstore.render.report import page
+    from rmqstore.render.times import time_text
+
+    title = f"Statistics of {stores[0]}" if len(stores) == 1 else f"Statistics of {len(stores)} stores"
+    made = f"rmqstore {__version__}, {time_text(round(time.time()) * 1000)}"
+    write_whole(path, page(found, sums, title, made).encode("utf-8", "backslashreplace"))

@@ -1,0 +1,134 @@
+"""Verification as jobs: the passes over the files of one large store, or one whole store per part where there are many.
+
+What is verified and how stands in `rmqstore.verify` alone; here it is carried to where the work is done and back.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from rmqstore.catalogue import finding
+from rmqstore.errors import RmqstoreError
+from rmqstore.findings import Finding
+from rmqstore.pipeline.engine import Runner
+from rmqstore.pipeline.job import Advance, MapOnly, Packet, Part, StoreAt
+from rmqstore.store.mapped import MappedFile
+from rmqstore.verify.context import Options
+from rmqstore.verify.engine import Outcome, Passes, Totals, Verification
+
+LARGE_STORE = 4 << 30
+"""Bytes of log from which a store is worth more than one part."""
+MOST_FINDINGS = 10_000
+"""Findings of one code that a part sends back; more are only counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilesJob(MapOnly):
+    """The pass over every file of the log of one store."""
+
+    at: StoreAt
+    options: Options
+    files: tuple[Part, ...]
+
+    @property
+    def parts(self) -> Sequence[Part]:
+        """The files of the log, in their order."""
+        return self.files
+
+    def map(self, part: Part, advance: Advance) -> Iterator[Packet]:
+        """One packet: the outcome, pickled."""
+        outcome = Verification(self.at.open(), self.options).pass_over(part.number, advance)
+        yield Packet(part.name, 0, pickle.dumps(outcome))
+
+
+def passes_of(runner: Runner, at: StoreAt, options: Options) -> Passes:
+    """How a verification of a store lets a runner do its passes."""
+
+    def passes(files: Sequence[MappedFile], advance: Advance) -> list[Outcome]:
+        parts = tuple(Part(number, str(file.path), file.length) for number, file in enumerate(files))
+        return [pickle.loads(data) for _, data in runner.run(FilesJob(at, options, parts), advance)]
+
+    return passes
+
+
+@dataclass(slots=True)
+class StoreReport:
+    """What a verification of one of several stores found. `counts` are of all findings by code and severity, those not listed included."""
+
+    at: StoreAt
+    findings: list[Finding]
+    counts: Counter[tuple[str, str]]
+    totals: Totals
+
+
+@dataclass(frozen=True, slots=True)
+class StoresJob(MapOnly):
+    """One whole verification per store."""
+
+    stores: tuple[StoreAt, ...]
+    sizes: tuple[int, ...]
+    options: Options
+    limit: int
+
+    @property
+    def parts(self) -> Sequence[Part]:
+        """The stores, as they were named."""
+        return [Part(number, at.path, size) for number, (at, size) in enumerate(zip(self.stores, self.sizes, strict=True))]
+
+    def map(self, part: Part, advance: Advance) -> Iterator[Packet]:
+        """One packet: the StoreReport, pickled."""
+        report = report_of(self.stores[part.number], replace(self.options, threads=1), self.limit, advance)
+        yield Packet(part.name, 0, pickle.dumps(report))
+
+
+def report_of(at: StoreAt, options: Options, limit: int, advance: Advance) -> StoreReport:
+    """Verifies one of several stores; that it cannot be opened is a finding of its own, so that the others are still verified."""
+    report = StoreReport(at, [], Counter(), Totals())
+    try:
+        verification = Verification(at.open(), options)
+        for each in verification.run(advance):
+            _note(report, each, limit)
+        report.totals = verification.totals
+    except RmqstoreError as error:
+        _note(report, finding("RMQ-ST-UNREADABLE", error.message, crashed=False, mend=error.hint), limit)
+    return report
+
+
+def _note(report: StoreReport, each: Finding, limit: int) -> None:
+    of_code = sum(count for (code, _), count in report.counts.items() if code == each.code)
+    if of_code < min(limit, MOST_FINDINGS):
+        report.findings.append(replace(each, store=report.at.path))
+    report.counts[each.code, str(each.severity)] += 1
+
+
+def log_size(at: StoreAt) -> int:
+    """Bytes of the log of a store; 0 where it cannot be opened, which its verification will tell."""
+    try:
+        return at.open().message_log.length
+    except RmqstoreError:
+        return 0
+
+
+def reports(runner: Runner, stores: Sequence[StoreAt], options: Options, limit: int, advance: Advance) -> Iterator[StoreReport]:
+    """The reports of several stores in their order: small ones a part each, of large ones each file of the log."""
+    sizes = {at: log_size(at) for at in stores}
+    small = tuple(at for at in stores if sizes[at] <= LARGE_STORE)
+    job = StoresJob(small, tuple(sizes[at] for at in small), options, limit)
+    done: dict[StoreAt, StoreReport] = {}
+    for _, data in runner.run(job, advance):
+        report: StoreReport = pickle.loads(data)
+        done[report.at] = report
+    for at in stores:
+        yield done.get(at) or _large(runner, at, options, limit, advance)
+
+
+def _large(runner: Runner, at: StoreAt, options: Options, limit: int, advance: Advance) -> StoreReport:
+    report = StoreReport(at, [], Counter(), Totals())
+    verification = Verification(at.open(), options, passes_of(runner, at, options))
+    for each in verification.run(advance):
+        _note(report, each, limit)
+    report.totals = verification.totals
+    return report

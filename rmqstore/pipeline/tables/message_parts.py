@@ -1,0 +1,75 @@
+"""Which pieces of a log can hold wanted messages: by physical offset exactly, by store time with some tolerance.
+
+The log is written in the order of time, but for steps of the clock; so a piece holds what was stored from its first record to the first one
+of the next piece, and `CLOCK_TOLERANCE` on both sides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rmqstore.dump.resync import next_record
+from rmqstore.pipeline.job import StoreAt
+from rmqstore.pipeline.logparts import LogPiece, log_pieces
+from rmqstore.pipeline.tables.selection import Selection
+from rmqstore.store.root import Store
+from rmqstore.verify.context import read_record
+
+CLOCK_TOLERANCE = 10 * 60 * 1000
+"""Milliseconds that the clock of a broker may have gone back while it wrote."""
+
+PLACES = ("position", "physical_offset")
+RUN_UP = 4 << 20
+"""Bytes read in front of the first wanted offset, to begin at a record that is sound beyond doubt."""
+
+_TIME = "store_timestamp"
+_BEGINNING, _END = -(1 << 63), (1 << 63) - 1
+
+
+def wanted_pieces(at: StoreAt, selection: Selection) -> list[LogPiece]:
+    """The pieces to read, cut to the wanted offsets, numbered from 0."""
+    pieces = log_pieces(at)
+    store = at.open()
+    if _TIME in selection.conditions:
+        pieces = _in_time(store, pieces, selection)
+    for name in PLACES:
+        pieces = [piece for piece in pieces if selection.may_meet(name, piece.start, piece.end - 1)]
+        low, high = selection.first(name), selection.last(name)
+        if low is not None:
+            pieces = [_begun_late(store, piece, low) for piece in pieces]
+        if high is not None:
+            pieces = [_resized(piece, piece.start, min(piece.end, high + 1)) for piece in pieces]
+    return [replace(piece, number=number) for number, piece in enumerate(pieces)]
+
+
+def _in_time(store: Store, pieces: list[LogPiece], selection: Selection) -> list[LogPiece]:
+    times = [_first_time(store, piece) for piece in pieces]
+    wanted = []
+    for piece, begin, end in zip(pieces, times, [*times[1:], None], strict=True):
+        first = _BEGINNING if begin is None else begin - CLOCK_TOLERANCE
+        last = _END if end is None else end + CLOCK_TOLERANCE
+        if selection.may_meet(_TIME, first, last):
+            wanted.append(piece)
+    return wanted
+
+
+def _first_time(store: Store, piece: LogPiece) -> int | None:
+    """STORETIMESTAMP of the first record (ms), None when the piece does not begin with one."""
+    file = store.message_log.find(piece.start)
+    record = None if file is None else read_record(file, piece.start + store.entry_header(file))
+    return None if record is None else record.store_timestamp
+
+
+def _begun_late(store: Store, piece: LogPiece, low: int) -> LogPiece:
+    """The piece without most of what begins before `low`."""
+    file = store.message_log.find(piece.start)
+    if file is None or low - RUN_UP <= piece.start:
+        return piece
+    lead = store.entry_header(file)
+    found = next_record(file, low - RUN_UP - file.start + lead)
+    start = piece.start if found is None else file.start + found - lead
+    return _resized(piece, start, piece.end) if piece.start < start <= low else piece
+
+
+def _resized(piece: LogPiece, start: int, end: int) -> LogPiece:
+    return replace(piece, start=start, end=end, size=max(0, end - start))

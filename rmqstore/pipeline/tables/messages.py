@@ -1,0 +1,92 @@
+"""The table of messages: every record of the commit log (also that of DLedger) with the fields that `rmqstore dump` shows.
+
+Columns come from the batches of the scan (`message_columns.py`); what is not asked for is not made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rmqstore.pipeline.job import Advance, Part, StoreAt
+from rmqstore.pipeline.logparts import LogPiece, PieceReader, delays_of
+from rmqstore.pipeline.tables.message_columns import BatchColumns
+from rmqstore.pipeline.tables.message_parts import wanted_pieces
+from rmqstore.pipeline.tables.selection import Selection
+from rmqstore.pipeline.tables.table import Column, schema
+from rmqstore.scan.columns import Check
+from rmqstore.scan.walk import Batch
+
+COLUMNS = (
+    Column("physical_offset", "bigint", "PHYSICALOFFSET: where the record says that it stands in the log, in bytes"),
+    Column("size", "int", "TOTALSIZE: bytes of the whole record"),
+    Column("magic", "bigint", "MAGICCODE: 3668127911 (V1) or 3668127915 (V2)"),
+    Column("body_crc", "int", "BODYCRC as it is stored"),
+    Column("queue_id", "int", "QUEUEID"),
+    Column("flag", "int", "FLAG of the application"),
+    Column("queue_offset", "bigint", "QUEUEOFFSET: number of the message in its queue"),
+    Column("sys_flag", "int", "SYSFLAG bits"),
+    Column("born_timestamp", "bigint", "BORNTIMESTAMP: clock of the client, ms since 1970"),
+    Column("born_host", "string", "BORNHOST: address and port of the client"),
+    Column("store_timestamp", "bigint", "STORETIMESTAMP: clock of the broker, ms since 1970"),
+    Column("store_host", "string", "STOREHOST: address and port of the broker"),
+    Column("reconsume_times", "int", "RECONSUMETIMES: how often it was consumed before"),
+    Column("prepared_transaction_offset", "bigint", "PREPAREDTRANSACTIONOFFSET: physical offset of the half message"),
+    Column("body_length", "int", "BODYLEN: bytes of the stored body"),
+    Column("topic", "string", "TOPIC"),
+    Column("properties", "map<string,string>", "all properties, in the order in which they stand in the record"),
+    Column("tags", "string", "the property TAGS; null when there is none"),
+    Column("keys", "string", "the property KEYS, keys with blanks between them; null when there is none"),
+    Column("unique_key", "string", "the property UNIQ_KEY, the message id of clients; null when there is none"),
+    Column("offset_message_id", "string", "offsetMsgId: broker and physical offset in hexadecimal"),
+    Column("tags_code", "bigint", "what the broker puts into the queue unit: hash of TAGS or deliver time; null when it refuses DELAY"),
+    Column("position", "bigint", "where the record was found in the log, in bytes; physical_offset unless that is wrong"),
+    Column("body", "binary", "the stored body, compressed or not"),
+    Column("faults", "array<string>", "body_crc, physical_offset, delay: what is wrong with the record; null when nothing is"),
+)
+
+_NUMBERS = ("position", "physical_offset", "queue_offset", "store_timestamp", "born_timestamp", "queue_id", "size", "body_length")
+"""Columns of the scan that rows are chosen by before anything is made of them."""
+
+
+class Messages:
+    """Records in the order of the log. Damage and BLANKs are no rows."""
+
+    name = "messages"
+    summary = "Every record of the commit log."
+    columns: tuple[Column, ...] = COLUMNS
+
+    def parts(self, at: StoreAt, selection: Selection) -> Sequence[Part]:
+        """Pieces of the log's files; what lies outside of wanted offsets and times is left out."""
+        return wanted_pieces(at, selection)
+
+    def read(self, part: Part, selection: Selection, advance: Advance) -> Iterator[pa.RecordBatch]:
+        """Rows of one piece."""
+        assert isinstance(part, LogPiece)
+        reader = PieceReader(part, Check.BODY_CRC if selection.wants("faults") else Check(0))
+        makers = BatchColumns(reader.scanner, delays_of(reader.store), schema(self, selection.columns))
+        for batch in reader.batches(advance):
+            rows = _wanted_rows(batch, reader, selection)
+            if len(rows):
+                yield makers.make(batch, rows)
+
+
+def _wanted_rows(batch: Batch, reader: PieceReader, selection: Selection) -> NDArray[np.void]:
+    """The records of a batch that meet the conditions."""
+    records = batch.records
+    mask = np.ones(len(records), np.bool_)
+    for name in _NUMBERS:
+        condition = selection.conditions.get(name)
+        if condition is not None:
+            mask &= condition.mask(records[name])
+    topics = selection.conditions.get("topic")
+    if topics is not None:
+        numbers, codes = np.unique(records["topic"], return_inverse=True)
+        mask &= np.array([topics.met_by(reader.scanner.topic(int(number))) for number in numbers], np.bool_)[codes]
+    return records if mask.all() else records[mask]
+
+
+TABLE = Messages()

@@ -1,0 +1,18 @@
+"""The tables of a store by name. A table is imported when somebody asks for it."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from rmqstore.errors import UsageError
+from rmqstore.pipeline.tables.table import Table
+
+TABLE_NAMES = ("messages", "consumequeue", "index", "timer", "findings")
+
+
+def find_table(name: str) -> Table:
+    """The table with this name. Raises UsageError when there is none."""
+    if name not in TABLE_NAMES:
+        raise UsageError(f"There is no table {name!r}.", f"Tables are {', '.join(TABLE_NAMES)}.")
+    found: Table = import_module(f"rmqstore.pipeline.tables.{name}").TABLE
+    return found

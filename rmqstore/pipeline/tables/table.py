@@ -1,0 +1,75 @@
+"""What a table is: documented columns, the parts it is read in, and the rows of a part as Arrow batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from rmqstore.errors import UsageError
+from rmqstore.pipeline.job import Advance, Part, StoreAt
+from rmqstore.pipeline.tables.selection import Selection
+
+BATCH_ROWS = 8192
+"""Rows of a batch, about; batches of this size fit into the processor's caches, and larger ones are no faster."""
+
+TYPES: dict[str, pa.DataType] = {
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "map<string,string>": pa.map_(pa.string(), pa.string()),
+    "array<string>": pa.list_(pa.field("element", pa.string())),
+}
+"""Arrow's type for each type that columns have, by the name that SQL has for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: its name, its type as SQL calls it, and what it says."""
+
+    name: str
+    type: str
+    meaning: str
+
+    @property
+    def field(self) -> pa.Field:
+        """The column in an Arrow schema."""
+        return pa.field(self.name, TYPES[self.type])
+
+
+class Table(Protocol):
+    """Rows of one kind in a store. `parts` and `read` may run in different processes."""
+
+    name: str
+    summary: str
+    columns: tuple[Column, ...]
+
+    def parts(self, at: StoreAt, selection: Selection) -> Sequence[Part]:
+        """What has to be read for a selection, in the order of the rows, numbered from 0.
+
+        Raises what opening the store raises, UnreadableError, UsageError.
+        """
+
+    def read(self, part: Part, selection: Selection, advance: Advance) -> Iterator[pa.RecordBatch]:
+        """The wanted rows of a part, with the wanted columns; never an empty batch. `advance` is told the bytes that were read.
+
+        Raises UnreadableError, StoreChangedError, UsageError.
+        """
+
+
+def schema(table: Table, columns: Sequence[str] | None = None) -> pa.Schema:
+    """The Arrow schema of a table, or of some of its columns in the order given. Raises UsageError for a column that it does not have."""
+    known = {column.name: column for column in table.columns}
+    wanted = tuple(known) if columns is None else columns
+    unknown = [name for name in wanted if name not in known]
+    if unknown:
+        raise UsageError(f"The table {table.name} has no column {unknown[0]}.", f"Its columns are {', '.join(known)}.")
+    return pa.schema([known[name].field for name in wanted])
+
+
+def everything(table: Table) -> Selection:
+    """All columns of all rows; of messages the bodies, too."""
+    return Selection(tuple(column.name for column in table.columns))

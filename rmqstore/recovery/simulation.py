@@ -26,10 +26,9 @@ from rmqstore.recovery.queues import QueueStore
 from rmqstore.recovery.reput import Reput
 from rmqstore.recovery.rocksdb import EVERYTHING_KNOWN, NOTHING_KNOWN, RocksDBQueues, agreed
 from rmqstore.recovery.surroundings import Surroundings
+from rmqstore.store.brokerconf import ROCKSDB_STORE
 from rmqstore.store.root import Store
 from rmqstore.versions import Profile, profile_of
-
-_ROCKSDB_STORE = "defaultRocksDB"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,7 @@ def simulate(store: Store, release: str, what_if: WhatIf | None = None, *, count
     what_if = what_if or WhatIf()
     if not _in_rocksdb(store, profile_of(release)):
         return _Start(store, release, what_if, counts_lost=counts_lost).run()
-    empty = not store.rocksdb_queues
+    empty = not store.rocksdb_database
     least = _Start(store, release, what_if, RocksDBQueues(NOTHING_KNOWN), counts_lost=counts_lost).run()
     if empty:
         return agreed(least, least)
@@ -64,7 +63,7 @@ def _in_rocksdb(store: Store, profile: Profile) -> bool:
         return False
     if store.config.explicit("storeType") is None:
         return store.rocksdb_queues and next(store.queue_directories(), None) is None
-    return store.config.text("storeType") == _ROCKSDB_STORE
+    return store.config.text("storeType") == ROCKSDB_STORE
 
 
 class _Start:

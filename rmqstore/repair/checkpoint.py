@@ -57,9 +57,15 @@ def plan_checkpoint(builder: PlanBuilder, store: Store, profile: Profile, log: F
         builder.write_checkpoint(values.encode(), reason=CATALOGUE[code].title, code=code)
 
 
-def plan_abort(builder: PlanBuilder, store: Store) -> None:
-    """Plans to take `abort` away: everything agrees, so the next start may be a normal one."""
-    if store.abort_present:
+def plan_abort(builder: PlanBuilder, store: Store, log: FutureLog) -> None:
+    """Plans to take `abort` away: everything agrees, so the next start may be a normal one.
+
+    Where the RocksDB database of the queues is gone, only a start after a crash dispatches the whole log again, so there `abort` is needed.
+    """
+    if log.files and store.rocksdb_queues and not store.rocksdb_database:
+        builder.set_abort(reason="the queues in RocksDB are gone, and a start after a crash writes them anew from the log")
+        builder.note("The RocksDB database of the queues is missing; the next start makes a new one, and the index anew as well.")
+    elif store.abort_present:
         builder.remove_abort(reason="log, queues and index agree, so the next start need not recover from a crash")
 
 

@@ -39,7 +39,7 @@ def plan_derived(
     index_full_until = plan_index(builder, staging, store, profile, log, judgement, advance=advance)
     plan_checkpoint(builder, store, profile, log, index_full_until)
     if removes_abort:
-        plan_abort(builder, store)
+        plan_abort(builder, store, log)
 
 
 def plan_rebuilt_queues(

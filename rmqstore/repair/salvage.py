@@ -251,7 +251,9 @@ class _Salvage:
 def _style(store: Store, profile: Profile, placeholders: bool) -> Style:
     config = store.config
     property_crc = profile.verifies_property_crc and (config.flag("enabledAppendPropCRC") or config.flag("forceVerifyPropCRC"))
-    return Style(min(LARGEST_FILLER, max(config.integer("maxMessageSize"), 4096)), property_crc, placeholders)
+    # Units in RocksDB cannot be led elsewhere, so a consumer gets what stands there.
+    stands_for_it = placeholders or store.rocksdb_queues
+    return Style(min(LARGEST_FILLER, max(config.integer("maxMessageSize"), 4096)), property_crc, stands_for_it)
 
 
 def demand_property_crcs(store: Store, profile: Profile, results: Sequence[FileSurvey]) -> None:

@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from rmqstore.formats.consumequeue import UNIT, UNIT_SIZE
 from rmqstore.formats.layout import fixed_layout
 from rmqstore.formats.message import MESSAGE_MAGIC_V2, RECORD_PREFIX
 from rmqstore.scan.columns import Check, Fault, Mark, Stop
@@ -17,6 +18,7 @@ from rmqstore.scan.kernels_queue import Claim
 from rmqstore.scan.walk import Batch, Damage, FileEnd, LogScanner
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import QueueDirectory, Store
+from rmqstore.store.window import read_at
 from rmqstore.verify.engine import last_file_with_data
 from rmqstore.verify.live import LiveRecords, Overflow, Tail
 from rmqstore.verify.units import QueueClaims, QueueKey
@@ -92,6 +94,7 @@ class _Pass:
         self._reads_v2 = reads_v2
         self._scanner = LogScanner(checks=Check.BODY_CRC | Check.PROPERTY_CRC, delays=np.zeros(1, np.int64))
         self._claims = QueueClaims(self._scanner, queues, unchecked, bool(queues))
+        self._first_units: dict[int, int] = {}
         self._result = FileSurvey(file, end_offset=file.start)
 
     def run(self, advance: Callable[[int], None], *, last_file: bool) -> FileSurvey:
@@ -134,11 +137,31 @@ class _Pass:
         records = batch.records
         odd = (records["faults"] & int(ODD_FAULTS)) != 0
         odd |= (records["marks"] & int(Mark.INNER_BATCH)) != 0
-        # Brokers give records that get no place in a queue the QUEUEOFFSET 0 (fact sheet commit log §2.1).
-        odd |= ((records["sys_flag"] & _NOT_QUEUED) != 0) & (records["queue_offset"] != 0)
+        odd |= self._queued_against_type(records)
         if not self._reads_v2:
             odd |= _are_v2(batch)
         return np.asarray(odd)
+
+    def _queued_against_type(self, records: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
+        """Records whose type gives them no place in a queue, and that have one.
+
+        Brokers give such records the QUEUEOFFSET 0 (fact sheet commit log §2.1), so another one, or the first unit of the queue, tells.
+        """
+        unqueued = (records["sys_flag"] & _NOT_QUEUED) != 0
+        odd = np.asarray(unqueued & (records["queue_offset"] != 0))
+        at_first = unqueued & ~odd
+        for number in np.unique(records["queue"][at_first]).tolist():
+            odd |= at_first & (records["queue"] == number) & (records["position"] == self._first_unit(number))
+        return odd
+
+    def _first_unit(self, number: int) -> int:
+        """Physical offset in the unit at queue offset 0 of the scanner's queue with this number, -1 where there is none."""
+        if number not in self._first_units:
+            queue = self._queues.get(self._scanner.queue(number))
+            file = queue.files.find(0) if queue is not None else None
+            unit = UNIT.parse(read_at(file, 0, UNIT_SIZE)) if file is not None and file.length >= UNIT_SIZE else None
+            self._first_units[number] = int(unit.physical_offset) if unit is not None and unit.size > 0 else -1
+        return self._first_units[number]
 
     def _misplaced(self) -> list[int]:
         """Positions of records whose own unit points elsewhere, one or two in a row."""

@@ -13,6 +13,9 @@ from rmqstore.formats import batchconsumequeue, consumequeue, consumequeue_ext, 
 from rmqstore.formats.delay import DEFAULT_DELAY_LEVEL_TEXT
 from rmqstore.store.mapped import unreadable
 
+ROCKSDB_STORE = "defaultRocksDB"
+"""Value of `storeType` that keeps queues in RocksDB."""
+
 # Names and defaults of the broker's own configuration classes; an empty text means "not set".
 DEFAULTS: Mapping[str, int | bool | str] = MappingProxyType(
     {

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from rmqstore.formats import consumequeue, dledger
-from rmqstore.store.brokerconf import BrokerConfig
+from rmqstore.store.brokerconf import ROCKSDB_STORE, BrokerConfig
 from rmqstore.store.commitlogpaths import CommitLogDirectories, find_commit_log_directories
 from rmqstore.store.identify import identify_directory
 from rmqstore.store.mapped import MappedFile, MappedFileQueue, list_directory
@@ -194,7 +194,13 @@ class Store:
 
     @cached_property
     def rocksdb_queues(self) -> bool:
-        """True when queues are kept in RocksDB, in `consumequeue` itself or beside it."""
+        """True when queues are kept in RocksDB: there is a database, or one is configured and there is no file queue."""
+        configured = self.config.explicit("storeType") == ROCKSDB_STORE
+        return self.rocksdb_database or (configured and next(self.queue_directories(), None) is None)
+
+    @cached_property
+    def rocksdb_database(self) -> bool:
+        """True when there is a RocksDB database of queues, in `consumequeue` itself or beside it."""
         places = (PartKind.CONSUMEQUEUE, PartKind.CONSUMEQUEUE_ROCKSDB)
         return any(self.covers(kind) and (self.path_of(kind) / "CURRENT").exists() for kind in places)
 

@@ -12,6 +12,7 @@ import pytest
 from rmqstore.errors import RefusedError
 from rmqstore.formats.naming import offset_to_file_name
 from rmqstore.formats.record import decode_record
+from rmqstore.formats.sysflag import SysFlag
 from rmqstore.repair.fillers import FILLER_TOPIC
 from rmqstore.repair.logedits import LogRepair
 from rmqstore.repair.queues import LostUnits
@@ -116,6 +117,20 @@ def test_lost_messages_are_named_from_queue_units(built: StoreBuilder) -> None:
         ("TopicA", 1, 3, second, other),
     ]
     assert {unit.position for unit in repair.future.lost_units} == {first, second}
+
+
+@pytest.mark.parametrize("bits", [SysFlag.TRANSACTION_PREPARED, SysFlag.TRANSACTION_ROLLBACK])
+@pytest.mark.parametrize("number", [0, 1, 20])  # the first two are those at queue offset 0
+def test_a_type_that_takes_a_record_out_of_its_queue_is_mended(built: StoreBuilder, bits: int, number: int) -> None:
+    position = records_of(built)[number][0]
+    field = StoreView(built.root, built.settings).records[number].fields["sys_flag"]
+    change(built, position - position % built.log_file_size + field.offset, bits.to_bytes(field.width, "big"))
+    repair = repaired(built)
+    assert repair.lost == ()
+    record = repair.future.record_at(position)
+    assert record is not None
+    assert record.sys_flag == 0
+    assert future_records(repair) == records_of(built)
 
 
 def test_without_queues_the_header_of_a_lost_record_names_it(built: StoreBuilder) -> None:

@@ -65,7 +65,19 @@ def files_of(store: Store) -> LogFiles:
                 f"{store.relative(file.path)} is named by an offset that is no multiple of the file length {size}.",
                 "Move the file away, or give it the name that the PHYSICALOFFSET of its first record tells.",
             )
+    _demand_directories(store, log.files, size)
     return LogFiles(tuple(replace(file, length=min(file.length, size)) for file in log.files), log.odd, size)
+
+
+def _demand_directories(store: Store, files: Sequence[MappedFile], size: int) -> None:
+    """Refuses a log with missing files, one of whose directories does not exist: a volume that is not mounted looks so."""
+    directories = store.commitlog_directories
+    absent = next((path for path in (*directories.writable, *directories.read_only) if not path.is_dir()), None)
+    if absent is not None and next(missing(files, size), None) is not None:
+        raise RefusedError(
+            f"Files of the commit log are missing, and so is {absent}, one of the directories that it is spread over.",
+            "Mount the volume or put the files back; if they are lost for good, make an empty directory there.",
+        )
 
 
 def gone(entries: tuple[OddEntry, ...], made: frozenset[Path] = frozenset()) -> Iterator[FileEdit]:

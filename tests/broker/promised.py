@@ -127,8 +127,10 @@ class Promise:
         before, after = LogBytes(sample, file_size), LogBytes(damaged, file_size)
         there = [message for message in messages(case.truth()) if before.at(message.start, message.line["size"])]
         self._start = after.start
-        self.refused = after.is_empty and not before.is_empty
-        """Whether the log is gone as a whole: it may lie elsewhere, so nothing may be repaired, or the rest would be thrown away."""
+        gone = any((sample / name).is_dir() and not (damaged / name).is_dir() for name in _LOG_DIRECTORIES)
+        self.refused = gone or (after.is_empty and not before.is_empty)
+        """Whether a directory of the log or all that was in it is gone: it may lie elsewhere, so nothing may be repaired, or the rest
+        would be thrown away."""
         self._rocksdb = "storeType" in case.data["settings"]
         self._queues_anew = self._rocksdb and not (damaged / "consumequeue" / "CURRENT").exists()
         self.intact: list[Message] = []

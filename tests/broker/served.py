@@ -119,7 +119,7 @@ def _start(answer: Answer, data: tuple[str, ...]) -> Start:
         by_key={(line["topic"], line["key"]): tuple(line["physicalOffsets"]) for line in lines if line["kind"] == "key"},
         by_id={line["id"]: line["physicalOffset"] for line in lines if line["kind"] == "id"},
         new=tuple(line for line in lines if line["kind"] == "new"),
-        changed=tuple(path for path in answer["changed"] if path.startswith(data)),
+        changed=tuple(path for path in answer["changed"] if path.startswith(data) and not path.endswith("/")),
         caught_up=answer["caughtUp"],
         abort_left=answer["abortAfterStop"],
     )

@@ -186,6 +186,15 @@ def test_a_missing_file_is_made_of_fillers_at_the_known_places(built: StoreBuild
     assert (edit.path.name, edit.fate) == (offset_to_file_name(4096), "created")
 
 
+def test_files_that_may_lie_in_a_directory_that_is_not_there_are_not_made_anew(tmp_path: Path) -> None:
+    store = damaged("4.9.8-multipath", "log-dir-removed", tmp_path)
+    with pytest.raises(RefusedError, match="commitlog, one of the directories"):
+        store.recover()
+    (store.root / "commitlog").mkdir()
+    result = store.recover()
+    assert (result.errors, result.left) == ({}, 0)
+
+
 def test_a_log_without_a_sound_record_becomes_an_empty_one(built: StoreBuilder) -> None:
     for path in (built.root / "commitlog").iterdir():
         path.write_bytes(b"\xa5" * 4096)

@@ -18,6 +18,7 @@ DLQ_PREFIX = "%DLQ%"
 LMQ_PREFIX = "%LMQ%"
 LITE_PREFIX = "%LMQ%$"  # of the queues of lite topics (5.5.0 and later)
 SYSTEM_PREFIX = "rmq_sys_"
+FILLER_TOPIC = "RMQSTORE_FILLER"  # of records that a repair puts in place of lost ones
 
 # Letters, digits, `%`, `|`, `_`, `-`; `+` and `$` stand in names that brokers make.
 _LEGAL_TOPIC = re.compile(rb"[a-zA-Z0-9%|_\-+$]+")

@@ -13,12 +13,11 @@ from functools import cache
 from rmqstore.formats.crc import body_crc, property_crc
 from rmqstore.formats.host import parse_host
 from rmqstore.formats.message import BLANK, BLANK_MAGIC, MESSAGE, MESSAGE_MAGIC_V1, record_head, smallest_record
-from rmqstore.formats.naming import SCHEDULE_TOPIC, SYSTEM_PREFIX
+from rmqstore.formats.naming import FILLER_TOPIC, SCHEDULE_TOPIC, SYSTEM_PREFIX
 from rmqstore.formats.properties import CRC_BLOCK_LENGTH, build_properties, property_crc_block
 from rmqstore.formats.sysflag import SysFlag
 from rmqstore.repair.logview import LostUnit, Patch
 
-FILLER_TOPIC = "RMQSTORE_FILLER"
 PLACEHOLDER_PROPERTIES = {"RMQSTORE_PLACEHOLDER": "lost"}
 """What marks a placeholder for those who subscribe to all; without a tag, nobody who subscribes by tag gets it."""
 LARGEST_FILLER = 4 << 20

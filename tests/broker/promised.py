@@ -125,7 +125,14 @@ class Promise:
         self._case = case
         file_size = int(case.settings(sample)["mappedFileSizeCommitLog"])
         before, after = LogBytes(sample, file_size), LogBytes(damaged, file_size)
-        there = [message for message in messages(case.truth()) if before.at(message.start, message.line["size"])]
+        sent = list(messages(case.truth()))
+        there = [message for message in sent if before.at(message.start, message.line["size"])]
+        self._of_the_very_first = {queue for message in sent for queue, _ in message.places if message.start == 0 < after.start}
+        """The queues of the message at physical offset 0, if it is expired.
+
+        Every release takes its bytes from whatever file is the first one, and until a minute after the start, when the cleaning service
+        has run, the queue still has its unit: a consumer that asks for it gets bytes that are no message.
+        """
         self._start = after.start
         gone = any((sample / name).is_dir() and not (damaged / name).is_dir() for name in _LOG_DIRECTORIES)
         self.refused = gone or (after.is_empty and not before.is_empty)
@@ -212,15 +219,6 @@ class Promise:
                 repeats = due is not None and due.start in damaged and physical in neighbours
                 if not repeats and physical not in damaged and planted.get((queue, offset)) != physical:
                     yield f"{queue} has at {offset} a unit for {physical} that nobody sent there"
-
-    @cached_property
-    def _of_the_very_first(self) -> set[QueueKey]:
-        """The queues of the message at physical offset 0, if it is expired.
-
-        Every release takes its bytes from whatever file is the first one, and until a minute after the start, when the cleaning service
-        has run, the queue still has its unit: a consumer that asks for it gets bytes that are no message.
-        """
-        return {queue for message in self.damaged for queue, _ in message.places if message.start == 0 < self._start}
 
     def _new_messages(self, served: Served) -> Iterator[str]:
         if not served.storing.new:

@@ -58,6 +58,7 @@ class Messages:
     name = "messages"
     summary = "Every record of the commit log."
     columns: tuple[Column, ...] = COLUMNS
+    selectable: tuple[str, ...] = (*_NUMBERS, "topic")
 
     def parts(self, at: StoreAt, selection: Selection) -> Sequence[Part]:
         """Pieces of the log's files; what lies outside of wanted offsets and times is left out."""

@@ -46,6 +46,8 @@ class Table(Protocol):
     name: str
     summary: str
     columns: tuple[Column, ...]
+    selectable: tuple[str, ...]
+    """Columns that a selection may have conditions on."""
 
     def parts(self, at: StoreAt, selection: Selection) -> Sequence[Part]:
         """What has to be read for a selection, in the order of the rows, numbered from 0.

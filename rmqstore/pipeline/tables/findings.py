@@ -1,0 +1,75 @@
+"""The table of findings: what a verification of the store has to say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from rmqstore.findings import Finding
+from rmqstore.pipeline.job import Advance, Part, StoreAt
+from rmqstore.pipeline.tables.fileparts import batches_of_rows
+from rmqstore.pipeline.tables.selection import Selection
+from rmqstore.pipeline.tables.table import Column, schema
+
+_BATCH_ROWS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class StorePart(Part):
+    """A whole store: findings come from comparing everything with everything."""
+
+    store: StoreAt
+
+
+class Findings:
+    """Findings in the order in which `rmqstore verify` prints them."""
+
+    name = "findings"
+    summary = "The findings of a verification, which is made when the table is read."
+    columns: tuple[Column, ...] = (
+        Column("code", "string", "stable code; `rmqstore explain CODE` tells more"),
+        Column("severity", "string", "info, warning or error"),
+        Column("file", "string", "path of the file below the root of the store"),
+        Column("position", "bigint", "where in the file, in bytes"),
+        Column("length", "bigint", "bytes concerned"),
+        Column("offset", "bigint", "physical offset in the commit log, where one is meant"),
+        Column("topic", "string", "topic"),
+        Column("queue_id", "bigint", "queue id"),
+        Column("queue_offset", "bigint", "queue offset"),
+        Column("message", "string", "what was found, in words"),
+        Column("expected", "string", "what should be there: text, or a number or more as JSON"),
+        Column("found", "string", "what is there, in the same form"),
+        Column("mend", "string", "what to do"),
+    )
+    selectable: tuple[str, ...] = ("topic", "queue_id")
+
+    def parts(self, at: StoreAt, selection: Selection) -> Sequence[Part]:
+        """The whole store."""
+        return [StorePart(0, at.path, at.open().message_log.length, at)]
+
+    def read(self, part: Part, selection: Selection, advance: Advance) -> Iterator[pa.RecordBatch]:
+        """All findings that meet the conditions."""
+        assert isinstance(part, StorePart)
+        from rmqstore.scan.firstuse import prepare
+        from rmqstore.verify.engine import Verification
+
+        store = part.store.open()
+        prepare(quiet=True)
+        rows = (_row(finding) for finding in Verification(store).run(advance))
+        yield from batches_of_rows(rows, selection, schema(self, selection.columns), _BATCH_ROWS)
+
+
+def _row(finding: Finding) -> dict[str, Any]:
+    value = finding.as_json()
+    return value | {name: _text(value[name]) for name in ("expected", "found")}
+
+
+def _text(evidence: Any) -> str | None:
+    return evidence if evidence is None or isinstance(evidence, str) else json.dumps(evidence, ensure_ascii=False)
+
+
+TABLE = Findings()

@@ -1,0 +1,83 @@
+"""The table of index items, read from the files of the index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from rmqstore.dump.fields import Fields
+from rmqstore.dump.indexes import index_file
+from rmqstore.formats import index
+from rmqstore.pipeline.job import Advance, Part, StoreAt
+from rmqstore.pipeline.tables.fileparts import FilesPart, TableFile, Value, batch_of, files_parts, row_type, target_of, units
+from rmqstore.pipeline.tables.selection import Selection
+from rmqstore.pipeline.tables.table import Column, schema
+from rmqstore.store.mapped import MappedFile
+from rmqstore.store.window import read_at
+
+_ITEM = row_type(index.ITEM)
+_HEADER = Fields(index.HEADER)
+
+
+class IndexItems:
+    """Items by file, in the order in which they were written."""
+
+    name = "index"
+    summary = "Every item of the index files."
+    columns: tuple[Column, ...] = (
+        Column("item", "bigint", "number of the item in its file, from 1"),
+        Column("key_hash", "int", "absolute Java hash of topic#key"),
+        Column("physical_offset", "bigint", "physical offset of the record in the commit log"),
+        Column("time_diff", "int", "seconds from the file's begin_timestamp to the STORETIMESTAMP of the record"),
+        Column("prev_index", "int", "number of the next older item with the same slot, 0 at the end of the chain"),
+        Column("slot", "bigint", "the hash slot that the item belongs to"),
+        Column("store_timestamp", "bigint", "STORETIMESTAMP of the record by begin_timestamp and time_diff (ms)"),
+        Column("file", "string", "path of the file below the root of the store"),
+        Column("position", "bigint", "where the item lies in the file, in bytes"),
+    )
+    selectable: tuple[str, ...] = ("item", "key_hash", "physical_offset", "time_diff", "prev_index", "slot", "store_timestamp", "position")
+
+    def parts(self, at: StoreAt, selection: Selection) -> Sequence[Part]:
+        """Files that hold wanted physical offsets by their headers, as brokers choose them."""
+        target = target_of(at, self.name)
+        files = (TableFile(file, target.name(file)) for file in target.files if _may_hold(file, selection))
+        return files_parts(files, target.hash_slots)
+
+    def read(self, part: Part, selection: Selection, advance: Advance) -> Iterator[pa.RecordBatch]:
+        """Rows of some files. Raises UsageError when the number of hash slots cannot be told from a file."""
+        assert isinstance(part, FilesPart)
+        wanted = schema(self, selection.columns)
+        for one in part.files:
+            head = next(index_file(one.file, lambda file: "", part.hash_slots, slots=False))
+            slots = head.get("slots")
+            if slots is None:
+                continue
+            stop = index.item_position(max(head["index_count"], 1), slots)
+            for found in units(one.file, _ITEM, index.item_position(1, slots), stop, advance):
+                columns: dict[str, Value] = {
+                    "item": (found.positions - index.item_position(0, slots)) // _ITEM.itemsize,
+                    "key_hash": found.fields["key_hash"],
+                    "physical_offset": found.fields["phy_offset"],
+                    "time_diff": found.fields["time_diff"],
+                    "prev_index": found.fields["prev_index"],
+                    "slot": found.fields["key_hash"].astype(np.int64) % slots,
+                    "store_timestamp": head["begin_timestamp"] + found.fields["time_diff"].astype(np.int64) * 1000,
+                    "file": one.name,
+                    "position": found.positions,
+                }
+                batch = batch_of(columns, len(found.positions), selection, wanted)
+                if batch is not None:
+                    yield batch
+
+
+def _may_hold(file: MappedFile, selection: Selection) -> bool:
+    if "physical_offset" not in selection.conditions or file.length < _HEADER.size:
+        return True
+    header = _HEADER.read(read_at(file, 0, _HEADER.size))
+    first, last = header["begin_phy_offset"], header["end_phy_offset"]
+    return first > last or selection.may_meet("physical_offset", first, last)
+
+
+TABLE = IndexItems()

@@ -70,12 +70,12 @@ class Messages:
         reader = PieceReader(part, Check.BODY_CRC if selection.wants("faults") else Check(0))
         makers = BatchColumns(reader.scanner, delays_of(reader.store), schema(self, selection.columns))
         for batch in reader.batches(advance):
-            rows = _wanted_rows(batch, reader, selection)
+            rows = wanted_rows(batch, reader, selection)
             if len(rows):
                 yield makers.make(batch, rows)
 
 
-def _wanted_rows(batch: Batch, reader: PieceReader, selection: Selection) -> NDArray[np.void]:
+def wanted_rows(batch: Batch, reader: PieceReader, selection: Selection) -> NDArray[np.void]:
     """The records of a batch that meet the conditions."""
     records = batch.records
     mask = np.ones(len(records), np.bool_)

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 import click
 
 from rmqstore.commands.common import View, on_interrupt, output_options, store_options
+from rmqstore.commands.filters import filter_options
 
 if TYPE_CHECKING:
     from rmqstore.dump.items import Watched
+    from rmqstore.dump.request import Filters
     from rmqstore.dump.target import Target
 
 _PARTS = (
@@ -43,15 +45,7 @@ _PARTS = (
 @click.command("dump", short_help="Any file or part of a store, decoded.")
 @click.argument("path", type=click.Path(path_type=Path, readable=False))
 @click.option("--part", type=click.Choice(_PARTS), help="Which part of a root, or what a file is; found out when not given.")
-@click.option("--topic", help="Only this topic.")
-@click.option("--queue", "queue_id", type=int, metavar="ID", help="Only this queue id.")
-@click.option("--queue-offset", type=int, metavar="N", help="Only this offset in the queue.")
-@click.option("--from-offset", type=int, metavar="BYTES", help="From this physical offset on; inside of a record: from the next one.")
-@click.option("--to-offset", type=int, metavar="BYTES", help="Up to this physical offset, which is not included.")
-@click.option("--from-time", metavar="TIME", help="Stored at this time or later: ISO 8601 (UTC unless it says otherwise) or epoch ms.")
-@click.option("--to-time", metavar="TIME", help="Stored at this time or earlier.")
-@click.option("--key", help="Only messages with this key or unique key; of an index: items of this key, with --topic.")
-@click.option("--tag", help="Only messages with exactly these TAGS, and queue units with their hash.")
+@filter_options
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help="At most N objects.")
 @click.option("--tail", type=click.IntRange(min=0), metavar="N", help="The last N objects.")
 @click.option("--body", type=click.Choice(["none", "text", "hex", "base64"]), default="none", show_default=True, help="Show bodies.")
@@ -67,20 +61,12 @@ def command(
     settings: dict[str, str],
     view: View,
     threads: int | None,
-    from_time: str | None,
-    to_time: str | None,
+    filters: Filters,
     limit: int | None,
     tail: int | None,
     body: str,
     decompress: bool,
     slots: bool,
-    topic: str | None,
-    queue_id: int | None,
-    queue_offset: int | None,
-    from_offset: int | None,
-    to_offset: int | None,
-    key: str | None,
-    tag: str | None,
 ) -> None:
     """Decode a store: PATH is a root (its commit log, or the part that --part names), a directory of a part or queue, or one file.
 
@@ -88,21 +74,10 @@ def command(
     record. The exit status is 0 all the same; `rmqstore verify` judges.
     """
     from rmqstore.dump.items import Watched
-    from rmqstore.dump.request import BodyForm, Filters, Request, parse_time
+    from rmqstore.dump.request import BodyForm, Request
     from rmqstore.dump.run import Engine, dump
     from rmqstore.dump.target import find_target
 
-    filters = Filters(
-        topic=topic,
-        queue_id=queue_id,
-        queue_offset=queue_offset,
-        from_offset=from_offset,
-        to_offset=to_offset,
-        from_time=None if from_time is None else parse_time(from_time),
-        to_time=None if to_time is None else parse_time(to_time),
-        key=key,
-        tag=tag,
-    )
     request = Request(filters, limit, tail, BodyForm(body), decompress, slots)
     target = find_target(path, part, broker_conf, settings, filters)
     engine = Engine(threads, partial(_note_compiling, view))

@@ -55,21 +55,21 @@ def command(
 
     Several stores are added up, with a table by store.
     """
-    from rmqstore.scan.firstuse import prepare
-
-    prepare(quiet=view.quiet)
     from rmqstore.pipeline.engine import STATS, choose
     from rmqstore.pipeline.job import StoreAt
     from rmqstore.pipeline.stats.job import StatsJob
     from rmqstore.pipeline.stats.result import objects, summary
+    from rmqstore.scan.firstuse import prepare
 
     started = time.monotonic()
     job = StatsJob.over([StoreAt.of(store, broker_conf, settings) for store in dict.fromkeys(stores)])
     choice = choose(wish, sum(part.size for part in job.parts), STATS)
+    if choice.engine == "local":
+        prepare(quiet=view.quiet)
     counts = _run(job, choice, wish, view)
     found = list(objects(counts, top))
     sums = summary(counts, len(job.facts))
-    engine = {"engine": choice.engine, "because": choice.why, "seconds": round(time.monotonic() - started, 3)}
+    engine = {"engine": choice.engine, "engine_because": choice.why, "seconds": round(time.monotonic() - started, 3)}
     if html is not None:
         _write_report(html, found, sums, stores)
     _print(found, {**sums, **engine}, view)

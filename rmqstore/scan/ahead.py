@@ -18,8 +18,10 @@ import numpy.typing as npt
 from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE, Mark
 from rmqstore.scan.walk import Batch, Damage, FileEnd
 
-DEPTH = 6
-"""Batches that the scan is ahead of its reader at most."""
+DEPTH = 2
+"""Batches that the scan is ahead of its reader at most: more of them would only take the cache from each other."""
+BATCH = 16_384
+"""Records of a batch for which handing it over, two threads waking each other, is a small part of the work."""
 BUFFERS = DEPTH + 2
 """Buffers of a scanner whose batches need no copies: one that is read, one that is made, and those between."""
 _READ_PROPERTIES = Mark.MULTI_DISPATCH | Mark.INNER_BATCH | Mark.MALFORMED_TEXT
@@ -30,8 +32,8 @@ def ahead(events: Iterable[Batch | Damage | FileEnd]) -> Iterator[Batch]:
 
     What the scan raises is raised here.
     """
-    spare: queue.Queue[_Copy | None] = queue.Queue()
-    ready: queue.Queue[tuple[_Copy, Batch] | BaseException | None] = queue.Queue()
+    spare: queue.SimpleQueue[_Copy | None] = queue.SimpleQueue()
+    ready: queue.SimpleQueue[tuple[_Copy, Batch] | BaseException | None] = queue.SimpleQueue()
     for _ in range(DEPTH):
         spare.put(_Copy())
 

@@ -87,6 +87,7 @@ def _settings(master: str | None, conf: Mapping[str, str]) -> dict[str, str]:
         "spark.log.level": "OFF",
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+        "spark.python.daemon.module": "rmqstore.pipeline.spark_daemon",
         "spark.sql.python.filterPushdown.enabled": "true",
         # Packets are dense numbers; packing them costs more than moving them.
         "spark.shuffle.compress": "false",
@@ -110,6 +111,8 @@ def _start_java(settings: Mapping[str, str]) -> None:
         "-XX:+IgnoreUnrecognizedVMOptions",
         "-Djdk.reflect.useDirectMethodHandle=false",
         "-Dio.netty.tryReflectionSetAccessible=true",
+        # Or Arrow batches do not move on Java 24 and later.
+        "-Dio.netty.noUnsafe=false",
     ]
     command += [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED]
     command += settings.get("spark.driver.extraJavaOptions", "").split()

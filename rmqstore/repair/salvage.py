@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from rmqstore.errors import RefusedError
-from rmqstore.formats.message import BLANK_SIZE, RECORD_PREFIX
+from rmqstore.formats.message import BLANK, BLANK_MAGIC, BLANK_SIZE, RECORD_PREFIX
 from rmqstore.formats.record import Record, decode_record
 from rmqstore.repair import logfiles, mending, plugs
 from rmqstore.repair.fillers import LARGEST_FILLER, LostRecord, Neighbour, Style
@@ -95,15 +95,35 @@ class _Salvage:
         end = self._log.full(result.file).end
         for hole in result.holes:
             if not hole.to_file_end:
-                yield hole
+                yield self._up_to_file_end(hole, end) if self._is_blank_before_old_one(hole, end) else hole
             elif not last:
-                yield replace(hole, end=end)
+                yield self._up_to_file_end(hole, end)
         if last or any(hole.to_file_end for hole in result.holes):
             return
         if result.tail is not None:
             yield Hole(result.tail.start, end, result.tail.reason, True)
         elif result.end is None or result.end.reason is not Stop.BLANK:
             yield Hole(result.file.end if result.end is None else result.end.position, end, Stop.END_OF_DATA, True)
+
+    @staticmethod
+    def _up_to_file_end(hole: Hole, end: int) -> Hole:
+        return replace(hole, end=end, to_file_end=True)
+
+    def _is_blank_before_old_one(self, hole: Hole, end: int) -> bool:
+        """Whether a hole begins as a BLANK of which one field is wrong, and what follows it is an old BLANK; `end` is that of the file.
+
+        Files of a transient store pool keep bytes of former files behind their BLANK, and with them the BLANK of such a file.
+        """
+        size, magic = self._two_integers(hole.start)
+        return (magic == BLANK_MAGIC or size == end - hole.start) and self._two_integers(hole.end) == (end - hole.end, BLANK_MAGIC)
+
+    def _two_integers(self, position: int) -> tuple[int, int]:
+        """Size and magic at a physical offset, -1 for both where the log ends."""
+        data = self._bytes(position, BLANK_SIZE)
+        if len(data) < BLANK_SIZE:
+            return -1, -1
+        fields = BLANK.parse(data)
+        return int(fields.total_size), int(fields.magic_code)
 
     def _ranges(self) -> list[tuple[int, int]]:
         """Ranges of the log whose queue units are witnesses, ascending and apart from each other."""

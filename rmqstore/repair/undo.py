@@ -6,7 +6,7 @@ It is applied as any other plan, so it can be stopped, continued, and taken back
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,9 +15,11 @@ from rmqstore.repair import copies, fingerprint
 from rmqstore.repair.journal import Before, Story
 from rmqstore.repair.likeness import attributes_of
 from rmqstore.repair.places import Places
-from rmqstore.repair.plan import Action, ActionKind, Contents, Directory, Expected, Plan
+from rmqstore.repair.plan import Action, ActionKind, Contents, Directory, Expected, FileStamp, Plan
 from rmqstore.repair.prepare import refuse_changes
 from rmqstore.repair.transaction import Transaction
+
+_MOST_NOTES = 20
 
 
 def plan_undo(transaction: Transaction, places: Places, *, whatever_happened: bool = False) -> Plan:
@@ -38,6 +40,8 @@ def plan_undo(transaction: Transaction, places: Places, *, whatever_happened: bo
         inverse = _Inverse(transaction, places, action, story.before[number], story, strict=strict)
         actions.extend(inverse.actions())
         notes.extend(inverse.notes)
+    if not strict:
+        notes.extend(_left_by_others(plan, files))
     return replace(
         plan,
         command=_command(plan.command),
@@ -47,6 +51,16 @@ def plan_undo(transaction: Transaction, places: Places, *, whatever_happened: bo
         notes=tuple(notes),
         files=files,
     )
+
+
+def _left_by_others(plan: Plan, files: Mapping[str, FileStamp]) -> Iterator[str]:
+    """What somebody else did to files that the plan did not touch, and that no undo can put back therefore."""
+    touched = {action.path for action in plan.actions}
+    before, now = ({name: stamp for name, stamp in each.items() if name not in touched} for each in (plan.files, files))
+    changes = list(fingerprint.differences(before, now))
+    yield from (f"{change}: that was something else, and stays so." for change in changes[:_MOST_NOTES])
+    if len(changes) > _MOST_NOTES:
+        yield f"{len(changes) - _MOST_NOTES} more files that something else changed stay so."
 
 
 def _command(command: str) -> str:
@@ -120,15 +134,19 @@ class _Inverse:
             yield self._whole(ActionKind.QUARANTINE, expect, None, directories)
 
     def _file_back(self) -> Iterator[Action]:
-        before = self._before
-        kept = self._transaction.quarantined(self._action)
+        action, before = self._action, self._before
+        kept = self._transaction.quarantined(action)
         if before.attributes is None:  # there was no file, only directories
             if any(self._differs(one) for one in self._directories()):
                 yield self._whole(ActionKind.QUARANTINE, _expected(self._path), None, self._directories())
             return
-        if not os.path.lexists(kept) or self._still_there(kept):
-            return
         expect = _expected(self._path)
+        if not os.path.lexists(kept):  # the transaction did not get so far
+            if (expect.size, expect.mtime_ns) != (before.size, before.attributes.mtime_ns):
+                self.notes.append(f"{action.path} was changed or taken away by something else, and stays so.")
+            return
+        if self._still_there(kept):
+            return
         contents = Contents(before.size or 0, file=kept.relative_to(self._transaction.directory).as_posix())
         yield self._whole(ActionKind.CREATE if expect.size is None else ActionKind.REPLACE, expect, contents, self._directories())
 

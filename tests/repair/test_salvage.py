@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from rmqstore.errors import RefusedError
+from rmqstore.formats.message import BLANK, BLANK_MAGIC
 from rmqstore.formats.naming import offset_to_file_name
 from rmqstore.formats.record import decode_record
 from rmqstore.formats.sysflag import SysFlag
@@ -122,7 +123,8 @@ def test_lost_messages_are_named_from_queue_units(built: StoreBuilder) -> None:
 @pytest.mark.parametrize("bits", [SysFlag.TRANSACTION_PREPARED, SysFlag.TRANSACTION_ROLLBACK])
 @pytest.mark.parametrize("number", [0, 1, 20])  # the first two are those at queue offset 0
 def test_a_type_that_takes_a_record_out_of_its_queue_is_mended(built: StoreBuilder, bits: int, number: int) -> None:
-    position = records_of(built)[number][0]
+    records = records_of(built)
+    position = records[number][0]
     field = StoreView(built.root, built.settings).records[number].fields["sys_flag"]
     change(built, position - position % built.log_file_size + field.offset, bits.to_bytes(field.width, "big"))
     repair = repaired(built)
@@ -130,7 +132,7 @@ def test_a_type_that_takes_a_record_out_of_its_queue_is_mended(built: StoreBuild
     record = repair.future.record_at(position)
     assert record is not None
     assert record.sys_flag == 0
-    assert future_records(repair) == records_of(built)
+    assert future_records(repair) == records
 
 
 def test_without_queues_the_header_of_a_lost_record_names_it(built: StoreBuilder) -> None:
@@ -184,6 +186,21 @@ def test_a_missing_file_is_made_of_fillers_at_the_known_places(built: StoreBuild
     assert [(repair.future.record_at(start) or decode_record(b"")).size for start, _ in inside] == [size for _, size in inside]
     (edit,) = repair.files
     assert (edit.path.name, edit.fate) == (offset_to_file_name(4096), "created")
+
+
+@pytest.mark.parametrize("wrong", [(8, BLANK_MAGIC), (None, 0xDAA320A7)], ids=["size", "magic"])
+def test_a_blank_in_front_of_an_old_one_is_no_lost_message(built: StoreBuilder, wrong: tuple[int | None, int]) -> None:
+    file = StoreView(built.root, built.settings).log_files[0]
+    assert file.blank is not None
+    left, records = built.log_file_size - file.blank, records_of(built)
+    change(built, built.log_file_size - 20, BLANK.build({"total_size": 20, "magic_code": BLANK_MAGIC}))
+    change(built, file.blank, BLANK.build({"total_size": wrong[0] or left, "magic_code": wrong[1]}))
+    change(built, file.blank + 8, b"old bytes")
+    repair = repaired(built)
+    assert repair.lost == ()
+    assert future_records(repair) == records
+    (patch,) = repair.future.patches
+    assert patch.data == BLANK.build({"total_size": left, "magic_code": BLANK_MAGIC})
 
 
 def test_files_that_may_lie_in_a_directory_that_is_not_there_are_not_made_anew(tmp_path: Path) -> None:

@@ -142,6 +142,11 @@ class PlanBuilder:
 
     # What goes with it
 
+    @property
+    def changes_something(self) -> bool:
+        """Whether there is an action so far."""
+        return bool(self._actions)
+
     def lose(self, message: LostMessage) -> None:
         """A message that the plan gives up."""
         self._lost.append(message)

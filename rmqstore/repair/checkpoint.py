@@ -7,12 +7,14 @@ from typing import Any
 
 from rmqstore.catalogue import CATALOGUE
 from rmqstore.findings import Finding, Severity
-from rmqstore.formats.checkpoint import parse_checkpoint
+from rmqstore.formats.checkpoint import CHECKPOINT, parse_checkpoint
+from rmqstore.formats.layout import fixed_layout
 from rmqstore.formats.sysflag import SysFlag
 from rmqstore.rebuild import CheckpointValues
 from rmqstore.repair.builder import PlanBuilder
 from rmqstore.repair.logview import FutureLog
 from rmqstore.repair.rebuilding import records_of
+from rmqstore.store.parts import PartKind
 from rmqstore.store.root import Store
 from rmqstore.store.window import read_whole
 from rmqstore.verify import checkpoint as judging
@@ -23,6 +25,7 @@ _CONFIRM_LONGS = 5
 _LOGICS_OFFSET_LONGS = 6
 _FILE_LENGTH = 4096
 _INDEX = "RMQ-CP-INDEX"
+_LAYOUT = fixed_layout(CHECKPOINT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,8 @@ class LogEnd:
 def plan_checkpoint(builder: PlanBuilder, store: Store, profile: Profile, log: FutureLog, full_until: int) -> None:
     """Plans a checkpoint for the future `log`, if the one that is there does not do. Raises UnreadableError, StoreChangedError.
 
-    `full_until`: end timestamp (ms) of the last full index file there will be, 0 for none.
+    `full_until`: end timestamp (ms) of the last full index file there will be, 0 for none. What every start writes anew is no reason to
+    touch a sound store; where something changes anyway, it is written as that start would, which then changes nothing.
     """
     end = log_end(store, log)
     path = store.checkpoint_path
@@ -52,9 +56,13 @@ def plan_checkpoint(builder: PlanBuilder, store: Store, profile: Profile, log: F
     fields = parse_checkpoint(data)
     finding = _wrong(store, log, end)
     code = finding.code if finding is not None else _INDEX
+    confirm = _confirmed(store, profile, fields.confirm_phy_offset, log, end)
     if finding is not None or fields.index_msg_timestamp < full_until:
-        values = _values(profile, fields, end, full_until, log)
+        values = _values(profile, fields, end, full_until, log, confirm)
         builder.write_checkpoint(values.encode(), reason=CATALOGUE[code].title, code=code)
+    elif confirm != fields.confirm_phy_offset and (builder.changes_something or store.abort_present):
+        place = _LAYOUT["confirm_phy_offset"]
+        builder.write(path, place.offset, confirm.to_bytes(place.width, "big"), reason="the last record of the log, as every start has it")
 
 
 def plan_abort(builder: PlanBuilder, store: Store, log: FutureLog) -> None:
@@ -103,11 +111,31 @@ def _wrong(store: Store, log: FutureLog, end: LogEnd) -> Finding | None:
     return next((finding for finding in judging.check(context) if finding.severity is not Severity.INFO), None)
 
 
-def _values(profile: Profile, fields: Any, end: LogEnd, full_until: int, log: FutureLog) -> CheckpointValues:
-    """What a clean stop leaves. What only other brokers tell – a master, a controller – stays if it is possible."""
+def _confirmed(store: Store, profile: Profile, found: int, log: FutureLog, end: LogEnd) -> int:
+    """The confirm offset that a start on the future log sets: that of the last record, whatever it is (fact sheet commit log §5.5).
+
+    With a controller, whose brokers have an epoch file, it is what all replicas have, and stays if it is possible.
+    """
+    if profile.checkpoint_longs < _CONFIRM_LONGS:
+        return found
+    if (store.root / PartKind.EPOCH).exists() and 0 < found < log.end_offset and log.record_at(found) is not None:
+        return found
+    last = position = end.last.offset if end.last is not None else log.min_offset
+    while position < log.end_offset:
+        record = log.record_at(position)
+        file = log.queue.find(position)
+        if record is not None:
+            last, position = position, position + record.size
+        elif file is not None:
+            position = file.end
+        else:
+            break
+    return last
+
+
+def _values(profile: Profile, fields: Any, end: LogEnd, full_until: int, log: FutureLog, confirm: int) -> CheckpointValues:
+    """What a clean stop leaves. What only a master tells stays if it is possible."""
     last, queued = end.last, end.last_queued
-    kept_confirm = 0 < fields.confirm_phy_offset < log.end_offset and log.record_at(fields.confirm_phy_offset) is not None
-    confirm = fields.confirm_phy_offset if kept_confirm else (last.offset if last is not None else 0)
     return CheckpointValues(
         physic_msg_timestamp=last.store_timestamp if last is not None else 0,
         logics_msg_timestamp=queued.store_timestamp if queued is not None else 0,

@@ -84,10 +84,20 @@ def test_what_only_other_brokers_tell_stays(tmp_path: Path) -> None:
     first = next(iter(stores.case("5.4.0-manyfiles").truth()))
     assert store.message_log.min_offset == 0
     rewrite(mending, physic_msg_timestamp=-1, master_flushed_offset=77, confirm_phy_offset=int(first["size"]))
+    (mending.root / "epochFileCheckpoint").write_text("")
 
     mending.rebuild_checkpoint()
 
     assert (fields(mending).master_flushed_offset, fields(mending).confirm_phy_offset) == (77, int(first["size"]))
+
+
+@pytest.mark.parametrize("name", CRASHED)
+def test_after_a_crash_the_checkpoint_is_the_one_that_the_next_start_leaves(name: str, tmp_path: Path) -> None:
+    mending = Mending.of_sample(name, tmp_path)
+
+    mending.mend()
+
+    assert "checkpoint" not in simulate(mending.open(), mending.release).changes
 
 
 def test_a_short_checkpoint_gets_its_length_back(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from rmqstore.formats.consumequeue import UNIT, UNIT_SIZE
 from rmqstore.formats.layout import fixed_layout
 from rmqstore.formats.message import MESSAGE_MAGIC_V2, RECORD_PREFIX
+from rmqstore.repair.batchclaims import BatchClaims
 from rmqstore.scan.columns import Check, Fault, Mark, Stop
 from rmqstore.scan.kernels_queue import Claim
 from rmqstore.scan.walk import Batch, Damage, FileEnd, LogScanner
@@ -72,7 +73,7 @@ def survey(
 ) -> list[FileSurvey]:
     """The files, each read once, side by side. Raises UnreadableError, StoreChangedError."""
     queues = {(queue.topic, queue.queue_id): queue for queue in store.queue_directories()} if not store.rocksdb_queues else {}
-    batch = frozenset((queue.topic, queue.queue_id) for queue in store.batch_queue_directories())
+    batch = BatchClaims({(queue.topic, queue.queue_id): queue for queue in store.batch_queue_directories()})
     last = last_file_with_data(files)
     with ThreadPoolExecutor(max_workers=_THREADS) as pool:
         runs = [
@@ -87,13 +88,12 @@ def survey(
 class _Pass:
     """The pass over one file."""
 
-    def __init__(
-        self, file: MappedFile, queues: Mapping[QueueKey, QueueDirectory], unchecked: frozenset[QueueKey], *, reads_v2: bool
-    ) -> None:
+    def __init__(self, file: MappedFile, queues: Mapping[QueueKey, QueueDirectory], batch: BatchClaims, *, reads_v2: bool) -> None:
         self._queues = queues
+        self._batch = batch
         self._reads_v2 = reads_v2
         self._scanner = LogScanner(checks=Check.BODY_CRC | Check.PROPERTY_CRC, delays=np.zeros(1, np.int64))
-        self._claims = QueueClaims(self._scanner, queues, unchecked, bool(queues))
+        self._claims = QueueClaims(self._scanner, queues, batch.queues, bool(queues))
         self._first_units: dict[int, int] = {}
         self._result = FileSurvey(file, end_offset=file.start)
 
@@ -138,6 +138,7 @@ class _Pass:
         odd = (records["faults"] & int(ODD_FAULTS)) != 0
         odd |= (records["marks"] & int(Mark.INNER_BATCH)) != 0
         odd |= self._queued_against_type(records)
+        odd |= self._misplaced_in_batch_queue(records)
         if not self._reads_v2:
             odd |= _are_v2(batch)
         return np.asarray(odd)
@@ -152,6 +153,16 @@ class _Pass:
         at_first = unqueued & ~odd
         for number in np.unique(records["queue"][at_first]).tolist():
             odd |= at_first & (records["queue"] == number) & (records["position"] == self._first_unit(number))
+        return odd
+
+    def _misplaced_in_batch_queue(self, records: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
+        odd = np.zeros(len(records), np.bool_)
+        if self._batch.queues:
+            for number in np.unique(records["queue"]).tolist():
+                key = self._scanner.queue(number)
+                if key in self._batch.queues:
+                    rows = np.flatnonzero(records["queue"] == number)
+                    odd[rows] = self._batch.misplaced(key, records[rows])
         return odd
 
     def _first_unit(self, number: int) -> int:

@@ -22,7 +22,7 @@ from rmqstore.repair.salvage import salvage
 from rmqstore.scan.columns import Check
 from rmqstore.scan.walk import LogScanner
 from rmqstore.store.root import Store
-from tests.repair.recovering import Damaged, damaged
+from tests.repair.recovering import Damaged, damaged, messages_of
 from tests.repair.test_recover import changes_nothing
 from tests.support import stores
 from tests.support.builder import StoreBuilder
@@ -234,6 +234,17 @@ def test_stores_of_every_kind_are_salvaged(base: str, damage: str, tmp_path: Pat
     result = store.recover()
     assert (result.errors, result.left) == ({}, 0)
     changes_nothing(store.predict())
+
+
+@pytest.mark.parametrize("base", ["5.1.4-batchcq", "5.3.3-batchcq-crash", "5.5.1-batchcq"])
+def test_a_queue_offset_that_the_batch_queue_knows_better_is_mended(base: str, tmp_path: Path) -> None:
+    store = damaged(base, "field-queueoffset-mid", tmp_path)
+    before = {message.position: message.data for message in messages_of(base)}
+
+    result = store.recover()
+
+    assert (result.errors, result.left, result.plan.lost) == ({}, 0, ())
+    assert {position: store.log_bytes(position, len(data)) for position, data in before.items()} == before
 
 
 def test_fillers_carry_the_property_crc_where_it_is_demanded(tmp_path: Path) -> None:

@@ -14,6 +14,9 @@ from rmqstore.commands.common import parse_settings
 
 if TYPE_CHECKING:
     from rmqstore.pipeline.engine import Wish
+    from rmqstore.pipeline.job import StoreAt
+    from rmqstore.repair.rebuilding import Rebuilder
+    from rmqstore.store.root import Store
 
 
 def _stores(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[Path, ...]:
@@ -67,3 +70,15 @@ def _wish(engine: str, master: str | None, conf: dict[str, str], threads: int | 
     from rmqstore.pipeline.engine import Wish
 
     return Wish(engine, master, conf, threads)
+
+
+def rebuilder_of(wish: Wish, store: Store, at: StoreAt) -> Rebuilder | None:
+    """Who rebuilds queues and index, None for this process. Raises RefusedError when Spark cannot be started."""
+    from rmqstore.pipeline.engine import REBUILD, choose, runner_of
+
+    choice = choose(wish, store.message_log.length, REBUILD)
+    if choice.engine == "local":
+        return None
+    from rmqstore.pipeline.rebuild import Elsewhere
+
+    return Elsewhere(runner_of(choice, wish), at)

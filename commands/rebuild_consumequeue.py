@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 import click
 
 from rmqstore.commands.common import View, broker_version_option, output_options, store_argument, store_options
+from rmqstore.commands.engines import engine_options, rebuilder_of
 from rmqstore.commands.writing import How, writing_options
 
 if TYPE_CHECKING:
+    from rmqstore.pipeline.engine import Wish as EngineWish
     from rmqstore.repair.builder import PlanBuilder
     from rmqstore.repair.staging import Staging
     from rmqstore.store.root import Store
@@ -42,6 +44,7 @@ def _queues(context: click.Context, parameter: click.Parameter, values: tuple[st
     help="useful: every message at its own queue offset; faithful: as a broker's replay of the log would, shifts and all.",
 )
 @broker_version_option
+@engine_options
 @store_options
 @output_options
 @writing_options
@@ -52,6 +55,7 @@ def command(
     only_missing: bool,
     mode: str,
     broker_version: str,
+    wish: EngineWish,
     broker_conf: Path | None,
     settings: Mapping[str, str],
     view: View,
@@ -62,25 +66,23 @@ def command(
     What is right already stays as it is; units of expired messages stay, too. Old files go to the folder of the transaction. Queues of
     topics that are not configured, and that have no files, are rebuilt only by name: they were probably deleted.
     """
+    from rmqstore.pipeline.job import StoreAt
     from rmqstore.rebuild import Mode
     from rmqstore.recovery.release import choose_release
     from rmqstore.repair.derived import plan_rebuilt_queues
     from rmqstore.repair.queues import QueueWish
     from rmqstore.repair.run import Wish
     from rmqstore.scan.firstuse import prepare
-    from rmqstore.store.root import Store
     from rmqstore.versions import profile_of
 
-    def open_store() -> Store:
-        return Store.open(store, broker_conf=broker_conf, settings=settings)
-
-    chosen = choose_release(open_store(), broker_version)
+    at = StoreAt.of(store, broker_conf, settings)
+    chosen = choose_release(at.open(), broker_version)
     profile = profile_of(chosen.release)
-    wish = QueueWish(True, frozenset(topics), queues, only_missing, Mode(mode))
+    queue_wish = QueueWish(True, frozenset(topics), queues, only_missing, Mode(mode))
     prepare(quiet=view.quiet)
 
     def plan(opened: Store, builder: PlanBuilder, staging: Staging) -> None:
         with view.progress("plan", 2 * opened.message_log.length or None) as bar:
-            plan_rebuilt_queues(builder, staging, opened, profile, wish, bar.advance)
+            plan_rebuilt_queues(builder, staging, opened, profile, queue_wish, bar.advance, rebuilder_of(wish, opened, at))
 
-    how(Wish(NAME, chosen.release, open_store, plan))
+    how(Wish(NAME, chosen.release, at.open, plan))

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 import click
 
 from rmqstore.commands.common import View, broker_version_option, output_options, store_argument, store_options
+from rmqstore.commands.engines import engine_options, rebuilder_of
 from rmqstore.commands.writing import How, writing_options
 
 if TYPE_CHECKING:
+    from rmqstore.pipeline.engine import Wish as EngineWish
     from rmqstore.repair.builder import PlanBuilder
     from rmqstore.repair.staging import Staging
     from rmqstore.store.root import Store
@@ -23,6 +25,7 @@ NAME = "rebuild-index"
 @store_argument
 @click.option("--all", "everything", is_flag=True, help="Every file, right ones too; items of expired messages go with the old files.")
 @broker_version_option
+@engine_options
 @store_options
 @output_options
 @writing_options
@@ -30,6 +33,7 @@ def command(
     store: Path,
     everything: bool,
     broker_version: str,
+    wish: EngineWish,
     broker_conf: Path | None,
     settings: Mapping[str, str],
     view: View,
@@ -40,22 +44,22 @@ def command(
     Right files stay as they are. The release (--broker-version) decides whether tags are indexed, too: 5.4.0 and later do it. Old files
     go to the folder of the transaction.
     """
+    from rmqstore.pipeline.job import StoreAt
     from rmqstore.recovery.release import choose_release
     from rmqstore.repair.derived import plan_rebuilt_index
     from rmqstore.repair.run import Wish
     from rmqstore.scan.firstuse import prepare
-    from rmqstore.store.root import Store
     from rmqstore.versions import profile_of
 
-    def open_store() -> Store:
-        return Store.open(store, broker_conf=broker_conf, settings=settings)
-
-    chosen = choose_release(open_store(), broker_version)
+    at = StoreAt.of(store, broker_conf, settings)
+    chosen = choose_release(at.open(), broker_version)
     profile = profile_of(chosen.release)
     prepare(quiet=view.quiet)
 
     def plan(opened: Store, builder: PlanBuilder, staging: Staging) -> None:
         with view.progress("plan", 2 * opened.message_log.length or None) as bar:
-            plan_rebuilt_index(builder, staging, opened, profile, everything=everything, advance=bar.advance)
+            plan_rebuilt_index(
+                builder, staging, opened, profile, everything=everything, advance=bar.advance, rebuilder=rebuilder_of(wish, opened, at)
+            )
 
-    how(Wish(NAME, chosen.release, open_store, plan))
+    how(Wish(NAME, chosen.release, at.open, plan))

@@ -11,6 +11,7 @@ from rmqstore.repair.index import full_until, plan_index
 from rmqstore.repair.judgement import judge, present_log
 from rmqstore.repair.logview import FutureLog
 from rmqstore.repair.queues import LostUnits, QueueWish, plan_queues
+from rmqstore.repair.rebuilding import Rebuilder
 from rmqstore.repair.staging import Staging
 from rmqstore.store.root import Store
 from rmqstore.versions import Profile
@@ -43,7 +44,13 @@ def plan_derived(
 
 
 def plan_rebuilt_queues(
-    builder: PlanBuilder, staging: Staging, store: Store, profile: Profile, wish: QueueWish, advance: Advance = lambda count: None
+    builder: PlanBuilder,
+    staging: Staging,
+    store: Store,
+    profile: Profile,
+    wish: QueueWish,
+    advance: Advance = lambda count: None,
+    rebuilder: Rebuilder | None = None,
 ) -> None:
     """Plans queues of the log as it is. Raises RefusedError for a store without file queues, and as `plan_derived` does."""
     if store.rocksdb_queues and next(store.queue_directories(), None) is None:
@@ -52,15 +59,24 @@ def plan_rebuilt_queues(
             "A start after a crash dispatches the log again: create an empty file `abort` in the store, and see `rmqstore doctor`.",
         )
     judgement = judge(store, parts=_QUEUES, advance=advance)
-    plan_queues(builder, staging, store, profile, present_log(store, judgement.log), judgement, wish, advance=advance)
+    log = present_log(store, judgement.log)
+    plan_queues(builder, staging, store, profile, log, judgement, wish, advance=advance, rebuilder=rebuilder)
 
 
 def plan_rebuilt_index(
-    builder: PlanBuilder, staging: Staging, store: Store, profile: Profile, *, everything: bool, advance: Advance = lambda count: None
+    builder: PlanBuilder,
+    staging: Staging,
+    store: Store,
+    profile: Profile,
+    *,
+    everything: bool,
+    advance: Advance = lambda count: None,
+    rebuilder: Rebuilder | None = None,
 ) -> None:
     """Plans the index of the log as it is. Raises as `plan_derived` does."""
     judgement = judge(store, parts=_INDEX, advance=advance)
-    plan_index(builder, staging, store, profile, present_log(store, judgement.log), judgement, everything=everything, advance=advance)
+    log = present_log(store, judgement.log)
+    plan_index(builder, staging, store, profile, log, judgement, everything=everything, advance=advance, rebuilder=rebuilder)
 
 
 def plan_rebuilt_checkpoint(builder: PlanBuilder, store: Store, profile: Profile, advance: Advance = lambda count: None) -> None:

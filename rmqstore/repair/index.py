@@ -14,14 +14,14 @@ import numpy as np
 
 from rmqstore.catalogue import CATALOGUE
 from rmqstore.errors import RefusedError
-from rmqstore.rebuild import IndexBuilder, Settings, rebuild
+from rmqstore.rebuild import Settings
 from rmqstore.rebuild.index import following_name
 from rmqstore.repair.builder import PlanBuilder
 from rmqstore.repair.indexranges import KeyRange, first_border, last_border
 from rmqstore.repair.judgement import Judgement
 from rmqstore.repair.logview import FutureLog
 from rmqstore.repair.queuetarget import in_ranges
-from rmqstore.repair.rebuilding import StagedFiles, records_of, settings_of, told
+from rmqstore.repair.rebuilding import Rebuilder, rebuild_index, settings_of
 from rmqstore.repair.staging import StagedFile, Staging
 from rmqstore.store.parts import PartKind
 from rmqstore.store.root import Store
@@ -61,6 +61,7 @@ def plan_index(
     *,
     everything: bool = False,
     advance: Advance = lambda count: None,
+    rebuilder: Rebuilder | None = None,
 ) -> int:
     """Plans what makes the index of `store` agree with the future `log`; `everything`: no file stays, right ones neither.
 
@@ -75,14 +76,13 @@ def plan_index(
     if not everything and len(staying) == len(files) and not codes:
         _count_from_one(builder, staying)
         return _full_until([view.end_timestamp for view in staying])
-    settings = settings_of(store)
-    if not _builds(settings, profile):
+    if not _builds(settings_of(store), profile):
         builder.note("The broker is configured to build no index, so the index is left as it is.")
         return _full_until([view.end_timestamp for view in views])
     kept = [view for view in staying if view.items]
     if _BEHIND in codes and kept and kept[-1].items < kept[-1].capacity - 1:
         kept.pop()
-    build = _Build(staging, store, profile, settings, log, advance)
+    build = _Build(staging, store, profile, log, advance, rebuilder)
     ends: list[int] = []
     for gap in _gaps(kept, sorted(files)):
         if gap.names or _INCOMPLETE in codes or gap.before is None:
@@ -169,21 +169,26 @@ class _Build:
     staging: Staging
     store: Store
     profile: Profile
-    settings: Settings
     log: FutureLog
     advance: Advance
+    rebuilder: Rebuilder | None
 
     def files(self, gap: Gap) -> list[_Made]:
         """Files with the keys of a gap, in order."""
         keys = gap.keys
-        sink = StagedFiles(self.staging)
-        records = records_of(self.store, self._part(keys), keys=True)
         full = gap.after is not None and gap.after.items >= gap.after.capacity - 1
         follows = (gap.after.end_timestamp, gap.after.end_phy_offset) if gap.after is not None and full else (0, 0)
-        builder = IndexBuilder(records.scanner.queue, self.settings, self.profile, sink, follows=follows)
-        batches = told(records, self.advance)
-        rebuild(batches if keys is None else keys.select(batches, tags=self.profile.indexes_tags), builder)
-        return [_Made(file.path.rpartition("/")[2], file.end_timestamp, sink.files[file.path]) for file in builder.finish().files]
+        result, made = rebuild_index(
+            self.store,
+            self._part(keys),
+            self.profile,
+            self.staging,
+            keys=keys,
+            follows=follows,
+            advance=self.advance,
+            rebuilder=self.rebuilder,
+        )
+        return [_Made(file.path.rpartition("/")[2], file.end_timestamp, made[file.path]) for file in result.files]
 
     def _part(self, keys: KeyRange | None) -> FutureLog:
         """The files of the log that a range of keys lies in."""

@@ -24,7 +24,7 @@ from rmqstore.repair.judgement import Judgement
 from rmqstore.repair.logview import FutureLog
 from rmqstore.repair.onequeue import Why, Work, plan_batch_queue, plan_simple_queue
 from rmqstore.repair.queuetarget import in_ranges
-from rmqstore.repair.rebuilding import rebuild_queues, settings_of
+from rmqstore.repair.rebuilding import Rebuilder, rebuild_queues, settings_of
 from rmqstore.repair.staging import Staging
 from rmqstore.scan.unitruns import UNIT_ROWS
 from rmqstore.store.root import QueueDirectory, Store
@@ -94,6 +94,7 @@ def plan_queues(
     wish: QueueWish | None = None,
     *,
     advance: Advance = lambda count: None,
+    rebuilder: Rebuilder | None = None,
 ) -> None:
     """Plans what makes the queues of `store` agree with the future `log`.
 
@@ -109,11 +110,11 @@ def plan_queues(
     known = {key for key in {*queues.simple, *queues.batch} if chosen(key)}
     if not known and not reasons and not wish.rebuild:
         return
-    result, made = rebuild_queues(store, log, profile, staging, mode=wish.mode, wanted=chosen, advance=advance)
+    result, made = rebuild_queues(store, log, profile, staging, mode=wish.mode, wanted=chosen, advance=advance, rebuilder=rebuilder)
     rebuilt = {(queue.topic, queue.queue_id): queue for queue in result.queues}
     _demand_named(wish, known | rebuilt.keys(), queues)
     placeholders = _placeholders(store, log) if wish.lost_units is LostUnits.PLACEHOLDER else {}
-    work = Work(builder, staging, store, settings_of(store), log, wish.mode, made.files)
+    work = Work(builder, staging, store, settings_of(store), log, wish.mode, made)
     changed = [
         key
         for key in sorted(known | rebuilt.keys())

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from rmqstore.errors import RefusedError
 from rmqstore.formats.naming import LMQ_PREFIX
-from rmqstore.rebuild import Mode, QueueBuilder, QueueResult, Settings, rebuild
+from rmqstore.rebuild import IndexBuilder, IndexResult, Mode, QueueBuilder, QueueResult, Settings, rebuild
 from rmqstore.recovery.options import Options
 from rmqstore.recovery.places import places_of
+from rmqstore.repair.indexranges import KeyRange
 from rmqstore.repair.logview import FutureLog
 from rmqstore.repair.staging import StagedFile, Staging
 from rmqstore.scan.columns import Check
@@ -21,6 +23,22 @@ from rmqstore.store.parts import PartKind
 from rmqstore.store.root import Store
 from rmqstore.verify.units import QueueKey
 from rmqstore.versions import Profile
+
+Advance = Callable[[int], None]
+
+
+class Rebuilder(Protocol):
+    """Builds in other processes what the functions here build in this one. Both raise what those raise."""
+
+    def queues(
+        self, log: FutureLog, profile: Profile, staging: Staging, mode: Mode, wanted: Callable[[QueueKey], bool], advance: Advance
+    ) -> tuple[QueueResult, dict[str, StagedFile]]:
+        """The wanted queues, and their files by path below the root of the store."""
+
+    def index(
+        self, log: FutureLog, profile: Profile, staging: Staging, keys: KeyRange | None, follows: tuple[int, int], advance: Advance
+    ) -> tuple[IndexResult, dict[str, StagedFile]]:
+        """Index files with the keys of a range of the log, all without one, and the files by path below the root of the store."""
 
 
 class StagedFiles:
@@ -98,9 +116,15 @@ def rebuild_queues(
     *,
     mode: Mode,
     wanted: Callable[[QueueKey], bool],
-    advance: Callable[[int], None] = lambda count: None,
-) -> tuple[QueueResult, StagedFiles]:
-    """Builds the wanted queues into the staging area. Raises RefusedError, UnreadableError, StoreChangedError, OSError."""
+    advance: Advance = lambda count: None,
+    rebuilder: Rebuilder | None = None,
+) -> tuple[QueueResult, dict[str, StagedFile]]:
+    """Builds the wanted queues into the staging area; their files by path below the root of the store.
+
+    Raises RefusedError, UnreadableError, StoreChangedError, OSError.
+    """
+    if rebuilder is not None:
+        return rebuilder.queues(log, profile, staging, mode, wanted, advance)
     records, sink = records_of(store, log, keys=False), StagedFiles(staging)
     builder = QueueBuilder(
         records.scanner.queue,
@@ -112,10 +136,31 @@ def rebuild_queues(
         wanted=lambda topic, queue_id: wanted((topic, queue_id)),
     )
     rebuild(told(records, advance), builder)
-    return builder.finish(), sink
+    return builder.finish(), sink.files
 
 
-def told(records: FutureRecords, advance: Callable[[int], None]) -> Iterator[Batch]:
+def rebuild_index(
+    store: Store,
+    log: FutureLog,
+    profile: Profile,
+    staging: Staging,
+    *,
+    keys: KeyRange | None,
+    follows: tuple[int, int],
+    advance: Advance = lambda count: None,
+    rebuilder: Rebuilder | None = None,
+) -> tuple[IndexResult, dict[str, StagedFile]]:
+    """Builds index files with the keys of a range into the staging area, as `rebuild_queues` does it."""
+    if rebuilder is not None:
+        return rebuilder.index(log, profile, staging, keys, follows, advance)
+    records, sink = records_of(store, log, keys=True), StagedFiles(staging)
+    builder = IndexBuilder(records.scanner.queue, settings_of(store), profile, sink, follows=follows)
+    batches = told(records, advance)
+    rebuild(batches if keys is None else keys.select(batches, tags=profile.indexes_tags), builder)
+    return builder.finish(), sink.files
+
+
+def told(records: FutureRecords, advance: Advance) -> Iterator[Batch]:
     """The batches, and `advance` is told the bytes of the log as they go by."""
     reached = records.log.min_offset
     for batch in records:

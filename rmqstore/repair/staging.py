@@ -5,11 +5,12 @@ from __future__ import annotations
 import errno
 import mmap
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import TYPE_CHECKING
 
 from rmqstore.repair.writer import Writer
@@ -107,6 +108,28 @@ class Staging:
             self._writer.write(descriptor, path, 0, data)
             self._writer.fsync(descriptor, path)
         return StagedFile(path, path.name, len(data))
+
+    @contextmanager
+    def attempts(self) -> Iterator[Path]:
+        """A directory in which other processes make staging areas of their own; what is not adopted is gone afterwards."""
+        if not self.directory.is_dir():
+            self._writer.mkdir(self.directory)
+        directory = Path(mkdtemp(prefix="attempts-", dir=self.directory))
+        try:
+            yield directory
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
+
+    @classmethod
+    def attempt(cls, directory: Path) -> Staging:
+        """A staging area of one attempt in a directory of `attempts`."""
+        return cls(Path(mkdtemp(dir=directory)))
+
+    def adopt(self, staged: StagedFile) -> StagedFile:
+        """A file that an attempt completed becomes one of this area. Raises OSError."""
+        path = self._next_path()
+        self._writer.rename(staged.path, path)
+        return StagedFile(path, path.name, staged.length)
 
     def sync(self) -> None:
         """The names of all staged files to the disk. Raises OSError."""

@@ -70,7 +70,10 @@ def test_every_damage(session: SparkSession, base: str, tmp_path: Path) -> None:
     compare(session, at)
 
 
-@pytest.mark.parametrize("name", ["5.3.3-manyfiles-crash", "5.5.1-multipath", "broker-5.3.3-dledger-clean", "5.1.4-batchcq", "5.3.3-cqext", "4.9.8-lmq"])
+TAKEN_APART = ["5.3.3-manyfiles-crash", "5.5.1-multipath", "broker-5.3.3-dledger-clean", "5.1.4-batchcq", "5.3.3-cqext", "4.9.8-lmq"]
+
+
+@pytest.mark.parametrize("name", TAKEN_APART)
 def test_file_by_file(session: SparkSession, name: str) -> None:
     at = places([name])[0]
     here, there = Verification(at.open()), Verification(at.open(), None, job.passes_of(SparkRunner(session), at, Options()))

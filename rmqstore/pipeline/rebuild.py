@@ -1,0 +1,233 @@
+"""The rebuild of queues and index as jobs: files of the log are scanned where they can be, queues are built a share at a time.
+
+The builders are those of `rmqstore.rebuild`; a share of the queues, or the whole index, gets the records of all files in the order of the
+log. Every attempt writes into a directory of its own, and only those whose results come back are taken into the staging area.
+"""
+
+from __future__ import annotations
+
+import pickle
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rmqstore.pipeline.engine import Runner
+from rmqstore.pipeline.job import Advance, Packet, Part, StoreAt
+from rmqstore.rebuild import IndexBuilder, IndexResult, Mode, QueueBuilder, QueueResult
+from rmqstore.rebuild.packing import Unpacker, pack, without_bytes
+from rmqstore.rebuild.requests import requests_of, select
+from rmqstore.repair.indexranges import KeyRange
+from rmqstore.repair.logview import FutureLog
+from rmqstore.repair.rebuilding import FutureRecords, StagedFiles, records_of, settings_of
+from rmqstore.repair.staging import StagedFile, Staging
+from rmqstore.scan.columns import Mark
+from rmqstore.scan.walk import Batch
+from rmqstore.verify.units import QueueKey
+from rmqstore.versions import Profile
+
+SHARES = 16
+"""Parts that the queues of a store are built in."""
+_INDEX = "index"
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """The records of a future log, file by file."""
+
+    at: StoreAt
+    log: FutureLog
+    profile: Profile
+
+    @property
+    def parts(self) -> Sequence[Part]:
+        return [Part(number, str(file.path), file.length) for number, file in enumerate(self.log.files)]
+
+    def records(self, part: Part, *, keys: bool) -> FutureRecords:
+        """Raises what opening the store and scanning raise."""
+        return records_of(self.at.open(), replace(self.log, files=(self.log.files[part.number],)), keys=keys)
+
+
+@dataclass(frozen=True, slots=True)
+class QueuesJob:
+    """All queues. A result is (QueueResult, staged files by path) of one share, pickled."""
+
+    source: _Source
+    mode: Mode
+    directory: str
+
+    @property
+    def parts(self) -> Sequence[Part]:
+        """The files of the log."""
+        return self.source.parts
+
+    @property
+    def shuffles(self) -> bool:
+        """Records of one queue are in many files."""
+        return True
+
+    def map(self, part: Part, advance: Advance) -> Iterator[Packet]:
+        """The records of every share."""
+        records = self.source.records(part, keys=False)
+        fans_out = settings_of(self.source.at.open()).enable_multi_dispatch
+        queue_of = records.scanner.queue
+        shares = _Shares(queue_of)
+        refused = 0
+        order = 0
+        for batch in _told(records, part, advance):
+            kept, more = requests_of(batch, self.mode, queue_of)
+            refused += more
+            everywhere = (kept.records["marks"] & int(Mark.MULTI_DISPATCH)) != 0 if fans_out else np.zeros(len(kept.records), np.bool_)
+            of = shares.of(kept.records["queue"])
+            for share in range(SHARES) if everywhere.any() else np.unique(of).tolist():
+                yield Packet(f"{share:02d}", order, pack(_read(select(kept, (of == share) | everywhere)), queue_of))
+                order += 1
+        if refused:
+            yield Packet("refused", 0, str(refused).encode())
+
+    def reduce(self, key: str, packets: Iterator[bytes]) -> bytes:
+        """Builds a share; or adds up what was refused."""
+        if key == "refused":
+            return str(sum(map(int, packets))).encode()
+        unpacker, share = Unpacker(), int(key)
+        sink = StagedFiles(Staging.attempt(Path(self.directory)))
+        builder = QueueBuilder(
+            unpacker.queue,
+            settings_of(self.source.at.open()),
+            self.source.profile,
+            sink,
+            log_start=self.source.log.min_offset,
+            mode=self.mode,
+            wanted=lambda topic, queue_id: share_of((topic, queue_id)) == share,
+        )
+        for packet in packets:
+            builder.put(unpacker.batch(packet))
+        return pickle.dumps((builder.finish(), sink.files))
+
+
+@dataclass(frozen=True, slots=True)
+class IndexJob:
+    """Index files with the keys of a range. The result is (IndexResult, staged files by path), pickled."""
+
+    source: _Source
+    keys: KeyRange | None
+    follows: tuple[int, int]
+    directory: str
+
+    @property
+    def parts(self) -> Sequence[Part]:
+        """The files of the log."""
+        return self.source.parts
+
+    @property
+    def shuffles(self) -> bool:
+        """A file of the index has the keys of many files of the log."""
+        return True
+
+    def map(self, part: Part, advance: Advance) -> Iterator[Packet]:
+        """The records with their keys."""
+        records = self.source.records(part, keys=True)
+        batches = _told(records, part, advance)
+        chosen = batches if self.keys is None else self.keys.select(batches, tags=self.source.profile.indexes_tags)
+        for order, batch in enumerate(chosen):
+            kept, _ = requests_of(batch, Mode.USEFUL, records.scanner.queue)
+            yield Packet(_INDEX, order, pack(without_bytes(kept), records.scanner.queue))
+
+    def reduce(self, key: str, packets: Iterator[bytes]) -> bytes:
+        """Builds the files."""
+        unpacker = Unpacker()
+        sink = StagedFiles(Staging.attempt(Path(self.directory)))
+        builder = IndexBuilder(unpacker.queue, settings_of(self.source.at.open()), self.source.profile, sink, follows=self.follows)
+        for packet in packets:
+            builder.put(unpacker.batch(packet))
+        return pickle.dumps((builder.finish(), sink.files))
+
+
+class Elsewhere:
+    """Rebuilds by a runner, for the planners of `rmqstore.repair`."""
+
+    def __init__(self, runner: Runner, at: StoreAt) -> None:
+        self._runner = runner
+        self._at = at
+
+    def queues(
+        self, log: FutureLog, profile: Profile, staging: Staging, mode: Mode, wanted: Callable[[QueueKey], bool], advance: Advance
+    ) -> tuple[QueueResult, dict[str, StagedFile]]:
+        """As `rmqstore.repair.rebuilding.rebuild_queues` does it in this process."""
+        with staging.attempts() as attempts:
+            results = dict(self._runner.run(QueuesJob(_Source(self._at, log, profile), mode, str(attempts)), advance))
+            refused = int(results.pop("refused", b"0"))
+            shares: list[tuple[QueueResult, dict[str, StagedFile]]] = [pickle.loads(data) for data in results.values()]
+            result = _merged([share for share, _ in shares], refused, wanted)
+            made = {path: staged for _, files in shares for path, staged in files.items()}
+            listed = [path for queue in result.queues for path in (*queue.files, *queue.ext_files)]
+            return result, {path: staging.adopt(made[path]) for path in listed}
+
+    def index(
+        self, log: FutureLog, profile: Profile, staging: Staging, keys: KeyRange | None, follows: tuple[int, int], advance: Advance
+    ) -> tuple[IndexResult, dict[str, StagedFile]]:
+        """The index files with the keys of a range."""
+        with staging.attempts() as attempts:
+            results = dict(self._runner.run(IndexJob(_Source(self._at, log, profile), keys, follows, str(attempts)), advance))
+            if not results:
+                return IndexResult((), 0, 0), {}
+            result, files = pickle.loads(results[_INDEX])
+            return result, {path: staging.adopt(staged) for path, staged in files.items()}
+
+
+class _Shares:
+    """The share of every queue by its number in a scan."""
+
+    def __init__(self, queue_of: Callable[[int], QueueKey]) -> None:
+        self._queue_of = queue_of
+        self._known = np.zeros(0, np.int64)
+
+    def of(self, numbers: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        """The shares of a column of numbers."""
+        highest = int(numbers.max(initial=-1))
+        if highest >= len(self._known):
+            more = [share_of(self._queue_of(number)) for number in range(len(self._known), highest + 1)]
+            self._known = np.concatenate([self._known, np.array(more, np.int64)])
+        shares: npt.NDArray[np.int64] = self._known[numbers]
+        return shares
+
+
+def share_of(key: QueueKey) -> int:
+    """The share of a queue, the same in every process."""
+    return zlib.crc32(f"{key[0]}/{key[1]}".encode("utf-8", "surrogatepass")) % SHARES
+
+
+def _read(batch: Batch) -> Batch:
+    """The batch with the marks of its own records."""
+    return replace(batch, marks=Mark(int(np.bitwise_or.reduce(batch.records["marks"], initial=0))) & ~Mark.MALFORMED_TEXT)
+
+
+def _told(records: FutureRecords, part: Part, advance: Advance) -> Iterator[Batch]:
+    """The batches of a file; their bytes are told as they go by, and the rest of the file at the end."""
+    start = reached = records.log.min_offset
+    for batch in records:
+        end = int(batch.records["position"][-1])
+        advance(end - reached)
+        reached = end
+        yield batch
+    advance(start + part.size - reached)
+
+
+def _merged(shares: Sequence[QueueResult], refused: int, wanted: Callable[[QueueKey], bool]) -> QueueResult:
+    queues = sorted((queue for share in shares for queue in share.queues), key=lambda queue: (queue.topic, queue.queue_id))
+    last = max((share for share in shares if share.last_physical_offset is not None), key=_last_offset, default=None)
+    return QueueResult(
+        tuple(queue for queue in queues if wanted((queue.topic, queue.queue_id))),
+        refused + sum(share.refused for share in shares),
+        tuple(sorted({key for share in shares for key in share.unwritable})),
+        None if last is None else last.last_store_timestamp,
+        None if last is None else last.last_physical_offset,
+    )
+
+
+def _last_offset(result: QueueResult) -> int:
+    return -1 if result.last_physical_offset is None else result.last_physical_offset

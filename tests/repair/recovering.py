@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,12 +58,18 @@ class Damaged:
 
     def log_bytes(self, start: int, size: int) -> bytes:
         """Bytes of the log as they lie there, fewer where it ends."""
-        file = self.open().commitlog.find(start)
-        if file is None:
-            return b""
-        with file.path.open("rb") as stream:
-            stream.seek(start - file.start)
-            return stream.read(size)
+        return self.log()(start, size)
+
+    def log(self) -> Callable[[int, int], bytes]:
+        """`log_bytes` of the log as it is now, which is read once."""
+        files = self.open().commitlog
+        data = {file.start: file.path.read_bytes() for file in files.files}
+
+        def read(start: int, size: int) -> bytes:
+            file = files.find(start)
+            return b"" if file is None else data[file.start][start - file.start :][:size]
+
+        return read
 
     def unit(self, place: QueuePlace) -> tuple[int, int] | None:
         """(physical offset, size) of a queue unit, None without one."""

@@ -56,16 +56,17 @@ def test_a_recovered_store_is_sound_and_keeps_what_was_not_damaged(damage: str, 
     if damage != "none" and not DAMAGES[damage](view_of(base)):
         pytest.skip("there is no place for this damage in the store")
     store = damaged(base, damage, tmp_path)
-    before = {message.position: store.log_bytes(message.position, len(message.data)) for message in messages_of(base)}
+    log = store.log()
+    before = {message.position: log(message.position, len(message.data)) for message in messages_of(base)}
 
     result = store.recover()
 
     assert (result.errors, result.left) == ({}, 0)
     lost = {message.physical_offset for message in result.plan.lost}
-    first = store.open().commitlog.min_offset
+    first, log = store.open().commitlog.min_offset, store.log()
     for message in messages_of(base):
         harmed = before[message.position] != message.data
-        now = store.log_bytes(message.position, len(message.data))
+        now = log(message.position, len(message.data))
         served = store.unit(message.place) == (message.position, len(message.data)) and now in (message.data, before[message.position])
         assert served or (harmed and (message.position in lost or message.position < first)), message.place
         assert not (message.position in lost and (served or not harmed)), message.place

@@ -100,25 +100,30 @@ def store_options(command: Decorated) -> Decorated:
     return conf(setting(command))
 
 
-def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--format, --quiet, --no-progress and --color → `view: View`."""
+def view_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--quiet, --no-progress and --color → `view: View`, for people."""
 
     @wraps(command)
-    def with_view(*arguments: Any, output_format: str, quiet: bool, no_progress: bool, color: str, **options: Any) -> Any:
+    def with_view(*arguments: Any, quiet: bool, no_progress: bool, color: str, output_format: str = "table", **options: Any) -> Any:
         return command(*arguments, view=View(output_format, quiet, not no_progress, color), **options)
 
     for option in (
         click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True, help="Colours."),
         click.option("--no-progress", is_flag=True, help="No progress bar."),
         click.option("--quiet", is_flag=True, help="No progress bar, no notes, no summary for people."),
-        click.option(
-            "--format",
-            "output_format",
-            type=click.Choice(["table", "json", "csv"]),
-            default="table",
-            show_default=True,
-            help="table for people; json: one object per line; csv.",
-        ),
     ):
         with_view = option(with_view)
     return with_view
+
+
+def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--format, --quiet, --no-progress and --color → `view: View`."""
+    output_format = click.option(
+        "--format",
+        "output_format",
+        type=click.Choice(["table", "json", "csv"]),
+        default="table",
+        show_default=True,
+        help="table for people; json: one object per line; csv.",
+    )
+    return output_format(view_options(command))

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from rmqstore.dump.resync import next_record
 from rmqstore.pipeline.job import StoreAt
-from rmqstore.pipeline.logparts import LogPiece, log_pieces
+from rmqstore.pipeline.logparts import LARGEST_PIECE, LogPiece, log_pieces
 from rmqstore.pipeline.tables.selection import Selection
 from rmqstore.store.root import Store
 from rmqstore.verify.context import read_record
@@ -26,9 +26,9 @@ _TIME = "store_timestamp"
 _BEGINNING, _END = -(1 << 63), (1 << 63) - 1
 
 
-def wanted_pieces(at: StoreAt, selection: Selection) -> list[LogPiece]:
-    """The pieces to read, cut to the wanted offsets, numbered from 0."""
-    pieces = log_pieces(at)
+def wanted_pieces(at: StoreAt, selection: Selection, *, largest: int = LARGEST_PIECE) -> list[LogPiece]:
+    """The pieces to read, of about `largest` bytes, cut to the wanted offsets, numbered from 0."""
+    pieces = log_pieces(at, largest=largest)
     store = at.open()
     if _TIME in selection.conditions:
         pieces = _in_time(store, pieces, selection)

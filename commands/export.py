@@ -1,0 +1,127 @@
+"""`rmqstore export`: messages of a store as files for other programs."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rmqstore.commands.common import View, on_interrupt, store_argument, store_options, view_options
+from rmqstore.commands.engines import engine_options
+from rmqstore.commands.filters import filter_options
+
+if TYPE_CHECKING:
+    from rmqstore.dump.request import Filters
+    from rmqstore.pipeline.engine import Choice, Wish
+    from rmqstore.pipeline.export.destination import Destination
+    from rmqstore.pipeline.export.request import ExportRequest
+    from rmqstore.pipeline.logparts import LogPiece
+
+PIECES_OF_A_RUN = 256
+"""Pieces that a runner gets at a time: what is done is published at the end of such a run at the latest."""
+
+
+def _names(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
+    return None if value is None else tuple(name.strip() for name in value.split(",") if name.strip())
+
+
+@click.command("export", short_help="Messages as JSON lines, CSV or Parquet; resumable.")
+@store_argument
+@click.argument("out", type=click.Path(path_type=Path, readable=False))
+@click.option("--format", "file_format", type=click.Choice(["jsonl", "csv", "parquet"]), default="jsonl", show_default=True, help="Files.")
+@click.option("--columns", metavar="A,B,...", callback=_names, help="Only these fields of messages, in this order.")
+@click.option(
+    "--body",
+    type=click.Choice(["none", "raw", "decoded"]),
+    default="none",
+    show_default=True,
+    help="Bodies: as they are stored, or decompressed; in jsonl and csv as base64, decoded as text where they are UTF-8.",
+)
+@click.option(
+    "--partition-by",
+    metavar="A,B,...",
+    callback=_names,
+    help="Parquet files in folders by topic, queue_id or day, for example topic,day.",
+)
+@filter_options
+@store_options
+@engine_options
+@view_options
+def command(
+    store: Path,
+    out: Path,
+    file_format: str,
+    columns: tuple[str, ...] | None,
+    body: str,
+    partition_by: tuple[str, ...] | None,
+    filters: Filters,
+    broker_conf: Path | None,
+    settings: dict[str, str],
+    wish: Wish,
+    view: View,
+) -> None:
+    """Write the messages of STORE to files in the directory OUT, one or more for each piece of the log, in the order of the log.
+
+    The fields of a message are those of `rmqstore dump --format json`. An export that was stopped is continued by the same command: what is
+    in OUT stays. Damage does not end the export and is told at its end; `rmqstore verify` judges.
+    """
+    from rmqstore.pipeline.engine import EXPORT, choose
+    from rmqstore.pipeline.export.destination import Destination
+    from rmqstore.pipeline.export.request import Body, ExportRequest, Format
+    from rmqstore.pipeline.job import StoreAt
+    from rmqstore.pipeline.tables.message_parts import wanted_pieces
+    from rmqstore.scan.firstuse import prepare
+
+    started = time.monotonic()
+    request = ExportRequest.of(Format(file_format), columns, Body(body), partition_by or (), filters)
+    at = StoreAt.of(store, broker_conf, settings)
+    pieces = wanted_pieces(at, request.conditions)
+    with Destination(out.absolute(), at.open(), request, pieces) as destination:
+        missing = destination.missing(pieces)
+        _note_begun(len(pieces) - len(missing), len(pieces), view)
+        choice = choose(wish, sum(piece.size for piece in missing), EXPORT)
+        if choice.engine == "local":
+            prepare(quiet=view.quiet)
+        _run(destination, missing, request, out.absolute(), choice, wish, view)
+        sums = destination.finish()
+    engine = {"engine": choice.engine, "engine_because": choice.why, "seconds": round(time.monotonic() - started, 3)}
+    view.output().summary({**sums, **engine})
+    _note_damage(sums, view)
+
+
+def _run(
+    destination: Destination, missing: Sequence[LogPiece], request: ExportRequest, out: Path, choice: Choice, wish: Wish, view: View
+) -> None:
+    from rmqstore.pipeline.engine import runner_of
+    from rmqstore.pipeline.export.attempt import PieceDone
+    from rmqstore.pipeline.export.job import ExportJob
+
+    if not missing:
+        return
+    on_interrupt(lambda: f"{len(destination.done)} pieces of the log are exported; the same command goes on")
+    runner = runner_of(choice, wish)
+    with view.progress("export", sum(piece.size for piece in missing) or None) as bar:
+        for start in range(0, len(missing), PIECES_OF_A_RUN):
+            job = ExportJob(missing[start : start + PIECES_OF_A_RUN], request, str(out), uuid.uuid4().hex)
+            for _, data in runner.run(job, bar.advance):
+                destination.publish(PieceDone.unpack(data))
+
+
+def _note_begun(there: int, pieces: int, view: View) -> None:
+    from rmqstore.render.progress import note
+
+    if there:
+        rest = "nothing is left to do" if there == pieces else "going on with the rest"
+        note(f"{there} of {pieces} pieces of the log are there already; {rest}.", quiet=view.quiet)
+
+
+def _note_damage(sums: dict[str, Any], view: View) -> None:
+    from rmqstore.render.progress import note
+
+    if sums["damaged_ranges"]:
+        ranges = "range" if sums["damaged_ranges"] == 1 else "ranges"
+        note(f"{sums['damaged_ranges']} damaged {ranges}, {sums['damaged_bytes']} bytes; `rmqstore verify` tells more", quiet=view.quiet)

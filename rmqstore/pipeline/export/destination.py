@@ -1,0 +1,130 @@
+"""The directory of an export: whose it is, which pieces are there, and how the files of a piece get there.
+
+Files are renamed into it when they are whole and on the disk, and a piece is written down when all its files are there. So whatever stops
+an export, no file is half-written; a rerun goes on with what is not written down, and puts the same files over those that are there.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+from rmqstore.errors import RefusedError, UsageError
+from rmqstore.pipeline.export.attempt import STAGING, PieceDone
+from rmqstore.pipeline.export.manifest import MANIFEST, demand_same, head_of, json_line, line_of, read_manifest
+from rmqstore.pipeline.export.request import ExportRequest
+from rmqstore.pipeline.logparts import LogPiece
+from rmqstore.pipeline.publish import publish, write_whole, writing
+from rmqstore.store.root import Store
+
+SUCCESS = "_SUCCESS"
+"""An empty file that is there when all pieces are."""
+# What a directory can hold that nobody has put there.
+_NOTHING = {STAGING, "lost+found"}
+_CHOOSE = "Choose a directory that is empty or does not exist, or one of an export that was stopped."
+
+
+class Destination:
+    """The directory `out`, held for one export as long as the block lasts."""
+
+    def __init__(self, out: Path, store: Store, request: ExportRequest, pieces: Sequence[LogPiece]) -> None:
+        self._out = out
+        self._store = store
+        self._head = head_of(store, request, pieces)
+        self._manifest: IO[bytes] | None = None
+        self._done: dict[int, PieceDone] = {}
+
+    def __enter__(self) -> Self:
+        """Begins the export or takes it up. Raises RefusedError, UsageError, NotWrittenError."""
+        self._demand_outside()
+        if self._out.exists() and not self._out.is_dir():
+            raise RefusedError(f"{self._out} is a file.", _CHOOSE)
+        path = self._out / MANIFEST
+        with writing(self._out):
+            self._out.mkdir(parents=True, exist_ok=True)
+            if not path.exists():
+                self._demand_empty()
+                write_whole(path, json_line(self._head))
+            self._manifest = path.open("r+b")
+            try:
+                self._take_up(path, self._manifest)
+            except BaseException:
+                self._manifest.close()
+                raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        shutil.rmtree(self._out / STAGING, ignore_errors=True)
+        if self._manifest is not None:
+            # What a full disk did not take is a line that was cut off.
+            with suppress(OSError):
+                self._manifest.close()
+
+    @property
+    def done(self) -> Sequence[PieceDone]:
+        """The pieces that are there."""
+        return list(self._done.values())
+
+    def missing(self, pieces: Sequence[LogPiece]) -> list[LogPiece]:
+        """The pieces that are not there yet."""
+        return [piece for piece in pieces if piece.number not in self._done]
+
+    def publish(self, done: PieceDone) -> None:
+        """Puts the files of a piece into their places. Raises NotWrittenError."""
+        for file in done.files:
+            place = self._out / file.path
+            with writing(place):
+                place.parent.mkdir(parents=True, exist_ok=True)
+                publish(self._out / done.attempt / file.path, place)
+        self._write_down(line_of(done))
+        self._done[done.part] = done
+        shutil.rmtree(self._out / done.attempt, ignore_errors=True)
+
+    def finish(self) -> dict[str, Any]:
+        """Marks the export as whole; its sums. Raises NotWrittenError."""
+        write_whole(self._out / SUCCESS, b"")
+        pieces = self._done.values()
+        return {
+            "pieces": len(pieces),
+            "files": sum(len(one.files) for one in pieces),
+            "messages": sum(one.messages for one in pieces),
+            "bytes": sum(file.bytes for one in pieces for file in one.files),
+            "damaged_ranges": sum(one.damaged_ranges for one in pieces),
+            "damaged_bytes": sum(one.damaged_bytes for one in pieces),
+        }
+
+    def _take_up(self, path: Path, manifest: IO[bytes]) -> None:
+        try:
+            fcntl.flock(manifest, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise RefusedError(
+                f"Another export into {self._out} is under way.", "Wait for its end, or choose another directory."
+            ) from error
+        head, done, length = read_manifest(path)
+        demand_same(self._out, head, self._head)
+        manifest.truncate(length)
+        manifest.seek(length)
+        self._done = {one.part: one for one in done}
+        shutil.rmtree(self._out / STAGING, ignore_errors=True)
+
+    def _write_down(self, line: bytes) -> None:
+        assert self._manifest is not None
+        with writing(self._out / MANIFEST):
+            self._manifest.write(line)
+            self._manifest.flush()
+            os.fsync(self._manifest.fileno())
+
+    def _demand_outside(self) -> None:
+        if self._out.resolve().is_relative_to(self._store.root.resolve()):
+            raise UsageError(f"{self._out} lies inside of the store.", "Choose a directory outside of it.")
+
+    def _demand_empty(self) -> None:
+        found = sorted({entry.name for entry in self._out.iterdir()} - _NOTHING)
+        if found:
+            raise RefusedError(f"{self._out} holds something else ({found[0]}).", _CHOOSE)

@@ -1,0 +1,36 @@
+"""The job that exports a store: files of an attempt per piece of the log; what comes back says which attempts are whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rmqstore.pipeline.export.attempt import Attempt
+from rmqstore.pipeline.export.request import ExportRequest
+from rmqstore.pipeline.job import Advance, MapOnly, Packet, Part
+from rmqstore.pipeline.logparts import LogPiece
+
+
+@dataclass(frozen=True, slots=True)
+class ExportJob(MapOnly):
+    """Pieces of a log that are to be exported below `out`, a directory that all workers share; `run` names this run of the command."""
+
+    pieces: Sequence[LogPiece]
+    request: ExportRequest
+    out: str
+    run: str
+
+    @property
+    def parts(self) -> Sequence[Part]:
+        """The pieces; those that were done before are not among them."""
+        return self.pieces
+
+    def map(self, part: Part, advance: Advance) -> Iterator[Packet]:
+        """What became of a piece (PieceDone). Raises NotWrittenError, StoreChangedError, UnreadableError."""
+        from rmqstore.pipeline.export.piece import export_piece
+
+        assert isinstance(part, LogPiece)
+        with Attempt(Path(self.out), self.run, part.number, str(self.request.format)) as attempt:
+            done = export_piece(part, self.request, attempt, advance)
+        yield Packet(f"{part.number:05d}", 0, done.pack())

@@ -1,0 +1,82 @@
+"""What is written down of an export, in a file of JSON lines that only grows: what is exported, then every piece that is done.
+
+A line that a stop cut off is no line; the piece is exported once more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rmqstore.errors import RefusedError
+from rmqstore.pipeline.export.attempt import FileDone, PieceDone
+from rmqstore.pipeline.export.request import ExportRequest
+from rmqstore.pipeline.logparts import LogPiece
+from rmqstore.store.root import Store
+
+MANIFEST = "_manifest"
+LAYOUT = 1
+"""Changes when files are divided or written differently, so that no export is continued by other rules."""
+
+_ELSEWHERE = "Export into another directory, or take this one away."
+
+
+def head_of(store: Store, request: ExportRequest, pieces: Sequence[LogPiece]) -> dict[str, Any]:
+    """The first line: what decides the content of the files."""
+    return {
+        "type": "export",
+        "layout": LAYOUT,
+        **request.as_json(),
+        "pieces": len(pieces),
+        "fingerprint": _fingerprint(store, pieces),
+        "store": str(store.root),
+    }
+
+
+def read_manifest(path: Path) -> tuple[dict[str, Any], list[PieceDone], int]:
+    """(first line, pieces that are done, bytes of whole lines). Raises RefusedError for a file that is no manifest, OSError."""
+    lines = path.read_bytes().splitlines(keepends=True)
+    whole = [line for line in lines if line.endswith(b"\n")]
+    try:
+        head, *rest = [json.loads(line) for line in whole]
+        done = [_piece(line) for line in rest if line["type"] == "piece"]
+    except (ValueError, TypeError, KeyError) as error:
+        raise RefusedError(f"{path} is not the manifest of an export.", _ELSEWHERE) from error
+    return head, done, sum(map(len, whole))
+
+
+def demand_same(path: Path, head: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    """Raises RefusedError when an export that was begun is not the one that is wanted. The store may have been moved."""
+    differing = [name for name in wanted if name != "store" and head.get(name) != wanted[name]]
+    if differing in (["fingerprint"], ["pieces", "fingerprint"]):
+        raise RefusedError(f"The log of {wanted['store']} is not the one that {path} holds an export of.", _ELSEWHERE)
+    if differing:
+        names = ", ".join(name.replace("_", " ") for name in differing if name != "fingerprint")
+        raise RefusedError(f"{path} holds another export: {names} of it differ.", _ELSEWHERE)
+
+
+def line_of(done: PieceDone) -> bytes:
+    """The line of a piece that is done."""
+    values = {name: value for name, value in asdict(done).items() if name != "attempt"}
+    return json_line({"type": "piece", **values})
+
+
+def json_line(value: Mapping[str, Any]) -> bytes:
+    """One line of a manifest."""
+    return (json.dumps(value, separators=(",", ":")) + "\n").encode()
+
+
+def _piece(line: Mapping[str, Any]) -> PieceDone:
+    files = tuple(FileDone(**one) for one in line["files"])
+    return PieceDone(line["part"], "", files, line["messages"], line["damaged_ranges"], line["damaged_bytes"])
+
+
+def _fingerprint(store: Store, pieces: Sequence[LogPiece]) -> str:
+    """Of names, lengths and modification times of the log's files, and of where its pieces begin and end."""
+    files = [(file.path.name, file.start, file.length, file.path.stat().st_mtime_ns) for file in store.message_log.files]
+    places = [(piece.start, piece.end) for piece in pieces]
+    return hashlib.sha256(json.dumps([files, places]).encode()).hexdigest()

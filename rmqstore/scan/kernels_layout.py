@@ -10,13 +10,14 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from rmqstore.scan.raw import INTERNAL, native32, store8, store32, u8, unlike64
+from rmqstore.scan.raw import INTERNAL, equal64, native32, native64, store8, store32, store64, u8
 from rmqstore.scan.rows import field_offset, fields_reader, fields_writer
 
 NAME_END = 1
 PROPERTY_END = 2
 
 _MOST = 512
+_BLOCK = 64
 _PLACES = (
     "tags_start",
     "tags_end",
@@ -35,17 +36,20 @@ LAYOUT_DTYPE = np.dtype(
         ("length", "i4"),  # of the block, 0: nothing was learned yet
         ("misses", "i4"),  # blocks that came here and did not fit
         *((name, "i4") for name in _PLACES),  # of the values, bytes from the start of the block; 0, 0: no such property
-        ("pattern", "u1", (_MOST,)),  # names and separators; 0 where a value lies
+        ("pattern", "u1", (_MOST,)),  # names and separators; where a value lies a separator, which must not be there
+        ("fixed", "i8", (_MOST // _BLOCK,)),  # bit i for byte i of a block of the pattern: it must be there
+        ("fixed_at_end", "i8"),  # the same for the last 64 bytes
     ]
 )
 LAYOUT_COUNT = 256
 
 _BYTES = LAYOUT_DTYPE.itemsize
-_LENGTH, _MISSES, _PATTERN = (field_offset(LAYOUT_DTYPE, name) for name in ("length", "misses", "pattern"))
+_LENGTH, _MISSES, _PATTERN, _FIXED, _FIXED_AT_END = (
+    field_offset(LAYOUT_DTYPE, name) for name in ("length", "misses", "pattern", "fixed", "fixed_at_end")
+)
 # A layout is learned anew after this many misses: where two alternate, the older one stays and one of them is parsed.
 _PATIENCE = 15
-_BLOCK = 64
-_SEPARATOR = np.uint8(PROPERTY_END)
+_ALL_BUT_HIGHEST = (1 << 63) - 1
 _MIX = 0x9E3779B1
 
 read_places = fields_reader(LAYOUT_DTYPE, *_PLACES)
@@ -70,9 +74,9 @@ def fits(layout: int, base: int, start: int, length: int) -> bool:
     last = length - _BLOCK
     i = np.int64(0)
     while i < last:
-        unlike |= unlike64(base, start + i, layout + _PATTERN + i, _SEPARATOR)
+        unlike |= equal64(base, start + i, layout, _PATTERN + i) ^ native64(layout, _FIXED + (i >> 3))
         i += _BLOCK
-    return (unlike | unlike64(base, start + last, layout + _PATTERN + last, _SEPARATOR)) == 0
+    return (unlike | (equal64(base, start + last, layout, _PATTERN + last) ^ native64(layout, _FIXED_AT_END))) == 0
 
 
 @njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
@@ -84,16 +88,23 @@ def learn(layout: int, base: int, start: int, length: int) -> bool:
         return False
     store32(layout, _LENGTH, 0)
     in_name = True
+    fixed = np.int64(0)
     for i in range(length):
         byte = u8(base, start + i)
         if in_name and (byte == 0 or byte == PROPERTY_END):
             return False
-        store8(layout, _PATTERN + i, byte if in_name or byte == PROPERTY_END else 0)
+        is_fixed = in_name or byte == PROPERTY_END
+        store8(layout, _PATTERN + i, byte if is_fixed else PROPERTY_END)
+        # The bits of the last 64 bytes; where a block of the pattern ends, they are its own.
+        fixed = ((fixed >> 1) & _ALL_BUT_HIGHEST) | (np.int64(is_fixed) << 63)
+        if i % _BLOCK == _BLOCK - 1:
+            store64(layout, _FIXED + (i >> 6) * 8, fixed)
         if byte == PROPERTY_END:
             in_name = True
         elif byte == NAME_END:
             in_name = False
     if in_name and u8(base, start + length - 1) != PROPERTY_END:
         return False
+    store64(layout, _FIXED_AT_END, fixed)
     store32(layout, _LENGTH, length)
     return True

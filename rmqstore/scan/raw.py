@@ -110,7 +110,7 @@ def trailing_zeros(typingctx: Any, value: Any) -> Any:
 
 @intrinsic
 def prefetch(typingctx: Any, base: Any, offset: Any) -> Any:
-    """Asks for the cache line at base + offset; any address is allowed."""
+    """Asks for the cache line at base + offset, without claiming the innermost cache for it; any address is allowed."""
     signature = types.void(types.uintp, types.int64)
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -119,7 +119,7 @@ def prefetch(typingctx: Any, base: Any, offset: Any) -> Any:
         kind = ir.FunctionType(ir.VoidType(), [byte_pointer, number, number, number])
         function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
         pointer = builder.inttoptr(builder.add(arguments[0], arguments[1]), byte_pointer)
-        builder.call(function, [pointer, ir.Constant(number, 0), ir.Constant(number, 3), ir.Constant(number, 1)])
+        builder.call(function, [pointer, ir.Constant(number, 0), ir.Constant(number, 1), ir.Constant(number, 1)])
         return context.get_dummy_value()
 
     return signature, codegen
@@ -161,22 +161,14 @@ def equal_mask64(typingctx: Any, base: Any, offset: Any, byte: Any) -> Any:
 
 
 @intrinsic
-def unlike64(typingctx: Any, base: Any, offset: Any, pattern: Any, separator: Any) -> Any:
-    """int64 whose bit i is set when byte i of the 64 bytes at base + offset does not fit byte i of the 64 at `pattern`.
-
-    A pattern byte of 0 stands for any byte but `separator`, every other one for itself.
-    """
-    signature = types.int64(types.uintp, types.int64, types.uintp, types.uint8)
+def equal64(typingctx: Any, base: Any, offset: Any, other: Any, other_offset: Any) -> Any:
+    """int64 whose bit i is set when byte i of the 64 bytes at base + offset equals byte i of those at other + other_offset."""
+    signature = types.int64(types.uintp, types.int64, types.uintp, types.int64)
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        base, offset, pattern, separator = arguments
-        data = _load_bytes(builder, base, offset, 64)
-        expected = _load_bytes(builder, pattern, ir.Constant(ir.IntType(64), 0), 64)
-        separators = _splat(builder, separator, 64)
-        placed = builder.xor(builder.icmp_unsigned("==", data, separators), builder.icmp_unsigned("==", expected, separators))
-        fixed = builder.icmp_unsigned("!=", expected, ir.Constant(expected.type, [0] * 64))
-        other = builder.and_(fixed, builder.icmp_unsigned("!=", data, expected))
-        return builder.bitcast(builder.or_(placed, other), ir.IntType(64))
+        data = _load_bytes(builder, arguments[0], arguments[1], 64)
+        other = _load_bytes(builder, arguments[2], arguments[3], 64)
+        return builder.bitcast(builder.icmp_unsigned("==", data, other), ir.IntType(64))
 
     return signature, codegen
 
@@ -208,8 +200,10 @@ _EVERY_SECOND_PAIR = np.uint64(0x0000FFFF0000FFFF)
 _LOW_HALF = np.uint64(0xFFFFFFFF)
 _31, _31_POW_2, _31_POW_4, _31_POW_8 = (np.uint64(31**n) for n in (1, 2, 4, 8))
 _BITS_OF_A_BYTE, _BITS_OF_A_PAIR, _BITS_OF_A_HALF = np.uint64(8), np.uint64(16), np.uint64(32)
-# 31 to the power of a count of 1 … 8 characters.
-_POWERS_OF_31 = np.array([31**n for n in range(9)], np.uint64)
+# By a count of 1 … 16 characters: 31 to its power, and which bytes of the two words in front of their end are theirs.
+_POWERS_OF_31 = np.array([31**n % 2**64 for n in range(17)], np.uint64)
+_IN_EARLY_WORD = np.array([2**64 - 2 ** (64 - 8 * max(n - 8, 0)) for n in range(17)], np.uint64)
+_IN_LATE_WORD = np.array([2**64 - 2 ** (64 - 8 * min(n, 8)) for n in range(17)], np.uint64)
 
 
 @njit(**INTERNAL)
@@ -295,25 +289,31 @@ def _hash_wide(state: int, base: int, start: int, end: int) -> tuple[int, bool]:
 
 @njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def java_hash_utf8(state: int, base: int, start: int, end: int) -> tuple[int, bool]:
-    """Java `String.hashCode` of the UTF-8 bytes [start, end), continued from `state`; the 8 bytes in front of `start` must be readable.
+    """Java `String.hashCode` of the UTF-8 bytes [start, end), continued from `state`; the 16 bytes in front of `start` must be readable.
 
     Returns (hash as 0 … 2^32-1, well-formed). For malformed UTF-8 the hash is 0 and the caller decodes by Java's own rules. Products
     wrap around at 64 bits, which leaves the low 32 bits right.
     """
     if end <= start:
         return state & 0xFFFFFFFF, True
-    first = ((end - start - 1) & 7) + 1
-    position = start + first
-    word = le64(base, position - 8)
-    # The characters of the first block stand highest in the word, zeros below them.
-    word = (word >> np.uint64(64 - 8 * first)) << np.uint64(64 - 8 * first)
-    wide = word
-    h = np.uint64(state) * _POWERS_OF_31[first] + _hash8(word)
-    while position < end:
-        word = le64(base, position)
-        wide |= word
-        h = h * _31_POW_8 + _hash8(word)
-        position += 8
+    length = end - start
+    if length <= 16:
+        # Tags: no branch depends on how long exactly they are.
+        early = le64(base, end - 16) & _IN_EARLY_WORD[length]
+        word = le64(base, end - 8) & _IN_LATE_WORD[length]
+        wide = early | word
+        h = np.uint64(state) * _POWERS_OF_31[length] + _hash8(early) * _31_POW_8 + _hash8(word)
+    else:
+        first = ((length - 1) & 7) + 1
+        position = start + first
+        word = le64(base, position - 8) & _IN_LATE_WORD[first]
+        wide = word
+        h = np.uint64(state) * _POWERS_OF_31[first] + _hash8(word)
+        while position < end:
+            word = le64(base, position)
+            wide |= word
+            h = h * _31_POW_8 + _hash8(word)
+            position += 8
     if (wide & HIGH_BITS) != 0:
         return _hash_wide(state, base, start, end)
     return np.int64(h & _LOW_HALF), True

@@ -85,4 +85,4 @@ def test_a_layout_is_learned_from_the_first_block_and_kept() -> None:
     assert learned["length"].tolist() == [len(LONG)]
     assert learned["misses"].tolist() == [1]
     assert learned.dtype == LAYOUT_DTYPE
-    assert bytes(learned["pattern"][0][:12]) == b"MSG_REGION\x01\x00"
+    assert bytes(learned["pattern"][0][:12]) == b"MSG_REGION\x01\x02"

@@ -172,5 +172,7 @@ def _package_of_pyspark() -> Path:
 
 
 def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+    """The first line that names what went wrong: what PySpark says of an error of Java begins with the call, then comes the error."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    named = next((line.removeprefix(": ") for line in lines if line.startswith(": ")), None)
+    return (named or (lines[0] if lines else type(error).__name__)).rstrip(".")

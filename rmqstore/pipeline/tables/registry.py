@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 
 from rmqstore.errors import UsageError
@@ -16,3 +17,8 @@ def find_table(name: str) -> Table:
         raise UsageError(f"There is no table {name!r}.", f"Tables are {', '.join(TABLE_NAMES)}.")
     found: Table = import_module(f"rmqstore.pipeline.tables.{name}").TABLE
     return found
+
+
+def named_in(text: str) -> tuple[str, ...]:
+    """The tables whose names are words of a text."""
+    return tuple(name for name in TABLE_NAMES if re.search(rf"\b{name}\b", text, re.IGNORECASE))

@@ -1,0 +1,296 @@
+"""The data source of Spark: rows of every table as they are without Spark, filters that keep files from being read, options, mistakes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql.datasource import (
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNotNull,
+    LessThan,
+    LessThanOrEqual,
+    Not,
+    StringStartsWith,
+)
+
+from rmqstore.errors import RmqstoreError, UsageError
+from rmqstore.pipeline import spark_source
+from rmqstore.pipeline.job import StoreAt
+from rmqstore.pipeline.spark_source import RocketmqReader, SourceError
+from rmqstore.pipeline.tables.registry import TABLE_NAMES, find_table
+from rmqstore.pipeline.tables.selection import Condition, Selection
+from rmqstore.pipeline.tables.table import schema
+from tests.golden.test_ground_truth import PUT_FIELDS, PUTS
+from tests.pipeline.reading import Row, at_sample, rows_of
+from tests.support.builder import StoreBuilder
+from tests.support.damages import DAMAGES, apply
+from tests.support.stores import case, cases, fresh_store, sample_store
+from tests.support.storeview import StoreView
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+LOG_FILE_SIZE = 4096
+PUT_COLUMNS = tuple(PUT_FIELDS.values())
+
+
+@pytest.fixture
+def spark(session: SparkSession) -> SparkSession:
+    spark_source.register(session)
+    return session
+
+
+def load(spark: SparkSession, at: StoreAt, table: str = "messages", **options: str) -> DataFrame:
+    settings = {f"set.{key}": value for key, value in at.settings}
+    return spark.read.format("rocketmq").options(table=table, **options, **settings).load(at.path)
+
+
+def rows(frame: DataFrame) -> list[Row]:
+    found: list[Row] = frame.toArrow().to_pylist(maps_as_pydicts="strict")
+    return found
+
+
+@pytest.mark.parametrize("table", TABLE_NAMES)
+@pytest.mark.parametrize("name", ["broker-5.5.1-crash", "5.3.3-empty-crash"])
+def test_a_table_has_the_rows_that_it_has_without_spark(spark: SparkSession, name: str, table: str) -> None:
+    at = at_sample(case(name), sample_store(name))
+
+    frame = load(spark, at, table)
+
+    assert frame.columns == [column.name for column in find_table(table).columns]
+    assert rows(frame) == rows_of(table, at)
+
+
+def test_every_sample_store_has_exactly_the_messages_of_the_ground_truth(spark: SparkSession) -> None:
+    kinds = ", ".join(f"{column.name} {column.type}" for column in find_table("messages").columns if column.name in PUT_COLUMNS)
+    for name in PUTS:
+        sample, root = case(name), sample_store(name)
+        settings = {f"set.{key}": value for key, value in sample.settings(root).items()}
+
+        found = rows(spark.read.format("rocketmq").schema(kinds).options(**settings).load(str(root)))
+
+        truth = [line for line in sample.truth() if line["physicalOffset"] >= sample.min_phy_offset]
+        assert found == [
+            {ours: line[theirs] for ours in found[0] for theirs in PUT_FIELDS if PUT_FIELDS[theirs] == ours} for line in truth
+        ], name
+        assert len(found) == len(truth)
+
+
+def test_the_stores_of_whole_brokers_have_the_rows_that_they_have_without_spark(spark: SparkSession) -> None:
+    for name in (one.name for one in cases() if one.is_broker):
+        at = at_sample(case(name), sample_store(name))
+        assert rows(load(spark, at, columns=",".join(PUT_COLUMNS))) == rows_of("messages", at, Selection(PUT_COLUMNS)), name
+
+
+@pytest.mark.parametrize("damage", ["totalsize-huge", "property-flip-mid", "field-physicaloffset-mid", "magic-v2"])
+def test_a_damaged_store_has_the_rows_that_it_has_without_spark(spark: SparkSession, damage: str, tmp_path: Path) -> None:
+    sample, root = case("5.3.3-plain"), fresh_store("5.3.3-plain", tmp_path)
+    apply(DAMAGES[damage](StoreView(root, sample.settings(root))), root)
+    at = at_sample(sample, root)
+
+    assert rows(load(spark, at)) == rows_of("messages", at)
+
+
+@pytest.fixture
+def many_files(tmp_path: Path) -> tuple[StoreAt, list[Row]]:
+    """300 messages of two topics with four queues each, in files of 4 KiB."""
+    builder = StoreBuilder(tmp_path / "store", log_file_size=LOG_FILE_SIZE, queue_file_size=200)
+    for number in range(300):
+        builder.message(f"Topic{number % 2}", b"x" * 50, queue_id=number // 2 % 4)
+    at = StoreAt.of(builder.build())
+    return at, rows_of("messages", at)
+
+
+def read_bytes(metrics: Path) -> dict[str, int]:
+    """Bytes read of each part, and the measurements gone."""
+    lines = [json.loads(line) for line in metrics.read_text().splitlines()] if metrics.exists() else []
+    metrics.unlink(missing_ok=True)
+    return {line["part"]: line["bytes"] for line in lines}
+
+
+def test_only_the_needed_log_files_are_read(spark: SparkSession, many_files: tuple[StoreAt, list[Row]], tmp_path: Path) -> None:
+    at, expected = many_files
+    frame, metrics = load(spark, at, metrics=str(tmp_path / "metrics")), tmp_path / "metrics"
+    wanted = expected[150]
+
+    assert rows(frame) == expected
+    all_bytes = read_bytes(metrics)
+    assert sum(all_bytes.values()) >= (len(all_bytes) - 1) * LOG_FILE_SIZE > 8 * LOG_FILE_SIZE
+
+    assert rows(frame.where(f"physical_offset = {wanted['physical_offset']}")) == [wanted]
+    start = wanted["position"] // LOG_FILE_SIZE * LOG_FILE_SIZE
+    assert read_bytes(metrics) == {f"commitlog/{start:020d}": wanted["position"] + wanted["size"] - start}
+
+    assert rows(frame.where("physical_offset < 5000 and physical_offset >= 200 and topic = 'Topic1'")) == [
+        row for row in expected if 200 <= row["physical_offset"] < 5000 and row["topic"] == "Topic1"
+    ]
+    assert sum(read_bytes(metrics).values()) <= 5000
+
+    assert rows(frame.where("physical_offset > 1000000000")) == []
+    assert read_bytes(metrics) == {}
+
+
+def test_only_the_files_of_wanted_queues_are_read(spark: SparkSession, many_files: tuple[StoreAt, list[Row]], tmp_path: Path) -> None:
+    at, _ = many_files
+    units, metrics = rows_of("consumequeue", at), tmp_path / "metrics"
+    frame = load(spark, at, "consumequeue", metrics=str(metrics))
+
+    assert rows(frame.where("topic = 'Topic1' and queue_id in (2, 7)")) == [
+        unit for unit in units if (unit["topic"], unit["queue_id"]) == ("Topic1", 2)
+    ]
+    some = sum(read_bytes(metrics).values())
+    assert rows(frame) == units
+    assert 0 < some * 7 < sum(read_bytes(metrics).values())
+
+
+WHERE = (
+    "queue_id <> 2",
+    "queue_id = 1 or topic = 'Topic0'",
+    "topic like 'Topic1%' and queue_id > 2",
+    "queue_id in (0, null)",
+    "queue_id <=> 3",
+    "topic in ('Topic0', 'nobody') and queue_id between 1 and 2",
+    "store_timestamp > 1700000000100",
+    "store_timestamp <= 1700000000001",
+    "tags is null and queue_offset < 3",
+    "queue_id > 1.5",
+    "queue_id = '3'",
+)
+
+
+def test_what_is_filtered_here_and_in_spark_agree(spark: SparkSession, many_files: tuple[StoreAt, list[Row]]) -> None:
+    at, _ = many_files
+    frame = load(spark, at, columns="physical_offset,topic,queue_id,queue_offset,store_timestamp,tags")
+    in_memory = spark.createDataFrame(frame.toArrow())
+
+    for where in WHERE:
+        assert rows(frame.where(where)) == rows(in_memory.where(where).orderBy("physical_offset")) != rows(in_memory), where
+
+
+TOPIC, QUEUE = ("topic",), ("queue_id",)
+
+
+@pytest.mark.parametrize(
+    ("filters", "conditions"),
+    [
+        ([EqualTo(QUEUE, 3)], {"queue_id": Condition(among=frozenset({3}))}),
+        ([GreaterThan(QUEUE, 3), LessThan(QUEUE, 9)], {"queue_id": Condition(4, 8)}),
+        ([GreaterThanOrEqual(QUEUE, 3), LessThanOrEqual(QUEUE, 9)], {"queue_id": Condition(3, 9)}),
+        ([In(TOPIC, ("a", None, "b")), EqualNullSafe(TOPIC, "a")], {"topic": Condition(among=frozenset({"a"}))}),
+    ],
+)
+def test_filters_that_are_taken_over(filters: list[Filter], conditions: dict[str, Condition]) -> None:
+    reader = RocketmqReader(find_table("messages"), StoreAt("/nowhere"), ("size",), None)
+
+    assert list(reader.pushFilters(filters)) == []
+    assert reader.selection == Selection(("size",), conditions)
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        Not(EqualTo(QUEUE, 3)),
+        IsNotNull(QUEUE),
+        EqualTo(QUEUE, None),
+        EqualTo(QUEUE, True),
+        EqualTo(QUEUE, 1.5),
+        EqualTo(("tags",), "TagA"),
+        EqualTo(("properties", "KEYS"), "k"),
+        GreaterThan(TOPIC, "a"),
+        StringStartsWith(TOPIC, "a"),
+        In(QUEUE, (1, "2")),
+    ],
+)
+def test_filters_that_are_left_to_spark(one: Filter) -> None:
+    reader = RocketmqReader(find_table("messages"), StoreAt("/nowhere"), ("size",), None)
+
+    assert list(reader.pushFilters([one])) == [one]
+    assert reader.selection.conditions == {}
+
+
+def test_settings_and_the_file_of_the_broker(spark: SparkSession, tmp_path: Path) -> None:
+    at = StoreAt.of(sample_store("5.3.3-schedule"))
+    levels = "7s 8s 9s 10s 1m"
+    conf = tmp_path / "broker.conf"
+    conf.write_text(f"messageDelayLevel={levels}\n")
+
+    def codes(**options: str) -> list[Any]:
+        return [row["tags_code"] for row in rows(load(spark, at, columns="tags_code", **options))]
+
+    expected = rows_of("messages", StoreAt.of(Path(at.path), None, {"messageDelayLevel": levels}), Selection(("tags_code",)))
+    assert codes(**{"set.messageDelayLevel": levels}) == codes(broker_conf=str(conf)) == [row["tags_code"] for row in expected] != codes()
+
+
+def test_columns_say_what_they_mean(spark: SparkSession) -> None:
+    table = find_table("index")
+    fields = load(spark, StoreAt.of(sample_store("5.3.3-plain")), "index").schema.fields
+
+    assert [(field.name, field.dataType.simpleString(), field.metadata["comment"]) for field in fields] == [
+        (column.name, column.type, column.meaning) for column in table.columns
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "path", "told"),
+    [
+        ({"table": "nothing"}, "store", "There is no table 'nothing'. -> Tables are messages, consumequeue, index, timer, findings."),
+        ({"columns": "topic,nothing"}, "store", "The table messages has no column nothing. -> Its columns are physical_offset, size,"),
+        ({"colums": "topic"}, "store", "There is no option 'colums'. -> Options are table, columns, broker_conf, metrics and set.KEY."),
+        ({"set.maxIndexNum": "many"}, "store", "--set maxIndexNum=many: "),
+        ({}, "nowhere", "nowhere does not exist. -> "),
+    ],
+)
+def test_mistakes_are_told_with_what_to_do(spark: SparkSession, options: dict[str, str], path: str, told: str, tmp_path: Path) -> None:
+    StoreBuilder(tmp_path / "store").message().build()
+
+    with pytest.raises(AnalysisException) as error:
+        spark.read.format("rocketmq").options(**options).load(str(tmp_path / path)).count()
+
+    assert told in str(error.value)
+
+
+def test_a_schema_with_other_types_is_told(spark: SparkSession) -> None:
+    with pytest.raises(AnalysisException, match=r"The column queue_id of the table messages is no string\. -> Its type is int"):
+        spark.read.format("rocketmq").schema("queue_id string").load(str(sample_store("5.3.3-plain"))).count()
+
+
+def test_a_store_that_cannot_be_read_to_its_end_ends_the_query(spark: SparkSession, tmp_path: Path) -> None:
+    root = fresh_store("5.3.3-plain", tmp_path)
+    index = next((root / "index").iterdir())
+    index.write_bytes(index.read_bytes()[:100])
+
+    with pytest.raises(PySparkException) as error:
+        rows(load(spark, at_sample(case("5.3.3-plain"), root), "index"))
+
+    original = SourceError.original(str(error.value))
+    assert isinstance(original, UsageError)
+    assert "the number of hash slots cannot be told" in original.message
+
+
+def test_errors_keep_their_kind_message_and_hint() -> None:
+    error = UsageError("What\nhappened.", "What to do.")
+
+    found = SourceError.original(f"Traceback\n  rmqstore.pipeline.spark_source.SourceError: {SourceError(error)}\n at java")
+
+    assert isinstance(found, UsageError)
+    assert (found.message, found.hint) == ("What happened.", "What to do.")
+    assert SourceError.original("SourceError without the rest") is None
+    unknown = SourceError.original("SourceError: Unheard: a -> b")
+    assert type(unknown) is RmqstoreError
+
+
+def test_the_columns_of_a_schema_are_those_of_arrow(spark: SparkSession) -> None:
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    for name in TABLE_NAMES:
+        declared = load(spark, StoreAt.of(sample_store("5.3.3-plain")), name).schema
+        assert to_arrow_schema(declared, timezone="UTC").equals(schema(find_table(name)))

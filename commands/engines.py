@@ -19,17 +19,22 @@ if TYPE_CHECKING:
     from rmqstore.store.root import Store
 
 
-def _stores(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[Path, ...]:
-    """Patterns that the shell left alone stand for what they match."""
-    found: list[Path] = []
+def _stores(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[Path | str, ...]:
+    """Patterns that the shell left alone stand for what they match; a URI stays as it is."""
+    from rmqstore.pipeline.remote import is_remote
+
+    found: list[Path | str] = []
     for text in values:
+        if is_remote(text):
+            found.append(text)
+            continue
         matches = [] if Path(text).exists() or not has_magic(text) else sorted(glob(text))  # noqa: PTH207  -- patterns may be absolute
         found += map(Path, matches or [text])
     return tuple(found)
 
 
 stores_argument = click.argument("stores", metavar="STORE...", nargs=-1, required=True, callback=_stores)
-"""STORE... → `stores: tuple[Path, ...]`; whether they exist and what they are, is told by the room that opens them."""
+"""STORE... → `stores: tuple[Path | str, ...]`, text for a URI; what they are is told by the room that opens them."""
 
 
 def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:

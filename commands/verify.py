@@ -49,7 +49,7 @@ Identity = tuple[Any, ...]
 @click.pass_context
 def command(
     context: click.Context,
-    stores: tuple[Path, ...],
+    stores: tuple[Path | str, ...],
     parts: tuple[str, ...],
     topics: tuple[str, ...],
     quick: bool,
@@ -63,27 +63,31 @@ def command(
     """Verify STORE: every record and CRC, every queue unit and index item against its record and back, checkpoint, timer, configuration.
 
     Of several stores, every finding tells which one it is about, and one that cannot be opened does not keep the others from being
-    verified. Ends with status 1 when a finding of severity error is new, 0 otherwise. `rmqstore explain CODE` tells more about a finding.
+    verified. A store may be a URI (s3, gs, hdfs): a copy of it is verified and removed.
+
+    Ends with status 1 when a finding of severity error is new, 0 otherwise. `rmqstore explain CODE` tells more about a finding.
     """
     known = _read_baseline(baseline) if baseline is not None else Counter()
     from rmqstore.pipeline.engine import VERIFY, choose
     from rmqstore.pipeline.job import StoreAt
+    from rmqstore.pipeline.remote import is_remote
     from rmqstore.scan.firstuse import prepare
     from rmqstore.verify.context import Options
 
     options = Options(frozenset(parts), frozenset(topics), quick, wish.cores)
     places = [StoreAt.of(store, broker_conf, settings) for store in stores]
     report = _Report(view, known, limit)
-    if len(places) == 1:
+    alone = len(places) == 1 and not is_remote(places[0].path)
+    if alone:
         total = places[0].open().message_log.length
     else:
         from rmqstore.pipeline.verify import log_size
 
         total = sum(map(log_size, places))
-    choice = choose(wish, total, VERIFY)
+    choice = choose(wish, total, VERIFY, remote=any(is_remote(at.path) for at in places))
     if choice.engine == "local":
         prepare(quiet=view.quiet)
-    if len(places) == 1:
+    if alone:
         _verify_one(report, places[0], options, choice, wish)
     else:
         _verify_several(report, places, options, choice, wish, total)

@@ -76,8 +76,8 @@ class Runner(Protocol):
         """(key, result): by key for a job that shuffles, else every packet in the order of parts."""
 
 
-def choose(wish: Wish, size: int, pace: Pace) -> Choice:
-    """The engine for a job that reads `size` bytes. Raises UsageError for wishes that contradict each other."""
+def choose(wish: Wish, size: int, pace: Pace, *, remote: bool = False) -> Choice:
+    """The engine for a job that reads `size` bytes, of another machine if `remote`. Raises UsageError for wishes that contradict."""
     if wish.engine == "local":
         if wish.master is not None or wish.conf:
             raise UsageError("--master and --spark-conf are for Spark.", "Leave them out, or use --engine spark.")
@@ -86,6 +86,8 @@ def choose(wish: Wish, size: int, pace: Pace) -> Choice:
         return Choice("spark", "it was asked for")
     if wish.master is not None:
         return Choice("spark", f"--master names where it runs ({wish.master})")
+    if remote:
+        return Choice("spark", "remote stores are fetched by many tasks at a time")
     here, there = pace.local_seconds(size, wish.cores), pace.spark_seconds(size, len(os.sched_getaffinity(0)))
     if here <= there:
         return Choice("local", f"that should take {_seconds(here)}, and Spark {_seconds(there)} with its start")

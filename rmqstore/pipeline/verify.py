@@ -15,6 +15,7 @@ from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding
 from rmqstore.pipeline.engine import Runner
 from rmqstore.pipeline.job import Advance, MapOnly, Packet, Part, StoreAt
+from rmqstore.pipeline.remote import at_hand, is_remote, stored_bytes
 from rmqstore.store.mapped import MappedFile
 from rmqstore.verify.context import Options
 from rmqstore.verify.engine import Outcome, Passes, Totals, Verification
@@ -88,10 +89,11 @@ def report_of(at: StoreAt, options: Options, limit: int, advance: Advance) -> St
     """Verifies one of several stores; that it cannot be opened is a finding of its own, so that the others are still verified."""
     report = StoreReport(at, [], Counter(), Totals())
     try:
-        verification = Verification(at.open(), options)
-        for each in verification.run(advance):
-            _note(report, each, limit)
-        report.totals = verification.totals
+        with at_hand(at) as here:
+            verification = Verification(here.open(), options)
+            for each in verification.run(advance):
+                _note(report, each, limit)
+            report.totals = verification.totals
     except RmqstoreError as error:
         _note(report, finding("RMQ-ST-UNREADABLE", error.message, crashed=False, mend=error.hint), limit)
     return report
@@ -105,17 +107,19 @@ def _note(report: StoreReport, each: Finding, limit: int) -> None:
 
 
 def log_size(at: StoreAt) -> int:
-    """Bytes of the log of a store; 0 where it cannot be opened, which its verification will tell."""
+    """Bytes of the log of a store, of a remote one of all its files; 0 where it cannot be opened, which its verification will tell."""
     try:
+        if is_remote(at.path):
+            return stored_bytes(at.path)
         return at.open().message_log.length
     except RmqstoreError:
         return 0
 
 
 def reports(runner: Runner, stores: Sequence[StoreAt], options: Options, limit: int, advance: Advance) -> Iterator[StoreReport]:
-    """The reports of several stores in their order: small ones a part each, of large ones each file of the log."""
+    """The reports of several stores in their order: small and remote ones a part each, of large ones each file of the log."""
     sizes = {at: log_size(at) for at in stores}
-    small = tuple(at for at in stores if sizes[at] <= LARGE_STORE)
+    small = tuple(at for at in stores if sizes[at] <= LARGE_STORE or is_remote(at.path))
     job = StoresJob(small, tuple(sizes[at] for at in small), options, limit)
     done: dict[StoreAt, StoreReport] = {}
     for _, data in runner.run(job, advance):

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from rmqstore.errors import RmqstoreError, StoreChangedError
 from rmqstore.findings import Finding
@@ -27,7 +26,7 @@ Advance = Callable[[int], None]
 Outcome = FileResult | RmqstoreError
 Passes = Callable[[Sequence[MappedFile], Advance], list[Outcome]]
 """Runs the pass over each of the files, anywhere and in any order; what comes of them in the order of the files."""
-Followed = Future[list[index.Chains | RmqstoreError]]
+Followed = Sequence[Future[index.Chains | RmqstoreError]]
 
 
 @dataclass
@@ -60,7 +59,6 @@ class Verification:
         self.options = options or Options()
         self.context = Context(store, self.options)
         self.totals = Totals()
-        self._abandoned = False
 
     @property
     def total_bytes(self) -> int:
@@ -114,14 +112,15 @@ class Verification:
         around, unreadable = self._surroundings(log_files)
         yield from unreadable
         with ThreadPoolExecutor(max_workers=max(self.options.threads, 1)) as pool:
-            chains = pool.submit(self._chains, around.index)
+            passes = [] if self._passes else [pool.submit(self._pass, around, file, advance) for file in log_files]
+            # Behind the passes: chains are still followed while the queues are judged.
+            chains = [pool.submit(self._follow, view) for view in around.index]
             try:
-                outcomes = self._passes(log_files, advance) if self._passes else self._in_threads(pool, around, log_files, advance)
+                outcomes = self._passes(log_files, advance) if self._passes else [future.result() for future in passes]
                 results = yield from self._results(around, log_files, outcomes)
-                # Chains may still be followed while the queues are judged.
                 yield from self._merge(results, around, chains)
             except BaseException:
-                self._abandoned = True
+                pool.shutdown(cancel_futures=True)
                 raise
 
     def pass_over(self, number: int, advance: Advance = lambda count: None) -> Outcome:
@@ -148,16 +147,6 @@ class Verification:
         )
         return around, unreadable
 
-    def _in_threads(
-        self, pool: ThreadPoolExecutor, around: Surroundings, log_files: Sequence[MappedFile], advance: Advance
-    ) -> list[Outcome]:
-        passes = [pool.submit(self._pass, around, file, advance) for file in log_files]
-        try:
-            return [future.result() for future in passes]
-        except BaseException:
-            _cancel(passes)
-            raise
-
     def _results(
         self, around: Surroundings, log_files: list[MappedFile], outcomes: list[Outcome]
     ) -> Generator[Finding, None, list[FileResult]]:
@@ -180,17 +169,11 @@ class Verification:
         except RmqstoreError as error:
             return error
 
-    def _chains(self, views: Sequence[IndexView]) -> list[index.Chains | RmqstoreError]:
-        """Follows the chains of one index file after the other: each takes memory for all its slots."""
-        found: list[index.Chains | RmqstoreError] = []
-        for view in views:
-            if self._abandoned:
-                break
-            try:
-                found.append(index.follow(view))
-            except RmqstoreError as error:
-                found.append(error)
-        return found
+    def _follow(self, view: IndexView) -> index.Chains | RmqstoreError:
+        try:
+            return index.follow(view)
+        except RmqstoreError as error:
+            return error
 
     def _directories(self, listed: Iterator[QueueDirectory]) -> dict[QueueKey, QueueDirectory]:
         return {(directory.topic, directory.queue_id): directory for directory in listed}
@@ -245,7 +228,8 @@ class Verification:
 
     def _index(self, results: list[FileResult], views: Sequence[IndexView], chains: Followed) -> Iterator[Finding]:
         context = self.context
-        for view, followed in zip(views, chains.result(), strict=True):
+        for view, future in zip(views, chains, strict=True):
+            followed = future.result()
             if isinstance(followed, RmqstoreError):
                 yield context.finding("RMQ-ST-UNREADABLE", followed.message, file=view.file.path)
             else:
@@ -268,11 +252,6 @@ def verify(store: Store, options: Options | None = None) -> list[Finding]:
 def _part_of(finding: Finding) -> str:
     """The part that a finding of the pass over the log is about: batch and ext units are compared record by record."""
     return "consumequeue" if finding.code.startswith("RMQ-CQ-") else "commitlog"
-
-
-def _cancel(passes: Sequence[Future[Any]]) -> None:
-    for future in passes:
-        future.cancel()
 
 
 def files_as_mapped(store: Store) -> list[MappedFile]:

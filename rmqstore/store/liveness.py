@@ -97,22 +97,26 @@ def _processes() -> Iterator[int]:
 
 
 def _user(pid: int, prefixes: tuple[str, ...]) -> StoreUser | None:
+    # Plain strings until something is found: a machine may have hundreds of processes with hundreds of files each.
     directory = _PROC / str(pid)
     files: set[str] = set()
     writes = False
-    for descriptor in (directory / "fd").iterdir():
-        try:
-            target = str(descriptor.readlink())
-            if target.startswith(prefixes):
-                files.add(target)
-                writes = writes or _opened_for_writing((directory / "fdinfo" / descriptor.name).read_text())
-        except FileNotFoundError:
-            continue  # closed while it was looked at
-    for line in (directory / "maps").read_text(errors="surrogateescape").splitlines():
-        fields = line.split(maxsplit=5)
-        if len(fields) == 6 and fields[5].startswith(prefixes):
-            files.add(fields[5])
-            writes = writes or ("w" in fields[1] and "s" in fields[1])
+    with os.scandir(directory / "fd") as descriptors:
+        for descriptor in descriptors:
+            try:
+                target = os.readlink(descriptor.path)  # noqa: PTH115
+                if target.startswith(prefixes):
+                    files.add(target)
+                    writes = writes or _opened_for_writing((directory / "fdinfo" / descriptor.name).read_text())
+            except FileNotFoundError:
+                continue  # closed while it was looked at
+    maps = (directory / "maps").read_text(errors="surrogateescape")
+    if any(prefix in maps for prefix in prefixes):
+        for line in maps.splitlines():
+            fields = line.split(maxsplit=5)
+            if len(fields) == 6 and fields[5].startswith(prefixes):
+                files.add(fields[5])
+                writes = writes or ("w" in fields[1] and "s" in fields[1])
     if not files:
         return None
     return StoreUser(pid, (directory / "comm").read_text(errors="replace").strip(), len(files), writes)

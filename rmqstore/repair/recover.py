@@ -23,6 +23,11 @@ from rmqstore.store.root import Store
 from rmqstore.versions import profile_of
 
 Advance = Callable[[int], None]
+_IN_ROCKSDB = (
+    "The queues are kept in RocksDB, which is neither read nor written: messages behind the end of the log are not listed as lost, and "
+    "a consumer that comes to a lost one gets the placeholder that stands there, or bytes that are no message where nothing tells where "
+    "it began."
+)
 
 
 class Strategy(StrEnum):
@@ -68,6 +73,8 @@ class Recovery:
             plan_epoch(builder, store, repair.future.end_offset)
         else:
             repair = salvage(store, self.release, placeholders=self.lost_units is LostUnits.PLACEHOLDER, advance=advance)
+        if repair.future.damages and store.rocksdb_queues:
+            builder.note(_IN_ROCKSDB)
         if repair.lost or outcome.starts is not True or (outcome.lost is not None and outcome.lost.messages):
             builder.note(f"{self.strategy}: {_messages(len(repair.lost))} given up. {_what_a_start_does(outcome)}")
         return repair

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
@@ -218,12 +219,18 @@ class _Salvage:
         return Neighbour() if record is None else Neighbour(record.store_timestamp, record.store_host)
 
     def _lost_behind(self) -> Iterator[LostMessage]:
-        """Messages behind the end that queue units tell of: records one behind the other; a unit that stands alone there is bogus."""
+        """Messages behind the end that queue units tell of: records one behind the other, and those that fit between two of them.
+
+        Between them lay records that get no units, as those of transactions. A unit that stands alone behind all others is bogus.
+        """
         units = witnesses(self._units, self._end, _BEYOND)
         starts = {unit.start for unit in units}
         ends = {unit.end for unit in units} | {self._end}
+        joined = [unit for unit in units if unit.start in ends or unit.end in starts or unit.start % self._log.file_size == 0]
         for unit in units:
-            if unit.start in ends or unit.end in starts or unit.start % self._log.file_size == 0:
+            number = bisect_left(joined, unit.start, key=lambda other: other.start)
+            fits = number < len(joined) and unit.end <= joined[number].start and (not number or joined[number - 1].end <= unit.start)
+            if unit in joined[number : number + 1] or fits:
                 text = "it lay behind the end of what can be read"
                 yield LostMessage(unit.topic, unit.queue_id, unit.queue_offset, unit.start, unit.size, text)
 

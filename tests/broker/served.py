@@ -85,6 +85,7 @@ class Broker:
             "ids": list(questions.ids),
             "queues": list(questions.queues),
             "put": new_messages,
+            "fork": "storeType" in self.settings,
             "timeoutMillis": _JOB_MILLIS,
         }
         return _start(self.harness.ask(job), self._data)

@@ -6,6 +6,7 @@ By default every third damage is tried on one of the sample stores, and some on 
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -70,17 +71,21 @@ def test_a_recovered_store_is_sound_and_keeps_what_was_not_damaged(damage: str, 
         served = store.unit(message.place) == (message.position, len(message.data)) and now in (message.data, before[message.position])
         assert served or (harmed and (message.position in lost or message.position < first)), message.place
         assert not (message.position in lost and (served or not harmed)), message.place
-    changes_nothing(store.predict())
+    changes_nothing(store.predict(), lost)
 
 
-def changes_nothing(outcome: Outcome) -> None:
-    """A start that succeeds and finds nothing to do."""
+def changes_nothing(outcome: Outcome, lost: Collection[int | None] = ()) -> None:
+    """A start that succeeds and finds nothing to do.
+
+    4.x dispatches behind what the queues have, and so the filler of a last record that is `lost`, of which no dispatcher makes anything.
+    """
     assert outcome.starts is True, outcome.blockers or outcome.unknown
     assert outcome.lost is not None
     assert outcome.lost.messages == 0
     assert outcome.dispatched_in_load is not None
     assert outcome.dispatched_after_start is not None
-    assert outcome.dispatched_in_load.count == outcome.dispatched_after_start.count == 0
+    assert outcome.dispatched_in_load.count == 0
+    assert outcome.dispatched_after_start.count == 0 or outcome.dispatched_after_start.first in lost
     assert [path for path in outcome.changes if not path.startswith(tuple(TOUCHED))] == []
 
 

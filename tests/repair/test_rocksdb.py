@@ -25,6 +25,7 @@ def test_a_database_that_is_gone_is_left_to_a_start_after_a_crash(base: str, tmp
     assert described(result.plan) == [("create", "abort")]
     assert (result.errors, result.left) == ({}, 0)
     assert store.open().rocksdb_queues
+    assert store.recover().plan.empty
 
 
 @pytest.mark.parametrize("base", STORES)

@@ -236,6 +236,17 @@ def test_stores_of_every_kind_are_salvaged(base: str, damage: str, tmp_path: Pat
     changes_nothing(store.predict())
 
 
+@pytest.mark.parametrize("base", ["4.9.8-transactions", "5.3.3-transactions"])
+def test_every_queued_message_of_a_lost_last_file_is_named(base: str, tmp_path: Path) -> None:
+    store = damaged(base, "file-missing-last", tmp_path)
+    end = store.open().commitlog.files[-1].end
+
+    result = store.recover()
+
+    assert (result.errors, result.left) == ({}, 0)
+    assert {lost.physical_offset for lost in result.plan.lost} == {m.position for m in messages_of(base) if m.position >= end}
+
+
 @pytest.mark.parametrize("base", ["5.1.4-batchcq", "5.3.3-batchcq-crash", "5.5.1-batchcq"])
 def test_a_queue_offset_that_the_batch_queue_knows_better_is_mended(base: str, tmp_path: Path) -> None:
     store = damaged(base, "field-queueoffset-mid", tmp_path)

@@ -92,9 +92,10 @@ def messages(lines: Iterable[Line]) -> Iterator[Message]:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """What a plan gives up, as its JSON says: objects of LostMessage."""
+    """What a plan gives up, as its JSON says: objects of LostMessage. `repaired`: it changes something."""
 
     items: Sequence[Mapping[str, Any]]
+    repaired: bool = False
 
     def gives_up(self, message: Message) -> bool:
         """Whether the message is listed, or lies in a listed range of which nothing else is known."""
@@ -169,7 +170,7 @@ class Promise:
         yield from self._first_start(served.first, lost)
         yield from self._new_messages(served)
         for name, start in (("first", served.first), ("second", served.second)):
-            changed = [path for path in start.changed if not (self._queues_anew and path.startswith("index"))]
+            changed = [path for path in start.changed if not path.startswith(self._may_change(name, lost))]
             if changed:
                 yield f"the {name} start changes {len(changed)} files: {', '.join(changed[:5])}"
         for name, start in (("first", served.first), ("storing", served.storing), ("second", served.second)):
@@ -177,6 +178,12 @@ class Promise:
                 yield f"the {name} start does not catch up"
             if start.abort_left:
                 yield f"abort is left behind by the {name} start"
+
+    def _may_change(self, start: str, lost: Lost) -> tuple[str, ...]:
+        """Beginnings of paths: every start writes the last record into the checkpoint; a repair did so before, if it did anything."""
+        if self._queues_anew:
+            return "index", "checkpoint"
+        return () if start == "first" and lost.repaired else ("checkpoint",)
 
     def _first_start(self, start: Start, lost: Lost) -> Iterator[str]:
         pulled = {line["physicalOffset"]: line for of_queue in start.pulled.values() for line in of_queue if "physicalOffset" in line}

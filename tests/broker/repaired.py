@@ -153,7 +153,7 @@ class _Repaired:
             self._problems.append(f"the second plan has {len(again)} actions, the first is {again[0]['kind']} {again[0]['path']}")
         elif stores.content(self._root) != before:
             self._problems.append("a second run with nothing to do changes the store")
-        return Lost([lost for entry in plans for lost in entry.get("lost", ())])
+        return Lost([lost for entry in plans for lost in entry.get("lost", ())], any(entry.get("actions") for entry in plans))
 
     def judge(self, harness: Harness) -> RepairVerdict:
         if self._promise.refused:

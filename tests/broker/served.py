@@ -17,8 +17,8 @@ QueueKey = tuple[str, int]
 
 NEW_MESSAGES = 4
 _PRE_BLANK_SIZE = 0x7FFFFFFF
-_DATA = ("commitlog", "consumequeue", "batchconsumequeue", "consumequeue_ext", "index")
-"""Where messages and the ways to them lie, as beginnings of paths; every start and stop may write the rest, as `checkpoint` and `abort`."""
+_DATA = ("commitlog", "consumequeue", "batchconsumequeue", "consumequeue_ext", "index", "checkpoint")
+"""Messages, the ways to them and how far they got, as beginnings of paths; the rest, as configuration, every start and stop may write."""
 
 _JOB_MILLIS = 90_000
 

@@ -31,6 +31,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "dump": CommandEntry("rmqstore.commands.dump", "Any file or part of a store, decoded."),
     "verify": CommandEntry("rmqstore.commands.verify", "Check every record, queue unit and index item against the others."),
     "stats": CommandEntry("rmqstore.commands.stats", "Messages and bytes by topic, queue, time, tag, host and size, and dead weight."),
+    "sql": CommandEntry("rmqstore.commands.sql", "Ask a store in SQL: its messages, queue units, index items, timer, findings."),
     "export": CommandEntry("rmqstore.commands.export", "Messages as JSON lines, CSV or Parquet; resumable."),
     "doctor": CommandEntry("rmqstore.commands.doctor", "Will a broker start on this store, what will it cost, what to run next."),
     "recover": CommandEntry("rmqstore.commands.recover", "Bring a store into its best state, or predict what a broker will do to it."),

@@ -1,0 +1,75 @@
+"""`rmqstore sql`: a store asked in SQL, on Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rmqstore.commands.common import View, on_interrupt, output_options, parse_settings, store_argument, store_options
+
+
+@click.command("sql", short_help="Ask a store in SQL, on Spark.")
+@store_argument
+@click.argument("statement")
+@click.option("--master", metavar="URL", help="Where Spark runs, as for spark-submit; all of this machine if not given.")
+@click.option(
+    "--spark-conf",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=parse_settings,
+    help="A setting of Spark, as for spark-submit. May be repeated.",
+)
+@store_options
+@output_options
+def command(
+    store: Path,
+    statement: str,
+    master: str | None,
+    spark_conf: Mapping[str, str],
+    broker_conf: Path | None,
+    settings: Mapping[str, str],
+    view: View,
+) -> None:
+    """Answer STATEMENT, in the SQL of Spark, from the tables of STORE: messages, consumequeue, index, timer, findings.
+
+    Only statements that read are possible: select, with, values, describe, show, explain. `describe TABLE` lists the columns of a table.
+    Only what a query needs is read: its columns, and files that can hold the offsets, times, topics and queues that it asks for.
+
+    \b
+    rmqstore sql STORE "select topic, count(*) from messages group by topic"
+    rmqstore sql STORE "select tags, properties from messages where physical_offset = 1024"
+    """
+    from rmqstore.pipeline.job import StoreAt
+
+    at = StoreAt.of(store, broker_conf, settings)
+    at.open()
+    _prepare(statement, view)
+    from rmqstore.pipeline.spark_session import open_session
+
+    session = open_session(master, {"spark.sql.session.timeZone": "UTC", **spark_conf})
+    from rmqstore.pipeline.spark_sql import query
+
+    result = query(session, at, statement)
+    count = 0
+    on_interrupt(lambda: f"{count} rows were written")
+
+    def counted() -> Iterator[Mapping[str, Any]]:
+        nonlocal count
+        for row in result.rows:
+            count += 1
+            yield row
+
+    view.output().rows(counted(), result.columns)
+
+
+def _prepare(statement: str, view: View) -> None:
+    """Compiles what reading messages needs, with a word about it, before workers of Spark would do so without one."""
+    from rmqstore.pipeline.tables.registry import named_in
+
+    if {"messages", "findings"} & set(named_in(statement)):
+        from rmqstore.scan.firstuse import prepare
+
+        prepare(quiet=view.quiet)

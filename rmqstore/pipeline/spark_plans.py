@@ -1,0 +1,73 @@
+"""Plans of Spark, looked at before they run: whether they only read, and which columns of the tables they need."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from py4j.java_gateway import is_instance_of
+from pyspark.sql import SparkSession
+
+from rmqstore.errors import UsageError
+from rmqstore.pipeline.tables.registry import TABLE_NAMES, find_table
+from rmqstore.pipeline.tables.table import schema
+
+Plan = Any
+"""A logical plan, as an object of Java."""
+
+_CATALYST = "org.apache.spark.sql.catalyst.plans.logical."
+_WRITING = re.compile(r"Insert|Append|Overwrite|Replace|Merge|Update|Delete|Create|Compound")
+_READ_ONLY = "Only statements that read are possible: select, with, values, describe, show, explain."
+
+
+def demand_reading(session: SparkSession, plan: Plan) -> None:
+    """Raises UsageError for a statement that does more than read."""
+    gateway = session.sparkContext._gateway
+    for node in _nodes(plan):
+        commands = any(is_instance_of(gateway, node, _CATALYST + kind) for kind in ("Command", "ParsedStatement"))
+        if commands or _WRITING.search(node.getClass().getSimpleName()):
+            raise UsageError("This statement does more than read.", _READ_ONLY)
+
+
+def optimized(session: SparkSession, plan: Plan) -> Plan:
+    """What Spark makes of a plan before it decides how to run it. Raises AnalysisException."""
+    state = session._jsparkSession.sessionState()
+    return state.executePlan(plan, getattr(state, "executePlan$default$2")()).optimizedPlan()
+
+
+def needed_columns(plan: Plan) -> Mapping[str, Sequence[str]]:
+    """The columns of each table that an optimized plan over shapes needs, in the order of the table."""
+    names = {name: tuple(schema(find_table(name)).names) for name in TABLE_NAMES}
+    shapes = {columns: name for name, columns in names.items()}
+    found: dict[str, set[str]] = {}
+    for above, below in [(None, plan), *((node, child) for node in _nodes(plan) for child in _children(node))]:
+        used: set[str] = set()
+        while below.nodeName() == "Filter":
+            used |= _names(below.references())
+            (below,) = _children(below)
+        columns = tuple(attribute.name() for attribute in _listed(below.output()))
+        if not _children(below) and columns in shapes and (above is None or above.nodeName() != "Filter"):
+            # What stands between a table and everything above it says which columns pass; without it all do.
+            used |= _names(above.references()) if above is not None and above.nodeName() == "Project" else set(columns)
+            found.setdefault(shapes[columns], set()).update(used)
+    return {name: [column for column in names[name] if column in used] for name, used in found.items()}
+
+
+def _nodes(plan: Plan) -> Iterator[Plan]:
+    """A plan and all plans inside of it, those of subqueries too."""
+    yield plan
+    for child in (*_children(plan), *_listed(plan.subqueries())):
+        yield from _nodes(child)
+
+
+def _children(plan: Plan) -> list[Plan]:
+    return _listed(plan.children())
+
+
+def _listed(sequence: Any) -> list[Any]:
+    return [sequence.apply(number) for number in range(sequence.size())]
+
+
+def _names(attributes: Any) -> set[str]:
+    return {attribute.name() for attribute in _listed(attributes.toSeq())}

@@ -1,0 +1,166 @@
+"""SQL over the tables of a store: reading statements only, only the columns that a query needs, results as they come.
+
+A query is planned twice. First over empty views of the same shapes: that finds mistakes without reading anything, and tells which columns
+each table is asked for. Then over the store, with those columns alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import (
+    AnalysisException,
+    ArithmeticException,
+    ArrayIndexOutOfBoundsException,
+    DateTimeException,
+    IllegalArgumentException,
+    NumberFormatException,
+    ParseException,
+    PySparkException,
+)
+from pyspark.logger import PySparkLogger
+from pyspark.sql import DataFrame, SparkSession
+
+from rmqstore.errors import RmqstoreError, UsageError
+from rmqstore.pipeline import spark_source
+from rmqstore.pipeline.job import StoreAt
+from rmqstore.pipeline.spark_plans import demand_reading, needed_columns, optimized
+from rmqstore.pipeline.spark_source import SourceError, columns_ddl
+from rmqstore.pipeline.sql_values import packed, readable
+from rmqstore.pipeline.tables.registry import TABLE_NAMES, find_table, named_in
+from rmqstore.pipeline.tables.table import schema
+
+_EXPLAIN = "ExplainCommand"
+_ABOUT_TABLES = ("Describe", "Show")
+_ASKING = (*_ABOUT_TABLES, _EXPLAIN)
+_HELP = f"Tables are {', '.join(TABLE_NAMES)}; `describe TABLE` lists the columns of one."
+# What Spark says: a code in brackets, sentences, a number, a place; around it the stories of all exceptions that it went through.
+_CODED = re.compile(r"\[[A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*\] (.+)")
+# The last line of a traceback of Python.
+_BY_WORKER = re.compile(r"^ +File \".*\n(?:  .*\n)*\w[\w.]*: (.+)", re.MULTILINE)
+_STATE = re.compile(r"\s*SQLSTATE: \w+.*")
+_CLASS = re.compile(r"^(?:[a-z]+\.)+\w+: ")
+_THROWN_BY_THE_STATEMENT = re.compile(
+    r"\.Spark(?:Arithmetic|NumberFormat|DateTime|ArrayIndexOutOfBounds|IllegalArgument|Runtime)Exception: \["
+)
+_ADVICE = ("Did you mean", "Use ", "Correct ")
+_OF_THE_STATEMENT = (
+    AnalysisException,
+    ArithmeticException,
+    ArrayIndexOutOfBoundsException,
+    DateTimeException,
+    IllegalArgumentException,
+    NumberFormatException,
+    ParseException,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Names of the columns, each once, and the rows, which can be read once."""
+
+    columns: tuple[str, ...]
+    rows: Iterator[dict[str, Any]]
+
+
+def query(session: SparkSession, at: StoreAt, text: str) -> Result:
+    """What a statement says of a store.
+
+    Raises UsageError for a statement that is wrong or does not read, while rows are read also what reading a store raises, and
+    RmqstoreError with what Spark says.
+    """
+    spark_source.register(session)
+    PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
+    try:
+        frame = _planned(session, at, text)
+    except PySparkException as error:
+        raise translated(error) from error
+    names = _unique(frame.columns)
+    return Result(names, _rows(frame, names))
+
+
+def _planned(session: SparkSession, at: StoreAt, text: str) -> DataFrame:
+    """The result of a statement, not computed yet."""
+    plan = session._jsparkSession.sessionState().sqlParser().parsePlan(text)
+    kind = plan.getClass().getSimpleName()
+    if not kind.startswith(_ASKING):
+        demand_reading(session, plan)
+    named = TABLE_NAMES if kind.startswith("Show") else named_in(text)
+    for name in named:
+        _shape(session, name).createOrReplaceTempView(name)
+    shaped = session.sql(text)
+    if kind.startswith(_ABOUT_TABLES):
+        return shaped
+    needed = needed_columns(optimized(session, plan.logicalPlan() if kind == _EXPLAIN else plan))
+    for name in named:
+        _table(session, at, name, needed.get(name, ())).createOrReplaceTempView(name)
+    frame = session.sql(text)
+    if frame.columns != shaped.columns:
+        # An asterisk whose columns nobody needs, because no row can come of it.
+        for name in named:
+            _table(session, at, name, schema(find_table(name)).names).createOrReplaceTempView(name)
+        frame = session.sql(text)
+    return frame
+
+
+def _shape(session: SparkSession, name: str) -> DataFrame:
+    """A table without rows."""
+    return session.createDataFrame(session.sparkContext.emptyRDD(), columns_ddl(find_table(name)))
+
+
+def _table(session: SparkSession, at: StoreAt, name: str, columns: Sequence[str]) -> DataFrame:
+    """A table of a store with some columns; one at least, because rows without columns cannot be counted."""
+    table = find_table(name)
+    options: dict[str, str] = {"table": name} | {f"set.{key}": value for key, value in at.settings}
+    if at.broker_conf is not None:
+        options["broker_conf"] = at.broker_conf
+    reader = session.read.format(spark_source.FORMAT).options(**options)
+    return reader.schema(columns_ddl(table, columns or (table.columns[0].name,))).load(at.path)
+
+
+def _unique(names: Sequence[str]) -> tuple[str, ...]:
+    """The names; one that was there before gets a number."""
+    unique: list[str] = []
+    for name in names:
+        number = 2
+        wanted = name
+        while wanted in unique:
+            wanted, number = f"{name}_{number}", number + 1
+        unique.append(wanted)
+    return tuple(unique)
+
+
+def _rows(frame: DataFrame, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The rows in order; while one partition is read from here, the next one is made."""
+    make: Callable[[pa.RecordBatch], list[dict[str, Any]]] | None = None
+    try:
+        # Columns are told by their places: Spark takes a dot in a name for that of a field.
+        batches = frame.toDF(*(f"c{number}" for number in range(len(names)))).mapInArrow(packed, "batch binary")
+        for row in batches.toLocalIterator(prefetchPartitions=True):
+            with pa.ipc.open_stream(row[0]) as stream:
+                for batch in stream:
+                    batch = batch.rename_columns(names)
+                    make = make or readable(batch.schema)
+                    yield from make(batch)
+    except (PySparkException, Py4JError) as error:
+        raise translated(error) from error
+
+
+def translated(error: Exception) -> RmqstoreError:
+    """One sentence what happened and one what to do, of what Spark says."""
+    told = str(error).strip() or type(error).__name__
+    original = SourceError.original(told)
+    if original is not None:
+        return original
+    by_worker, coded = _BY_WORKER.findall(told), _CODED.search(told)
+    line = by_worker[-1] if by_worker else coded[1] if coded else _CLASS.sub("", told.partition("\n: ")[2] or told).splitlines()[0]
+    message, _, rest = _STATE.sub("", line).partition(". ")
+    message = message.rstrip(".") + "."
+    if isinstance(error, _OF_THE_STATEMENT) or _THROWN_BY_THE_STATEMENT.search(told):
+        return UsageError(message, rest if rest.startswith(_ADVICE) else _HELP)
+    return RmqstoreError(message, "Run the query again, or give Spark more memory with --spark-conf spark.driver.memory=4g.")

@@ -1,0 +1,64 @@
+"""Answers on their way out of Spark: batches packed as bytes, and their values as those of JSON."""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+BATCH_ROWS = 4096
+"""Rows that travel together; so many are held at a time, besides what Spark holds."""
+
+
+def packed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Batches as bytes: a row of Python objects each would cost many times as much."""
+    for batch in batches:
+        for start in range(0, batch.num_rows, BATCH_ROWS):
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, batch.schema) as stream:
+                stream.write_batch(batch.slice(start, BATCH_ROWS))
+            yield pa.RecordBatch.from_pydict({"batch": [sink.getvalue().to_pybytes()]})
+
+
+def readable(schema: pa.Schema) -> Callable[[pa.RecordBatch], list[dict[str, Any]]]:
+    """A function that makes rows of batches with this schema: bytes as base64, times as ISO 8601, decimal numbers as text.
+
+    Columns whose values JSON has are not looked at.
+    """
+    odd = [field.name for field in schema if not _is_plain(field.type)]
+
+    def rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = batch.to_pylist(maps_as_pydicts="lossy")
+        for row in found:
+            for name in odd:
+                row[name] = _value(row[name])
+        return found
+
+    return rows
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    types = pa.types
+    if types.is_map(kind):
+        return _is_plain(kind.item_type) and bool(types.is_string(kind.key_type))
+    if types.is_list(kind):
+        return _is_plain(kind.value_type)
+    return bool(types.is_integer(kind) or types.is_string(kind) or types.is_boolean(kind) or types.is_null(kind))
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, dict):
+        return {name if isinstance(name, str) else str(_value(name)): _value(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_value(item) for item in value]
+    return value.isoformat() if hasattr(value, "isoformat") else value

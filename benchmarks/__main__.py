@@ -3,6 +3,7 @@
 python -m benchmarks                        2 GiB of log with bodies of 128 B and the same with bodies of 1 KiB
 python -m benchmarks --memory               also peak memory of `verify` for 1 GiB and 4 GiB
 python -m benchmarks --rebuild              the rebuild of queues and index instead, beside that of real brokers where Java 17 and Maven are
+python -m benchmarks --engines              threads of one process and Spark instead, on stores of 1, 4 and 16 GiB
 python -m benchmarks --size 256M --repeat 3
 """
 
@@ -23,7 +24,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks import measure, rebuilding, report
+from benchmarks import engines, measure, rebuilding, report
 from benchmarks.generator import LOG_FILE_SIZE, Made, Shape, make_store, settle
 from benchmarks.measure import Runs
 from rmqstore.formats import consumequeue, index
@@ -35,6 +36,7 @@ _MEMORY_SIZES = (1, 4)
 _QUIET = 0.7  # load average
 _START_UPS = 11
 _DUMPS = 3
+_SIZE_BESIDE_BROKER = 4 << 30
 
 
 def size(text: str) -> int:
@@ -54,6 +56,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--repeat", type=int, default=5, help="runs of each measurement (default %(default)s)")
     parser.add_argument("--memory", action="store_true", help="also peak memory of verify for 1 GiB and 4 GiB of log, shortest bodies")
     parser.add_argument("--rebuild", action="store_true", help="measure the rebuild of queues and index, ours and that of real brokers")
+    parser.add_argument("--engines", action="store_true", help="measure both engines, and the rebuild by a real broker")
+    parser.add_argument("--engine-sizes", default="1G,4G,16G", help="commit logs of the stores of --engines (default %(default)s)")
     parser.add_argument("--directory", type=Path, default=None, help="where the stores are made (default: the temporary directory)")
     parser.add_argument("--keep", action="store_true", help="leave the stores there")
     parser.add_argument("--output", type=Path, default=_OUT, help="JSON file (default benchmarks/out/results.json)")
@@ -104,6 +108,18 @@ def _measure_rebuild(made: Made, repeat: int) -> dict[str, Runs]:
     return runs
 
 
+def _measure_engines(options: argparse.Namespace, body_lengths: list[int]) -> Iterator[report.Line]:
+    start = engines.session_start(options.repeat)
+    yield report.Line("Spark: start, a task in Python, end", f"{start:.1f} s")
+    for text in options.engine_sizes.split(","):
+        for body_length in body_lengths:
+            with _store(options, size(text), body_length) as made:
+                found = engines.measure(made, options.repeat)
+                _say("  measured")
+                theirs = rebuilding.broker(made, "5.3.3") if size(text) == _SIZE_BESIDE_BROKER else None
+                yield from report.engine_lines(f"{text.replace('G', ' GiB')}, {body_length} B", made, found, theirs)
+
+
 def _machine() -> dict[str, Any]:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -131,7 +147,11 @@ def main() -> int:
     lines = [report.Line("read 1 GiB of anonymous memory", f"{memory.rate / 1e9:.2f} GB/s")]
     starts: dict[str, Runs] = {}
     body_lengths = [int(text) for text in options.bodies.split(",")]
-    for body_length in body_lengths:
+    if options.engines:
+        for line in _measure_engines(options, body_lengths):
+            lines.append(line)
+            _say(report.table(lines[-1:]))
+    for body_length in [] if options.engines else body_lengths:
         with _store(options, options.size, body_length) as made:
             runs = (_measure_rebuild if options.rebuild else _measure_store)(made, options.repeat)
             starts = starts or ({} if options.rebuild else measure.start_up(made, _START_UPS))
@@ -163,7 +183,8 @@ def main() -> int:
     print(figures)
     print(f"written to {options.output}")
     if options.docs:
-        _DOCS.write_text(report.with_figures(_DOCS.read_text("utf-8"), figures, "rebuild" if options.rebuild else "figures"), "utf-8")
+        block = "engines" if options.engines else "rebuild" if options.rebuild else "figures"
+        _DOCS.write_text(report.with_figures(_DOCS.read_text("utf-8"), figures, block), "utf-8")
     return int(any(line.met is False for line in lines))
 
 

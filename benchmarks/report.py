@@ -6,12 +6,15 @@ import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from benchmarks.engines import EngineRun
+from benchmarks.generator import Made
 from benchmarks.measure import Runs
 from benchmarks.rebuilding import BROKERS
 
 _MEMORY_GROWTH = 0.10
 _DUMPED_PER_SECOND = 500_000
 _REBUILT_PER_SECOND = 4_500_000
+_SPARK_FACTOR = 8
 _MET = {None: "", True: "yes", False: "NO"}
 
 
@@ -73,6 +76,20 @@ def rebuild_lines(body_length: int, runs: dict[str, Runs]) -> Iterator[Line]:
             times = mine.rate / runs[release].rate
             value = f"{runs[release].rate / 1e3:.0f} k messages/s"
             yield Line(f"{where}: rebuild by broker {release}", value, f"1 : {times:.0f}", "", f"1 : {factor}", times >= factor)
+
+
+def engine_lines(where: str, made: Made, found: dict[str, dict[str, EngineRun]], theirs: Runs | None) -> Iterator[Line]:
+    """Lines about both engines on one store, and how many times as fast they rebuild as the 5.3.3 broker."""
+    for name, by_engine in found.items():
+        here = by_engine["local"].seconds
+        for engine, run in by_engine.items():
+            memory = " + ".join(f"{kind} {_mebibytes(size)}" for kind, size in run.memory.items())
+            ratio = "" if engine == "local" else f"{run.seconds / here:.1f} x local"
+            yield Line(f"{where}: {name}, {engine}", f"{run.seconds:.1f} s", ratio, "", memory)
+    if theirs is not None:
+        broker = made.records / theirs.rate
+        times = broker / found["rebuild"]["spark"].seconds
+        yield Line(f"{where}: rebuild by broker 5.3.3", f"{broker:.1f} s", f"Spark 1 : {times:.0f}", "", "1 : 8", times >= _SPARK_FACTOR)
 
 
 def _ratios(runs: Runs, base: Runs) -> tuple[str, str, str]:

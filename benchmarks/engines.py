@@ -1,0 +1,117 @@
+"""Both engines on the same stores: whole processes from start to end, and the memory of all processes that belong to one."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.generator import Made
+from benchmarks.measure import rmqstore
+
+ENGINES = ("local", "spark")
+_SAMPLED = 0.1
+_MOST_EXPORTED = 2 << 30
+
+
+@dataclass(slots=True)
+class EngineRun:
+    """One process and its children: wall seconds, and the largest resident memory of each kind, bytes."""
+
+    seconds: float = 0.0
+    memory: dict[str, int] = field(default_factory=dict)
+
+
+def measure(made: Made, repeat: int) -> dict[str, dict[str, EngineRun]]:
+    """What each command takes on each engine, by command and engine; the fastest of `repeat` runs."""
+    settings = [part for key, value in made.shape.settings.items() for part in ("--set", f"{key}={value}")]
+    commands = {
+        "verify": [*rmqstore(), "verify", str(made.root), "--quiet", "--format", "json", *settings],
+        "stats": [*rmqstore(), "stats", str(made.root), "--quiet", "--format", "json", *settings],
+    }
+    if made.log_bytes <= _MOST_EXPORTED:
+        commands["export"] = [*rmqstore(), "export", str(made.root), "OUT", "--format", "parquet", "--quiet", *settings]
+    found: dict[str, dict[str, EngineRun]] = {}
+    for name, command in commands.items():
+        found[name] = {engine: _best(made, [*command, "--engine", engine], repeat) for engine in ENGINES}
+    rebuilt = [sys.executable, "-m", "benchmarks.rebuilt"]
+    more = [str(made.root), "OUT", str(made.log_bytes), *(f"{key}={value}" for key, value in made.shape.settings.items())]
+    found["rebuild"] = {engine: _best(made, [*rebuilt, engine, *more], repeat) for engine in ENGINES}
+    return found
+
+
+def session_start(repeat: int) -> float:
+    """Seconds of a process that starts Spark, lets its Python workers do nothing, and ends; the fastest."""
+    program = (
+        "from rmqstore.pipeline.spark_session import open_session\n"
+        "open_session().range(2).mapInArrow(lambda batches: batches, 'id long').toArrow()\n"
+    )
+    return min(_run([sys.executable, "-c", program]).seconds for _ in range(repeat))
+
+
+def _best(made: Made, command: Sequence[str], repeat: int) -> EngineRun:
+    runs = []
+    for _ in range(repeat):
+        out = Path(tempfile.mkdtemp(prefix="out-", dir=made.root.parent))
+        try:
+            runs.append(_run([str(out / "made") if part == "OUT" else part for part in command]))
+        finally:
+            shutil.rmtree(out)
+    return min(runs, key=lambda run: run.seconds)
+
+
+def _run(command: Sequence[str]) -> EngineRun:
+    """Raises RuntimeError when the process fails."""
+    run = EngineRun()
+    started = time.perf_counter()
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=Path(__file__).parents[1]) as process:
+        ended = threading.Event()
+        sampler = threading.Thread(target=_sample, args=(process.pid, run, ended))
+        sampler.start()
+        _, told = process.communicate()
+        run.seconds = time.perf_counter() - started
+        ended.set()
+        sampler.join()
+    if process.returncode:
+        raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}: {told.decode(errors='replace')[-2000:]}")
+    return run
+
+
+def _sample(root: int, run: EngineRun, ended: threading.Event) -> None:
+    while not ended.wait(_SAMPLED):
+        now: dict[str, int] = {}
+        for pid, name in _family(root):
+            kind = "command" if pid == root else "java" if name == "java" else "workers"
+            now[kind] = now.get(kind, 0) + _resident(pid)
+        for kind, resident in now.items():
+            run.memory[kind] = max(run.memory.get(kind, 0), resident)
+
+
+def _family(root: int) -> list[tuple[int, str]]:
+    """(process id, name) of a process and all that come from it."""
+    parents: dict[int, tuple[int, str]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError, ValueError, IndexError):
+                name, _, rest = (entry / "stat").read_text().partition("(")[2].rpartition(")")
+                parents[int(entry.name)] = int(rest.split()[1]), name
+    members = {root}
+    while more := {pid for pid, (parent, _) in parents.items() if parent in members} - members:
+        members |= more
+    return [(pid, parents[pid][1]) for pid in members if pid in parents]
+
+
+def _resident(pid: int) -> int:
+    """Resident bytes that are not shared with a file: mapped logs are the page cache's."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("RssAnon:"):
+                return int(line.split()[1]) << 10
+    return 0

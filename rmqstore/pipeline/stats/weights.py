@@ -17,7 +17,7 @@ from rmqstore.errors import RmqstoreError
 from rmqstore.formats.naming import DLQ_PREFIX, FILLER_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, SYSTEM_PREFIX
 from rmqstore.formats.sysflag import SysFlag
 from rmqstore.scan.walk import Batch, LogScanner
-from rmqstore.store.ends import batch_queue_ends, log_ends, queue_ends
+from rmqstore.store.ends import QueueEnds, batch_queue_ends, log_ends, queue_ends
 from rmqstore.store.root import Store
 from rmqstore.verify.config import ROCKSDB_DIRECTORIES
 from rmqstore.verify.context import Context, Options
@@ -63,10 +63,11 @@ class StoreFacts:
         """A few reads per queue, and the ends of the log. Raises UnreadableError when directories or the log cannot be read."""
         in_rocksdb = any((store.config_path / name / "CURRENT").exists() for name in ROCKSDB_DIRECTORIES)
         topics = None if in_rocksdb else known_topics(Context(store, Options()))
-        minimums = dict(_queue_minimums(store))
-        with_queues = None if store.rocksdb_queues or not minimums else frozenset(topic for topic, _ in minimums)
-        minimums = {queue: minimum for queue, minimum in minimums.items() if minimum > 0}
-        return cls(topics, with_queues, minimums, _expired_before(store))
+        ends = dict(_queue_ends(store))
+        with_queues = None if store.rocksdb_queues or not ends else frozenset(topic for topic, _ in ends)
+        minimums = {queue: one.min_offset for queue, one in ends.items() if one.min_offset > 0}
+        late = max((one.last_physical_offset for one in ends.values()), default=-1)
+        return cls(topics, with_queues, minimums, _expired_before(store, late))
 
     def weight_of(self, topic: str) -> Weight:
         """The weight of a topic's messages while they are young and in their queues."""
@@ -117,18 +118,19 @@ class Scales:
         self._fillers = np.append(self._fillers, np.array(fillers, np.bool_))
 
 
-def _queue_minimums(store: Store) -> Iterator[tuple[tuple[str, int], int]]:
-    """The first offset of every queue; 0 for one that cannot be read."""
+def _queue_ends(store: Store) -> Iterator[tuple[tuple[str, int], QueueEnds]]:
+    """The ends of every queue; one that cannot be read counts as empty."""
     for queues, ends in ((store.queue_directories(), queue_ends), (store.batch_queue_directories(), batch_queue_ends)):
         for queue in queues:
             try:
-                minimum = ends(queue.files).min_offset
+                found = ends(queue.files)
             except RmqstoreError:
-                minimum = 0
-            yield (queue.topic, queue.queue_id), minimum
+                found = QueueEnds(0, 0, -1, 0)
+            yield (queue.topic, queue.queue_id), found
 
 
-def _expired_before(store: Store) -> int:
+def _expired_before(store: Store, late: int) -> int:
+    """`late` is the physical offset of a late record, -1 when none is known: then the whole last file is stepped through."""
     log = store.message_log
-    last = log_ends(log, entry_header=store.entry_header(log.files[-1])).last if log.files else None
+    last = log_ends(log, entry_header=store.entry_header(log.files[-1]), hint=late).last if log.files else None
     return 0 if last is None else last.store_timestamp - store.config.integer("fileReservedTime") * _HOUR_MS

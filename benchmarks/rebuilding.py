@@ -22,6 +22,7 @@ from benchmarks.generator import Made
 from benchmarks.measure import Runs
 from rmqstore.formats.delay import DEFAULT_DELAY_LEVELS
 from rmqstore.rebuild import IndexBuilder, IndexResult, QueueBuilder, QueueResult, Settings, rebuild
+from rmqstore.rebuild.sink import advise
 from rmqstore.scan.ahead import BATCH, BUFFERS
 from rmqstore.scan.columns import Check
 from rmqstore.scan.walk import LogScanner
@@ -34,15 +35,8 @@ BROKERS = {"4.9.8": 8, "5.3.3": 20}
 """Releases that are measured beside, and how many times as fast the rebuild has to be."""
 
 
-_LARGE_FILE = 64 << 20
-
-
 class MappedFiles:
-    """The sink of a rebuild: new files below a directory, mapped.
-
-    Without advice the system reads ahead into the holes of new files, and clears pages that nobody asks for. An index file is written all
-    over and gets large pages; of a queue file, one among many, come single ones.
-    """
+    """The sink of a rebuild: new files below a directory, mapped."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -56,7 +50,7 @@ class MappedFiles:
         try:
             os.ftruncate(descriptor, length)
             mapping = self._arrays[relative_path] = mmap.mmap(descriptor, length)
-            mapping.madvise(mmap.MADV_HUGEPAGE if length >= _LARGE_FILE else mmap.MADV_RANDOM)
+            advise(mapping)
         finally:
             os.close(descriptor)
         return np.frombuffer(mapping, np.uint8)

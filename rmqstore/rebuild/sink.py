@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import mmap
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 Bytes = npt.NDArray[np.uint8]
+
+_LARGE_FILE = 64 << 20
 
 
 class Sink(Protocol):
@@ -23,6 +26,15 @@ class Sink(Protocol):
     def close(self, relative_path: str) -> object:
         """The array of that path is not touched any more."""
         ...
+
+
+def advise(mapping: mmap.mmap) -> None:
+    """Tells the system how a new mapped file will be written.
+
+    Without it the system reads ahead into the holes of new files, and clears pages that nobody asks for. An index file is written all
+    over and gets large pages; of a queue file, one among many, come single ones.
+    """
+    mapping.madvise(mmap.MADV_HUGEPAGE if len(mapping) >= _LARGE_FILE else mmap.MADV_RANDOM)
 
 
 class MemorySink:

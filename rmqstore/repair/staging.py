@@ -80,10 +80,12 @@ class Staging:
     def _map(self, relative_path: str, path: Path, length: int, descriptor: int) -> NDArray[np.uint8]:
         import numpy as np
 
+        from rmqstore.rebuild.sink import advise
         from rmqstore.scan import sigbus
 
         sigbus.install()  # under a mapping a full disk shows itself as a signal
         mapping = mmap.mmap(descriptor, length)
+        advise(mapping)
         self._open[relative_path] = _Open(path, length, os.dup(descriptor), mapping, sigbus.faults())
         return np.frombuffer(mapping, dtype=np.uint8)
 

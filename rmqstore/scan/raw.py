@@ -195,26 +195,38 @@ def tail32(typingctx: Any, base: Any, end: Any, length: Any) -> Any:
     return signature, codegen
 
 
-_EVERY_SECOND_BYTE = np.uint64(0x00FF00FF00FF00FF)
-_EVERY_SECOND_PAIR = np.uint64(0x0000FFFF0000FFFF)
-_LOW_HALF = np.uint64(0xFFFFFFFF)
-_31, _31_POW_2, _31_POW_4, _31_POW_8 = (np.uint64(31**n) for n in (1, 2, 4, 8))
-_BITS_OF_A_BYTE, _BITS_OF_A_PAIR, _BITS_OF_A_HALF = np.uint64(8), np.uint64(16), np.uint64(32)
-# By a count of 1 … 16 characters: 31 to its power, and which bytes of the two words in front of their end are theirs.
-_POWERS_OF_31 = np.array([31**n % 2**64 for n in range(17)], np.uint64)
-_IN_EARLY_WORD = np.array([2**64 - 2 ** (64 - 8 * max(n - 8, 0)) for n in range(17)], np.uint64)
-_IN_LATE_WORD = np.array([2**64 - 2 ** (64 - 8 * min(n, 8)) for n in range(17)], np.uint64)
+@intrinsic
+def hash32(typingctx: Any, base: Any, end: Any, count: Any) -> Any:
+    """(Java hash of the `count` (0 ... 32) ASCII bytes that end at base + end, not 0 when one of them is no ASCII).
 
-
-@njit(**INTERNAL)
-def _hash8(word: int) -> int:
-    """The Java hash of eight ASCII characters, the first one lowest in `word` (uint64); leading zeros do not count.
-
-    Neighbours are joined to pairs, pairs to halves: three products instead of eight, and none waits for the block before.
+    The 32 bytes in front of `end` must be readable. Neighbours are joined to pairs, pairs to fours, all at once.
     """
-    pairs = (word & _EVERY_SECOND_BYTE) * _31 + ((word >> _BITS_OF_A_BYTE) & _EVERY_SECOND_BYTE)
-    halves = (pairs & _EVERY_SECOND_PAIR) * _31_POW_2 + ((pairs >> _BITS_OF_A_PAIR) & _EVERY_SECOND_PAIR)
-    return (halves & _LOW_HALF) * _31_POW_4 + (halves >> _BITS_OF_A_HALF)
+    signature = types.UniTuple(types.int64, 2)(types.uintp, types.int64, types.int64)
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        base, end, count = arguments
+        eights, half, word = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+        data = _load_bytes(builder, base, builder.sub(end, ir.Constant(word, 32)), 32)
+        data = _last_lanes(builder, data, builder.trunc(count, eights), 32)
+        wide = builder.bitcast(builder.icmp_signed("<", data, ir.Constant(data.type, [0] * 32)), half)
+        joined = data
+        for bits, power in ((8, 31), (16, 31**2)):
+            lanes = 256 // (2 * bits)
+            vector = ir.VectorType(ir.IntType(2 * bits), lanes)
+            joined = builder.bitcast(joined, vector)
+            first = builder.and_(joined, ir.Constant(vector, [(1 << bits) - 1] * lanes))
+            second = builder.lshr(joined, ir.Constant(vector, [bits] * lanes))
+            joined = builder.add(builder.mul(first, ir.Constant(vector, [power] * lanes)), second)
+        fours = builder.mul(joined, ir.Constant(joined.type, [31 ** (28 - 4 * lane) % 2**32 for lane in range(8)]))
+        kind = ir.FunctionType(half, [fours.type])
+        total = builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.vector.reduce.add.v8i32"), [fours])
+        return context.make_tuple(builder, signature.return_type, [builder.zext(total, word), builder.zext(wide, word)])
+
+    return signature, codegen
+
+
+# 31 to the power of a count of characters, as far as it matters.
+_POWERS_OF_31 = np.array([31**n % 2**32 for n in range(33)], np.int64)
 
 
 @njit(**INTERNAL)
@@ -289,31 +301,23 @@ def _hash_wide(state: int, base: int, start: int, end: int) -> tuple[int, bool]:
 
 @njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def java_hash_utf8(state: int, base: int, start: int, end: int) -> tuple[int, bool]:
-    """Java `String.hashCode` of the UTF-8 bytes [start, end), continued from `state`; the 16 bytes in front of `start` must be readable.
+    """Java `String.hashCode` of the UTF-8 bytes [start, end), continued from `state`; the 32 bytes in front of `start` must be readable.
 
     Returns (hash as 0 … 2^32-1, well-formed). For malformed UTF-8 the hash is 0 and the caller decodes by Java's own rules. Products
     wrap around at 64 bits, which leaves the low 32 bits right.
     """
     if end <= start:
         return state & 0xFFFFFFFF, True
-    length = end - start
-    if length <= 16:
-        # Tags: no branch depends on how long exactly they are.
-        early = le64(base, end - 16) & _IN_EARLY_WORD[length]
-        word = le64(base, end - 8) & _IN_LATE_WORD[length]
-        wide = early | word
-        h = np.uint64(state) * _POWERS_OF_31[length] + _hash8(early) * _31_POW_8 + _hash8(word)
-    else:
-        first = ((length - 1) & 7) + 1
-        position = start + first
-        word = le64(base, position - 8) & _IN_LATE_WORD[first]
-        wide = word
-        h = np.uint64(state) * _POWERS_OF_31[first] + _hash8(word)
-        while position < end:
-            word = le64(base, position)
-            wide |= word
-            h = h * _31_POW_8 + _hash8(word)
-            position += 8
-    if (wide & HIGH_BITS) != 0:
+    # The first block takes what is left of whole ones: most texts are this block alone, without a branch that depends on their length.
+    first = ((end - start - 1) & 31) + 1
+    position = start + first
+    hashed, wide = hash32(base, position, first)
+    h = state * _POWERS_OF_31[first] + hashed
+    while position < end:
+        position += 32
+        hashed, beyond_ascii = hash32(base, position, np.int64(32))
+        wide |= beyond_ascii
+        h = h * _POWERS_OF_31[32] + hashed
+    if wide != 0:
         return _hash_wide(state, base, start, end)
-    return np.int64(h & _LOW_HALF), True
+    return h & 0xFFFFFFFF, True

@@ -38,8 +38,8 @@ def address(data: bytes) -> tuple[np.ndarray, int]:
 
 
 def hash_of(data: bytes, state: int = 0) -> tuple[int, bool]:
-    memory, base = address(b"\x7f\xff" * 8 + data)
-    value, well_formed = _hash(state, base, 16, 16 + len(data))
+    memory, base = address(b"\x7f\xff" * 16 + data)
+    value, well_formed = _hash(state, base, 32, 32 + len(data))
     del memory
     return int(value) % 2**32, well_formed
 

@@ -50,7 +50,7 @@ def split_properties(base: int, starts: Any, ends: Any, pairs: Any, pair_ends: A
     begins one byte behind its name, m at least a quarter of all bytes + n; pair_ends = int32[n], number of pairs up to the end of each
     block; places = int64[n, len(PLACES), 2], filled with start and end of the values of TAGS, KEYS and UNIQ_KEY, equal where there is
     none; odd = bool[n], true for blocks that a reader of text must look at (malformed UTF-8, repeated names, too many): they get no
-    pairs; fingerprints = uint64[MOST_PROPERTIES] to work in. The 16 bytes in front of a block must be readable.
+    pairs; fingerprints = uint64[MOST_PROPERTIES] to work in. The 32 bytes in front of a block must be readable.
     """
     total = 0
     for row in range(starts.size):

@@ -25,6 +25,7 @@ from pyspark.errors import (
 )
 from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import CalendarIntervalType, VariantType, YearMonthIntervalType
 
 from rmqstore.errors import RmqstoreError, UsageError
 from rmqstore.pipeline import spark_source
@@ -42,13 +43,14 @@ _HELP = f"Tables are {', '.join(TABLE_NAMES)}; `describe TABLE` lists the column
 # What Spark says: a code in brackets, sentences, a number, a place; around it the stories of all exceptions that it went through.
 _CODED = re.compile(r"\[[A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*\] (.+)")
 # The last line of a traceback of Python.
-_BY_WORKER = re.compile(r"^ +File \".*\n(?:  .*\n)*\w[\w.]*: (.+)", re.MULTILINE)
+_BY_WORKER = re.compile(r"^ +File \".*\n(?:  .*\n)*(?:\w+\.)*(\w+: .+)", re.MULTILINE)
 _STATE = re.compile(r"\s*SQLSTATE: \w+.*")
 _CLASS = re.compile(r"^(?:[a-z]+\.)+\w+: ")
 _THROWN_BY_THE_STATEMENT = re.compile(
     r"\.Spark(?:Arithmetic|NumberFormat|DateTime|ArrayIndexOutOfBounds|IllegalArgument|Runtime)Exception: \["
 )
 _ADVICE = ("Did you mean", "Use ", "Correct ")
+_NOT_IN_ARROW = (CalendarIntervalType, VariantType, YearMonthIntervalType)
 _OF_THE_STATEMENT = (
     AnalysisException,
     ArithmeticException,
@@ -139,9 +141,7 @@ def _rows(frame: DataFrame, names: Sequence[str]) -> Iterator[dict[str, Any]]:
     """The rows in order; while one partition is read from here, the next one is made."""
     make: Callable[[pa.RecordBatch], list[dict[str, Any]]] | None = None
     try:
-        # Columns are told by their places: Spark takes a dot in a name for that of a field.
-        batches = frame.toDF(*(f"c{number}" for number in range(len(names)))).mapInArrow(packed, "batch binary")
-        for row in batches.toLocalIterator(prefetchPartitions=True):
+        for row in _portable(frame).mapInArrow(packed, "batch binary").toLocalIterator(prefetchPartitions=True):
             with pa.ipc.open_stream(row[0]) as stream:
                 for batch in stream:
                     batch = batch.rename_columns(names)
@@ -149,6 +149,13 @@ def _rows(frame: DataFrame, names: Sequence[str]) -> Iterator[dict[str, Any]]:
                     yield from make(batch)
     except (PySparkException, Py4JError) as error:
         raise translated(error) from error
+
+
+def _portable(frame: DataFrame) -> DataFrame:
+    """The same columns named by their places, for Spark takes a dot in a name for that of a field; as text what Arrow has no type for."""
+    placed = frame.toDF(*(f"c{number}" for number in range(len(frame.columns))))
+    kinds = [field.dataType for field in placed.schema.fields]
+    return placed.select([placed[at].cast("string") if isinstance(kind, _NOT_IN_ARROW) else placed[at] for at, kind in enumerate(kinds)])
 
 
 def translated(error: Exception) -> RmqstoreError:

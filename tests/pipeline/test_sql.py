@@ -106,6 +106,14 @@ def test_names_of_columns(session: SparkSession, small: StoreAt) -> None:
     assert list(result.rows) == [{"topic": "Topic0", "topic_2": "Topic0", "1.5": "1.5", "a b": 2}]
 
 
+def test_values_that_arrow_has_no_type_for_are_text(session: SparkSession, small: StoreAt) -> None:
+    (row,) = answer(session, small, "select interval 14 month m, parse_json('{\"a\":[1]}') v, interval 90 minute d")
+
+    assert row["m"] == "INTERVAL '14' MONTH"
+    assert row["v"] == '{"a":[1]}'
+    assert str(row["d"]) == "1:30:00"
+
+
 def test_tables_are_described_without_reading_a_store(session: SparkSession) -> None:
     nowhere = StoreAt("/nowhere")
 

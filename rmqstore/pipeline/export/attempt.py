@@ -61,6 +61,7 @@ class Attempt:
         self.name = f"{STAGING}/{run}/{part:05d}-{uuid.uuid4().hex}"
         self.done: list[FileDone] = []
         self._begun: list[AttemptFile] = []
+        self._out = out
         self._directory = out / self.name
         self._stem = f"part-{part:05d}"
         self._extension = extension
@@ -78,7 +79,7 @@ class Attempt:
         """A new file of the piece in a folder of the export; `number` tells further ones in the same folder apart."""
         name = f"{self._stem}{f'-{number}' if number else ''}.{self._extension}"
         path = f"{folder}/{name}" if folder else name
-        file = AttemptFile(self._directory / path, path)
+        file = AttemptFile(self._directory / path, path, self._out / path)
         self._begun.append(file)
         return file
 
@@ -90,13 +91,13 @@ class Attempt:
 class AttemptFile(io.RawIOBase):
     """A file that is written once, from its start to its end. What is written after it was abandoned goes nowhere, without an error."""
 
-    def __init__(self, place: Path, path: str) -> None:
-        """At `place`; `path` is relative to the directory of the attempt. Raises NotWrittenError."""
+    def __init__(self, place: Path, path: str, told: Path) -> None:
+        """At `place`; `path` is relative to the directory of the attempt, `told` is what people know it by. Raises NotWrittenError."""
         super().__init__()
-        self.place = place
         self.path = path
+        self._told = told
         self._abandoned = False
-        with writing(place):
+        with writing(told):
             place.parent.mkdir(parents=True, exist_ok=True)
             self._stream = place.open("wb")
 
@@ -107,13 +108,13 @@ class AttemptFile(io.RawIOBase):
     def write(self, data: Buffer, /) -> int:
         """Writes all of the data. Raises NotWrittenError."""
         if not self._abandoned:
-            with writing(self.place):
+            with writing(self._told):
                 self._stream.write(data)
         return memoryview(data).nbytes
 
     def finish(self) -> int:
         """Brings the file to the disk; its size in bytes. Raises NotWrittenError."""
-        with writing(self.place):
+        with writing(self._told):
             self._stream.flush()
             os.fsync(self._stream.fileno())
             size = self._stream.tell()

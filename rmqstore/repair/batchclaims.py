@@ -52,7 +52,8 @@ def _in_runs_of(length: int, marked: npt.NDArray[np.bool_]) -> npt.NDArray[np.bo
     """Which marks stand in a row of at least `length` marks."""
     found = np.zeros_like(marked)
     if len(marked) >= length:
-        windows = np.lib.stride_tricks.sliding_window_view(marked, length).all(axis=1)
+        windows = len(marked) - length + 1
+        begins = np.all([marked[shift : shift + windows] for shift in range(length)], axis=0)
         for shift in range(length):
-            found[shift : shift + len(windows)] |= windows
+            found[shift : shift + windows] |= begins
     return found

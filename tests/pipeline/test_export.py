@@ -231,6 +231,7 @@ def test_a_topic_too_long_for_a_folder_is_refused(tmp_path: Path) -> None:
         ({"format": "parquet", "columns": ["body_encoding"], "body": "raw"}, "no column 'body_encoding'"),
         ({"format": "csv", "partition_by": ["topic"]}, "--partition-by is for Parquet"),
         ({"format": "parquet", "partition_by": ["size"]}, "cannot be divided by 'size'"),
+        ({"format": "parquet", "columns": ["topic"], "partition_by": ["topic", "day"]}, "No column would be left"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(options: dict[str, Any], told: str) -> None:

@@ -35,7 +35,7 @@ class Body(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ExportRequest:
-    """A request that fits together: made by `of`."""
+    """A request that fits together: made by `of`. `whole_lines`: JSON lines are those of a dump, with the fields that each has."""
 
     format: Format
     columns: tuple[str, ...]
@@ -58,8 +58,10 @@ class ExportRequest:
             raise UsageError(f"Files cannot be divided by {odd!r}.", f"They can be by {', '.join(PARTITIONS)}.")
         if partition_by and format is not Format.PARQUET:
             raise UsageError(f"--partition-by is for Parquet, not for {format}.", "Leave it out, or use --format parquet.")
-        whole = format is Format.JSONL and columns is None
-        return cls(format, tuple(columns or known), body, tuple(dict.fromkeys(partition_by)), filters, whole)
+        chosen = tuple(dict.fromkeys(columns or known))
+        if set(chosen) <= set(partition_by):
+            raise UsageError("No column would be left for the files.", "Give more columns than those that the files are divided by.")
+        return cls(format, chosen, body, tuple(dict.fromkeys(partition_by)), filters, format is Format.JSONL and not columns)
 
     @property
     def conditions(self) -> Selection:

@@ -88,10 +88,8 @@ def export_schema(request: ExportRequest, names: Sequence[str]) -> pa.Schema:
 def _needed(request: ExportRequest) -> list[str]:
     """The columns of the table of messages that the exported ones are made of."""
     needed = [name for name in exported(request) if name != "body_encoding"]
-    if request.body is Body.DECODED and "body" in needed:
-        needed += ["sys_flag", "faults"]
-    if request.body is not Body.NONE and "body_encoding" in request.columns:
-        needed += ["body", "sys_flag", "faults"]
+    if not {"body", "body_encoding"}.isdisjoint(request.columns):
+        needed += ["body", "sys_flag", "faults"] if request.body is Body.DECODED else ["body"]
     if request.filters.tag is not None:
         needed += ["tags"]
     if request.filters.key is not None:

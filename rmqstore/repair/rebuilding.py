@@ -17,6 +17,7 @@ from rmqstore.recovery.places import places_of
 from rmqstore.repair.indexranges import KeyRange
 from rmqstore.repair.logview import FutureLog
 from rmqstore.repair.staging import StagedFile, Staging
+from rmqstore.scan.ahead import BATCH, BUFFERS
 from rmqstore.scan.columns import Check
 from rmqstore.scan.walk import Batch, LogScanner
 from rmqstore.store.parts import PartKind
@@ -80,7 +81,8 @@ def records_of(store: Store, log: FutureLog, *, keys: bool) -> FutureRecords:
         )
     delays = np.array([0, *Options.of(store.config).known_delay_levels], np.int64)
     checks = Check.KEYS if keys else Check(0)
-    return FutureRecords(LogScanner(checks=checks, delays=delays, lead=max(leads, default=0), windows=log.window), log)
+    lead = max(leads, default=0)
+    return FutureRecords(LogScanner(checks=checks, delays=delays, lead=lead, windows=log.window, batch=BATCH, buffers=BUFFERS), log)
 
 
 def settings_of(store: Store) -> Settings:

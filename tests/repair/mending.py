@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from rmqstore.formats.checkpoint import CHECKPOINT
+from rmqstore.formats.layout import fixed_layout
 from rmqstore.repair import run
 from rmqstore.repair.builder import PlanBuilder
 from rmqstore.repair.derived import plan_derived, plan_rebuilt_checkpoint, plan_rebuilt_index, plan_rebuilt_queues
@@ -20,6 +22,7 @@ from rmqstore.versions import Profile, profile_of
 from tests.repair.changing import Yes
 from tests.support import stores
 
+_CONFIRM = fixed_layout(CHECKPOINT)["confirm_phy_offset"]
 PARTS = ("consumequeue", "consumequeue_ext", "batchconsumequeue", "index", "checkpoint")
 
 
@@ -46,13 +49,17 @@ class Mending:
 
     @property
     def contents(self) -> dict[str, bytes]:
-        """The bytes of all derived files."""
-        return {
+        """The bytes of all derived files, but for the confirm offset of the checkpoint: what changes anyway is written as a start would."""
+        found = {
             path.relative_to(self.root).as_posix(): path.read_bytes()
             for part in PARTS
             for path in [self.root / part, *sorted((self.root / part).rglob("*"))]
             if path.is_file()
         }
+        if "checkpoint" in found:
+            before, behind = found["checkpoint"][: _CONFIRM.offset], found["checkpoint"][_CONFIRM.end :]
+            found["checkpoint"] = before + bytes(_CONFIRM.width) + behind
+        return found
 
     def mend(self, log: Callable[[Store], FutureLog] | None = None, *, keeps_abort: bool = False) -> Result:
         """What `recover` does about everything derived, for the log as it is or the one that `log` gives."""

@@ -52,9 +52,9 @@ def command(
     session = open_session(master, {"spark.sql.session.timeZone": "UTC", **spark_conf})
     from rmqstore.pipeline.spark_sql import query
 
-    result = query(session, at, statement)
     count = 0
     on_interrupt(lambda: f"{count} rows were written")
+    result = query(session, at, statement)
 
     def counted() -> Iterator[Mapping[str, Any]]:
         nonlocal count

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from py4j.java_gateway import is_instance_of
@@ -36,11 +37,19 @@ def optimized(session: SparkSession, plan: Plan) -> Plan:
     return state.executePlan(plan, getattr(state, "executePlan$default$2")()).optimizedPlan()
 
 
-def needed_columns(plan: Plan) -> Mapping[str, Sequence[str]]:
-    """The columns of each table that an optimized plan over shapes needs, in the order of the table."""
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What a query needs of a table: columns, in the order of the table, and how many times it goes through it."""
+
+    columns: Sequence[str] = ()
+    times: int = 0
+
+
+def needs(plan: Plan) -> Mapping[str, Need]:
+    """What an optimized plan over shapes needs of the tables that it reads."""
     names = {name: tuple(schema(find_table(name)).names) for name in TABLE_NAMES}
     shapes = {columns: name for name, columns in names.items()}
-    found: dict[str, set[str]] = {}
+    found: dict[str, list[set[str]]] = {}
     for above, below in [(None, plan), *((node, child) for node in _nodes(plan) for child in _children(node))]:
         used: set[str] = set()
         while below.nodeName() == "Filter":
@@ -50,8 +59,13 @@ def needed_columns(plan: Plan) -> Mapping[str, Sequence[str]]:
         if not _children(below) and columns in shapes and (above is None or above.nodeName() != "Filter"):
             # What stands between a table and everything above it says which columns pass; without it all do.
             used |= _names(above.references()) if above is not None and above.nodeName() == "Project" else set(columns)
-            found.setdefault(shapes[columns], set()).update(used)
-    return {name: [column for column in names[name] if column in used] for name, used in found.items()}
+            found.setdefault(shapes[columns], []).append(used)
+    return {name: Need([column for column in names[name] if column in set().union(*used)], len(used)) for name, used in found.items()}
+
+
+def gathers(plan: Plan) -> bool:
+    """Whether rows are brought together, so that results have other sizes than what is read."""
+    return any(node.nodeName() == "Aggregate" for node in _nodes(plan))
 
 
 def _nodes(plan: Plan) -> Iterator[Plan]:

@@ -7,6 +7,7 @@ What it prints goes to a file; the person sees it only when Spark does not start
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import shutil
 import subprocess
@@ -60,6 +61,8 @@ def open_session(master: str | None = None, conf: Mapping[str, str] | None = Non
     Inside of spark-submit its Java and its master are used. Raises RefusedError when there is no Java or Spark does not start.
     """
     settings = _settings(master, conf or {})
+    # With a handler that does nothing; without any, what a stopped command was waiting for is told with a traceback.
+    logging.getLogger().addHandler(logging.NullHandler())
     if _GATEWAY_PORT not in os.environ:
         _start_java(settings)
     # Imported while Java starts.

@@ -5,8 +5,12 @@
     spark.read.format("rocketmq").option("table", "messages").load("/path/to/store")
 
 Options: `table` (messages when not given), `columns` (names with commas between; all when not given), `broker_conf` (path), `set.KEY`
-(a setting as in broker.conf), `metrics` (a file that gets a JSON line for each part that was read, for measurements on one machine).
-A schema given to the reader chooses columns, too. Filters on numbers and topics are applied here, before rows are made.
+(a setting as in broker.conf), `part_bytes` (how much a task reads, about), `metrics` (a file that gets a JSON line for each part that
+was read, for measurements on one machine), `pushdown` (true: filters on numbers and topics are applied here, before files are read).
+A schema given to the reader chooses columns, too.
+
+With `pushdown` a frame is good for one query that names it once. Spark (4.1 to 4.3) keeps what it learned of the reader when filters were
+handed down, and uses it for every other query on the same frame, whatever that asks for.
 """
 
 from __future__ import annotations
@@ -40,12 +44,12 @@ from rmqstore.errors import RmqstoreError, UsageError
 from rmqstore.pipeline.job import Part, StoreAt
 from rmqstore.pipeline.tables.registry import find_table
 from rmqstore.pipeline.tables.selection import Condition, Selection
-from rmqstore.pipeline.tables.table import Column, Table, schema
+from rmqstore.pipeline.tables.table import LARGEST_PART, Column, Table, schema
 from rmqstore.store.brokerconf import DEFAULTS
 
 FORMAT = "rocketmq"
 
-_OPTIONS = ("path", "table", "columns", "broker_conf", "metrics")
+_OPTIONS = ("path", "table", "columns", "broker_conf", "part_bytes", "metrics", "pushdown")
 _SETTING = "set."
 # Spark tells options in small letters.
 _KEYS = {key.lower(): key for key in DEFAULTS}
@@ -103,9 +107,17 @@ class RocketmqSource(DataSource):
             self._demand_known_options()
             table = self._table()
             _demand_types(table, schema)
-            return RocketmqReader(table, self._store(), tuple(schema.fieldNames()), self.options.get("metrics"))
+            largest = _number(self.options.get("part_bytes", str(LARGEST_PART)))
+            kind = FilteringReader if self._flag("pushdown") else RocketmqReader
+            return kind(table, self._store(), tuple(schema.fieldNames()), largest, self.options.get("metrics"))
         except RmqstoreError as error:
             raise SourceError(error) from error
+
+    def _flag(self, name: str) -> bool:
+        value = self.options.get(name, "false").lower()
+        if value not in ("true", "false"):
+            raise UsageError(f"The option {name} is {value!r}.", "Give true or false.")
+        return value == "true"
 
     def _table(self) -> Table:
         return find_table(self.options.get("table", "messages"))
@@ -126,6 +138,12 @@ class RocketmqSource(DataSource):
             raise UsageError(f"There is no option {unknown[0]!r}.", f"Options are {', '.join(_OPTIONS[1:])} and {_SETTING}KEY.")
 
 
+def _number(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) == 0:
+        raise UsageError(f"The option part_bytes is {text!r}.", "Give a number of bytes, for example 67108864.")
+    return int(text)
+
+
 def _demand_types(table: Table, given: StructType) -> None:
     wanted, known = to_arrow_schema(given, timezone="UTC"), schema(table, given.fieldNames())
     for mine, theirs in zip(known, wanted, strict=True):
@@ -135,30 +153,20 @@ def _demand_types(table: Table, given: StructType) -> None:
 
 
 class RocketmqReader(DataSourceReader):
-    """Reads chosen columns; takes over what filters say of columns that the table can select by."""
+    """Reads chosen columns."""
 
-    def __init__(self, table: Table, at: StoreAt, columns: tuple[str, ...], metrics: str | None) -> None:
+    def __init__(self, table: Table, at: StoreAt, columns: tuple[str, ...], largest: int, metrics: str | None) -> None:
         self._name = table.name
         self._at = at
         self._columns = columns
+        self._largest = largest
         self._metrics = metrics
         self._conditions: dict[str, Condition] = {}
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Those that Spark has to apply."""
-        table = find_table(self._name)
-        kinds = {column.name: column.type for column in table.columns if column.name in table.selectable}
-        for one in filters:
-            name, condition = _condition(one, kinds)
-            if condition is None:
-                yield one
-            else:
-                self._conditions[name] = condition.both(self._conditions.get(name, Condition()))
 
     def partitions(self) -> list[InputPartition]:
         """A partition for each part of the table."""
         try:
-            return [InputPartition(part) for part in find_table(self._name).parts(self._at, self.selection)]
+            return [InputPartition(part) for part in find_table(self._name).parts(self._at, self.selection, self._largest)]
         except RmqstoreError as error:
             raise SourceError(error) from error
 
@@ -187,6 +195,21 @@ class RocketmqReader(DataSourceReader):
     def selection(self) -> Selection:
         """What is read, filters that were taken over included."""
         return Selection(self._columns, self._conditions)
+
+
+class FilteringReader(RocketmqReader):
+    """Takes over what filters say of columns that the table can select by."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Those that Spark has to apply."""
+        table = find_table(self._name)
+        kinds = {column.name: column.type for column in table.columns if column.name in table.selectable}
+        for one in filters:
+            name, condition = _condition(one, kinds)
+            if condition is None:
+                yield one
+            else:
+                self._conditions[name] = condition.both(self._conditions.get(name, Condition()))
 
 
 _BOUNDS: dict[type[Filter], Callable[[Any], Condition]] = {

@@ -30,11 +30,14 @@ from pyspark.sql.types import CalendarIntervalType, VariantType, YearMonthInterv
 from rmqstore.errors import RmqstoreError, UsageError
 from rmqstore.pipeline import spark_source
 from rmqstore.pipeline.job import StoreAt
-from rmqstore.pipeline.spark_plans import demand_reading, needed_columns, optimized
+from rmqstore.pipeline.spark_plans import Need, demand_reading, gathers, needs, optimized
 from rmqstore.pipeline.spark_source import SourceError, columns_ddl
 from rmqstore.pipeline.sql_values import packed, readable
 from rmqstore.pipeline.tables.registry import TABLE_NAMES, find_table, named_in
-from rmqstore.pipeline.tables.table import schema
+from rmqstore.pipeline.tables.table import LARGEST_PART, schema
+
+STREAMED_PART = 16 << 20
+"""Bytes of a part whose rows may be the result as they are: Spark holds the rows of two parts before they are told."""
 
 _EXPLAIN = "ExplainCommand"
 _ABOUT_TABLES = ("Describe", "Show")
@@ -98,14 +101,15 @@ def _planned(session: SparkSession, at: StoreAt, text: str) -> DataFrame:
     shaped = session.sql(text)
     if kind.startswith(_ABOUT_TABLES):
         return shaped
-    needed = needed_columns(optimized(session, plan.logicalPlan() if kind == _EXPLAIN else plan))
+    shaped_plan = optimized(session, plan.logicalPlan() if kind == _EXPLAIN else plan)
+    needed, largest = needs(shaped_plan), LARGEST_PART if gathers(shaped_plan) else STREAMED_PART
     for name in named:
-        _table(session, at, name, needed.get(name, ())).createOrReplaceTempView(name)
+        _table(session, at, name, needed.get(name, Need()), largest).createOrReplaceTempView(name)
     frame = session.sql(text)
     if frame.columns != shaped.columns:
         # An asterisk whose columns nobody needs, because no row can come of it.
         for name in named:
-            _table(session, at, name, schema(find_table(name)).names).createOrReplaceTempView(name)
+            _table(session, at, name, Need(schema(find_table(name)).names), largest).createOrReplaceTempView(name)
         frame = session.sql(text)
     return frame
 
@@ -115,14 +119,16 @@ def _shape(session: SparkSession, name: str) -> DataFrame:
     return session.createDataFrame(session.sparkContext.emptyRDD(), columns_ddl(find_table(name)))
 
 
-def _table(session: SparkSession, at: StoreAt, name: str, columns: Sequence[str]) -> DataFrame:
-    """A table of a store with some columns; one at least, because rows without columns cannot be counted."""
+def _table(session: SparkSession, at: StoreAt, name: str, need: Need, largest: int) -> DataFrame:
+    """A table of a store as far as it is needed; one column at least, because rows without columns cannot be counted."""
     table = find_table(name)
-    options: dict[str, str] = {"table": name} | {f"set.{key}": value for key, value in at.settings}
+    options: dict[str, str] = {"table": name, "part_bytes": str(largest), "pushdown": str(need.times == 1)} | {
+        f"set.{key}": value for key, value in at.settings
+    }
     if at.broker_conf is not None:
         options["broker_conf"] = at.broker_conf
     reader = session.read.format(spark_source.FORMAT).options(**options)
-    return reader.schema(columns_ddl(table, columns or (table.columns[0].name,))).load(at.path)
+    return reader.schema(columns_ddl(table, need.columns or (table.columns[0].name,))).load(at.path)
 
 
 def _unique(names: Sequence[str]) -> tuple[str, ...]:

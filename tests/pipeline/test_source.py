@@ -25,7 +25,7 @@ from pyspark.sql.datasource import (
 from rmqstore.errors import RmqstoreError, UsageError
 from rmqstore.pipeline import spark_source
 from rmqstore.pipeline.job import StoreAt
-from rmqstore.pipeline.spark_source import RocketmqReader, SourceError
+from rmqstore.pipeline.spark_source import FilteringReader, SourceError
 from rmqstore.pipeline.tables.registry import TABLE_NAMES, find_table
 from rmqstore.pipeline.tables.selection import Condition, Selection
 from rmqstore.pipeline.tables.table import schema
@@ -119,36 +119,41 @@ def read_bytes(metrics: Path) -> dict[str, int]:
 
 def test_only_the_needed_log_files_are_read(spark: SparkSession, many_files: tuple[StoreAt, list[Row]], tmp_path: Path) -> None:
     at, expected = many_files
-    frame, metrics = load(spark, at, metrics=str(tmp_path / "metrics")), tmp_path / "metrics"
+    metrics = tmp_path / "metrics"
     wanted = expected[150]
 
-    assert rows(frame) == expected
+    def chosen(where: str = "true") -> list[Row]:
+        return rows(load(spark, at, metrics=str(metrics), pushdown="true").where(where))
+
+    assert chosen() == expected
     all_bytes = read_bytes(metrics)
     assert sum(all_bytes.values()) >= (len(all_bytes) - 1) * LOG_FILE_SIZE > 8 * LOG_FILE_SIZE
 
-    assert rows(frame.where(f"physical_offset = {wanted['physical_offset']}")) == [wanted]
+    assert chosen(f"physical_offset = {wanted['physical_offset']}") == [wanted]
     start = wanted["position"] // LOG_FILE_SIZE * LOG_FILE_SIZE
     assert read_bytes(metrics) == {f"commitlog/{start:020d}": wanted["position"] + wanted["size"] - start}
 
-    assert rows(frame.where("physical_offset < 5000 and physical_offset >= 200 and topic = 'Topic1'")) == [
+    assert chosen("physical_offset < 5000 and physical_offset >= 200 and topic = 'Topic1'") == [
         row for row in expected if 200 <= row["physical_offset"] < 5000 and row["topic"] == "Topic1"
     ]
-    assert sum(read_bytes(metrics).values()) <= 5000
+    assert sum(read_bytes(metrics).values()) <= 2 * LOG_FILE_SIZE
 
-    assert rows(frame.where("physical_offset > 1000000000")) == []
+    assert chosen("physical_offset > 1000000000") == []
     assert read_bytes(metrics) == {}
 
 
 def test_only_the_files_of_wanted_queues_are_read(spark: SparkSession, many_files: tuple[StoreAt, list[Row]], tmp_path: Path) -> None:
     at, _ = many_files
     units, metrics = rows_of("consumequeue", at), tmp_path / "metrics"
-    frame = load(spark, at, "consumequeue", metrics=str(metrics))
 
-    assert rows(frame.where("topic = 'Topic1' and queue_id in (2, 7)")) == [
+    def load_units() -> DataFrame:
+        return load(spark, at, "consumequeue", metrics=str(metrics), pushdown="true")
+
+    assert rows(load_units().where("topic = 'Topic1' and queue_id in (2, 7)")) == [
         unit for unit in units if (unit["topic"], unit["queue_id"]) == ("Topic1", 2)
     ]
     some = sum(read_bytes(metrics).values())
-    assert rows(frame) == units
+    assert rows(load_units()) == units
     assert 0 < some * 7 < sum(read_bytes(metrics).values())
 
 
@@ -169,11 +174,22 @@ WHERE = (
 
 def test_what_is_filtered_here_and_in_spark_agree(spark: SparkSession, many_files: tuple[StoreAt, list[Row]]) -> None:
     at, _ = many_files
-    frame = load(spark, at, columns="physical_offset,topic,queue_id,queue_offset,store_timestamp,tags")
-    in_memory = spark.createDataFrame(frame.toArrow())
+    columns = "physical_offset,topic,queue_id,queue_offset,store_timestamp,tags"
+    in_memory = spark.createDataFrame(load(spark, at, columns=columns).toArrow())
 
     for where in WHERE:
+        frame = load(spark, at, columns=columns, pushdown="true")
         assert rows(frame.where(where)) == rows(in_memory.where(where).orderBy("physical_offset")) != rows(in_memory), where
+
+
+def test_a_frame_without_pushdown_is_good_for_any_number_of_queries(spark: SparkSession, many_files: tuple[StoreAt, list[Row]]) -> None:
+    at, expected = many_files
+    frame = load(spark, at, columns="position,queue_id")
+
+    assert frame.where("queue_id = 1").count() == sum(row["queue_id"] == 1 for row in expected)
+    assert frame.count() == len(expected)
+    both = frame.where("queue_id = 1").alias("a").join(frame.where("queue_id = 2").alias("b"), how="cross")
+    assert both.count() == sum(row["queue_id"] == 1 for row in expected) * sum(row["queue_id"] == 2 for row in expected)
 
 
 TOPIC, QUEUE = ("topic",), ("queue_id",)
@@ -189,7 +205,7 @@ TOPIC, QUEUE = ("topic",), ("queue_id",)
     ],
 )
 def test_filters_that_are_taken_over(filters: list[Filter], conditions: dict[str, Condition]) -> None:
-    reader = RocketmqReader(find_table("messages"), StoreAt("/nowhere"), ("size",), None)
+    reader = FilteringReader(find_table("messages"), StoreAt("/nowhere"), ("size",), 1 << 20, None)
 
     assert list(reader.pushFilters(filters)) == []
     assert reader.selection == Selection(("size",), conditions)
@@ -211,7 +227,7 @@ def test_filters_that_are_taken_over(filters: list[Filter], conditions: dict[str
     ],
 )
 def test_filters_that_are_left_to_spark(one: Filter) -> None:
-    reader = RocketmqReader(find_table("messages"), StoreAt("/nowhere"), ("size",), None)
+    reader = FilteringReader(find_table("messages"), StoreAt("/nowhere"), ("size",), 1 << 20, None)
 
     assert list(reader.pushFilters([one])) == [one]
     assert reader.selection.conditions == {}
@@ -244,8 +260,14 @@ def test_columns_say_what_they_mean(spark: SparkSession) -> None:
     [
         ({"table": "nothing"}, "store", "There is no table 'nothing'. -> Tables are messages, consumequeue, index, timer, findings."),
         ({"columns": "topic,nothing"}, "store", "The table messages has no column nothing. -> Its columns are physical_offset, size,"),
-        ({"colums": "topic"}, "store", "There is no option 'colums'. -> Options are table, columns, broker_conf, metrics and set.KEY."),
+        (
+            {"colums": "topic"},
+            "store",
+            "There is no option 'colums'. -> Options are table, columns, broker_conf, part_bytes, metrics, pushdown and set.KEY.",
+        ),
         ({"set.maxIndexNum": "many"}, "store", "--set maxIndexNum=many: "),
+        ({"pushdown": "perhaps"}, "store", "The option pushdown is 'perhaps'. -> Give true or false."),
+        ({"part_bytes": "0"}, "store", "The option part_bytes is '0'. -> Give a number of bytes"),
         ({}, "nowhere", "nowhere does not exist. -> "),
     ],
 )

@@ -62,6 +62,10 @@ def test_answers_are_those_of_the_rows(session: SparkSession, small: StoreAt) ->
     late = [row for row in messages if row["physical_offset"] > sum(one["position"] for one in messages) / len(messages)]
     by_offset = {unit["physical_offset"]: unit["queue_offset"] for unit in units}
     assert answer(session, small, joined) == [{"queue_offset": by_offset[row["position"]], "tags": row["tags"]} for row in late]
+    twice = "select count(*) n from messages a cross join messages b where a.queue_id = 1 and b.queue_id = 2 and b.topic = 'Topic1'"
+    ones = [row for row in messages if row["queue_id"] == 1]
+    twos = [row for row in messages if (row["queue_id"], row["topic"]) == (2, "Topic1")]
+    assert answer(session, small, twice) == [{"n": len(ones) * len(twos)}]
     both = "select topic from messages where position = 0 union all select topic from consumequeue where queue_offset = 0 and queue_id = 0"
     assert sorted(row["topic"] for row in answer(session, small, both)) == ["Topic0", "Topic0", "Topic1"]
 

@@ -12,7 +12,7 @@ from rmqstore.formats import consumequeue
 from rmqstore.pipeline.job import Advance, Part, StoreAt
 from rmqstore.pipeline.tables.fileparts import FilesPart, TableFile, Units, Value, batch_of, files_parts, row_type, target_of, units
 from rmqstore.pipeline.tables.selection import Selection
-from rmqstore.pipeline.tables.table import Column, schema
+from rmqstore.pipeline.tables.table import LARGEST_PART, Column, schema
 
 _UNIT = row_type(consumequeue.UNIT)
 _PRE_BLANK = np.frombuffer(consumequeue.PRE_BLANK, _UNIT)[0]
@@ -38,15 +38,18 @@ class ConsumeQueues:
     )
     selectable: tuple[str, ...] = ("topic", "queue_id", "queue_offset", "physical_offset", "size", "tags_code", "position")
 
-    def parts(self, at: StoreAt, selection: Selection) -> Sequence[Part]:
+    def parts(self, at: StoreAt, selection: Selection, largest: int = LARGEST_PART) -> Sequence[Part]:
         """Files of the wanted queues that can hold wanted queue offsets."""
         target = target_of(at, "consumequeue")
         return files_parts(
-            TableFile(file, target.name(file), queue.topic, queue.queue_id)
-            for queue in target.queues
-            if selection.meets("topic", queue.topic) and selection.meets("queue_id", queue.queue_id)
-            for file in queue.files
-            if selection.may_meet("queue_offset", file.start // _UNIT.itemsize, file.end // _UNIT.itemsize)
+            (
+                TableFile(file, target.name(file), file.allocated, queue.topic, queue.queue_id)
+                for queue in target.queues
+                if selection.meets("topic", queue.topic) and selection.meets("queue_id", queue.queue_id)
+                for file in queue.files
+                if selection.may_meet("queue_offset", file.start // _UNIT.itemsize, file.end // _UNIT.itemsize)
+            ),
+            largest,
         )
 
     def read(self, part: Part, selection: Selection, advance: Advance) -> Iterator[pa.RecordBatch]:

@@ -21,9 +21,8 @@ from rmqstore.pipeline.tables.selection import Selection
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.window import data_extents, open_read_only, read_descriptor
 
-LARGEST_PART = 64 << 20
-"""Bytes; smaller files share a part, because every part costs its reader some time."""
 MOST_FILES = 1024
+"""Files that share a part; each costs its reader some time."""
 
 _CHUNK_UNITS = 1 << 15
 
@@ -32,12 +31,18 @@ Value = NDArray[Any] | str | int | None
 
 
 class TableFile(NamedTuple):
-    """One file, how people call it, and the queue that it belongs to, if it belongs to one."""
+    """A file or some of its units, how people call the file, the bytes that are read, and the queue that it belongs to, if there is one.
+
+    `units` from the unit number `first_unit` on are meant; None means all.
+    """
 
     file: MappedFile
     name: str
+    size: int
     topic: str | None = None
     queue_id: int | None = None
+    first_unit: int = 0
+    units: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +66,18 @@ def target_of(at: StoreAt, part: str) -> Target:
     return find_target(Path(at.path), part, conf, dict(at.settings), Filters())
 
 
-def files_parts(files: Iterable[TableFile], hash_slots: int | None = None) -> list[FilesPart]:
-    """Parts of whole files, in their order, numbered from 0."""
+def files_parts(files: Iterable[TableFile], largest: int, hash_slots: int | None = None) -> list[FilesPart]:
+    """Parts of one large or several small files, in their order, numbered from 0."""
     groups: list[list[TableFile]] = []
     size = 0
     for one in files:
-        size += one.file.allocated
-        if not groups or size > LARGEST_PART or len(groups[-1]) == MOST_FILES:
+        size += one.size
+        if not groups or size > largest or len(groups[-1]) == MOST_FILES:
             groups.append([])
-            size = one.file.allocated
+            size = one.size
         groups[-1].append(one)
     return [
-        FilesPart(number, group[0].name, sum(one.file.allocated for one in group), tuple(group), hash_slots)
-        for number, group in enumerate(groups)
+        FilesPart(number, group[0].name, sum(one.size for one in group), tuple(group), hash_slots) for number, group in enumerate(groups)
     ]
 
 

@@ -13,7 +13,7 @@ from rmqstore.findings import Finding
 from rmqstore.pipeline.job import Advance, Part, StoreAt
 from rmqstore.pipeline.tables.fileparts import batches_of_rows
 from rmqstore.pipeline.tables.selection import Selection
-from rmqstore.pipeline.tables.table import Column, schema
+from rmqstore.pipeline.tables.table import LARGEST_PART, Column, schema
 
 _BATCH_ROWS = 1024
 
@@ -47,7 +47,7 @@ class Findings:
     )
     selectable: tuple[str, ...] = ("topic", "queue_id")
 
-    def parts(self, at: StoreAt, selection: Selection) -> Sequence[Part]:
+    def parts(self, at: StoreAt, selection: Selection, largest: int = LARGEST_PART) -> Sequence[Part]:
         """The whole store."""
         return [StorePart(0, at.path, at.open().message_log.length, at)]
 

@@ -13,7 +13,7 @@ from rmqstore.formats import index
 from rmqstore.pipeline.job import Advance, Part, StoreAt
 from rmqstore.pipeline.tables.fileparts import FilesPart, TableFile, Value, batch_of, files_parts, row_type, target_of, units
 from rmqstore.pipeline.tables.selection import Selection
-from rmqstore.pipeline.tables.table import Column, schema
+from rmqstore.pipeline.tables.table import LARGEST_PART, Column, schema
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.window import read_at
 
@@ -39,11 +39,11 @@ class IndexItems:
     )
     selectable: tuple[str, ...] = ("item", "key_hash", "physical_offset", "time_diff", "prev_index", "slot", "store_timestamp", "position")
 
-    def parts(self, at: StoreAt, selection: Selection) -> Sequence[Part]:
+    def parts(self, at: StoreAt, selection: Selection, largest: int = LARGEST_PART) -> Sequence[Part]:
         """Files that hold wanted physical offsets by their headers, as brokers choose them."""
         target = target_of(at, self.name)
-        files = (TableFile(file, target.name(file)) for file in target.files if _may_hold(file, selection))
-        return files_parts(files, target.hash_slots)
+        files = (one for file in target.files for one in _pieces(file, target.name(file), selection, max(1, largest // _ITEM.itemsize)))
+        return files_parts(files, largest, target.hash_slots)
 
     def read(self, part: Part, selection: Selection, advance: Advance) -> Iterator[pa.RecordBatch]:
         """Rows of some files. Raises UsageError when the number of hash slots cannot be told from a file."""
@@ -54,8 +54,9 @@ class IndexItems:
             slots = head.get("slots")
             if slots is None:
                 continue
-            stop = index.item_position(max(head["index_count"], 1), slots)
-            for found in units(one.file, _ITEM, index.item_position(1, slots), stop, advance):
+            first, behind = 1 + one.first_unit, max(head["index_count"], 1)
+            stop = behind if one.units is None else min(behind, first + one.units)
+            for found in units(one.file, _ITEM, index.item_position(first, slots), index.item_position(stop, slots), advance):
                 columns: dict[str, Value] = {
                     "item": (found.positions - index.item_position(0, slots)) // _ITEM.itemsize,
                     "key_hash": found.fields["key_hash"],
@@ -72,12 +73,18 @@ class IndexItems:
                     yield batch
 
 
-def _may_hold(file: MappedFile, selection: Selection) -> bool:
-    if "physical_offset" not in selection.conditions or file.length < _HEADER.size:
-        return True
+def _pieces(file: MappedFile, name: str, selection: Selection, most: int) -> Iterator[TableFile]:
+    """The file in pieces of `most` items, nothing when its header says that it holds none of the wanted offsets."""
+    if file.length < _HEADER.size:
+        yield TableFile(file, name, file.length)
+        return
     header = _HEADER.read(read_at(file, 0, _HEADER.size))
     first, last = header["begin_phy_offset"], header["end_phy_offset"]
-    return first > last or selection.may_meet("physical_offset", first, last)
+    if first <= last and not selection.may_meet("physical_offset", first, last):
+        return
+    count = max(1, min(header["index_count"] - 1, file.length // _ITEM.itemsize))
+    for start in range(0, count, most):
+        yield TableFile(file, name, min(most, count - start) * _ITEM.itemsize, first_unit=start, units=most)
 
 
 TABLE = IndexItems()

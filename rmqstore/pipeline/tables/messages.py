@@ -16,7 +16,7 @@ from rmqstore.pipeline.logparts import LogPiece, PieceReader, delays_of
 from rmqstore.pipeline.tables.message_columns import BatchColumns
 from rmqstore.pipeline.tables.message_parts import wanted_pieces
 from rmqstore.pipeline.tables.selection import Selection
-from rmqstore.pipeline.tables.table import Column, schema
+from rmqstore.pipeline.tables.table import LARGEST_PART, Column, schema
 from rmqstore.scan.columns import Check
 from rmqstore.scan.walk import Batch
 
@@ -60,9 +60,9 @@ class Messages:
     columns: tuple[Column, ...] = COLUMNS
     selectable: tuple[str, ...] = (*_NUMBERS, "topic")
 
-    def parts(self, at: StoreAt, selection: Selection) -> Sequence[Part]:
+    def parts(self, at: StoreAt, selection: Selection, largest: int = LARGEST_PART) -> Sequence[Part]:
         """Pieces of the log's files; what lies outside of wanted offsets and times is left out."""
-        return wanted_pieces(at, selection)
+        return wanted_pieces(at, selection, largest=largest)
 
     def read(self, part: Part, selection: Selection, advance: Advance) -> Iterator[pa.RecordBatch]:
         """Rows of one piece."""

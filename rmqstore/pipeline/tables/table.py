@@ -12,6 +12,9 @@ from rmqstore.errors import UsageError
 from rmqstore.pipeline.job import Advance, Part, StoreAt
 from rmqstore.pipeline.tables.selection import Selection
 
+LARGEST_PART = 256 << 20
+"""Bytes of a part where nobody says otherwise."""
+
 BATCH_ROWS = 8192
 """Rows of a batch, about; batches of this size fit into the processor's caches, and larger ones are no faster."""
 
@@ -49,8 +52,8 @@ class Table(Protocol):
     selectable: tuple[str, ...]
     """Columns that a selection may have conditions on."""
 
-    def parts(self, at: StoreAt, selection: Selection) -> Sequence[Part]:
-        """What has to be read for a selection, in the order of the rows, numbered from 0.
+    def parts(self, at: StoreAt, selection: Selection, largest: int = LARGEST_PART) -> Sequence[Part]:
+        """What has to be read for a selection, in the order of the rows, numbered from 0; about `largest` bytes each at most.
 
         Raises what opening the store raises, UnreadableError, UsageError.
         """

@@ -10,7 +10,7 @@ from rmqstore.dump.timers import timer_log
 from rmqstore.pipeline.job import Advance, Part, StoreAt
 from rmqstore.pipeline.tables.fileparts import FilesPart, TableFile, batches_of_rows, files_parts, target_of
 from rmqstore.pipeline.tables.selection import Selection
-from rmqstore.pipeline.tables.table import BATCH_ROWS, Column, schema
+from rmqstore.pipeline.tables.table import BATCH_ROWS, LARGEST_PART, Column, schema
 
 
 class TimerUnits:
@@ -34,11 +34,11 @@ class TimerUnits:
     )
     selectable: tuple[str, ...] = ("log_position", "write_time", "delay", "offset_py", "topic_hash")
 
-    def parts(self, at: StoreAt, selection: Selection) -> Sequence[Part]:
+    def parts(self, at: StoreAt, selection: Selection, largest: int = LARGEST_PART) -> Sequence[Part]:
         """Files that hold wanted positions of the timer log."""
         target = target_of(at, "timerlog")
         files = (file for file in target.files if selection.may_meet("log_position", file.start, file.end))
-        return files_parts(TableFile(file, target.name(file)) for file in files)
+        return files_parts((TableFile(file, target.name(file), file.allocated) for file in files), largest)
 
     def read(self, part: Part, selection: Selection, advance: Advance) -> Iterator[pa.RecordBatch]:
         """Rows of some files."""

@@ -37,7 +37,7 @@ class Pace:
 
 VERIFY = Pace(local=2.5e9, threads=8, spark=1.8e9)
 REBUILD = Pace(local=0.7e9, threads=2, spark=0.3e9)
-STATS = Pace(local=2.0e9, threads=8, spark=1.5e9)
+STATS = Pace(local=1.0e9, threads=4, spark=0.9e9)
 EXPORT = Pace(local=150e6, threads=2, spark=100e6)
 
 

@@ -61,6 +61,8 @@ class SparkRunner:
         try:
             rows: list[dict[str, Any]] = frame.toArrow().to_pylist()
         except Exception as error:
+            if _interrupted(error):
+                raise KeyboardInterrupt from error
             raise _translated(error) from error
         return rows
 
@@ -140,6 +142,13 @@ def _row(key: str, part: int, sequence: int, data: bytes, failed: bool) -> pa.Re
     return pa.RecordBatch.from_pydict(
         {"key": [key], "part": [part], "sequence": [sequence], "data": [data], "failed": [failed]}, schema=_PACKETS
     )
+
+
+def _interrupted(error: BaseException | None) -> bool:
+    """Whether it is what PySpark makes of Ctrl-C: it waits for the end of the job that it cancels, and tells of that instead."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
 
 
 def _translated(error: Exception) -> RmqstoreError:

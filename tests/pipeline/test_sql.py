@@ -268,7 +268,7 @@ def test_values_as_json_has_them(kind: pa.DataType, value: Any, shown: Any) -> N
         (
             'x [A.B] Told:\nTraceback\n  File "a.py", line 1, in f\n    f()\n  File "b.py"\npa.lib.KeyError: no\n\n\tat java',
             RmqstoreError,
-            "no.",
+            "KeyError: no.",
         ),
         ("", RmqstoreError, "RuntimeError."),
     ],

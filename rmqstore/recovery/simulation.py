@@ -66,6 +66,10 @@ def _in_rocksdb(store: Store, profile: Profile) -> bool:
     return store.config.text("storeType") == ROCKSDB_STORE
 
 
+_LONGEST_V1 = 127
+"""Bytes of a topic that a V1 record can hold; only records of longer ones are V2."""
+
+
 class _Start:
     """The broker's memory while it starts."""
 
@@ -203,6 +207,12 @@ class _Start:
         finally:
             self._confirm_field = self._recovery.confirm_offset
         self._queues.recover_offset_table(self._log.min_offset)
+        if self._counts_unconfirmed() and any(len(queue.topic.encode("utf-8", "surrogateescape")) > _LONGEST_V1 for queue in self._queues):
+            raise Unknown("with duplicationEnable a start fails on records of long topics behind the confirmed end")
+
+    def _counts_unconfirmed(self) -> bool:
+        """Whether queue offsets of records behind the confirmed end are counted once more, by a reader that knows no V2 records."""
+        return self._profile.confirms and self._options.duplication_enable and self._confirm_field < self._log.max_offset
 
     # start
 

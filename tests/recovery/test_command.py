@@ -141,3 +141,11 @@ def test_queues_in_rocksdb_are_unknown_and_the_rest_is_told(fresh_store: Callabl
     assert found["after_load"]["queues"] is None
     assert found["after_load"]["max_phy_offset"] == stores.case("5.3.3-rocksdb").max_phy_offset
     assert found["starts"] is True
+
+
+def test_duplication_and_long_topics_are_unknown(fresh_store: Callable[[str], Path]) -> None:
+    root = fresh_store("5.5.1-longtopic")
+    run = recover(root, "--broker-version", "5.3.3", "--set", "duplicationEnable=true", "--format", "json", case="5.5.1-longtopic")
+    (found,) = run.objects
+    assert found["starts"] is None
+    assert "duplicationEnable" in found["unknown"]

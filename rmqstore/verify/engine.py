@@ -6,6 +6,7 @@ offset order. Nothing is written.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -171,7 +172,8 @@ class Verification:
 
     def _follow(self, view: IndexView) -> index.Chains | RmqstoreError:
         try:
-            return index.follow(view)
+            with self._following:
+                return index.follow(view)
         except RmqstoreError as error:
             return error
 

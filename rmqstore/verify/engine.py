@@ -60,6 +60,8 @@ class Verification:
         self.options = options or Options()
         self.context = Context(store, self.options)
         self.totals = Totals()
+        # Chains take memory for all slots of a file: one file at a time.
+        self._following = threading.Lock()
 
     @property
     def total_bytes(self) -> int:

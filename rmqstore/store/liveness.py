@@ -17,6 +17,10 @@ from rmqstore.store.window import read_whole
 
 _PROC = Path("/proc")
 _WRITE_FLAGS = os.O_WRONLY | os.O_RDWR
+_START_TIME = 19
+"""Place of `starttime` behind the command's name in /proc/<pid>/stat."""
+_CLOCK_STEP = 2.0
+"""Seconds by which the start of a process, known from the boot time in whole seconds, can seem too late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +35,10 @@ class StoreUser:
 
 @dataclass(frozen=True, slots=True)
 class Liveness:
-    """Who uses a store. `complete` is false when some processes could not be looked at, so that silence proves nothing."""
+    """Who uses a store. `complete` is false when some processes could not be looked at, so that silence proves nothing.
+
+    `abort_pid_alive`: a process has the id that `abort` names, and started before that file was written.
+    """
 
     lock_holder: int | None
     users: tuple[StoreUser, ...]
@@ -64,7 +71,7 @@ def liveness(store: Store) -> Liveness:
             if user is not None:
                 users.append(user)
     abort_pid = _abort_pid(store)
-    alive = abort_pid is not None and (_PROC / str(abort_pid)).exists()
+    alive = abort_pid is not None and _may_have_written(abort_pid, store.abort_path)
     return Liveness(_lock_holder(store.lock_path), tuple(users), abort_pid, alive, complete)
 
 
@@ -125,6 +132,25 @@ def _user(pid: int, prefixes: tuple[str, ...]) -> StoreUser | None:
 def _opened_for_writing(fdinfo: str) -> bool:
     match = re.search(r"^flags:\s*([0-7]+)", fdinfo, re.MULTILINE)
     return match is not None and bool(int(match[1], 8) & _WRITE_FLAGS)
+
+
+def _may_have_written(pid: int, file: Path) -> bool:
+    """Whether a process of that id lives, and lived when the file was written: ids are given again, and to threads as well."""
+    directory = _PROC / str(pid)
+    try:
+        thread_group = re.search(r"^Tgid:\s*(\d+)", (directory / "status").read_text(errors="replace"), re.MULTILINE)
+        boot = re.search(r"^btime (\d+)", (_PROC / "stat").read_text(), re.MULTILINE)
+        # The name of the command, in brackets, may hold anything.
+        ticks = int((directory / "stat").read_text(errors="replace").rpartition(")")[2].split()[_START_TIME])
+        written = file.stat().st_mtime
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError, IndexError):
+        return directory.exists()
+    if thread_group is None or boot is None:
+        return True
+    started = int(boot[1]) + ticks / os.sysconf("SC_CLK_TCK")
+    return int(thread_group[1]) == pid and started <= written + _CLOCK_STEP
 
 
 def _abort_pid(store: Store) -> int | None:

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -229,3 +230,24 @@ def test_the_process_of_abort_is_looked_up(fresh_store: FreshStore) -> None:
     assert (alive.abort_pid, alive.abort_pid_alive) == (os.getpid(), True)
     (root / "abort").write_text("")
     assert liveness(Store.open(root)).abort_pid is None
+
+
+def test_a_process_younger_than_abort_did_not_write_it(fresh_store: FreshStore) -> None:
+    root = fresh_store("5.3.3-plain-crash")
+    (root / "abort").write_text(str(os.getpid()))
+    os.utime(root / "abort", (1_700_000_000, 1_700_000_000))
+    assert not liveness(Store.open(root)).abort_pid_alive
+
+
+def test_a_thread_is_no_process(fresh_store: FreshStore) -> None:
+    root = fresh_store("5.3.3-plain-crash")
+    done = threading.Event()
+    thread = threading.Thread(target=done.wait)
+    thread.start()
+    try:
+        (root / "abort").write_text(str(thread.native_id))
+        seen = liveness(Store.open(root))
+    finally:
+        done.set()
+        thread.join()
+    assert (seen.abort_pid, seen.abort_pid_alive) == (thread.native_id, False)

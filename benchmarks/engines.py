@@ -31,7 +31,7 @@ class EngineRun:
 
 def measure(made: Made, repeat: int) -> dict[str, dict[str, EngineRun]]:
     """What each command takes on each engine, by command and engine; the fastest of `repeat` runs."""
-    settings = [part for key, value in made.shape.settings.items() for part in ("--set", f"{key}={value}")]
+    settings = made.shape.set_options()
     commands = {
         "verify": [*rmqstore(), "verify", str(made.root), "--quiet", "--format", "json", *settings],
         "stats": [*rmqstore(), "stats", str(made.root), "--quiet", "--format", "json", *settings],

@@ -49,6 +49,10 @@ class Shape:
     slots: int = index.DEFAULT_HASH_SLOT_NUM
     items: int = index.DEFAULT_INDEX_NUM
 
+    def set_options(self) -> list[str]:
+        """The words of a command line that give `settings`."""
+        return [word for key, value in self.settings.items() for word in ("--set", f"{key}={value}")]
+
     @property
     def settings(self) -> dict[str, str]:
         """broker.conf entries for the sizes that are not the broker's defaults."""

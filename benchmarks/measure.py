@@ -180,7 +180,7 @@ def verify(made: Made, threads: int, repeat: int) -> tuple[Runs, Runs]:
 
     Raises RuntimeError when it finds an error or counts other records or keys than were written.
     """
-    settings = [part for key, value in made.shape.settings.items() for part in ("--set", f"{key}={value}")]
+    settings = made.shape.set_options()
     options = ("--threads", str(threads), "--format", "json", "--quiet", *settings)
     runs, outputs = command(made.log_bytes, repeat, "verify", made.root, *options)
     alone = Runs(made.log_bytes)
@@ -194,7 +194,7 @@ def verify(made: Made, threads: int, repeat: int) -> tuple[Runs, Runs]:
 
 def predict(made: Made, repeat: int) -> Runs:
     """`rmqstore recover --dry-run` of a broker that starts after a crash and reads the log from its first byte on; whole processes."""
-    settings = [part for key, value in made.shape.settings.items() for part in ("--set", f"{key}={value}")]
+    settings = made.shape.set_options()
     crash = ("--what-if", "abort=present", "checkpoint=removed", "--format", "json", "--quiet")
     runs, outputs = command(made.log_bytes, repeat, "recover", made.root, "--dry-run", *crash, *settings)
     for output in outputs:

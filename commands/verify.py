@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rmqstore.findings import Finding
     from rmqstore.pipeline.engine import Choice, Wish
     from rmqstore.pipeline.job import StoreAt
+    from rmqstore.store.root import Store
     from rmqstore.verify.context import Options
     from rmqstore.verify.engine import Totals
 
@@ -77,9 +78,9 @@ def command(
     options = Options(frozenset(parts), frozenset(topics), quick, wish.cores)
     places = [StoreAt.of(store, broker_conf, settings) for store in stores]
     report = _Report(view, known, limit)
-    alone = len(places) == 1 and not is_remote(places[0].path)
-    if alone:
-        total = places[0].open().message_log.length
+    alone = places[0].open() if len(places) == 1 and not is_remote(places[0].path) else None
+    if alone is not None:
+        total = alone.message_log.length
     else:
         from rmqstore.pipeline.verify import log_size
 
@@ -87,15 +88,15 @@ def command(
     choice = choose(wish, total, VERIFY, remote=any(is_remote(at.path) for at in places))
     if choice.engine == "local":
         prepare(quiet=view.quiet)
-    if alone:
-        _verify_one(report, places[0], options, choice, wish)
+    if alone is not None:
+        _verify_one(report, alone, places[0], options, choice, wish)
     else:
         _verify_several(report, places, options, choice, wish, total)
     if report.failed:
         context.exit(EXIT_FINDINGS)
 
 
-def _verify_one(report: _Report, at: StoreAt, options: Options, choice: Choice, wish: Wish) -> None:
+def _verify_one(report: _Report, store: Store, at: StoreAt, options: Options, choice: Choice, wish: Wish) -> None:
     from rmqstore.verify.engine import Verification
 
     passes = None
@@ -104,7 +105,7 @@ def _verify_one(report: _Report, at: StoreAt, options: Options, choice: Choice, 
         from rmqstore.pipeline.verify import passes_of
 
         passes = passes_of(runner_of(choice, wish), at, options)
-    verification = Verification(at.open(), options, passes)
+    verification = Verification(store, options, passes)
     with report.progress(verification.total_bytes) as advance:
         for finding in verification.run(advance):
             report.finding(finding)

@@ -9,7 +9,6 @@ from pathlib import Path
 from rmqstore.dump.queues import QueueFiles
 from rmqstore.dump.request import Filters
 from rmqstore.errors import NotAStoreError, UnreadableError, UsageError
-from rmqstore.formats.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from rmqstore.store.brokerconf import BrokerConfig
 from rmqstore.store.identify import FileKind, has_name_of_store, identify
 from rmqstore.store.mapped import MappedFile, MappedFileQueue, list_directory, parse_offset_name, unreadable
@@ -93,15 +92,7 @@ def _target(
     name: Callable[[MappedFile], str],
     config: BrokerConfig,
 ) -> Target:
-    return Target(kind, files, queues, name, _delay_levels(config), config.explicit_integer("maxHashSlotNum"))
-
-
-def _delay_levels(config: BrokerConfig) -> tuple[int, ...]:
-    try:
-        return parse_delay_levels(config.delay_levels)
-    except ValueError:
-        # With such a table no broker starts; the deliver times in the store come from the table before.
-        return DEFAULT_DELAY_LEVELS
+    return Target(kind, files, queues, name, config.known_delay_levels, config.explicit_integer("maxHashSlotNum"))
 
 
 def _single_file(path: Path, part: str | None, config: BrokerConfig) -> Target:

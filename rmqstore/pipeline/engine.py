@@ -63,11 +63,6 @@ class Choice:
     engine: str
     why: str
 
-    @property
-    def told(self) -> str:
-        """One sentence for people."""
-        return f"Engine: {'Spark' if self.engine == 'spark' else 'this process'}, because {self.why}."
-
 
 class Runner(Protocol):
     """What runs jobs."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import tempfile
 from collections.abc import Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import IO
 
@@ -62,16 +62,7 @@ class LocalRunner:
                     spools[packet.key].write(packet.data)
             keys = sorted(spools)
             with ThreadPoolExecutor(self._threads) as pool:
-                results = {pool.submit(job.reduce, key, _in_order(spools[key])): key for key in keys}
-                done = {results[future]: future.result() for future in _completed(set(results))}
-            for key in keys:
-                yield key, done[key]
-
-
-def _completed(futures: set[Future[bytes]]) -> Iterator[Future[bytes]]:
-    while futures:
-        done, futures = wait(futures, return_when=FIRST_COMPLETED)
-        yield from done
+                yield from zip(keys, pool.map(job.reduce, keys, (_in_order(spools[key]) for key in keys)), strict=True)
 
 
 def _in_order(spool: IO[bytes]) -> Iterator[bytes]:

@@ -10,7 +10,6 @@ import numpy as np
 
 from rmqstore.dump.resync import next_record
 from rmqstore.errors import UnreadableError
-from rmqstore.formats.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from rmqstore.pipeline.job import Advance, Part, StoreAt
 from rmqstore.scan.columns import Check
 from rmqstore.scan.walk import Batch, Damage, LogScanner
@@ -102,12 +101,4 @@ def _before(batch: Batch, end: int) -> Batch:
 
 
 def _scanner(store: Store, file: MappedFile, checks: Check) -> LogScanner:
-    return LogScanner(checks=checks, delays=np.array([0, *delays_of(store)], np.int64), lead=store.entry_header(file))
-
-
-def delays_of(store: Store) -> tuple[int, ...]:
-    """Delay in ms per level, level 1 first; those of brokers by default where the configuration names none that can be read."""
-    try:
-        return parse_delay_levels(store.config.delay_levels)
-    except ValueError:
-        return DEFAULT_DELAY_LEVELS
+    return LogScanner(checks=checks, delays=np.array([0, *store.config.known_delay_levels], np.int64), lead=store.entry_header(file))

@@ -23,7 +23,7 @@ from rmqstore.rebuild.packing import Unpacker, pack, without_bytes
 from rmqstore.rebuild.requests import requests_of, select
 from rmqstore.repair.indexranges import KeyRange
 from rmqstore.repair.logview import FutureLog
-from rmqstore.repair.rebuilding import FutureRecords, StagedFiles, records_of, settings_of
+from rmqstore.repair.rebuilding import FutureRecords, StagedFiles, records_of, settings_of, told
 from rmqstore.repair.staging import StagedFile, Staging
 from rmqstore.scan.columns import Mark
 from rmqstore.scan.walk import Batch
@@ -208,13 +208,15 @@ def _read(batch: Batch) -> Batch:
 
 def _told(records: FutureRecords, part: Part, advance: Advance) -> Iterator[Batch]:
     """The batches of a file; their bytes are told as they go by, and the rest of the file at the end."""
-    start = reached = records.log.min_offset
-    for batch in records:
-        end = int(batch.records["position"][-1])
-        advance(end - reached)
-        reached = end
-        yield batch
-    advance(start + part.size - reached)
+    rest = part.size
+
+    def count(length: int) -> None:
+        nonlocal rest
+        rest -= length
+        advance(length)
+
+    yield from told(records, count)
+    advance(rest)
 
 
 def _merged(shares: Sequence[QueueResult], refused: int, wanted: Callable[[QueueKey], bool]) -> QueueResult:

@@ -85,12 +85,15 @@ class StoresJob(MapOnly):
         yield Packet(part.name, 0, pickle.dumps(report))
 
 
-def report_of(at: StoreAt, options: Options, limit: int, advance: Advance) -> StoreReport:
-    """Verifies one of several stores; that it cannot be opened is a finding of its own, so that the others are still verified."""
+def report_of(at: StoreAt, options: Options, limit: int, advance: Advance, passes: Passes | None = None) -> StoreReport:
+    """Verifies one of several stores; that it cannot be read is a finding of its own, so that the others are still verified.
+
+    `passes` as `Verification` takes them.
+    """
     report = StoreReport(at, [], Counter(), Totals())
     try:
         with at_hand(at) as here:
-            verification = Verification(here.open(), options)
+            verification = Verification(here.open(), options, passes)
             for each in verification.run(advance):
                 _note(report, each, limit)
             report.totals = verification.totals
@@ -126,13 +129,4 @@ def reports(runner: Runner, stores: Sequence[StoreAt], options: Options, limit: 
         report: StoreReport = pickle.loads(data)
         done[report.at] = report
     for at in stores:
-        yield done.get(at) or _large(runner, at, options, limit, advance)
-
-
-def _large(runner: Runner, at: StoreAt, options: Options, limit: int, advance: Advance) -> StoreReport:
-    report = StoreReport(at, [], Counter(), Totals())
-    verification = Verification(at.open(), options, passes_of(runner, at, options))
-    for each in verification.run(advance):
-        _note(report, each, limit)
-    report.totals = verification.totals
-    return report
+        yield done.get(at) or report_of(at, options, limit, advance, passes_of(runner, at, options))

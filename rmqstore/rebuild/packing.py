@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rmqstore.rebuild.requests import QueueOf
-from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE, Fault, Mark, Oddity
+from rmqstore.rebuild.requests import QueueOf, properties_block
+from rmqstore.scan.columns import KEY_DTYPE, READ_PROPERTIES, RECORD_DTYPE, Fault, Mark, Oddity
 from rmqstore.scan.walk import Batch
 
 _COLUMNS = (
@@ -28,7 +28,6 @@ _COLUMNS = (
     "body_length",
 )
 PACKED_DTYPE = np.dtype([(name, RECORD_DTYPE[name]) for name in _COLUMNS])
-_READ_PROPERTIES = Mark.MULTI_DISPATCH | Mark.INNER_BATCH | Mark.MALFORMED_TEXT
 
 
 def pack(batch: Batch, queue_of: QueueOf) -> bytes:
@@ -37,8 +36,8 @@ def pack(batch: Batch, queue_of: QueueOf) -> bytes:
     for name in _COLUMNS:
         rows[name] = batch.records[name]
     window = b""
-    if batch.marks & _READ_PROPERTIES:
-        blocks = [_properties(batch, row) for row in range(len(rows))]
+    if batch.marks & READ_PROPERTIES:
+        blocks = [properties_block(batch, row) for row in range(len(rows))]
         window = b"".join(blocks)
         # A builder finds the properties of a record in front of its end.
         rows["position"] = np.cumsum([len(block) for block in blocks]) - rows["size"]
@@ -81,12 +80,6 @@ class Unpacker:
         return renumbered
 
 
-def _properties(batch: Batch, row: int) -> bytes:
-    record = batch.records[row]
-    end = int(record["position"]) + int(record["size"]) - batch.origin
-    return batch.window[end - int(record["properties_length"]) : end].tobytes()
-
-
 def without_bytes(batch: Batch) -> Batch:
     """The batch of which nothing but columns will be read."""
-    return replace(batch, marks=batch.marks & ~_READ_PROPERTIES)
+    return replace(batch, marks=batch.marks & ~READ_PROPERTIES)

@@ -60,9 +60,14 @@ def select(batch: Batch, wanted: npt.NDArray[np.bool_]) -> Batch:
 
 def properties_of(batch: Batch, row: int) -> dict[str, str]:
     """The properties of one record, which stand at its end."""
+    return parse_properties(properties_block(batch, row))
+
+
+def properties_block(batch: Batch, row: int) -> bytes:
+    """The stored bytes of the properties of one record."""
     record = batch.records[row]
     end = int(record["position"]) + int(record["size"]) - batch.origin
-    return parse_properties(batch.window[end - int(record["properties_length"]) : end].tobytes())
+    return batch.window[end - int(record["properties_length"]) : end].tobytes()
 
 
 def _decoded(batch: Batch, queue_of: QueueOf) -> Batch:

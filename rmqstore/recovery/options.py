@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rmqstore.formats.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
+from rmqstore.formats.delay import DEFAULT_DELAY_LEVELS
 from rmqstore.store.brokerconf import BrokerConfig
 
 MASTER_ID = 0
@@ -61,17 +61,10 @@ class Options:
             check_commit_log_offset_on_recover=config.flag("checkCommitLogOffsetOnRecover"),
             slave=config.text("brokerRole") == "SLAVE",
             skips_bad_records=config.integer("brokerId") == MASTER_ID,
-            delay_levels=_delay_levels(config.delay_levels),
+            delay_levels=config.delay_levels,
         )
 
     @property
     def known_delay_levels(self) -> tuple[int, ...]:
         """The delay levels, the default ones where the text is none."""
         return DEFAULT_DELAY_LEVELS if self.delay_levels is None else self.delay_levels
-
-
-def _delay_levels(text: str) -> tuple[int, ...] | None:
-    try:
-        return parse_delay_levels(text)
-    except ValueError:
-        return None

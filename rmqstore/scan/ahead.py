@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE, Mark
+from rmqstore.scan.columns import KEY_DTYPE, READ_PROPERTIES, RECORD_DTYPE
 from rmqstore.scan.walk import Batch, Damage, FileEnd
 
 DEPTH = 2
@@ -24,7 +24,6 @@ BATCH = 16_384
 """Records of a batch for which handing it over, two threads waking each other, is a small part of the work."""
 BUFFERS = DEPTH + 2
 """Buffers of a scanner whose batches need no copies: one that is read, one that is made, and those between."""
-_READ_PROPERTIES = Mark.MULTI_DISPATCH | Mark.INNER_BATCH | Mark.MALFORMED_TEXT
 
 
 def ahead(events: Iterable[Batch | Damage | FileEnd]) -> Iterator[Batch]:
@@ -79,7 +78,7 @@ class _Copy:
             self._records, records = _copied(self._records, records)
             self._keys, keys = _copied(self._keys, keys)
         start = int(batch.records["position"][0])
-        read = batch.marks & _READ_PROPERTIES
+        read = batch.marks & READ_PROPERTIES
         end = int(batch.records["position"][-1]) + int(batch.records["size"][-1]) if read else start
         self._window, window = _copied(self._window, batch.window[start - batch.origin : end - batch.origin])
         return replace(batch, records=records, keys=keys, window=window, origin=start)

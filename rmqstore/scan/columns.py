@@ -74,6 +74,10 @@ class Mark(IntFlag):
     PROPERTY_CRC = 16  # carries a property CRC
 
 
+READ_PROPERTIES = Mark.MULTI_DISPATCH | Mark.INNER_BATCH | Mark.MALFORMED_TEXT
+"""Marks of records whose properties somebody behind the scan reads; of others, columns and keys are enough."""
+
+
 class Oddity(IntFlag):
     """What at least one record of a batch shows, so that a batch without it need not be looked at again."""
 

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from rmqstore.errors import UnreadableError, UsageError
 from rmqstore.formats import batchconsumequeue, consumequeue, consumequeue_ext, index, timer
-from rmqstore.formats.delay import DEFAULT_DELAY_LEVEL_TEXT
+from rmqstore.formats.delay import DEFAULT_DELAY_LEVEL_TEXT, DEFAULT_DELAY_LEVELS, parse_delay_levels
 from rmqstore.store.mapped import unreadable
 
 ROCKSDB_STORE = "defaultRocksDB"
@@ -155,9 +155,17 @@ class BrokerConfig:
         return None if size is None else consumequeue.file_size(size)
 
     @property
-    def delay_levels(self) -> str:
-        """The delay level table as the broker's setting spells it, level 1 first."""
-        return self.text("messageDelayLevel")
+    def delay_levels(self) -> tuple[int, ...] | None:
+        """Delay in ms per level, level 1 first; None where the setting is no such table."""
+        try:
+            return parse_delay_levels(self.text("messageDelayLevel"))
+        except ValueError:
+            return None
+
+    @property
+    def known_delay_levels(self) -> tuple[int, ...]:
+        """The same, by default where the setting is no table: with it no broker starts, so what is in a store is from the time before."""
+        return DEFAULT_DELAY_LEVELS if self.delay_levels is None else self.delay_levels
 
 
 def parse_properties_text(text: str) -> dict[str, str]:

@@ -11,7 +11,6 @@ from typing import Any
 
 from rmqstore.catalogue import finding
 from rmqstore.findings import Finding
-from rmqstore.formats.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from rmqstore.formats.record import Record, RecordError, decode_record
 from rmqstore.store.mapped import MappedFile, list_directory
 from rmqstore.store.root import Store
@@ -74,10 +73,7 @@ class Context:
     @cached_property
     def delays(self) -> tuple[int, ...]:
         """Delay in ms per level, level 1 first."""
-        try:
-            return parse_delay_levels(self.store.config.delay_levels)
-        except ValueError:
-            return DEFAULT_DELAY_LEVELS
+        return self.store.config.known_delay_levels
 
     @cached_property
     def last_write_ms(self) -> int:

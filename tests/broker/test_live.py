@@ -9,7 +9,7 @@ import pytest
 
 from tests.broker.__main__ import describe
 from tests.broker.live import RELEASES, judge_all, random_case
-from tests.broker.toolchain import JarsMissing, missing, prepared
+from tests.broker.toolchain import missing
 
 SEED = 4
 CASES_OF_A_RELEASE = 7
@@ -21,16 +21,7 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(params=RELEASES)
-def release(request: pytest.FixtureRequest) -> str:
-    """A release whose jars are here or can be had."""
-    try:
-        prepared(request.param)
-    except JarsMissing as error:
-        pytest.skip(f"Maven cannot get the jars of {request.param}: {error}")
-    return str(request.param)
-
-
+@pytest.mark.parametrize("release", RELEASES, indirect=True)
 def test_the_prediction_is_what_the_store_code_does(release: str) -> None:
     print(f"seed {SEED}, cases 0 to {CASES_OF_A_RELEASE - 1} for {release}")
     verdicts = list(judge_all([random_case(SEED, number, [release]) for number in range(CASES_OF_A_RELEASE)], JOBS))

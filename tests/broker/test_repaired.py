@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from tests.broker.repaired import RepairCase, describe, judge_all
-from tests.broker.toolchain import JarsMissing, missing, prepared
+from tests.broker.toolchain import missing
 
 # release: (sample store, damage, whether `abort` is there)
 CASES = {
@@ -62,16 +62,7 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(params=CASES)
-def release(request: pytest.FixtureRequest) -> str:
-    """A release whose jars are here or can be had."""
-    try:
-        prepared(request.param)
-    except JarsMissing as error:
-        pytest.skip(f"Maven cannot get the jars of {request.param}: {error}")
-    return str(request.param)
-
-
+@pytest.mark.parametrize("release", CASES, indirect=True)
 def test_a_repaired_store_serves_what_was_promised(release: str) -> None:
     cases = [RepairCase(f"{release}-{base}", damage, abort, release) for base, damage, abort in CASES[release]]
     verdicts = list(judge_all(cases, JOBS))

@@ -14,32 +14,11 @@ import pytest
 from rmqstore.formats.message_id import decode_offset_message_id
 from rmqstore.formats.naming import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from tests.support.cli import rmqstore
-from tests.support.stores import Case, case, cases, sample_store
+from tests.support.stores import PUT_FIELDS, Case, case, cases, sample_store
 
 PUTS = [one.name for one in cases() if not one.is_broker]
 BROKERS = [one.name for one in cases() if one.is_broker]
 
-# fields of the ground truth and of `dump --format json`
-PUT_FIELDS = {
-    "topic": "topic",
-    "queueId": "queue_id",
-    "queueOffset": "queue_offset",
-    "physicalOffset": "physical_offset",
-    "size": "size",
-    "offsetMsgId": "offset_message_id",
-    "uniqKey": "unique_key",
-    "keys": "keys",
-    "tags": "tags",
-    "flag": "flag",
-    "sysFlag": "sys_flag",
-    "bornTimestamp": "born_timestamp",
-    "storeTimestamp": "store_timestamp",
-    "reconsumeTimes": "reconsume_times",
-    "preparedTransactionOffset": "prepared_transaction_offset",
-    "bodyLength": "body_length",
-    "storedCrc": "body_crc",
-    "properties": "properties",
-}
 # topics that hold a message for another topic until it is due
 WAITING_ROOMS = {SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC}
 

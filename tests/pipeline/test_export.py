@@ -16,33 +16,13 @@ from tests.pipeline.exporting import FORMATS, dumped, export, lines_of, parts_of
 from tests.support.builder import StoreBuilder
 from tests.support.cli import rmqstore
 from tests.support.damages import DAMAGES, apply
-from tests.support.stores import case, cases, fresh_store, sample_store, snapshot
+from tests.support.stores import PUT_FIELDS, case, cases, fresh_store, sample_store, snapshot
 from tests.support.storeview import StoreView
 
 ALL = [one.name for one in cases()]
 PUTS = [one.name for one in cases() if not one.is_broker]
 WITHOUT_DLEDGER = [one.name for one in cases() if not one.data["settings"].get("enableDLegerCommitLog")]
 DAMAGED = ["body-flip-mid", "field-topiclen-mid", "file-missing-middle", "garbage-300-mid", "torn-tail-half", "zero-record-mid"]
-TRUTH = {
-    "topic": "topic",
-    "queueId": "queue_id",
-    "queueOffset": "queue_offset",
-    "physicalOffset": "physical_offset",
-    "size": "size",
-    "offsetMsgId": "offset_message_id",
-    "uniqKey": "unique_key",
-    "keys": "keys",
-    "tags": "tags",
-    "flag": "flag",
-    "sysFlag": "sys_flag",
-    "bornTimestamp": "born_timestamp",
-    "storeTimestamp": "store_timestamp",
-    "reconsumeTimes": "reconsume_times",
-    "preparedTransactionOffset": "prepared_transaction_offset",
-    "bodyLength": "body_length",
-    "storedCrc": "body_crc",
-    "properties": "properties",
-}
 
 
 @pytest.fixture(autouse=True)
@@ -86,9 +66,9 @@ def without_empty(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def test_parquet_holds_the_ground_truth(name: str, tmp_path: Path) -> None:
     truth = [line for line in case(name).truth() if line["physicalOffset"] >= case(name).min_phy_offset]
 
-    export(name, sample_store(name), tmp_path / "out", request("parquet", columns=list(TRUTH.values())))
+    export(name, sample_store(name), tmp_path / "out", request("parquet", columns=list(PUT_FIELDS.values())))
 
-    assert read(tmp_path / "out", "parquet") == [{ours: line[theirs] for theirs, ours in TRUTH.items()} for line in truth]
+    assert read(tmp_path / "out", "parquet") == [{ours: line[theirs] for theirs, ours in PUT_FIELDS.items()} for line in truth]
 
 
 @pytest.mark.parametrize("name", ["4.9.8-compressed", "5.5.1-compressed", "broker-5.3.3-dledger-clean"])

@@ -65,7 +65,7 @@ def test_by_spark(session: SparkSession, name: str, tmp_path: Path) -> None:
 
 def test_the_commands(session: SparkSession, tmp_path: Path) -> None:
     root = stores.fresh_store("5.3.3-plain", tmp_path)
-    settings = [part for key, value in stores.case("5.3.3-plain").settings(root).items() for part in ("--set", f"{key}={value}")]
+    settings = stores.case("5.3.3-plain").set_options(root)
     before = {path.relative_to(root): path.read_bytes() for path in root.glob("consumequeue/*/*/*")}
     for path in [*root.glob("consumequeue/*/*/*"), *root.glob("index/*")]:
         path.unlink()

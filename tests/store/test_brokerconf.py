@@ -52,6 +52,14 @@ def test_consume_queue_length_is_rounded_up_to_units() -> None:
     assert BrokerConfig.load(settings={"mappedFileSizeConsumeQueue": "401"}).consume_queue_file_size == 420
 
 
+def test_delay_levels() -> None:
+    given = BrokerConfig.load(settings={"messageDelayLevel": "1s 2m"})
+    assert given.delay_levels == given.known_delay_levels == (1_000, 120_000)
+    broken = BrokerConfig.load(settings={"messageDelayLevel": "1s soon"})
+    assert broken.delay_levels is None
+    assert broken.known_delay_levels == BrokerConfig().known_delay_levels == BrokerConfig().delay_levels
+
+
 def test_a_bad_value_in_the_file_counts_as_not_given(tmp_path: Path) -> None:
     conf = tmp_path / "broker.conf"
     conf.write_text("mappedFileSizeCommitLog=1g\nmaxIndexNum=800\n")

@@ -36,6 +36,28 @@ FAMILIES = {
     "5.5": "5.5.x",
 }
 
+PUT_FIELDS = {
+    "topic": "topic",
+    "queueId": "queue_id",
+    "queueOffset": "queue_offset",
+    "physicalOffset": "physical_offset",
+    "size": "size",
+    "offsetMsgId": "offset_message_id",
+    "uniqKey": "unique_key",
+    "keys": "keys",
+    "tags": "tags",
+    "flag": "flag",
+    "sysFlag": "sys_flag",
+    "bornTimestamp": "born_timestamp",
+    "storeTimestamp": "store_timestamp",
+    "reconsumeTimes": "reconsume_times",
+    "preparedTransactionOffset": "prepared_transaction_offset",
+    "bodyLength": "body_length",
+    "storedCrc": "body_crc",
+    "properties": "properties",
+}
+"""Fields of a line of the ground truth, and what a dump calls them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Case:

@@ -12,7 +12,7 @@ from rmqstore.dump.message import json_line, message_object
 from rmqstore.formats.record import decode_record
 from rmqstore.pipeline.export.request import ExportRequest
 from rmqstore.pipeline.job import silent
-from rmqstore.pipeline.logparts import LogPiece, PieceReader, delays_of
+from rmqstore.pipeline.logparts import LogPiece, PieceReader
 from rmqstore.scan.columns import Check
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import Store
@@ -48,13 +48,13 @@ class PieceLines:
         start = max(self._piece.start, wanted.from_offset or self._piece.start)
         end = self._piece.end if wanted.to_offset is None else min(self._piece.end, wanted.to_offset)
         request = self._request.dump_request(replace(wanted, from_offset=start, to_offset=end))
-        log = LogDump((file,), lambda one: store.relative(one.path), request, delays_of(store))
+        log = LogDump((file,), lambda one: store.relative(one.path), request, store.config.known_delay_levels)
         return log.items(slow_records=0, threads=1)
 
     def _entries(self, store: Store) -> Iterator[Item]:
         """Messages inside of DLedger entries, one by one."""
         request = self._request.dump_request(self._request.filters)
-        delays = delays_of(store)
+        delays = store.config.known_delay_levels
         for batch in self._reader.batches(silent):
             for row, position in enumerate(batch.records["position"].tolist()):
                 record = decode_record(batch.record_bytes(row))

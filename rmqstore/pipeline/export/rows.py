@@ -12,7 +12,7 @@ from rmqstore.dump.bodies import BodyError, decompress, encode
 from rmqstore.formats.sysflag import SysFlag
 from rmqstore.pipeline.export.request import Body, ExportRequest, Format
 from rmqstore.pipeline.job import Advance
-from rmqstore.pipeline.logparts import LogPiece, PieceReader, delays_of
+from rmqstore.pipeline.logparts import LogPiece, PieceReader
 from rmqstore.pipeline.tables import messages
 from rmqstore.pipeline.tables.message_columns import BatchColumns
 from rmqstore.pipeline.tables.table import TYPES, schema
@@ -31,7 +31,9 @@ class PieceRows:
         self._request = request
         self._reader = PieceReader(piece, Check.BODY_CRC if "faults" in request.columns else Check(0))
         self._columns = _needed(request)
-        self._maker = BatchColumns(self._reader.scanner, delays_of(self._reader.store), schema(messages.TABLE, self._columns))
+        self._maker = BatchColumns(
+            self._reader.scanner, self._reader.store.config.known_delay_levels, schema(messages.TABLE, self._columns)
+        )
 
     @property
     def damages(self) -> list[tuple[int, int]]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rmqstore.pipeline.job import Advance, Part, StoreAt
-from rmqstore.pipeline.logparts import LogPiece, PieceReader, delays_of
+from rmqstore.pipeline.logparts import LogPiece, PieceReader
 from rmqstore.pipeline.tables.message_columns import BatchColumns
 from rmqstore.pipeline.tables.message_parts import wanted_pieces
 from rmqstore.pipeline.tables.selection import Selection
@@ -68,7 +68,7 @@ class Messages:
         """Rows of one piece."""
         assert isinstance(part, LogPiece)
         reader = PieceReader(part, Check.BODY_CRC if selection.wants("faults") else Check(0))
-        makers = BatchColumns(reader.scanner, delays_of(reader.store), schema(self, selection.columns))
+        makers = BatchColumns(reader.scanner, reader.store.config.known_delay_levels, schema(self, selection.columns))
         for batch in reader.batches(advance):
             rows = wanted_rows(batch, reader, selection)
             if len(rows):

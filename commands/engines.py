@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rmqstore.commands.common import parse_settings
+from rmqstore.commands.common import Decorated, parse_settings
 
 if TYPE_CHECKING:
     from rmqstore.pipeline.engine import Wish
@@ -37,6 +37,28 @@ stores_argument = click.argument("stores", metavar="STORE...", nargs=-1, require
 """STORE... → `stores: tuple[Path | str, ...]`, text for a URI; what they are is told by the room that opens them."""
 
 
+def _store(context: click.Context, parameter: click.Parameter, text: str) -> Path | str:
+    from rmqstore.pipeline.remote import is_remote
+
+    return text if is_remote(text) else Path(text)
+
+
+store_or_uri_argument = click.argument("store", callback=_store)
+"""STORE → `store: Path | str`, text for a URI."""
+
+
+def spark_options(command: Decorated) -> Decorated:
+    """--master and --spark-conf → `master: str | None`, `spark_conf: dict[str, str]`."""
+    command = click.option(
+        "--spark-conf",
+        multiple=True,
+        metavar="KEY=VALUE",
+        callback=parse_settings,
+        help="A setting of Spark, as for spark-submit. May be repeated.",
+    )(command)
+    return click.option("--master", metavar="URL", help="Where Spark runs, as for spark-submit; all of this machine if not given.")(command)
+
+
 def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """--engine, --master, --spark-conf and --threads → `wish: Wish`."""
 
@@ -44,31 +66,19 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
     def with_wish(*arguments: Any, engine: str, master: str | None, spark_conf: dict[str, str], threads: int | None, **options: Any) -> Any:
         return command(*arguments, wish=_wish(engine, master, spark_conf, threads), **options)
 
-    for option in (
-        click.option(
-            "--threads",
-            type=click.IntRange(min=1, max=64),
-            metavar="N",
-            help="Files read at a time; one per processor if not given.",
-        ),
-        click.option(
-            "--spark-conf",
-            multiple=True,
-            metavar="KEY=VALUE",
-            callback=parse_settings,
-            help="A setting of Spark, as for spark-submit. May be repeated.",
-        ),
-        click.option("--master", metavar="URL", help="Where Spark runs, as for spark-submit; all of this machine if not given."),
-        click.option(
-            "--engine",
-            type=click.Choice(["auto", "local", "spark"]),
-            default="auto",
-            show_default=True,
-            help="local: threads of this process; spark; auto: what should be done first.",
-        ),
-    ):
-        with_wish = option(with_wish)
-    return with_wish
+    with_wish = click.option(
+        "--threads",
+        type=click.IntRange(min=1, max=64),
+        metavar="N",
+        help="Files read at a time; one per processor if not given.",
+    )(with_wish)
+    return click.option(
+        "--engine",
+        type=click.Choice(["auto", "local", "spark"]),
+        default="auto",
+        show_default=True,
+        help="local: threads of this process; spark; auto: what should be done first.",
+    )(spark_options(with_wish))
 
 
 def _wish(engine: str, master: str | None, conf: dict[str, str], threads: int | None) -> Wish:

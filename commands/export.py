@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from rmqstore.commands.common import View, on_interrupt, store_argument, store_options, view_options
-from rmqstore.commands.engines import engine_options
+from rmqstore.commands.common import View, on_interrupt, store_options, view_options
+from rmqstore.commands.engines import engine_options, store_or_uri_argument
 from rmqstore.commands.filters import filter_options
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def _names(context: click.Context, parameter: click.Parameter, value: str | None
 
 
 @click.command("export", short_help="Messages as JSON lines, CSV or Parquet; resumable.")
-@store_argument
+@store_or_uri_argument
 @click.argument("out", type=click.Path(path_type=Path, readable=False))
 @click.option("--format", "file_format", type=click.Choice(["jsonl", "csv", "parquet"]), default="jsonl", show_default=True, help="Files.")
 @click.option("--columns", metavar="A,B,...", callback=_names, help="Only these fields of messages, in this order.")
@@ -52,7 +53,7 @@ def _names(context: click.Context, parameter: click.Parameter, value: str | None
 @engine_options
 @view_options
 def command(
-    store: Path,
+    store: Path | str,
     out: Path,
     file_format: str,
     columns: tuple[str, ...] | None,
@@ -68,19 +69,23 @@ def command(
 
     The fields of a message are those of `rmqstore dump --format json`. An export that was stopped is continued by the same command: what is
     in OUT stays. Damage does not end the export and is told at its end; `rmqstore verify` judges.
+
+    STORE may be a URI (s3, gs, hdfs): a copy of it is exported, in TMPDIR, which workers on other machines must see as well.
     """
     from rmqstore.pipeline.engine import EXPORT, choose
     from rmqstore.pipeline.export.destination import Destination
     from rmqstore.pipeline.export.request import Body, ExportRequest, Format
     from rmqstore.pipeline.job import StoreAt
+    from rmqstore.pipeline.remote import at_hand
     from rmqstore.pipeline.tables.message_parts import wanted_pieces
     from rmqstore.scan.firstuse import prepare
 
     started = time.monotonic()
     request = ExportRequest.of(Format(file_format), columns, Body(body), partition_by or (), filters)
-    at = StoreAt.of(store, broker_conf, settings)
-    pieces = wanted_pieces(at, request.conditions)
-    with Destination(out.absolute(), at.open(), request, pieces) as destination:
+    with ExitStack() as stack:
+        at = stack.enter_context(at_hand(StoreAt.of(store, broker_conf, settings)))
+        pieces = wanted_pieces(at, request.conditions)
+        destination = stack.enter_context(Destination(out.absolute(), at.open(), request, pieces))
         missing = destination.missing(pieces)
         _note_begun(len(pieces) - len(missing), len(pieces), view)
         choice = choose(wish, sum(piece.size for piece in missing), EXPORT)

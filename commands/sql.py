@@ -8,24 +8,18 @@ from typing import Any
 
 import click
 
-from rmqstore.commands.common import View, on_interrupt, output_options, parse_settings, store_argument, store_options
+from rmqstore.commands.common import View, on_interrupt, output_options, store_options
+from rmqstore.commands.engines import spark_options, store_or_uri_argument
 
 
 @click.command("sql", short_help="Ask a store in SQL, on Spark.")
-@store_argument
+@store_or_uri_argument
 @click.argument("statement")
-@click.option("--master", metavar="URL", help="Where Spark runs, as for spark-submit; all of this machine if not given.")
-@click.option(
-    "--spark-conf",
-    multiple=True,
-    metavar="KEY=VALUE",
-    callback=parse_settings,
-    help="A setting of Spark, as for spark-submit. May be repeated.",
-)
+@spark_options
 @store_options
 @output_options
 def command(
-    store: Path,
+    store: Path | str,
     statement: str,
     master: str | None,
     spark_conf: Mapping[str, str],
@@ -37,32 +31,34 @@ def command(
 
     Only statements that read are possible: select, with, values, describe, show, explain. `describe TABLE` lists the columns of a table.
     Only what a query needs is read: its columns, and files that can hold the offsets, times, topics and queues that it asks for.
+    STORE may be a URI (s3, gs, hdfs): a copy of it is asked, in TMPDIR, which workers on other machines must see as well.
 
     \b
     rmqstore sql STORE "select topic, count(*) from messages group by topic"
     rmqstore sql STORE "select tags, properties from messages where physical_offset = 1024"
     """
     from rmqstore.pipeline.job import StoreAt
+    from rmqstore.pipeline.remote import at_hand
 
-    at = StoreAt.of(store, broker_conf, settings)
-    at.open()
-    _prepare(statement, view)
-    from rmqstore.pipeline.spark_session import open_session
+    with at_hand(StoreAt.of(store, broker_conf, settings)) as at:
+        at.open()
+        _prepare(statement, view)
+        from rmqstore.pipeline.spark_session import open_session
 
-    session = open_session(master, {"spark.sql.session.timeZone": "UTC", **spark_conf})
-    from rmqstore.pipeline.spark_sql import query
+        session = open_session(master, {"spark.sql.session.timeZone": "UTC", **spark_conf})
+        from rmqstore.pipeline.spark_sql import query
 
-    count = 0
-    on_interrupt(lambda: f"{count} rows were written")
-    result = query(session, at, statement)
+        count = 0
+        on_interrupt(lambda: f"{count} rows were written")
+        result = query(session, at, statement)
 
-    def counted() -> Iterator[Mapping[str, Any]]:
-        nonlocal count
-        for row in result.rows:
-            count += 1
-            yield row
+        def counted() -> Iterator[Mapping[str, Any]]:
+            nonlocal count
+            for row in result.rows:
+                count += 1
+                yield row
 
-    view.output().rows(counted(), result.columns)
+        view.output().rows(counted(), result.columns)
 
 
 def _prepare(statement: str, view: View) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqstore.commands.common import View, on_interrupt, output_options, store_options
-from rmqstore.commands.engines import engine_options
+from rmqstore.commands.engines import engine_options, stores_argument
 
 if TYPE_CHECKING:
     from rmqstore.pipeline.engine import Choice, Wish
@@ -21,7 +21,7 @@ SHOWN_VALUES = 20
 
 
 @click.command("stats", short_help="Messages and bytes by topic, queue, time, tag, host and size, and dead weight.")
-@click.argument("stores", metavar="STORE...", nargs=-1, required=True, type=click.Path(path_type=Path, readable=False))
+@stores_argument
 @click.option(
     "--top",
     type=click.IntRange(min=1),
@@ -40,7 +40,7 @@ SHOWN_VALUES = 20
 @engine_options
 @output_options
 def command(
-    stores: tuple[Path, ...],
+    stores: tuple[Path | str, ...],
     top: int,
     html: Path | None,
     broker_conf: Path | None,
@@ -53,7 +53,7 @@ def command(
     The last table tells what the bytes of the log are good for: live messages, retries and dead letters, topics of the broker itself,
     messages that are older than they are kept, that lie in front of their queue or belong to a deleted topic, and what is no message.
 
-    Several stores are added up, with a table by store.
+    Several stores are added up, with a table by store. A store may be a URI (s3, gs, hdfs): a copy of it is counted and removed.
     """
     from rmqstore.pipeline.engine import STATS, choose
     from rmqstore.pipeline.job import StoreAt
@@ -63,12 +63,12 @@ def command(
 
     started = time.monotonic()
     job = StatsJob.over([StoreAt.of(store, broker_conf, settings) for store in dict.fromkeys(stores)])
-    choice = choose(wish, sum(part.size for part in job.parts), STATS)
+    choice = choose(wish, sum(part.size for part in job.parts), STATS, remote=job.remote)
     if choice.engine == "local":
         prepare(quiet=view.quiet)
     counts = _run(job, choice, wish, view)
     found = list(objects(counts, top))
-    sums = summary(counts, len(job.facts))
+    sums = summary(counts, job.stores)
     engine = {"engine": choice.engine, "engine_because": choice.why, "seconds": round(time.monotonic() - started, 3)}
     if html is not None:
         _write_report(html, found, sums, stores)
@@ -104,7 +104,7 @@ def _print(found: list[dict[str, Any]], sums: dict[str, Any], view: View) -> Non
     output.summary(sums)
 
 
-def _write_report(path: Path, found: list[dict[str, Any]], sums: dict[str, Any], stores: tuple[Path, ...]) -> None:
+def _write_report(path: Path, found: list[dict[str, Any]], sums: dict[str, Any], stores: tuple[Path | str, ...]) -> None:
     from rmqstore import __version__
     from rmqstore.pipeline.publish import write_whole
     from rmqstore.render.report import page

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,6 +12,9 @@ from rmqstore.pipeline import remote
 from rmqstore.pipeline.job import StoreAt
 from tests.support import stores
 from tests.support.cli import rmqstore
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def test_a_copy_is_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,6 +40,60 @@ def test_the_same_findings() -> None:
     expected = [{**finding, "store": root.as_uri()} for finding in here.objects[:-1]]
     assert there.objects[:-1] == expected
     assert there.objects[-1]["stores"] == 1
+
+
+@pytest.mark.parametrize("others", [(), ("broker-5.3.3-dledger-clean",)])
+def test_the_same_counts(others: tuple[str, ...]) -> None:
+    root, more = stores.sample_store("5.3.3-plain-crash"), [stores.sample_store(name) for name in others]
+    options = ("--engine", "local", "--format", "json")
+
+    here, there = rmqstore("stats", root, *more, *options), rmqstore("stats", root.as_uri(), *more, *options)
+
+    assert there.status == here.status == 0
+    told = [{**one, "value": root.as_uri()} if one.get("value") == str(root) else one for one in here.objects[:-1]]
+    assert there.objects[:-1] == told
+    assert there.objects[-1]["stores"] == 1 + len(others)
+
+
+def test_the_same_export(tmp_path: Path) -> None:
+    root = stores.sample_store("5.3.3-plain-crash")
+
+    here = rmqstore("export", root, tmp_path / "here", "--engine", "local", "--quiet")
+    there = rmqstore("export", root.as_uri(), tmp_path / "there", "--engine", "local", "--quiet")
+
+    assert (here.status, there.status) == (0, 0)
+    exported = {path.name: path.read_bytes() for path in (tmp_path / "here").glob("*.jsonl")}
+    assert exported
+    assert {path.name: path.read_bytes() for path in (tmp_path / "there").glob("*.jsonl")} == exported
+
+
+def test_a_stopped_export_of_a_copy_goes_on(tmp_path: Path) -> None:
+    """The copy of the second run lies elsewhere, and is the same store."""
+    root = stores.sample_store("5.3.3-plain-crash")
+    words = ("export", root.as_uri(), tmp_path / "out", "--engine", "local", "--no-progress")
+    assert rmqstore(*words).status == 0
+    again = rmqstore(*words)
+    assert (again.status, again.crashed) == (0, False)
+    assert "nothing is left to do" in again.err
+
+
+def test_the_same_answer(session: SparkSession) -> None:
+    root = stores.sample_store("5.3.3-plain-crash")
+    words = ("select topic, count(*) n, sum(size) bytes from messages group by topic order by topic", "--format", "json")
+
+    here, there = rmqstore("sql", root, *words), rmqstore("sql", root.as_uri(), *words)
+
+    assert (there.status, there.err) == (0, "")
+    assert there.objects == here.objects != []
+
+
+@pytest.mark.parametrize("command", [("stats",), ("sql", "select 1"), ("export", "OUT")])
+def test_a_uri_without_a_store_ends_with_a_sentence(command: tuple[str, ...], tmp_path: Path) -> None:
+    name, *more = [str(tmp_path / word) if word == "OUT" else word for word in command]
+    run = rmqstore(name, (tmp_path / "nothing").as_uri(), *more)
+    assert (run.status, run.crashed) == (4, False)
+    assert "is no directory" in run.err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_cannot_be_had_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

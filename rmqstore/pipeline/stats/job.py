@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from rmqstore.pipeline.job import Advance, Packet, Part, StoreAt
 from rmqstore.pipeline.logparts import LARGEST_PIECE, LogPiece, log_pieces
+from rmqstore.pipeline.remote import at_hand, is_remote, stored_bytes
 from rmqstore.pipeline.stats.counts import Counts, added
 from rmqstore.pipeline.stats.weights import StoreFacts
 
@@ -15,24 +16,37 @@ _KEY = "counts"
 
 
 @dataclass(frozen=True, slots=True)
-class StatsJob:
-    """The pieces of the logs of stores, and what is known of each store beforehand."""
+class RemoteStore(Part):
+    """A store that whoever counts it fetches."""
 
-    pieces: Sequence[LogPiece]
+    store: StoreAt
+
+
+@dataclass(frozen=True, slots=True)
+class StatsJob:
+    """The pieces of the logs of stores, and what is known of each store beforehand. A remote store is a part of its own."""
+
+    parts: Sequence[LogPiece | RemoteStore]
     facts: Mapping[StoreAt, StoreFacts]
+    stores: int
 
     @classmethod
     def over(cls, stores: Sequence[StoreAt], *, largest: int = LARGEST_PIECE) -> StatsJob:
         """The job for stores; pieces have about `largest` bytes. Raises what opening stores raises, UnreadableError, StoreChangedError."""
-        pieces: list[LogPiece] = []
+        parts: list[LogPiece | RemoteStore] = []
+        facts: dict[StoreAt, StoreFacts] = {}
         for store in stores:
-            pieces += log_pieces(store, first_number=len(pieces), largest=largest)
-        return cls(pieces, {store: StoreFacts.of(store.open()) for store in stores})
+            if is_remote(store.path):
+                parts.append(RemoteStore(len(parts), store.path, stored_bytes(store.path), store))
+            else:
+                parts += log_pieces(store, first_number=len(parts), largest=largest)
+                facts[store] = StoreFacts.of(store.open())
+        return cls(parts, facts, len(stores))
 
     @property
-    def parts(self) -> Sequence[Part]:
-        """The pieces of the logs."""
-        return self.pieces
+    def remote(self) -> bool:
+        """Whether any store has to be fetched."""
+        return len(self.facts) < self.stores
 
     @property
     def shuffles(self) -> bool:
@@ -40,18 +54,28 @@ class StatsJob:
         return True
 
     def map(self, part: Part, advance: Advance) -> Iterator[Packet]:
-        """The counts of a piece. Raises StoreChangedError, UnreadableError."""
-        from rmqstore.pipeline.stats.piece import PieceCounter
-
-        assert isinstance(part, LogPiece)
-        counts = PieceCounter(part, self.facts[part.store]).counts(advance)
-        if len(self.facts) > 1:
+        """The counts of a piece, or of a whole remote store. Raises StoreChangedError, UnreadableError, and what `at_hand` raises."""
+        assert isinstance(part, LogPiece | RemoteStore)
+        counts = _counted_remote(part, advance) if isinstance(part, RemoteStore) else _counted(part, self.facts[part.store], advance)
+        if self.stores > 1:
             counts.of(STORE).add(part.store.path, counts.totals.messages, counts.totals.bytes)
         yield Packet(_KEY, 0, counts.pack())
 
     def reduce(self, key: str, packets: Iterator[bytes]) -> bytes:
         """The sum of all counts."""
         return added(packets).pack()
+
+
+def _counted(piece: LogPiece, facts: StoreFacts, advance: Advance) -> Counts:
+    from rmqstore.pipeline.stats.piece import PieceCounter
+
+    return PieceCounter(piece, facts).counts(advance)
+
+
+def _counted_remote(part: RemoteStore, advance: Advance) -> Counts:
+    with at_hand(part.store) as here:
+        job = StatsJob.over([here])
+        return counts_of((_KEY, packet.data) for piece in job.parts for packet in job.map(piece, advance))
 
 
 def counts_of(results: Iterator[tuple[str, bytes]]) -> Counts:

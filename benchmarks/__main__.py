@@ -195,7 +195,7 @@ def _circumstances(results: dict[str, Any]) -> str:
     if before > _QUIET:
         load += ": other programs ran at the same time"
     where = f"{machine['processor']}, {machine['cores']} cores, Linux {machine['kernel']}, Python {machine['python']}"
-    return f"{where}\ncommit {results['commit']}; medians of {results['repeat']} runs; {load}; {results['seconds']:.0f} s in all"
+    return f"{where}\ncommit {results['commit']}; the fastest of {results['repeat']} runs; {load}; {results['seconds']:.0f} s in all"
 
 
 def _commit() -> str | None:

@@ -1,7 +1,7 @@
 """The measurements: memory reads and scans in this process, commands of `rmqstore` as processes of their own.
 
-Every measurement is repeated and keeps all its runs; the median speaks. One-thread work is timed in wall time and in processor time: on a
-machine that does other things at the same time only the latter can be compared.
+Every measurement is repeated and keeps all its runs; the fastest speaks, because the others tell what else the machine had to do. One-thread
+work is timed in wall time and in processor time.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import mmap
 import os
-import statistics
 import subprocess
 import sys
 import time
@@ -42,13 +41,13 @@ class Runs:
 
     @property
     def rate(self) -> float:
-        """Amount per second of wall time, median."""
-        return self.amount / statistics.median(self.seconds)
+        """Amount per second of wall time, of the fastest run."""
+        return self.amount / min(self.seconds)
 
     @property
     def processor_rate(self) -> float | None:
-        """Amount per second of processor time, median; None where that was not measured."""
-        return self.amount / statistics.median(self.processor_seconds) if self.processor_seconds else None
+        """Amount per second of processor time, of the fastest run; None where that was not measured."""
+        return self.amount / min(self.processor_seconds) if self.processor_seconds else None
 
     @property
     def peak(self) -> int:

@@ -87,8 +87,6 @@ class Verification:
             yield from self._guarded(compaction.check)
         if self._reads_log:
             yield from self._log(advance)
-        if options.wants("store"):
-            yield from self._guarded(surroundings.check)
         if options.wants("checkpoint"):
             yield from self._guarded(checkpoint.check)
         if options.wants("timer"):
@@ -195,6 +193,9 @@ class Verification:
             yield from tail.check(context, results)
         if options.wants("consumequeue"):
             yield from self._queues(results, around)
+        if options.wants("store"):
+            # Here, because chains are still followed.
+            yield from self._guarded(surroundings.check)
         if options.wants("index"):
             yield from self._index(results, around.index, chains)
 

@@ -1,7 +1,7 @@
 """The measurements: memory reads and scans in this process, commands of `rmqstore` as processes of their own.
 
-Every measurement is repeated and keeps all its runs; the fastest speaks, because the others tell what else the machine had to do. One-thread
-work is timed in wall time and in processor time.
+Every measurement is repeated and keeps all its runs; the fastest speaks, because the others tell what else the machine had to do.
+One-thread work is timed in wall time and in processor time.
 """
 
 from __future__ import annotations

@@ -67,8 +67,11 @@ def log_lines(body_length: int, runs: dict[str, Runs]) -> Iterator[Line]:
 def rebuild_lines(body_length: int, runs: dict[str, Runs]) -> Iterator[Line]:
     """Lines about the rebuild of one store, ours and how many times as fast it is as those of brokers."""
     where, mine = f"{body_length} B", runs["rebuild"]
-    value, promised = f"{mine.rate / 1e6:.2f} M messages/s", f">= {_REBUILT_PER_SECOND / 1e6} M/s"
-    yield Line(f"{where}: rebuild of queues and index", value, promised=promised, met=mine.rate >= _REBUILT_PER_SECOND)
+    name, value = f"{where}: rebuild of queues and index", f"{mine.rate / 1e6:.2f} M messages/s"
+    if any(release in runs for release in BROKERS):
+        yield Line(name, value)
+    else:
+        yield Line(name, value, promised=f">= {_REBUILT_PER_SECOND / 1e6} M/s", met=mine.rate >= _REBUILT_PER_SECOND)
     yield Line(f"{where}: the same by processor time", f"{(mine.processor_rate or 0) / 1e6:.2f} M messages/s")
     for release, factor in BROKERS.items():
         if release in runs:

@@ -12,7 +12,7 @@ from typing import Any
 from rmqstore.doctor import configuration, space, traps
 from rmqstore.doctor.loglines import LOAD_EXCEPTION, lines_of
 from rmqstore.doctor.losses import Loss, losses_behind
-from rmqstore.doctor.nextsteps import Commands, next_step
+from rmqstore.doctor.nextsteps import Commands, may_repair, next_step
 from rmqstore.doctor.predicted import Prediction
 from rmqstore.doctor.scanrange import ScanRange, read_range
 from rmqstore.doctor.verdict import sentence
@@ -130,6 +130,7 @@ def diagnose(store: Store, asked_release: str, commands: Commands) -> Diagnosis:
     found += _checks(context, traps.Start(context, summary.writer, outcome))
     found += _abort_gone(context, outcome, found)
     found += _empty_volumes(context, found)
+    commands = replace(commands, repairs=may_repair(found))
     ordered = tuple(_with_next(commands, finding) for finding in sorted(found, key=_danger))
     verdict = sentence(prediction, starts=starts, reason=reasons[0].line if reasons else None)
     return Diagnosis(

@@ -7,16 +7,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rmqstore.findings import Finding
+from rmqstore.findings import Finding, Severity
 
 
 @dataclass(frozen=True, slots=True)
 class Commands:
-    """Writes commands about one store. `settings` are words that every command on it needs, `release` is "" where none was asked for."""
+    """Writes commands about one store. `settings` are words that every command on it needs, `release` is "" where none was asked for.
+
+    `repairs`: whether commands may change the store; they show a plan and ask before they do.
+    """
 
     store: Path
     settings: Sequence[str] = ()
     release: str = ""
+    repairs: bool = True
 
     def verify(self, *words: str) -> str:
         """`rmqstore verify STORE ...`."""
@@ -26,10 +30,14 @@ class Commands:
         """`rmqstore dump PATH ...`."""
         return self._command("dump", path, *words, *(self.settings if path == self.store else ()))
 
-    def recover(self, *words: str) -> str:
+    def predict(self, *words: str) -> str:
         """`rmqstore recover STORE --dry-run ...`."""
-        release = ("--broker-version", self.release) if self.release and not any("version=" in word for word in words) else ()
+        release = () if any("version=" in word for word in words) else self._release()
         return self._command("recover", self.store, "--dry-run", *words, *release, *self.settings)
+
+    def repair(self, command: str, *words: str) -> str | None:
+        """`rmqstore COMMAND STORE ...`, None where nothing should be changed yet."""
+        return self._command(command, self.store, *words, *self._release(), *self.settings) if self.repairs else None
 
     def info(self) -> str:
         """`rmqstore info STORE`."""
@@ -38,6 +46,9 @@ class Commands:
     def explain(self, code: str) -> str:
         """`rmqstore explain CODE`."""
         return self._command("explain", code)
+
+    def _release(self) -> Sequence[str]:
+        return ("--broker-version", self.release) if self.release else ()
 
     def _command(self, name: str, *words: Path | str) -> str:
         return shlex.join(["rmqstore", name, *map(str, words)])
@@ -48,15 +59,48 @@ Step = Callable[[Commands, Finding], str]
 WAYS_TO_START = ("--what-if", "abort=present,absent", "--what-if", "checkpoint=kept,removed")
 
 
+# With one of these, nothing should be changed before a person has seen to it: a broker runs, or files are not where they should be.
+_HANDS_OFF = frozenset({"RMQ-ST-IN-USE", "RMQ-ST-PATH", "RMQ-ST-EMPTY", "RMQ-CL-EMPTY", "RMQ-ST-UNREADABLE"})
+
+
+def _no_start(commands: Commands, finding: Finding) -> str:
+    """Files of the configuration are not repaired from the log, and a lock is held by a broker."""
+    if finding.file is not None and finding.file.endswith((".json", ".bak")):
+        return _backup(commands, finding)
+    return commands.repair("recover") or commands.info()
+
+
+def _cut(commands: Commands, finding: Finding) -> str:
+    return commands.repair("recover") or commands.predict(*WAYS_TO_START)
+
+
 def _log(commands: Commands, finding: Finding) -> str:
+    repair = commands.repair("recover") if finding.severity is Severity.ERROR else None
+    if repair is not None:
+        return repair
     if finding.offset is None:
         return commands.verify("--part", "commitlog")
     return commands.dump(commands.store, "--part", "commitlog", "--from-offset", str(finding.offset), "--limit", "5")
 
 
 def _queue(commands: Commands, finding: Finding) -> str:
+    repair = None
+    if finding.severity is Severity.ERROR:
+        queue = () if finding.topic is None or finding.queue_id is None else ("--queue", f"{finding.topic}/{finding.queue_id}")
+        repair = commands.repair("rebuild-consumequeue", *queue)
     topic = ("--topic", finding.topic) if finding.topic is not None else ()
-    return commands.verify("--part", "consumequeue", *topic)
+    return repair or commands.verify("--part", "consumequeue", *topic)
+
+
+def _index(commands: Commands, finding: Finding) -> str:
+    repair = commands.repair("rebuild-index") if finding.severity is Severity.ERROR else None
+    return repair or commands.verify("--part", "index")
+
+
+def _checkpoint(commands: Commands, finding: Finding) -> str:
+    wanted = finding.severity is not Severity.INFO
+    repair = commands.repair("rebuild-checkpoint") if wanted else None
+    return repair or commands.dump(commands.store, "--part", "checkpoint")
 
 
 def _part(part: str) -> Step:
@@ -73,24 +117,19 @@ def _backup(commands: Commands, finding: Finding) -> str:
     return commands.verify("--part", "config")
 
 
-def _ways(commands: Commands, finding: Finding) -> str:
-    return commands.recover(*WAYS_TO_START)
-
-
 # By code; then by the part that the code names.
 _BY_CODE: Mapping[str, Step] = {
-    "RMQ-ST-NO-START": lambda commands, finding: commands.recover(),
-    "RMQ-ST-CUT": _ways,
-    "RMQ-CQ-START": _ways,
-    "RMQ-ST-ABORT": lambda commands, finding: commands.recover("--what-if", "abort=present,absent"),
-    "RMQ-ST-ABORT-GONE": lambda commands, finding: commands.recover("--what-if", "abort=present,absent"),
-    "RMQ-ST-RELEASE": lambda commands, finding: commands.recover("--what-if", "version=all"),
+    "RMQ-ST-NO-START": _no_start,
+    "RMQ-ST-CUT": _cut,
+    "RMQ-CQ-START": _cut,
+    "RMQ-ST-ABORT": lambda commands, finding: commands.predict("--what-if", "abort=present,absent"),
+    "RMQ-ST-ABORT-GONE": _cut,
+    "RMQ-ST-RELEASE": lambda commands, finding: commands.predict("--what-if", "version=all"),
     "RMQ-ST-IN-USE": lambda commands, finding: commands.info(),
     "RMQ-ST-PATH": lambda commands, finding: commands.info(),
     "RMQ-ST-EMPTY": lambda commands, finding: commands.info(),
     "RMQ-ST-SPACE": lambda commands, finding: commands.info(),
     "RMQ-CL-EMPTY": lambda commands, finding: commands.info(),
-    "RMQ-CP-MISSING": lambda commands, finding: commands.recover("--what-if", "abort=present,absent"),
     "RMQ-CP-INDEX": _part("index"),
     "RMQ-CF-JSON": _backup,
     "RMQ-CF-EMPTY": _backup,
@@ -100,14 +139,19 @@ _BY_CODE: Mapping[str, Step] = {
 _BY_PART: Mapping[str, Step] = {
     "CL": _log,
     "CQ": _queue,
-    "IX": _part("index"),
-    "CP": lambda commands, finding: commands.dump(commands.store, "--part", "checkpoint"),
+    "IX": _index,
+    "CP": _checkpoint,
     "TM": _part("timer"),
     "CF": _part("config"),
 }
 
 
+def may_repair(findings: Sequence[Finding]) -> bool:
+    """Whether a store with these findings is one that a repair can be planned for."""
+    return not any(finding.code in _HANDS_OFF for finding in findings)
+
+
 def next_step(commands: Commands, finding: Finding) -> str:
-    """The command that tells more about the finding, or what can be done."""
+    """The command that mends what was found, or tells more about it. What changes the store shows a plan and asks first."""
     step = _BY_CODE.get(finding.code) or _BY_PART.get(finding.code.split("-")[1])
     return commands.explain(finding.code) if step is None else step(commands, finding)

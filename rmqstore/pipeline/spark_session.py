@@ -47,7 +47,11 @@ _OPENED = (
     "sun.security.action",
     "sun.util.calendar",
 )
-_QUICK_START = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-XX:-UsePerfData")
+# Most of a start is the loading of classes; those of Spark's own package need no verification.
+_QUICK_START = (
+    *("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-XX:-UsePerfData"),
+    *("-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote"),
+)
 
 
 def default_master(cores: int | None = None) -> str:

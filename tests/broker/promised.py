@@ -7,22 +7,22 @@ Messages of files that are missing at the beginning of the log count as expired:
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from rmqstore.formats.naming import offset_to_file_name
-from rmqstore.formats.record import MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, SysFlag, decode_record
+from rmqstore.formats.record import MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, decode_record
 from rmqstore.repair.fillers import FILLER_TOPIC, PLACEHOLDER_PROPERTIES
+from tests.broker.sent import Message, sent
 from tests.broker.served import Line, Questions, QueueKey, Served, Start
 from tests.support.operations import Op, Write
 from tests.support.stores import Case
 
 _LOG_DIRECTORIES = ("commitlog", "commitlog2")
 _MAGICS = {magic.to_bytes(4, "big") for magic in (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2)}
-_NOT_QUEUED = (SysFlag.TRANSACTION_PREPARED, SysFlag.TRANSACTION_ROLLBACK)
 _MOST_HITS = 64
 """A lookup by key gives no more."""
 
@@ -49,45 +49,6 @@ class LogBytes:
         """`size` bytes from a physical offset on, fewer where the file ends or is missing. No record crosses a file end."""
         position = offset % self._file_size
         return self._files.get(offset_to_file_name(offset - position), b"")[position : position + size]
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """A message of the sample: its record and where consumers find it."""
-
-    line: Line
-    places: tuple[tuple[QueueKey, int], ...]
-
-    @property
-    def start(self) -> int:
-        return int(self.line["physicalOffset"])
-
-    @property
-    def end(self) -> int:
-        return int(self.start + self.line["size"])
-
-    @property
-    def keys(self) -> list[tuple[str, str]]:
-        """What it is found by in the index: topic and key."""
-        if self.line["sysFlag"] & SysFlag.TRANSACTION_ROLLBACK == SysFlag.TRANSACTION_ROLLBACK:
-            return []
-        keys = [self.line["uniqKey"], *(self.line["keys"] or "").split(" ")]
-        return [(self.line["topic"], key) for key in keys if key]
-
-    def __str__(self) -> str:
-        return f"{self.line['topic']}/{self.line['queueId']}@{self.line['queueOffset']} at {self.start}"
-
-
-def messages(lines: Iterable[Line]) -> Iterator[Message]:
-    """The truth of a sample as messages with the queues that they are in."""
-    for line in lines:
-        if line["sysFlag"] & SysFlag.TRANSACTION_ROLLBACK in _NOT_QUEUED:
-            yield Message(line, ())
-            continue
-        properties = line["properties"]
-        names, offsets = properties.get("INNER_MULTI_DISPATCH", ""), properties.get("INNER_MULTI_QUEUE_OFFSET")
-        of_lmq = [((name, 0), int(offset)) for name, offset in zip(names.split(","), offsets.split(","), strict=True)] if offsets else []
-        yield Message(line, (((line["topic"], line["queueId"]), line["queueOffset"]), *of_lmq))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +87,9 @@ class Promise:
         self._case = case
         file_size = int(case.settings(sample)["mappedFileSizeCommitLog"])
         before, after = LogBytes(sample, file_size), LogBytes(damaged, file_size)
-        sent = list(messages(case.truth()))
-        there = [message for message in sent if before.at(message.start, message.line["size"])]
-        self._of_the_very_first = {queue for message in sent for queue, _ in message.places if message.start == 0 < after.start}
+        messages = list(sent(case, sample))
+        there = [message for message in messages if before.at(message.start, message.line["size"])]
+        self._of_the_very_first = {queue for message in messages for queue, _ in message.places if message.start == 0 < after.start}
         """The queues of the message at physical offset 0, if it is expired.
 
         Every release takes its bytes from whatever file is the first one, and until a minute after the start, when the cleaning service
@@ -148,6 +109,8 @@ class Promise:
             same = before.at(message.start, size) == after.at(message.start, size)
             (self.intact if same else self.damaged).append(message)
         self.planted = _planted(operations, case.max_phy_offset)
+        self._torn = [case.max_phy_offset] if "torn" in case.data else []
+        """The record that the broker was writing when it was killed: it may be listed as lost."""
 
     @cached_property
     def _intact_end(self) -> int:
@@ -165,9 +128,7 @@ class Promise:
 
     def broken(self, served: Served, lost: Lost) -> Iterator[str]:
         """Every way in which what is served is not what was promised."""
-        for item in lost.without_reason(self.damaged, list(self.planted)):
-            yield f"gives up what is not damaged: {dict(item)}"
-        yield from self._first_start(served.first, lost)
+        yield from self.broken_at_first(served.first, lost)
         yield from self._new_messages(served)
         for name, start in (("first", served.first), ("second", served.second)):
             changed = [path for path in start.changed if not path.startswith(self._may_change(name, lost))]
@@ -185,10 +146,13 @@ class Promise:
             return "index", "checkpoint"
         return () if start == "first" and lost.repaired else ("checkpoint",)
 
-    def _first_start(self, start: Start, lost: Lost) -> Iterator[str]:
+    def broken_at_first(self, start: Start, lost: Lost, hidden: Container[str] = ()) -> Iterator[str]:
+        """Promises about the messages of the sample. Messages of `hidden` topics cannot be pulled and are found by key and id alone."""
+        for item in lost.without_reason(self.damaged, [*self.planted, *self._torn]):
+            yield f"gives up what is not damaged: {dict(item)}"
         pulled = {line["physicalOffset"]: line for of_queue in start.pulled.values() for line in of_queue if "physicalOffset" in line}
         for message in self.intact:
-            yield from _at_its_places(message, start)
+            yield from _at_its_places(message, start, hidden)
             found = pulled.get(message.start)
             if message.places and found is not None:
                 wrong = [name for name, value in message.line.items() if found.get(name) != value]
@@ -205,7 +169,7 @@ class Promise:
             there, given_up = found is not None and not self._stands_in(found), lost.gives_up(message)
             if not there and (message.start < self._start or (self._rocksdb and message.start >= self._intact_end)):
                 continue
-            if message.places and there == given_up:
+            if message.places and message.line["topic"] not in hidden and there == given_up:
                 yield f"{message} is {'served and listed as lost' if there else 'neither served nor listed as lost'}"
         yield from self._extras(start)
 
@@ -256,9 +220,9 @@ class Promise:
                 yield f"after the second start {queue} serves {len(served.second.offsets(queue))} messages instead of {len(due)}"
 
 
-def _at_its_places(message: Message, start: Start) -> Iterator[str]:
+def _at_its_places(message: Message, start: Start, hidden: Container[str]) -> Iterator[str]:
     for queue, offset in message.places:
-        if start.units.get(queue, {}).get(offset) != message.start:
+        if queue[0] not in hidden and start.units.get(queue, {}).get(offset) != message.start:
             yield f"{message} is not served at {offset} of {queue}: {start.units.get(queue, {}).get(offset)} is"
 
 

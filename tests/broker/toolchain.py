@@ -1,4 +1,4 @@
-"""The harness as something that can be run: jars from Maven, classes from javac.
+"""The harnesses as something that can be run: jars from Maven, classes from javac.
 
 Class paths and classes are kept in `.rmqstore-harness` of the checkout, the jars in Maven's own repository.
 """
@@ -13,6 +13,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -30,6 +31,22 @@ _OPENED = (
     "java.base/sun.nio.ch",
     "java.base/sun.security.action",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Kit:
+    """Java sources (directories of `src`) and the pom that names the jars they need; `suffix` keeps the caches of a release apart."""
+
+    pom: Path
+    sources: tuple[str, ...]
+    suffix: str = ""
+
+
+STORE = Kit(HERE / "pom.xml", ("main",))
+"""The store classes by themselves."""
+
+WHOLE = Kit(HERE / "whole" / "pom.xml", ("main", "whole"), "-whole")
+"""A broker with its name server and clients."""
 
 
 class JarsMissing(Exception):
@@ -56,31 +73,45 @@ def java_command(release: str, *arguments: str) -> list[str]:
     class_path = prepared(release)
     home = CACHE / release / "home"
     home.mkdir(exist_ok=True)
+    return [*_jvm(home, "-Xmx3g", f"-Doracle.version={release}"), "-cp", class_path, "oracle.Main", *arguments]
+
+
+def whole_command(release: str, home: Path, *arguments: str) -> list[str]:
+    """How to run a broker of `release` whose logs and transient files go to `home`. Raises JarsMissing."""
+    options = (
+        "-Xmx512m",
+        "-XX:MaxDirectMemorySize=768m",
+        _SHORT_LIVED,
+        "-Djava.net.preferIPv4Stack=true",
+        f"-Djava.io.tmpdir={home}",
+        f"-Drocketmq.home.dir={home}",
+        f"-Drmq.logback.configurationFile={home}/conf/logback_broker.xml",
+        "-Drocketmq.client.logLevel=WARN",
+    )
+    return [*_jvm(home, *options), "-cp", prepared(release, WHOLE), "oracle.Whole", *arguments]
+
+
+def _jvm(home: Path, *options: str) -> list[str]:
     return [
         "java",
         "-Xms64m",
-        "-Xmx3g",
         "-XX:+UseSerialGC",
         f"-XX:ErrorFile={home}/hs_err_%p.log",
         f"-Duser.home={home}",
         "-Duser.timezone=UTC",
         "-Dfile.encoding=UTF-8",
-        f"-Doracle.version={release}",
+        *options,
         *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED),
-        "-cp",
-        class_path,
-        "oracle.Main",
-        *arguments,
     ]
 
 
-def prepared(release: str) -> str:
-    """The class path of the compiled harness for a release; resolved and compiled at the first call. Raises JarsMissing."""
-    box = CACHE / release
+def prepared(release: str, kit: Kit = STORE) -> str:
+    """The class path of a compiled harness for a release; resolved and compiled at the first call. Raises JarsMissing."""
+    box = CACHE / f"{release}{kit.suffix}"
     with _alone():
         box.mkdir(exist_ok=True)
-        jars = _jars(release, box / "classpath")
-        return f"{_classes(release, box, jars)}{os.pathsep}{jars}"
+        jars = _jars(release, kit.pom, box / "classpath")
+        return f"{_classes(release, kit.sources, box, jars)}{os.pathsep}{jars}"
 
 
 @contextmanager
@@ -92,13 +123,13 @@ def _alone() -> Iterator[None]:
         yield
 
 
-def _jars(release: str, kept: Path) -> str:
+def _jars(release: str, pom: Path, kept: Path) -> str:
     if kept.exists():
         jars = kept.read_text().strip()
         if all(Path(jar).exists() for jar in jars.split(os.pathsep)):
             return jars
     fresh = kept.with_suffix(".new")
-    command = ["mvn", "-q", "-B", "-f", str(HERE / "pom.xml"), "dependency:build-classpath"]
+    command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:build-classpath"]
     options = [f"-Drocketmq.version={release}", f"-Dmdep.outputFile={fresh}"]
     environment = {"MAVEN_OPTS": _SHORT_LIVED, **os.environ}
     done = subprocess.run(command + options, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -108,9 +139,9 @@ def _jars(release: str, kept: Path) -> str:
     return kept.read_text().strip()
 
 
-def _classes(release: str, box: Path, jars: str) -> Path:
+def _classes(release: str, parts: tuple[str, ...], box: Path, jars: str) -> Path:
     generation = "gen4" if release.startswith("4.") else "gen5"
-    sources = sorted(path for part in ("main", generation) for path in (HERE / "src" / part).rglob("*.java"))
+    sources = sorted(path for part in (*parts, generation) for path in (HERE / "src" / part).rglob("*.java"))
     digest = hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()[:16]
     classes = box / f"classes-{digest}"
     if not classes.is_dir():

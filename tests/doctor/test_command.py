@@ -9,9 +9,10 @@ import pytest
 
 from tests.doctor.diagnosing import FreshStore, damaged
 from tests.support.cli import Run, rmqstore
-from tests.support.stores import case, sample_store
+from tests.support.stores import case, sample_store, snapshot
 
-OK, ERRORS, USAGE, FAILED = 0, 1, 2, 4
+OK, ERRORS, USAGE, REFUSED, FAILED = 0, 1, 2, 3, 4
+REPAIRS = {"recover", "rebuild-consumequeue", "rebuild-index", "rebuild-checkpoint"}
 CLEAN = "5.3.3-plain"
 
 
@@ -56,15 +57,48 @@ def test_a_store_that_does_not_start(fresh_store: FreshStore) -> None:
     "damage", ["body-flip-last", "cq-tail-zero-5", "file-last-short", "checkpoint-missing", "index-short", "log-emptied"]
 )
 def test_every_command_it_names_runs(damage: str, fresh_store: FreshStore) -> None:
-    run = doctor(damaged(fresh_store, CLEAN, damage), "--broker-version", "5.3.3", "--format", "json")
+    root = damaged(fresh_store, CLEAN, damage)
+    run = doctor(root, "--broker-version", "5.3.3", "--format", "json")
     commands = {finding["mend"].rpartition("Next: ")[2] for finding in run.objects[:-1]} | set(run.objects[-1]["next"])
     assert commands
     for command in commands:
         program, *words = shlex.split(command)
         assert program == "rmqstore"
+        before = snapshot(root)
         done = rmqstore(*words)
-        assert done.status in (OK, ERRORS), (command, done.err)
+        asked = "the plan was not confirmed" in done.err
+        assert done.status == REFUSED if asked else done.status in (OK, ERRORS), (command, done.err)
         assert not done.crashed, command
+        assert snapshot(root) == before
+
+
+@pytest.mark.parametrize("abort", [False, True])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        *("body-flip-last", "body-flip-mid", "garbage-300-mid", "file-missing-middle", "file-last-short", "torn-tail-half"),
+        *("cq-queue-removed", "cq-tail-zero-5", "cq-file-last-short", "index-short", "index-all-removed", "checkpoint-missing"),
+    ],
+)
+def test_its_commands_mend_what_it_found(damage: str, abort: bool, fresh_store: FreshStore) -> None:
+    root = damaged(fresh_store, CLEAN, damage, abort=abort)
+    found = doctor(root, "--broker-version", "5.3.3", "--format", "json")
+    repairs = [command for command in found.objects[-1]["next"] if shlex.split(command)[1] in REPAIRS]
+    assert repairs or found.status == OK
+    for command in repairs:
+        done = rmqstore(*shlex.split(command)[1:], "--yes")
+        assert done.status == OK, (command, done.err)
+
+    last = doctor(root, "--broker-version", "5.3.3", "--format", "json")
+    assert last.status == OK
+    assert last.objects[-1]["starts"] is True
+    assert [command for command in last.objects[-1]["next"] if shlex.split(command)[1] in REPAIRS] == []
+
+
+def test_nothing_is_to_be_changed_where_the_log_is_gone(fresh_store: FreshStore) -> None:
+    found = doctor(damaged(fresh_store, CLEAN, "log-emptied"), "--broker-version", "5.3.3", "--format", "json")
+    assert found.objects[0]["code"] == "RMQ-CL-EMPTY"
+    assert [command for command in found.objects[-1]["next"] if shlex.split(command)[1] in REPAIRS and "--dry-run" not in command] == []
 
 
 def test_a_path_with_a_blank_is_quoted(tmp_path: Path, fresh_store: FreshStore) -> None:

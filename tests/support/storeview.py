@@ -177,7 +177,10 @@ class StoreView:
                 return LogFile(path, start, tuple(records), position)
             if head.magic_code not in (record.MESSAGE_MAGIC_V1, record.MESSAGE_MAGIC_V2):
                 return LogFile(path, start, tuple(records), None)
-            parsed = record.decode_record(buffer, position)
+            try:
+                parsed = record.decode_record(buffer, position)
+            except record.RecordError:  # what a killed broker was writing
+                return LogFile(path, start, tuple(records), None)
             records.append(LogRecord(path, position, start + position, parsed, record_fields(buffer, position)))
             position += parsed.size
 

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import product
@@ -30,7 +30,9 @@ from tests.support.damages import DAMAGES
 from tests.support.operations import Op
 from tests.support.storeview import StoreView
 
+MODULE = "tests.broker.repaired"
 ABORT = ("yes", "no")
+NOTHING_TO_DAMAGE = "the store has nothing that could be damaged so"
 _DELIVERING = ("4.9.8-schedule", "4.9.8-schedule-crash")
 """4.x delivers what is due as soon as the store is open: it changes at each start."""
 
@@ -49,11 +51,9 @@ class RepairCase:
     release: str
 
     @property
-    def command(self) -> str:
-        """What runs this case alone."""
-        return (
-            f"python -m tests.broker.repaired --base {self.base} --damage {self.damage} --abort {self.abort} --for-release {self.release}"
-        )
+    def options(self) -> str:
+        """What chooses this case alone on the command line."""
+        return f"--base {self.base} --damage {self.damage} --abort {self.abort} --for-release {self.release}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +81,16 @@ def judge_all(cases: Iterable[RepairCase], jobs: int = JOBS) -> Iterator[RepairV
             with Harness(release, jobs) as harness, ThreadPoolExecutor(jobs) as pool, tempfile.TemporaryDirectory() as scratch:
                 running: list[Future[RepairVerdict]] = []
                 for number, case in enumerate(of_release[start : start + _PER_JVM]):
-                    planned = _planned(case)
+                    planned = planned_damage(case)
                     if planned is None:
-                        yield RepairVerdict(case, undone="the store has nothing that could be damaged so")
+                        yield RepairVerdict(case, undone=NOTHING_TO_DAMAGE)
                         continue
-                    repaired = _Repaired(case, planned, Path(scratch) / str(number))
-                    running.append(pool.submit(repaired.judge, harness))
+                    repaired = RepairedStore(case, planned, Path(scratch) / str(number))
+                    running.append(pool.submit(_judge, repaired, harness))
                 yield from (future.result() for future in running)
 
 
-def _planned(case: RepairCase) -> list[Op] | None:
+def planned_damage(case: RepairCase) -> list[Op] | None:
     """The operations of the damage; None where it needs records or queue files that the store does not have."""
     root = stores.sample_store(case.base)
     try:
@@ -99,86 +99,87 @@ def _planned(case: RepairCase) -> list[Op] | None:
         return None
 
 
-class _Repaired:
-    """One case: the damaged copy is made and repaired at once, started by `judge`."""
+class RepairedStore:
+    """One case: a damaged copy of the sample, repaired at once. `problems`: what is wrong before any broker has seen it."""
 
     def __init__(self, case: RepairCase, planned: list[Op], scratch: Path) -> None:
-        self._case = case
-        self._sample = stores.case(case.base)
-        self._root = stores.fresh_store(case.base, scratch)
-        operations.apply(planned, self._root)
+        self.case = case
+        self.sample = stores.case(case.base)
+        self.root = stores.fresh_store(case.base, scratch)
+        operations.apply(planned, self.root)
         self._set_abort()
-        self._promise = Promise(self._sample, stores.sample_store(case.base), self._root, planned)
-        self._problems: list[str] = []
-        self._lost = Lost(())
-        if self._promise.refused:
+        self.promise = Promise(self.sample, stores.sample_store(case.base), self.root, planned)
+        self.problems: list[str] = []
+        self.lost = Lost(())
+        if self.promise.refused:
             self._demand_refusal()
         else:
-            self._lost = self._repair()
+            self.lost = self._repair()
 
     def _set_abort(self) -> None:
-        abort = self._root / "abort"
-        if self._case.abort == "no":
-            operations.Delete("abort").apply(self._root)
+        abort = self.root / "abort"
+        if self.case.abort == "no":
+            operations.Delete("abort").apply(self.root)
         elif not abort.exists():
             abort.touch()
 
     def _run(self, command: str, *options: str) -> Run:
-        return rmqstore(command, self._root, "--format", "json", *self._sample.set_options(self._root), *options)
+        return rmqstore(command, self.root, "--format", "json", *self.sample.set_options(self.root), *options)
 
     def _recover(self) -> Run:
-        return self._run("recover", "--yes", "--broker-version", self._case.release)
+        return self._run("recover", "--yes", "--broker-version", self.case.release)
 
     def _demand_refusal(self) -> None:
-        before = stores.content(self._root)
+        before = stores.content(self.root)
         done = self._recover()
-        if done.status != _REFUSED or stores.content(self._root) != before:
-            self._problems.append(f"without a log recover ends with {done.status}, or changes something")
+        if done.status != _REFUSED or stores.content(self.root) != before:
+            self.problems.append(f"without a log recover ends with {done.status}, or changes something")
 
     def _repair(self) -> Lost:
         """Recovers, verifies, and recovers once more, which must find nothing to do."""
         done = self._recover()
         if done.status:
             said = done.err.strip().splitlines()[-1:] or done.out.strip().splitlines()[-1:]
-            self._problems.append(f"recover ends with {done.status}: {' '.join(said)[:400]}")
+            self.problems.append(f"recover ends with {done.status}: {' '.join(said)[:400]}")
             if not done.out:
                 return Lost(())
         plans = [entry for entry in done.objects if entry["type"] == "plan"]
         errors = Counter(entry["code"] for entry in self._run("verify").objects if entry.get("severity") == "error")
         if errors:
-            self._problems.append(f"verify finds errors: {dict(errors)}")
-        before = stores.content(self._root)
+            self.problems.append(f"verify finds errors: {dict(errors)}")
+        before = stores.content(self.root)
         again = [action for entry in self._recover().objects if entry["type"] == "plan" for action in entry.get("actions", ())]
         if again:
-            self._problems.append(f"the second plan has {len(again)} actions, the first is {again[0]['kind']} {again[0]['path']}")
-        elif stores.content(self._root) != before:
-            self._problems.append("a second run with nothing to do changes the store")
+            self.problems.append(f"the second plan has {len(again)} actions, the first is {again[0]['kind']} {again[0]['path']}")
+        elif stores.content(self.root) != before:
+            self.problems.append("a second run with nothing to do changes the store")
         return Lost([lost for entry in plans for lost in entry.get("lost", ())], any(entry.get("actions") for entry in plans))
 
-    def judge(self, harness: Harness) -> RepairVerdict:
-        if self._promise.refused:
-            return RepairVerdict(self._case, tuple(self._problems))
-        broker = Broker(harness, self._root, self._sample.settings(self._root), self._sample.data.get("topics", {}))
-        try:
-            seen = broker.serve(self._promise.questions)
-        except NotServed as error:
-            return RepairVerdict(self._case, (*self._problems, f"the store code does not serve: {error}"))
-        except JvmDied:
-            return RepairVerdict(self._case, tuple(self._problems), undone="the JVM died")
-        return RepairVerdict(self._case, (*self._problems, *self._promise.broken(seen, self._lost)))
+
+def _judge(store: RepairedStore, harness: Harness) -> RepairVerdict:
+    if store.promise.refused:
+        return RepairVerdict(store.case, tuple(store.problems))
+    broker = Broker(harness, store.root, store.sample.settings(store.root), store.sample.data.get("topics", {}))
+    try:
+        seen = broker.serve(store.promise.questions)
+    except NotServed as error:
+        return RepairVerdict(store.case, (*store.problems, f"the store code does not serve: {error}"))
+    except JvmDied:
+        return RepairVerdict(store.case, tuple(store.problems), undone="the JVM died")
+    return RepairVerdict(store.case, (*store.problems, *store.promise.broken(seen, store.lost)))
 
 
-def describe(verdict: RepairVerdict) -> Iterator[str]:
+def describe(verdict: RepairVerdict, module: str = MODULE) -> Iterator[str]:
     """The case, how to run it again, and what is wrong."""
-    yield verdict.case.command
+    yield f"python -m {module} {verdict.case.options}"
     yield from (f"    {problem}" for problem in verdict.problems[:_SHOWN])
     if len(verdict.problems) > _SHOWN:
         yield f"    … {len(verdict.problems) - _SHOWN} more"
 
 
-def _arguments() -> argparse.Namespace:
+def _arguments(module: str, description: str | None, jobs: int) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m tests.broker.repaired", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog=f"python -m {module}", description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--cases", type=int, metavar="N", help="default: all that are left by the options below")
     parser.add_argument("--seed", type=int, default=1, help="order of the cases (default %(default)s)")
@@ -188,14 +189,14 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--damage", action="append", metavar="NAME", help="only this damage; may be repeated")
     parser.add_argument("--abort", choices=ABORT, help="only with or without `abort`")
     parser.add_argument("--for-release", metavar="RELEASE", help="the release that opens the store, instead of the one that wrote it")
-    parser.add_argument("--jobs", type=int, default=JOBS, metavar="N", help="stores that are open side by side (default %(default)s)")
+    parser.add_argument("--jobs", type=int, default=jobs, metavar="N", help="stores that are open side by side (default %(default)s)")
     return parser.parse_args()
 
 
-def _cases(options: argparse.Namespace) -> list[RepairCase]:
+def _chosen(options: argparse.Namespace, cases: Iterable[RepairCase]) -> list[RepairCase]:
     chosen = [
         RepairCase(case.base, case.damage, case.abort, options.for_release or case.release)
-        for case in all_cases()
+        for case in cases
         if (not options.release or case.release in options.release)
         and (not options.base or case.base in options.base)
         and (not options.damage or case.damage in options.damage)
@@ -205,20 +206,27 @@ def _cases(options: argparse.Namespace) -> list[RepairCase]:
     return chosen[options.first :][: options.cases]
 
 
-def main() -> int:
-    options = _arguments()
+def run(
+    module: str,
+    description: str | None,
+    cases: Iterable[RepairCase],
+    judge: Callable[[Iterable[RepairCase], int], Iterator[RepairVerdict]],
+    jobs: int,
+) -> int:
+    """The command line of a module that judges cases of repairs: prints broken promises, returns the exit status."""
+    options = _arguments(module, description, jobs)
     if reason := missing():
         print(f"cannot run: {reason}", file=sys.stderr)
         return 2
     began = time.monotonic()
     counts: Counter[str] = Counter()
     try:
-        for verdict in judge_all(_cases(options), options.jobs):
+        for verdict in judge(_chosen(options, cases), options.jobs):
             counts["broken" if verdict.problems else "not judged" if verdict.undone else "kept"] += 1
             if verdict.problems:
-                print(*describe(verdict), sep="\n", flush=True)
+                print(*describe(verdict, module), sep="\n", flush=True)
             elif verdict.undone:
-                print(f"{verdict.case.command}\n    not judged: {verdict.undone}")
+                print(f"python -m {module} {verdict.case.options}\n    not judged: {verdict.undone}")
     except JarsMissing as error:
         print(f"cannot run: {error}", file=sys.stderr)
         return 2
@@ -228,4 +236,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(MODULE, __doc__, all_cases(), judge_all, JOBS))

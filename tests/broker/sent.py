@@ -1,7 +1,7 @@
 """The messages of a sample store, as lines of its ground truth, with the queues that they are in.
 
-A sample that the store code wrote by itself has a ground truth of every record. That of a whole broker names what clients sent, and the broker
-wrote more: retries, timers, transactions. There the undamaged log is the truth; `../golden` compares it with what the clients were told.
+A sample that the store code wrote by itself has a ground truth of every record. That of a whole broker names what clients sent, and the
+broker wrote more: retries, timers, transactions. There the undamaged log is the truth; `../golden` compares it with what clients were told.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rmqstore.formats.record import Record, SysFlag
 from tests.broker.served import Line, QueueKey
-from tests.support.stores import Case
+from tests.support.stores import PUT_FIELDS, Case
 from tests.support.storeview import StoreView
 
 _NOT_QUEUED = (SysFlag.TRANSACTION_PREPARED, SysFlag.TRANSACTION_ROLLBACK)
@@ -68,24 +68,5 @@ def _messages(lines: Iterable[Line]) -> Iterator[Message]:
 
 def _line(record: Record) -> Line:
     """A record in the words of the ground truth."""
-    return {
-        "topic": record.topic,
-        "queueId": record.queue_id,
-        "queueOffset": record.queue_offset,
-        "physicalOffset": record.physical_offset,
-        "size": record.size,
-        "offsetMsgId": record.offset_message_id,
-        "uniqKey": record.unique_key,
-        "keys": record.keys,
-        "tags": record.tags,
-        "flag": record.flag,
-        "sysFlag": record.sys_flag,
-        "bornTimestamp": record.born_timestamp,
-        "storeTimestamp": record.store_timestamp,
-        "reconsumeTimes": record.reconsume_times,
-        "preparedTransactionOffset": record.prepared_transaction_offset,
-        "bodyLength": record.body_length,
-        "bodyCrc": zlib.crc32(record.body) & _CRC_BITS,
-        "storedCrc": record.body_crc,
-        "properties": record.properties,
-    }
+    fields = {name: getattr(record, field) for name, field in PUT_FIELDS.items()}
+    return {**fields, "bodyCrc": zlib.crc32(record.body) & _CRC_BITS}

@@ -108,14 +108,14 @@ def _start(answer: Answer, data: tuple[str, ...]) -> Start:
     lines = answer.get("lines", [])
     expired_below = answer["state"]["minPhyOffset"]
     return Start(
-        pulled={queue: tuple(of_queue) for queue, of_queue in _by_queue(lines, "message").items()},
+        pulled={queue: tuple(of_queue) for queue, of_queue in by_queue(lines, "message").items()},
         units={
             queue: {
                 unit["queueOffset"]: unit["physicalOffset"]
                 for unit in of_queue
                 if unit["size"] != _PRE_BLANK_SIZE and unit["physicalOffset"] >= expired_below
             }
-            for queue, of_queue in _by_queue(lines, "unit").items()
+            for queue, of_queue in by_queue(lines, "unit").items()
         },
         by_key={(line["topic"], line["key"]): tuple(line["physicalOffsets"]) for line in lines if line["kind"] == "key"},
         by_id={line["id"]: line["physicalOffset"] for line in lines if line["kind"] == "id"},
@@ -126,7 +126,8 @@ def _start(answer: Answer, data: tuple[str, ...]) -> Start:
     )
 
 
-def _by_queue(lines: Iterable[Line], kind: str) -> dict[QueueKey, list[Line]]:
+def by_queue(lines: Iterable[Line], kind: str) -> dict[QueueKey, list[Line]]:
+    """The lines of one kind, by the queue that they are about."""
     found: dict[QueueKey, list[Line]] = {}
     for line in lines:
         if line["kind"] == kind:

@@ -18,10 +18,11 @@ import org.apache.rocketmq.common.message.MessageExt;
  * New messages from a producer, one for each topic that takes some, and each read back by a consumer: by queue, by key
  * and by id. One line per message.
  */
+@SuppressWarnings("deprecation") // no other consumer of the client pulls, looks up by key and by id
 final class Sends {
     private static final int PERM_WRITE = 2;
-    private static final int PATIENCE = 60;
-    private static final long PAUSE_MILLIS = 250;
+    private static final int PATIENCE = 300;
+    private static final long PAUSE_MILLIS = 50;
     private static final int TIMEOUT_MILLIS = 10_000;
 
     private final DefaultMQProducer producer = new DefaultMQProducer("fresh_producer");

@@ -36,7 +36,7 @@ _INDEX = "index"
 
 
 @dataclass(frozen=True, slots=True)
-class _Source:
+class Source:
     """The records of a future log, file by file."""
 
     at: StoreAt
@@ -45,10 +45,11 @@ class _Source:
 
     @property
     def parts(self) -> Sequence[Part]:
+        """The files of the log."""
         return [Part(number, str(file.path), file.length) for number, file in enumerate(self.log.files)]
 
     def records(self, part: Part, *, keys: bool) -> FutureRecords:
-        """Raises what opening the store and scanning raise."""
+        """The records of a file. Raises what opening the store and scanning raise."""
         return records_of(self.at.open(), replace(self.log, files=(self.log.files[part.number],)), keys=keys)
 
 
@@ -56,7 +57,7 @@ class _Source:
 class QueuesJob:
     """All queues. A result is (QueueResult, staged files by path) of one share, pickled."""
 
-    source: _Source
+    source: Source
     mode: Mode
     directory: str
 
@@ -113,7 +114,7 @@ class QueuesJob:
 class IndexJob:
     """Index files with the keys of a range. The result is (IndexResult, staged files by path), pickled."""
 
-    source: _Source
+    source: Source
     keys: KeyRange | None
     follows: tuple[int, int]
     directory: str
@@ -159,7 +160,7 @@ class Elsewhere:
     ) -> tuple[QueueResult, dict[str, StagedFile]]:
         """As `rmqstore.repair.rebuilding.rebuild_queues` does it in this process."""
         with staging.attempts() as attempts:
-            results = dict(self._runner.run(QueuesJob(_Source(self._at, log, profile), mode, str(attempts)), advance))
+            results = dict(self._runner.run(QueuesJob(Source(self._at, log, profile), mode, str(attempts)), advance))
             refused = int(results.pop("refused", b"0"))
             shares: list[tuple[QueueResult, dict[str, StagedFile]]] = [pickle.loads(data) for data in results.values()]
             result = _merged([share for share, _ in shares], refused, wanted)
@@ -172,7 +173,7 @@ class Elsewhere:
     ) -> tuple[IndexResult, dict[str, StagedFile]]:
         """The index files with the keys of a range."""
         with staging.attempts() as attempts:
-            results = dict(self._runner.run(IndexJob(_Source(self._at, log, profile), keys, follows, str(attempts)), advance))
+            results = dict(self._runner.run(IndexJob(Source(self._at, log, profile), keys, follows, str(attempts)), advance))
             if not results:
                 return IndexResult((), 0, 0), {}
             result, files = pickle.loads(results[_INDEX])

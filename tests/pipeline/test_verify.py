@@ -5,7 +5,6 @@ Every damage is tried on one store by default; RMQSTORE_ALL_DAMAGES=1 tries all 
 
 from __future__ import annotations
 
-import os
 import pickle
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,23 +19,12 @@ from rmqstore.pipeline.local import LocalRunner
 from rmqstore.pipeline.spark import SparkRunner
 from rmqstore.verify.context import Options
 from rmqstore.verify.engine import Verification
+from tests.pipeline.places import BASES, damaged_stores, sample_stores
 from tests.support import stores
 from tests.support.cli import rmqstore
-from tests.support.damages import DAMAGES, apply
-from tests.support.storeview import StoreView
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-BASES = ["5.3.3-plain-crash"]
-if os.environ.get("RMQSTORE_ALL_DAMAGES") == "1":
-    BASES += ["4.9.8-plain", "5.1.4-plain-crash", "5.2.0-plain", "5.4.0-plain", "5.5.1-plain"]
-
-
-def places(names: Sequence[str]) -> list[StoreAt]:
-    """Where sample stores lie, with the settings they were written with."""
-    roots = {name: stores.sample_store(name) for name in names}
-    return [StoreAt.of(root, settings=stores.case(name).settings(root)) for name, root in roots.items()]
 
 
 def told(report: job.StoreReport) -> tuple[Any, ...]:
@@ -54,20 +42,12 @@ def compare(session: SparkSession, at: Sequence[StoreAt]) -> None:
 
 
 def test_whole_sample_stores(session: SparkSession) -> None:
-    compare(session, places([case.name for case in stores.cases()]))
+    compare(session, sample_stores())
 
 
 @pytest.mark.parametrize("base", BASES)
 def test_every_damage(session: SparkSession, base: str, tmp_path: Path) -> None:
-    view = StoreView(stores.sample_store(base), stores.case(base).settings(stores.sample_store(base)))
-    at = []
-    for name in DAMAGES:
-        operations = DAMAGES[name](view)
-        (tmp_path / name).mkdir()
-        root = stores.fresh_store(base, tmp_path / name)
-        apply(operations, root)
-        at.append(StoreAt.of(root, settings=stores.case(base).settings(root)))
-    compare(session, at)
+    compare(session, damaged_stores(base, tmp_path))
 
 
 TAKEN_APART = ["5.3.3-manyfiles-crash", "5.5.1-multipath", "broker-5.3.3-dledger-clean", "5.1.4-batchcq", "5.3.3-cqext", "4.9.8-lmq"]
@@ -75,7 +55,7 @@ TAKEN_APART = ["5.3.3-manyfiles-crash", "5.5.1-multipath", "broker-5.3.3-dledger
 
 @pytest.mark.parametrize("name", TAKEN_APART)
 def test_file_by_file(session: SparkSession, name: str) -> None:
-    at = places([name])[0]
+    at = sample_stores([name])[0]
     here, there = Verification(at.open()), Verification(at.open(), None, job.passes_of(SparkRunner(session), at, Options()))
     covered: list[int] = []
 
@@ -84,7 +64,7 @@ def test_file_by_file(session: SparkSession, name: str) -> None:
 
 
 def test_a_large_store_among_several_is_taken_apart(session: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    at = places(["5.5.1-manyfiles", "5.3.3-plain-crash"])
+    at = sample_stores(["5.5.1-manyfiles", "5.3.3-plain-crash"])
     monkeypatch.setattr(job, "LARGE_STORE", at[1].open().message_log.length)
     compare(session, at)
 
@@ -112,7 +92,7 @@ def test_a_pattern_stands_for_stores() -> None:
 
 
 def test_listed_findings_are_limited_and_all_are_counted() -> None:
-    at = places(["5.3.3-manyfiles-crash"])[0]
+    at = sample_stores(["5.3.3-manyfiles-crash"])[0]
     every = list(Verification(at.open()).run())
     report = job.report_of(at, Options(), 0, silent)
     assert report.findings == []

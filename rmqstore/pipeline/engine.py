@@ -14,8 +14,8 @@ from typing import Protocol
 from rmqstore.errors import UsageError
 from rmqstore.pipeline.job import Advance, Job
 
-SPARK_START = 4.0
-"""Seconds from the decision for Spark to the first byte that is read, on a machine with two cores."""
+SPARK_START = 13.0
+"""Seconds that Spark takes to start and to end, on a machine with two cores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +35,10 @@ class Pace:
         return SPARK_START + size / (self.spark * cores)
 
 
-VERIFY = Pace(local=2.5e9, threads=8, spark=1.8e9)
-REBUILD = Pace(local=0.7e9, threads=2, spark=0.3e9)
-STATS = Pace(local=1.0e9, threads=4, spark=0.9e9)
-EXPORT = Pace(local=150e6, threads=2, spark=100e6)
+VERIFY = Pace(local=1.6e9, threads=8, spark=1.5e9)
+REBUILD = Pace(local=450e6, threads=2, spark=120e6)
+STATS = Pace(local=0.9e9, threads=4, spark=0.6e9)
+EXPORT = Pace(local=90e6, threads=2, spark=80e6)
 
 
 @dataclass(frozen=True, slots=True)

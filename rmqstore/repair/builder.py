@@ -10,12 +10,12 @@ from pathlib import Path
 from rmqstore.errors import RefusedError
 from rmqstore.formats import checkpoint
 from rmqstore.repair import fingerprint
-from rmqstore.repair.check import conflict
 from rmqstore.repair.fingerprint import BLOCK, blocks_with_data
 from rmqstore.repair.likeness import attributes_of, like_sibling, missing_directories
 from rmqstore.repair.places import Places
 from rmqstore.repair.plan import Action, ActionKind, Contents, Directory, Expected, LostMessage, Phase, Plan
 from rmqstore.repair.staging import StagedFile, Staging
+from rmqstore.repair.touched import Touched
 from rmqstore.store.root import Store
 from rmqstore.store.window import open_read_only, read_descriptor
 
@@ -41,6 +41,7 @@ class PlanBuilder:
         self._broker_version = broker_version
         self._files = fingerprint.take(self._places)
         self._actions: dict[str, list[Action]] = {}
+        self._touched = Touched()
         self._lost: list[LostMessage] = []
         self._notes: list[str] = []
         self._freed: set[Path] = set()  # directories that leave the store
@@ -202,11 +203,10 @@ class PlanBuilder:
         self._add(Action(ActionKind.QUARANTINE, name, 0, expect.size or 0, reason, expect, code, directories=directories))
 
     def _add(self, action: Action) -> None:
-        others = self._actions.setdefault(action.path, [])
-        clash = conflict([*others, action])
+        clash = self._touched.add(action)
         if clash is not None:
             raise ValueError(clash)
-        others.append(action)
+        self._actions.setdefault(action.path, []).append(action)
 
 
 def _down_to(directory: Path, top: Path) -> list[Path]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from rmqstore.errors import RefusedError
 from rmqstore.repair import fingerprint
 from rmqstore.repair.places import Places
 from rmqstore.repair.plan import Action, ActionKind, Contents, Plan
+from rmqstore.repair.touched import conflict
 
 _STAGED_NAME = re.compile(r"[0-9]{6}")
 _KEPT_NAME = re.compile(r"(undo|quarantine)/[^\0]+")
@@ -27,18 +28,6 @@ def check_plan(plan: Plan, places: Places) -> None:
     clash = conflict(plan.actions)
     if clash is not None:
         raise _refused(clash)
-
-
-def conflict(actions: Iterable[Action]) -> str | None:
-    """Two actions that touch the same bytes or file, in words; None if every action stands for itself."""
-    seen: dict[str, list[Action]] = {}
-    for action in actions:
-        for other in seen.setdefault(action.path, []):
-            apart = action.position + action.length <= other.position or other.position + other.length <= action.position
-            if not (action.in_place and other.in_place and apart):
-                return f"{other.kind} and {action.kind} of {action.path}"
-        seen[action.path].append(action)
-    return None
 
 
 def check_contents(contents: Contents, path: Path) -> None:

@@ -123,7 +123,7 @@ _BY_CODE: Mapping[str, Step] = {
     "RMQ-ST-CUT": _cut,
     "RMQ-CQ-START": _cut,
     "RMQ-ST-ABORT": lambda commands, finding: commands.predict("--what-if", "abort=present,absent"),
-    "RMQ-ST-ABORT-GONE": _cut,
+    "RMQ-ST-ABORT-GONE": lambda commands, finding: commands.predict("--what-if", "abort=present,absent"),
     "RMQ-ST-RELEASE": lambda commands, finding: commands.predict("--what-if", "version=all"),
     "RMQ-ST-IN-USE": lambda commands, finding: commands.info(),
     "RMQ-ST-PATH": lambda commands, finding: commands.info(),

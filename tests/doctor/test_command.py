@@ -20,6 +20,12 @@ def doctor(root: Path, *options: str, base: str = CLEAN) -> Run:
     return rmqstore("doctor", root, *case(base).set_options(root), *options)
 
 
+def repairs_of(run: Run) -> list[str]:
+    """The commands among the next ones that change the store."""
+    commands = run.objects[-1]["next"]
+    return [command for command in commands if shlex.split(command)[1] in REPAIRS and "--dry-run" not in command]
+
+
 def test_a_clean_store() -> None:
     run = doctor(sample_store(CLEAN), "--broker-version", "5.3.3", "--format", "json")
     assert run.status == OK
@@ -83,7 +89,7 @@ def test_every_command_it_names_runs(damage: str, fresh_store: FreshStore) -> No
 def test_its_commands_mend_what_it_found(damage: str, abort: bool, fresh_store: FreshStore) -> None:
     root = damaged(fresh_store, CLEAN, damage, abort=abort)
     found = doctor(root, "--broker-version", "5.3.3", "--format", "json")
-    repairs = [command for command in found.objects[-1]["next"] if shlex.split(command)[1] in REPAIRS]
+    repairs = repairs_of(found)
     assert repairs or found.status == OK
     for command in repairs:
         done = rmqstore(*shlex.split(command)[1:], "--yes")
@@ -92,13 +98,13 @@ def test_its_commands_mend_what_it_found(damage: str, abort: bool, fresh_store: 
     last = doctor(root, "--broker-version", "5.3.3", "--format", "json")
     assert last.status == OK
     assert last.objects[-1]["starts"] is True
-    assert [command for command in last.objects[-1]["next"] if shlex.split(command)[1] in REPAIRS] == []
+    assert repairs_of(last) == []
 
 
 def test_nothing_is_to_be_changed_where_the_log_is_gone(fresh_store: FreshStore) -> None:
     found = doctor(damaged(fresh_store, CLEAN, "log-emptied"), "--broker-version", "5.3.3", "--format", "json")
     assert found.objects[0]["code"] == "RMQ-CL-EMPTY"
-    assert [command for command in found.objects[-1]["next"] if shlex.split(command)[1] in REPAIRS and "--dry-run" not in command] == []
+    assert repairs_of(found) == []
 
 
 def test_a_path_with_a_blank_is_quoted(tmp_path: Path, fresh_store: FreshStore) -> None:

@@ -69,6 +69,11 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             process.wait(_WAIT)
 
 
+def elsewhere() -> dict[str, str]:
+    """The environment without the session that other tests of this process may have."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_GATEWAY")}
+
+
 def command(master: str, *arguments: str) -> list[str]:
     """A process of its own: this one may have a session of another kind."""
     conf = ["--spark-conf", "spark.executor.memory=600m", "--spark-conf", "spark.driver.host=127.0.0.1"]
@@ -79,7 +84,7 @@ def command(master: str, *arguments: str) -> list[str]:
 def test_the_same_findings(master: str) -> None:
     expected = rmqstore("verify", stores.sample_store(SAMPLE), "--format", "json")
 
-    done = subprocess.run(command(master), capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command(master), env=elsewhere(), capture_output=True, text=True, timeout=300, check=False)
 
     assert (done.returncode, done.stderr) == (0, "")
     *findings, summary = done.stdout.splitlines()
@@ -91,7 +96,7 @@ def test_the_same_findings(master: str) -> None:
 def test_an_executor_is_killed(master: str) -> None:
     expected = rmqstore("verify", stores.sample_store(SAMPLE), "--format", "json")
 
-    with subprocess.Popen(command(master), stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command(master), env=elsewhere(), stdout=subprocess.PIPE, text=True) as process:
         killed = False
         while process.poll() is None and not killed:
             executors = [pid for pid in _processes() if b"CoarseGrainedExecutorBackend" in _command_line(pid)]

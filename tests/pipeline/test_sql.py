@@ -137,7 +137,11 @@ def test_tables_are_described_without_reading_a_store(session: SparkSession) -> 
         ("select * from mesages", "`mesages` cannot be found.", "Tables are messages, consumequeue, index, timer, findings"),
         ("select nothing(topic) from messages", "`nothing`", "describe TABLE"),
         ("select 1 / 0", "Division by zero.", "Use `try_divide`"),
-        ("select cast(topic as int) from messages", 'of the type "STRING" cannot be cast', "Use `try_cast`"),
+        (
+            "select cast(topic as int) from messages where topic = 'Topic0'",
+            "The value 'Topic0' of the type \"STRING\" cannot be cast",
+            "Use `try_cast`",
+        ),
     ],
 )
 def test_mistakes(session: SparkSession, small: StoreAt, statement: str, message: str, hint: str) -> None:

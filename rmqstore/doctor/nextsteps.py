@@ -74,8 +74,13 @@ def _cut(commands: Commands, finding: Finding) -> str:
     return commands.repair("recover") or commands.predict(*WAYS_TO_START)
 
 
+def _of_error(commands: Commands, finding: Finding, command: str, *words: str) -> str | None:
+    """The repair, if the finding is an error."""
+    return commands.repair(command, *words) if finding.severity is Severity.ERROR else None
+
+
 def _log(commands: Commands, finding: Finding) -> str:
-    repair = commands.repair("recover") if finding.severity is Severity.ERROR else None
+    repair = _of_error(commands, finding, "recover")
     if repair is not None:
         return repair
     if finding.offset is None:
@@ -84,22 +89,17 @@ def _log(commands: Commands, finding: Finding) -> str:
 
 
 def _queue(commands: Commands, finding: Finding) -> str:
-    repair = None
-    if finding.severity is Severity.ERROR:
-        queue = () if finding.topic is None or finding.queue_id is None else ("--queue", f"{finding.topic}/{finding.queue_id}")
-        repair = commands.repair("rebuild-consumequeue", *queue)
     topic = ("--topic", finding.topic) if finding.topic is not None else ()
-    return repair or commands.verify("--part", "consumequeue", *topic)
+    queue = ("--queue", f"{finding.topic}/{finding.queue_id}") if topic and finding.queue_id is not None else ()
+    return _of_error(commands, finding, "rebuild-consumequeue", *queue) or commands.verify("--part", "consumequeue", *topic)
 
 
 def _index(commands: Commands, finding: Finding) -> str:
-    repair = commands.repair("rebuild-index") if finding.severity is Severity.ERROR else None
-    return repair or commands.verify("--part", "index")
+    return _of_error(commands, finding, "rebuild-index") or commands.verify("--part", "index")
 
 
 def _checkpoint(commands: Commands, finding: Finding) -> str:
-    wanted = finding.severity is not Severity.INFO
-    repair = commands.repair("rebuild-checkpoint") if wanted else None
+    repair = commands.repair("rebuild-checkpoint") if finding.severity is not Severity.INFO else None
     return repair or commands.dump(commands.store, "--part", "checkpoint")
 
 

@@ -15,18 +15,16 @@ class Touched:
     """The ranges of files that actions touch."""
 
     def __init__(self) -> None:
-        self._starts: dict[str, list[int]] = {}
-        self._actions: dict[str, list[Action]] = {}
+        self._actions: dict[str, list[Action]] = {}  # by path, ascending by position
 
     def add(self, action: Action) -> str | None:
         """Takes an action in; or says, in words, with which one before it clashes."""
-        starts, actions = self._starts.setdefault(action.path, []), self._actions.setdefault(action.path, [])
-        place = bisect(starts, action.position)
+        actions = self._actions.setdefault(action.path, [])
+        place = bisect(actions, action.position, key=lambda other: other.position)
         for other in actions[max(place - 1, 0) : place + 1]:
             apart = action.position + action.length <= other.position or other.position + other.length <= action.position
             if not (action.in_place and other.in_place and apart):
                 return f"{other.kind} and {action.kind} of {action.path}"
-        starts.insert(place, action.position)
         actions.insert(place, action)
         return None
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from rmqstore.errors import NotAStoreError, UnreadableError, UsageError
+from rmqstore.errors import NotAStoreError, RmqstoreError, UnreadableError, UsageError
 from rmqstore.pipeline.job import StoreAt
 
 if TYPE_CHECKING:
@@ -39,7 +39,11 @@ def at_hand(at: StoreAt) -> Iterator[StoreAt]:
     with TemporaryDirectory(prefix="rmqstore-") as directory:
         with _told(at.path):
             _fetch(at.path, Path(directory))
-        yield replace(at, path=directory)
+        try:
+            yield replace(at, path=directory)
+        except RmqstoreError as error:
+            # Nobody knows the copy by its name.
+            raise type(error)(error.message.replace(directory, at.path), error.hint) from error
 
 
 def stored_bytes(uri: str) -> int:

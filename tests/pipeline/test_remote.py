@@ -96,6 +96,12 @@ def test_a_uri_without_a_store_ends_with_a_sentence(command: tuple[str, ...], tm
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_is_wrong_with_a_copy_is_told_of_the_store(tmp_path: Path) -> None:
+    run = rmqstore("stats", tmp_path.as_uri(), "--engine", "local")
+    assert (run.status, run.crashed) == (4, False)
+    assert f"{tmp_path.as_uri()} is empty" in run.err
+
+
 def test_what_cannot_be_had_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for uri, kind in (((tmp_path / "nothing").as_uri(), NotAStoreError), ("nonsense://there/store", RmqstoreError)):
         with pytest.raises(kind), remote.at_hand(StoreAt.of(uri)):

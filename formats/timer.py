@@ -25,7 +25,7 @@ LOG_UNIT = Struct(
     "write_time" / Int64sb * "the broker's current write time (ms), a multiple of the precision",
     "delay" / Int32sb * "time of the slot − write_time (ms)",
     "offset_py" / Int64sb * "physical offset of the timer message in the commit log",
-    "size_py" / Int32sb * "TOTALSIZE of that record",
+    "size_py" / Int32sb * "TOTALSIZE of that record; 0 where a repair gave it up",
     "topic_hash" / Int32sb * "Java hash of REAL_TOPIC, 0 without one",
     "reserved" / Int64sb * "0",
 )
@@ -37,6 +37,9 @@ LOG_BLANK = Struct(
     "prev_pos" / Int64sb * "0",
     "magic" / Const(LOG_BLANK_MAGIC, Int32ub) * "CBD43194",
 )
+
+GIVEN_UP = 0
+"""size_py of a unit whose message is lost: brokers read nothing there, and drop it. No broker writes that."""
 
 WHEEL_SLOT_SIZE: int = WHEEL_SLOT.sizeof()
 LOG_UNIT_SIZE: int = LOG_UNIT.sizeof()

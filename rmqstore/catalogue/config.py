@@ -69,8 +69,7 @@ ENTRIES = (
             ALL: "Loaded and written back as it is. A consumer that asks beyond the end is sent to the end; what arrived until then "
             "below the stored offset is never delivered to the group. Negative: consumed from the beginning."
         },
-        mend="Broker stopped, file copied: set the offset in config/consumerOffset.json to the end of the queue (the finding's expected "
-        "value).",
+        mend="`rmqstore recover STORE` sets it to the end of the queue (the finding's expected value), or a negative one to 0.",
         crash_severity=WARNING,
     ),
     Entry(
@@ -105,7 +104,7 @@ ENTRIES = (
         meaning="The offset of a %LMQ% queue's group is negative or beyond the end of the queue. In these queues offsets are given away "
         "twice or skipped in good health, and clients may set any offset, so this alone is no sign of damage.",
         broker={ALL: "As RMQ-CF-OFFSET: loaded as it is, messages that arrive below the stored offset are never delivered to the group."},
-        mend="As RMQ-CF-OFFSET, if the group should get what comes next: set the offset to the end of the queue (the finding's expected "
-        "value).",
+        mend="If the group should get what comes next, with the broker stopped and the file copied: set the offset to the end of the queue "
+        "(the finding's expected value).",
     ),
 )

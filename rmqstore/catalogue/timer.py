@@ -41,7 +41,8 @@ ENTRIES = (
             R5X: "Units written again at the same place link to themselves and the broker spins: one core at 100 %, memory full within "
             "a minute, no request answered, no log line names the cause."
         },
-        mend="Before a start: clear every slot whose last position is at or behind the end of the timer log. " + _CLEAR_SLOT,
+        mend="Before a start: `rmqstore recover STORE` leads such slots back to the newest unit that is left, or empties them. Units that "
+        "are still in the timer log are put back at the start, the others are made again from the queue.",
     ),
     Entry(
         "RMQ-TM-WHEEL-TIME",
@@ -105,8 +106,8 @@ ENTRIES = (
             R5X: "Read time in the future: nothing is delivered from the wheel until then. Zero: everything of the last seven days is "
             "delivered again. Queue offset beyond the queue: up to 5.3.1 new delayed messages are lost, later releases clamp it."
         },
-        mend="Restore the file from a copy. Never delete timerlog alone; if timer data must go, remove timerwheel, timerlog, timercheck "
-        "and timermetrics together.",
+        mend="Queue offset beyond the queue: `rmqstore recover STORE`. Otherwise restore the file from a copy. Never delete timerlog alone; "
+        "if timer data must go, remove timerwheel, timerlog, timercheck and timermetrics together.",
     ),
     Entry(
         "RMQ-TM-MESSAGE",
@@ -118,7 +119,8 @@ ENTRIES = (
             R5X: "No message there: the delayed message is dropped after three tries. A foreign message there: the timer reads it again "
             "and again, its read pointer stands still and nothing later is delivered."
         },
-        mend="If it is due later than the stop of the broker: clear its slot. " + _CLEAR_SLOT,
+        mend="`rmqstore recover STORE` gives up the unit of a message that is gone (its size becomes 0, so that the timer drops it and "
+        "goes on), and mends one that misspells its message.",
     ),
     Entry(
         "RMQ-TM-UNIT",

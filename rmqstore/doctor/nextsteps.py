@@ -63,6 +63,10 @@ WAYS_TO_START = ("--what-if", "abort=present,absent", "--what-if", "checkpoint=k
 _HANDS_OFF = frozenset({"RMQ-ST-IN-USE", "RMQ-ST-PATH", "RMQ-ST-EMPTY", "RMQ-CL-EMPTY", "RMQ-ST-UNREADABLE"})
 
 
+# Errors of the timer that follow from others, in the log or in the timer log, and go away with a recovery.
+_MENDED_IN_TIMER = frozenset({"RMQ-TM-MESSAGE", "RMQ-TM-WHEEL-BEYOND"})
+
+
 def _no_start(commands: Commands, finding: Finding) -> str:
     """Files of the configuration are not repaired from the log, and a lock is held by a broker."""
     if finding.file is not None and finding.file.endswith((".json", ".bak")):
@@ -107,6 +111,11 @@ def _part(part: str) -> Step:
     return lambda commands, finding: commands.verify("--part", part)
 
 
+def _timer(commands: Commands, finding: Finding) -> str:
+    repair = _of_error(commands, finding, "recover") if finding.code in _MENDED_IN_TIMER else None
+    return repair or commands.verify("--part", "timer")
+
+
 def _backup(commands: Commands, finding: Finding) -> str:
     """What the other one of a JSON file and its `.bak` holds, if it is there."""
     if finding.file is not None:
@@ -135,13 +144,14 @@ _BY_CODE: Mapping[str, Step] = {
     "RMQ-CF-EMPTY": _backup,
     "RMQ-CF-MISSING": _backup,
     "RMQ-CF-BAK": _backup,
+    "RMQ-CF-OFFSET": lambda commands, finding: _of_error(commands, finding, "recover") or commands.verify("--part", "config"),
 }
 _BY_PART: Mapping[str, Step] = {
     "CL": _log,
     "CQ": _queue,
     "IX": _index,
     "CP": _checkpoint,
-    "TM": _part("timer"),
+    "TM": _timer,
     "CF": _part("config"),
 }
 

@@ -1,10 +1,11 @@
-"""Everything that is derived from the log, brought into agreement with a future log: queues, index, checkpoint, and then `abort`."""
+"""Everything that is derived from the log, brought into agreement with a future log: queues, index, timer, checkpoint, then `abort`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from rmqstore.errors import RefusedError
+from rmqstore.formats.naming import TIMER_TOPIC
 from rmqstore.repair.builder import PlanBuilder
 from rmqstore.repair.checkpoint import plan_abort, plan_checkpoint
 from rmqstore.repair.index import full_until, plan_index
@@ -13,7 +14,9 @@ from rmqstore.repair.logview import FutureLog
 from rmqstore.repair.queues import LostUnits, QueueWish, plan_queues
 from rmqstore.repair.rebuilding import Rebuilder
 from rmqstore.repair.staging import Staging
+from rmqstore.repair.timer import plan_timer
 from rmqstore.store.root import Store
+from rmqstore.verify.units import QueueKey
 from rmqstore.versions import Profile
 
 Advance = Callable[[int], None]
@@ -30,17 +33,20 @@ def plan_derived(
     lost_units: LostUnits = LostUnits.NEIGHBOUR,
     removes_abort: bool = True,
     advance: Advance = lambda count: None,
-) -> None:
+) -> dict[QueueKey, int]:
     """Plans what a broker needs to start on the future `log` as after a clean stop, and to change nothing.
 
-    `advance` is told the bytes of the log as they are read. Raises RefusedError, UnreadableError, StoreChangedError, OSError.
+    Returns the ends of the queues that change, as `plan_queues` does. `advance` is told the bytes of the log as they are read.
+    Raises RefusedError, UnreadableError, StoreChangedError, OSError.
     """
     judgement = judge(store, advance=advance)
-    plan_queues(builder, staging, store, profile, log, judgement, QueueWish(lost_units=lost_units), advance=advance)
+    ends = plan_queues(builder, staging, store, profile, log, judgement, QueueWish(lost_units=lost_units), advance=advance)
     index_full_until = plan_index(builder, staging, store, profile, log, judgement, advance=advance)
+    plan_timer(builder, store, log, judgement.log.last_timestamp, ends.get((TIMER_TOPIC, 0)))
     plan_checkpoint(builder, store, profile, log, index_full_until)
     if removes_abort:
         plan_abort(builder, store, log)
+    return ends
 
 
 def plan_rebuilt_queues(

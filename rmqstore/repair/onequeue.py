@@ -40,6 +40,14 @@ class Why:
 
 
 @dataclass(frozen=True, slots=True)
+class Planned:
+    """What a plan does to a queue. `end`: the queue offset behind its last message then; None for a batch queue without records."""
+
+    changes: bool
+    end: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Work:
     """What the plans of all queues of a store have in common. `made`: the staged files of the rebuild by path below the root."""
 
@@ -65,8 +73,8 @@ def plan_simple_queue(
     rebuilt: RebuiltQueue | None,
     why: Why,
     placeholders: Mapping[int, bytes],
-) -> bool:
-    """Plans a consume queue and its extension; whether anything changes. Raises UnreadableError, StoreChangedError, OSError."""
+) -> Planned:
+    """Plans a consume queue and its extension. Raises UnreadableError, StoreChangedError, OSError."""
     size = consumequeue.file_size(work.settings.mapped_file_size_consume_queue)
     files = found.files if found is not None else EMPTY
     good = _good_files(files, size)
@@ -87,16 +95,17 @@ def plan_simple_queue(
     fitter = FileFitter(work.builder, work.staging, consumequeue.UNIT_SIZE, why.reason, why.code)
     directory = _directory(work.store, PartKind.CONSUMEQUEUE, key, found)
     fit = _Fit(fitter, files, directory)
-    for number, units in QueueTarget(sources, work.log, work.mode, placeholders).files():
+    target = QueueTarget(sources, work.log, work.mode, placeholders)
+    for number, units in target.files():
         units = extension.settle(units, read_found(number))
         staged = work.made[made[number]] if number in made else None
         fit.file(number * size, units.view(np.uint8), staged if staged is not None and _same(work.read_made(made[number]), units) else None)
     changed = fit.take_away_others()
-    return extension.plan(cut=changed) or changed
+    return Planned(extension.plan(cut=changed) or changed, target.end)
 
 
-def plan_batch_queue(work: Work, key: QueueKey, found: QueueDirectory | None, rebuilt: RebuiltQueue | None, why: Why) -> bool:
-    """Plans a batch queue; whether anything changes. Raises UnreadableError, StoreChangedError, OSError."""
+def plan_batch_queue(work: Work, key: QueueKey, found: QueueDirectory | None, rebuilt: RebuiltQueue | None, why: Why) -> Planned:
+    """Plans a batch queue. Raises UnreadableError, StoreChangedError, OSError."""
     size = work.settings.mapper_file_size_batch_consume_queue
     files = found.files if found is not None else EMPTY
     good = _good_files(files, size)
@@ -105,7 +114,7 @@ def plan_batch_queue(work: Work, key: QueueKey, found: QueueDirectory | None, re
     fit = _Fit(fitter, files, _directory(work.store, PartKind.BATCHCONSUMEQUEUE, key, found))
     for number, data in batch_files([good[number] for number in sorted(good)], made, work.log.min_offset, size):
         fit.file(number * size, data, None)
-    return fit.take_away_others()
+    return Planned(fit.take_away_others(), rebuilt.end_offset if rebuilt is not None else None)
 
 
 class _Fit:

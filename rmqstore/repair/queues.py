@@ -22,7 +22,7 @@ from rmqstore.recovery.options import Options
 from rmqstore.repair.builder import PlanBuilder
 from rmqstore.repair.judgement import Judgement
 from rmqstore.repair.logview import FutureLog
-from rmqstore.repair.onequeue import Why, Work, plan_batch_queue, plan_simple_queue
+from rmqstore.repair.onequeue import Planned, Why, Work, plan_batch_queue, plan_simple_queue
 from rmqstore.repair.queuetarget import in_ranges
 from rmqstore.repair.rebuilding import Rebuilder, rebuild_queues, settings_of
 from rmqstore.repair.staging import Staging
@@ -95,37 +95,38 @@ def plan_queues(
     *,
     advance: Advance = lambda count: None,
     rebuilder: Rebuilder | None = None,
-) -> None:
+) -> dict[QueueKey, int]:
     """Plans what makes the queues of `store` agree with the future `log`.
 
+    Returns the ends of the queues that were looked at for that: the queue offsets behind their last messages. All others stay as they are.
     Raises RefusedError, UnreadableError, StoreChangedError, OSError.
     """
     wish = wish or QueueWish()
     queues = _Queues.of(store)
     if store.rocksdb_queues and not queues.simple:
         builder.note("The queues of this store are kept in RocksDB; they are left as they are.")
-        return
+        return {}
     reasons = _reasons(queues, log, judgement, wish)
     chosen = _Choice(queues, reasons, judgement, wish)
     known = {key for key in {*queues.simple, *queues.batch} if chosen(key)}
     if not known and not reasons and not wish.rebuild:
-        return
+        return {}
     result, made = rebuild_queues(store, log, profile, staging, mode=wish.mode, wanted=chosen, advance=advance, rebuilder=rebuilder)
     rebuilt = {(queue.topic, queue.queue_id): queue for queue in result.queues}
     _demand_named(wish, known | rebuilt.keys(), queues)
     placeholders = _placeholders(store, log) if wish.lost_units is LostUnits.PLACEHOLDER else {}
     work = Work(builder, staging, store, settings_of(store), log, wish.mode, made)
-    changed = [
-        key
+    planned = {
+        key: _plan(work, key, queues, rebuilt.get(key), reasons.get(key, _ASKED), placeholders.get(key, {}))
         for key in sorted(known | rebuilt.keys())
-        if _plan(work, key, queues, rebuilt.get(key), reasons.get(key, _ASKED), placeholders.get(key, {}))
-    ]
-    _note(builder, result, [rebuilt[key] for key in changed if key in rebuilt])
+    }
+    _note(builder, result, [rebuilt[key] for key, plan in planned.items() if plan.changes and key in rebuilt])
     for key in sorted(chosen.left_out):
         builder.note(f"{key[0]}/{key[1]} has records and no files, maybe on purpose, and is left so; name it to have it rebuilt.")
+    return {key: plan.end for key, plan in planned.items() if plan.end is not None}
 
 
-def _plan(work: Work, key: QueueKey, queues: _Queues, rebuilt: RebuiltQueue | None, why: Why, placeholders: Mapping[int, bytes]) -> bool:
+def _plan(work: Work, key: QueueKey, queues: _Queues, rebuilt: RebuiltQueue | None, why: Why, placeholders: Mapping[int, bytes]) -> Planned:
     if key in queues.batch or key[0] in work.settings.batch_topics:
         return plan_batch_queue(work, key, queues.batch.get(key), rebuilt, why)
     return plan_simple_queue(work, key, queues.simple.get(key), queues.ext.get(key), rebuilt, why, placeholders)

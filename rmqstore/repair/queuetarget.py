@@ -49,6 +49,11 @@ class QueueTarget:
         self._start, self._first, self._next = self._bounds()
         self._end = sources.made_until if sources.made_numbers else self._start
 
+    @property
+    def end(self) -> int:
+        """The queue offset behind the last unit, when all files were asked for."""
+        return self._end
+
     def files(self) -> Iterator[tuple[int, Units]]:
         """(number, units) of every file that the queue should have, ascending. Raises UnreadableError, StoreChangedError."""
         capacity = self._sources.capacity

@@ -10,6 +10,7 @@ from rmqstore.errors import RefusedError
 from rmqstore.recovery.outcome import Outcome
 from rmqstore.recovery.simulation import simulate
 from rmqstore.repair.builder import PlanBuilder
+from rmqstore.repair.configuration import plan_backups, plan_configuration
 from rmqstore.repair.derived import plan_derived
 from rmqstore.repair.epoch import plan_epoch
 from rmqstore.repair.logedits import LogRepair, plan_log
@@ -54,11 +55,13 @@ class Recovery:
         profile = profile_of(self.release)
         plan_surroundings(builder, store)
         if self.strategy is Strategy.MINIMAL:
+            plan_backups(builder, store)
             plan_minimal(builder, staging, store, profile, advance=advance)
             return
         repair = self._log_repair(store, builder, advance)
         plan_log(builder, staging, repair)
-        plan_derived(builder, staging, store, profile, repair.future, lost_units=self.lost_units, advance=advance)
+        ends = plan_derived(builder, staging, store, profile, repair.future, lost_units=self.lost_units, advance=advance)
+        plan_configuration(builder, store, ends, restores=True)
 
     def _log_repair(self, store: Store, builder: PlanBuilder, advance: Advance) -> LogRepair:
         """The repair of the log, and notes that compare it with the other ways."""
@@ -91,7 +94,8 @@ def plan_truncate(
     plan_log(builder, staging, repair)
     if repair.lost:
         plan_epoch(builder, store, repair.future.end_offset)
-    plan_derived(builder, staging, store, profile_of(release), repair.future, removes_abort=False, advance=advance)
+    ends = plan_derived(builder, staging, store, profile_of(release), repair.future, removes_abort=False, advance=advance)
+    plan_configuration(builder, store, ends, restores=False)
 
 
 def _what_a_start_does(outcome: Outcome) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -60,6 +61,36 @@ def parse(data: bytes) -> TolerantJson:
         # Only now, because reading token by token takes many times longer.
         value = _load(_standard(text, leniencies))
     return TolerantJson(value, frozenset(leniencies))
+
+
+def with_integers(data: bytes, changes: Mapping[tuple[str, ...], int]) -> bytes:
+    """A text that `parse` accepts, with other integers at some paths of object keys; every other byte stays as it is."""
+    text = data.decode("latin-1")  # a byte a character, so that what is no UTF-8 stays too
+    pieces: list[str] = []
+    path: list[str] = []
+    last = ""
+    position = 0
+    while position < len(text):
+        match = _TOKEN.match(text, position)
+        if match is None:
+            raise ValueError(f"unexpected character at {position}")
+        kind, token, position = match.lastgroup, match[0], match.end()
+        if token == ":":
+            path[-1] = _key(last)
+        elif kind == "open":
+            path.append("")
+        elif kind == "close":
+            path.pop()
+        elif kind == "word" and tuple(path) in changes and pieces and last == ":":
+            token = str(changes[tuple(path)])
+        if kind not in ("space", "comment", "zero"):
+            last = token
+        pieces.append(token)
+    return "".join(pieces).encode("latin-1")
+
+
+def _key(token: str) -> str:
+    return str(_load(token.encode("latin-1").decode("utf-8", "replace"))) if token.startswith('"') else token
 
 
 def is_blank(data: bytes) -> bool:

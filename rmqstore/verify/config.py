@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rmqstore.findings import Finding
 from rmqstore.formats.naming import LMQ_PREFIX, SCHEDULE_TOPIC
@@ -15,6 +15,7 @@ from rmqstore.store import tolerant_json
 from rmqstore.store.ends import QueueEnds, batch_queue_ends, queue_ends
 from rmqstore.store.mapped import MappedFileQueue, list_directory
 from rmqstore.store.parts import PartKind
+from rmqstore.store.root import Store
 from rmqstore.store.window import read_whole
 from rmqstore.verify.context import Context
 from rmqstore.verify.guard import guarded, limited
@@ -42,6 +43,7 @@ ROCKSDB_DIRECTORIES = ("topics", "metadata", "rdb")
 IN_ROCKSDB = frozenset({TOPICS, "subscriptionGroup.json", CONSUMER_OFFSETS, LMQ_OFFSETS})
 BATCH_QUEUE = "BatchCQ"
 _LARGEST = 512 << 20
+_OFFSETS, _LMQ_OFFSETS = "offsetTable", "lmqOffsetTable"
 
 
 class State(Enum):
@@ -64,6 +66,21 @@ class Text:
     value: Mapping[str, Any] | None = None
 
 
+class StoredOffset(NamedTuple):
+    """A queue offset of the configuration: the file, the keys that lead to it, who goes on there, and in which queue."""
+
+    path: Path
+    keys: tuple[str, ...]
+    owner: str
+    topic: str
+    queue_id: int
+    offset: int
+
+    def within(self, end: int) -> int:
+        """The nearest offset of a queue that ends at `end`."""
+        return min(max(self.offset, 0), end)
+
+
 def check(context: Context) -> Iterator[Finding]:
     """Findings about the files in `config`, which are read whole, and about the ends of the queues they name."""
     store = context.store
@@ -79,9 +96,7 @@ def check(context: Context) -> Iterator[Finding]:
     yield from guarded(context, directory / TOPICS, partial(_missing_topics, context, texts))
     yield from guarded(context, directory / TOPICS, partial(_queue_types, context, texts))
     if not store.rocksdb_queues:
-        offsets = directory / CONSUMER_OFFSETS
-        yield from guarded(context, offsets, lambda: limited(context, offsets, _consumer_offsets(context, texts)))
-        yield from guarded(context, directory / DELAY_OFFSETS, partial(_delay_offsets, context, texts))
+        yield from guarded(context, directory / CONSUMER_OFFSETS, partial(_offsets, context, texts))
 
 
 # The files
@@ -112,6 +127,12 @@ def read(path: Path) -> Text:
     return Text(path, State.WHOLE, "whole", value)
 
 
+def in_use(path: Path) -> Text:
+    """What a start reads: the file, or its `.bak` where only that is whole. Raises UnreadableError."""
+    text, backup = read(path), read(path.with_name(path.name + ".bak"))
+    return text if text.state is State.WHOLE or backup.state is not State.WHOLE else backup
+
+
 def _file(context: Context, name: str, texts: dict[str, Text]) -> Iterator[Finding]:
     path = context.store.config_path / name
     for candidate in (path, path.with_name(name + ".bak")):
@@ -119,7 +140,7 @@ def _file(context: Context, name: str, texts: dict[str, Text]) -> Iterator[Findi
             kind = "directory" if candidate.is_dir() else "special file"
             yield context.finding("RMQ-ST-KIND", f"{candidate.name} is a {kind}, where a file should be", file=candidate, found=kind)
     text, backup = read(path), read(path.with_name(name + ".bak"))
-    texts[name] = text if text.state is State.WHOLE or backup.state is not State.WHOLE else backup
+    texts[name] = in_use(path)
     beside = f"{backup.path.name} is {backup.why}"
     match text.state:
         case State.DAMAGED:
@@ -136,11 +157,11 @@ def _elsewhere(context: Context, name: str) -> bool:
     """Whether the content of a file is kept in RocksDB, or, for consumer offsets, in the file of the other mode."""
     directory = context.store.config_path
     other = {CONSUMER_OFFSETS: LMQ_OFFSETS, LMQ_OFFSETS: CONSUMER_OFFSETS}.get(name)
-    return (name in IN_ROCKSDB and _in_rocksdb(context)) or (other is not None and (directory / other).exists())
+    return (name in IN_ROCKSDB and _in_rocksdb(context.store)) or (other is not None and (directory / other).exists())
 
 
-def _in_rocksdb(context: Context) -> bool:
-    return any((context.store.config_path / name / "CURRENT").exists() for name in ROCKSDB_DIRECTORIES)
+def _in_rocksdb(store: Store) -> bool:
+    return any((store.config_path / name / "CURRENT").exists() for name in ROCKSDB_DIRECTORIES)
 
 
 # What they say about queues
@@ -148,7 +169,7 @@ def _in_rocksdb(context: Context) -> bool:
 
 def _missing_topics(context: Context, texts: Mapping[str, Text]) -> Iterator[Finding]:
     path = context.store.config_path / TOPICS
-    if texts[TOPICS].state is not State.MISSING or _in_rocksdb(context):
+    if texts[TOPICS].state is not State.MISSING or _in_rocksdb(context.store):
         return
     # A message store alone writes delayOffset.json, only a whole broker writes the others, and with them topics.json.
     if all(text.state is State.MISSING for name, text in texts.items() if name != DELAY_OFFSETS):
@@ -161,7 +182,7 @@ def _missing_topics(context: Context, texts: Mapping[str, Text]) -> Iterator[Fin
 
 def _queue_types(context: Context, texts: Mapping[str, Text]) -> Iterator[Finding]:
     """Topics whose queues lie where a start does not expect them; a lost topics.json makes every topic a simple one."""
-    if _in_rocksdb(context):
+    if _in_rocksdb(context.store):
         return
     table = _table(texts[TOPICS], "topicConfigTable")
     if table is None and texts[TOPICS].state is not State.MISSING:
@@ -193,49 +214,56 @@ def _table(text: Text, name: str) -> Mapping[str, Any] | None:
     return table if isinstance(table, dict) else None
 
 
-def _consumer_offsets(context: Context, texts: Mapping[str, Text]) -> Iterator[Finding]:
-    if _in_rocksdb(context):
-        return
-    name = _offsets_in_use(context, texts)
-    text = texts[name]
-    for key, offsets in (_table(text, "offsetTable") or {}).items():
+def _offsets(context: Context, texts: Mapping[str, Text]) -> Iterator[Finding]:
+    found = (finding for stored in stored_offsets(context.store, texts) for finding in _offset(context, stored))
+    yield from limited(context, context.store.config_path / CONSUMER_OFFSETS, found)
+
+
+def stored_offsets(store: Store, texts: Mapping[str, Text]) -> Iterator[StoredOffset]:
+    """The queue offsets of consumer groups and of the delay levels, as a start takes them from the configuration `texts`."""
+    if not _in_rocksdb(store):
+        yield from _consumer_offsets(texts[_offsets_in_use(store, texts)])
+    text = texts[DELAY_OFFSETS]
+    for level, offset in (_table(text, _OFFSETS) or {}).items():
+        if level.isascii() and level.isdigit() and int(level) > 0 and _is_integer(offset):
+            yield StoredOffset(text.path, (_OFFSETS, level), f"delay level {level}", SCHEDULE_TOPIC, int(level) - 1, offset)
+
+
+def _consumer_offsets(text: Text) -> Iterator[StoredOffset]:
+    for key, offsets in (_table(text, _OFFSETS) or {}).items():
         topic, at, group = key.partition("@")
         if at and "@" not in group and isinstance(offsets, dict):
             for queue, offset in offsets.items():
-                if queue.isascii() and queue.isdigit():
-                    yield from _offset(context, text.path, group, topic, int(queue), offset)
-    for key, offset in (_table(text, "lmqOffsetTable") or {}).items():
+                if queue.isascii() and queue.isdigit() and _is_integer(offset):
+                    yield StoredOffset(text.path, (_OFFSETS, key, queue), f"group {group}", topic, int(queue), offset)
+    for key, offset in (_table(text, _LMQ_OFFSETS) or {}).items():
         topic, at, group = key.partition("@")
-        if at:
-            yield from _offset(context, text.path, group, topic, 0, offset)
+        if at and _is_integer(offset):
+            yield StoredOffset(text.path, (_LMQ_OFFSETS, key), f"group {group}", topic, 0, offset)
 
 
-def _offsets_in_use(context: Context, texts: Mapping[str, Text]) -> str:
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _offsets_in_use(store: Store, texts: Mapping[str, Text]) -> str:
     """enableLmq decides which of two files is read; where it is not known the newer one is."""
     present = [name for name in (CONSUMER_OFFSETS, LMQ_OFFSETS) if texts[name].state is State.WHOLE]
-    if context.store.config.explicit("enableLmq") is not None:
-        return LMQ_OFFSETS if context.store.config.flag("enableLmq") else CONSUMER_OFFSETS
+    if store.config.explicit("enableLmq") is not None:
+        return LMQ_OFFSETS if store.config.flag("enableLmq") else CONSUMER_OFFSETS
     return max(present, key=lambda name: texts[name].path.stat().st_mtime_ns, default=CONSUMER_OFFSETS)
 
 
-def _offset(context: Context, path: Path, group: str, topic: str, queue_id: int, offset: Any) -> Iterator[Finding]:
-    if not isinstance(offset, int) or isinstance(offset, bool) or not context.options.wants_topic(topic):
-        return
-    end = _max_offset(context, topic, queue_id)
+def _offset(context: Context, stored: StoredOffset) -> Iterator[Finding]:
+    topic, queue_id, offset = stored.topic, stored.queue_id, stored.offset
+    end = queue_end(context.store, topic, queue_id) if context.options.wants_topic(topic) else None
     if end is None or 0 <= offset <= end:
         return
     where = f"beyond its end, {end}" if offset > end else "negative"
-    message = f"offset {offset} of group {group} in {topic}/{queue_id} is {where}"
-    expected = end if offset > end else 0
+    message = f"offset {offset} of {stored.owner} in {topic}/{queue_id} is {where}"
     code = "RMQ-CF-LMQ-OFFSET" if topic.startswith(LMQ_PREFIX) else "RMQ-CF-OFFSET"
-    yield context.finding(code, message, file=path, topic=topic, queue_id=queue_id, expected=expected, found=offset)
-
-
-def _delay_offsets(context: Context, texts: Mapping[str, Text]) -> Iterator[Finding]:
-    text = texts[DELAY_OFFSETS]
-    for level, offset in (_table(text, "offsetTable") or {}).items():
-        if level.isascii() and level.isdigit() and int(level) > 0:
-            yield from _offset(context, text.path, f"delay level {level}", SCHEDULE_TOPIC, int(level) - 1, offset)
+    expected = stored.within(end)
+    yield context.finding(code, message, file=stored.path, topic=topic, queue_id=queue_id, expected=expected, found=offset)
 
 
 _TREES: tuple[tuple[PartKind, Callable[[MappedFileQueue], QueueEnds]], ...] = (
@@ -244,12 +272,12 @@ _TREES: tuple[tuple[PartKind, Callable[[MappedFileQueue], QueueEnds]], ...] = (
 )
 
 
-def _max_offset(context: Context, topic: str, queue_id: int) -> int | None:
+def queue_end(store: Store, topic: str, queue_id: int) -> int | None:
     """Offset behind the last message of a queue, None for a queue without files."""
     if "/" in topic or topic in ("", ".", ".."):
         return None
     for kind, ends in _TREES:
-        queue = MappedFileQueue.scan(context.store.path_of(kind) / topic / str(queue_id))
+        queue = MappedFileQueue.scan(store.path_of(kind) / topic / str(queue_id))
         if queue.files:
             return ends(queue).max_offset
     return None

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,58 +14,21 @@ from rmqstore.formats import timer
 from rmqstore.formats.layout import fixed_layout
 from rmqstore.formats.naming import TIMER_TOPIC
 from rmqstore.store.ends import QueueEnds, queue_ends
-from rmqstore.store.mapped import MappedFileQueue
 from rmqstore.store.parts import PartKind
-from rmqstore.store.window import read_at, read_whole
 from rmqstore.verify import timerqueue
 from rmqstore.verify.context import Context
 from rmqstore.verify.guard import Unmade, guarded, limited, limited_unmade
-from rmqstore.verify.timerlog import Mask, Offsets, TimerLog, Units, Window, integer_columns
+from rmqstore.verify.timerfiles import Slots, TimerFiles, open_timer, timer_queue
+from rmqstore.verify.timerlog import Mask, Offsets, TimerLog, Window
 from rmqstore.verify.timermessages import unit_problems
 from rmqstore.verify.timerqueue import TimerQueue
 
-_SLOT = integer_columns(timer.WHEEL_SLOT)
 _CHECK = fixed_layout(timer.CHECK)
-_CHUNK_SLOTS = 1 << 17
 _CLOCK_SLACK_MS = 60_000
 # A unit stays at most a roll window and a third of it in the wheel (fact sheet timer §1.3, §1.9 W8).
 _WIDEST_WINDOW_SLOTS = 604_740
 # A commit of the queue offset counts the last message before 5.2.0 and the next one from then on.
 _OFF_BY_ONE = 1
-
-
-class _Slots(NamedTuple):
-    """The slots that are not all zero: number in the wheel, time in units of the precision, offsets in the timer log."""
-
-    number: Offsets
-    time: Offsets
-    first: Offsets
-    last: Offsets
-
-
-@dataclass(frozen=True, slots=True)
-class _Timer:
-    """What the checks of one timer share. `read_time` (ms): slots from there on are still to be delivered."""
-
-    log: TimerLog
-    queue: TimerQueue
-    wheel: Path
-    slots: _Slots | None
-    check: Any | None
-    flushed: int
-    precision: int
-
-    @property
-    def read_time(self) -> int:
-        return 0 if self.check is None else max(0, int(self.check.last_read_time_ms))
-
-    def is_live(self, slot_time: Offsets) -> Mask:
-        """Slots that are not delivered yet, by their time."""
-        return np.asarray((slot_time >= -(-self.read_time // self.precision)) & (slot_time > 0))
-
-    def slot_time(self, units: Units) -> Offsets:
-        """Slot time of each unit, in units of the precision."""
-        return np.asarray((units["write_time"].astype(np.int64) + units["delay"]) // self.precision)
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -80,29 +41,22 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _check(context: Context) -> Iterator[Finding]:
-    wheels = context.store.timerwheel_paths() if context.store.only is None else []
     yield from wheel_lengths(context)
-    path, flushed = _wheel_in_use(context.store.root / PartKind.TIMERWHEEL, wheels)
-    whole = path.is_file() and path.stat().st_size == timer.WHEEL_FILE_SIZE
-    slots = _read_slots(path) if whole else None
-    check_path = context.store.config_path / "timercheck"
-    fields = timer.parse_check(read_whole(check_path, timer.CHECK_FILE_SIZE)) if check_path.is_file() else None
-    log = TimerLog(context.store.timerlog)
-    if not flushed and fields is not None:
-        flushed = fields.last_timer_log_flush_pos
-    state = _Timer(log, TimerQueue(context, _timer_queue(context)), path, slots, fields, flushed, _precision(context, slots, fields))
+    files = open_timer(context.store, context.log.last_timestamp)
+    queue = TimerQueue(context, timer_queue(context.store))
     log_path = context.store.path_of(PartKind.TIMERLOG)
-    yield from limited_unmade(context, log_path, _units(context, state))
+    yield from limited_unmade(context, log_path, _units(context, files, queue))
     # Places without a sound unit explain what the queue has and the log lacks.
-    damages = list(_damages(context, log))
+    damages = list(_damages(context, files.log))
     yield from limited(context, log_path, damages)
+    slots = files.slots
     if slots is not None:
-        yield from limited_unmade(context, path, _slots(context, state, slots))
+        yield from limited_unmade(context, files.wheel, _slots(context, files, slots))
     if context.store.only is None and (context.store.timerlog.files or (slots is not None and slots.number.size)):
-        yield from _check_file(context, state, check_path)
+        yield from _check_file(context, files)
     if context.store.only is None and context.log.end_offset > 0 and not damages:
-        has_units = log.end(flushed) > log.replay_start(flushed)
-        yield from limited_unmade(context, log_path, timerqueue.findings(context, state.queue, fields, has_units=has_units))
+        has_units = files.log.end(files.flushed) > files.log.replay_start(files.flushed)
+        yield from limited_unmade(context, log_path, timerqueue.findings(context, queue, files.check, has_units=has_units))
 
 
 # Wheel
@@ -118,75 +72,45 @@ def wheel_lengths(context: Context) -> Iterator[Finding]:
             yield context.finding("RMQ-TM-WHEEL-LENGTH", message, file=path, expected=timer.WHEEL_FILE_SIZE, found=length)
 
 
-def _wheel_in_use(plain: Path, wheels: list[Path]) -> tuple[Path, int]:
-    """The newest snapshot and the timer log offset it was flushed at, else the plain wheel and 0."""
-    snapshots = {int(path.suffix[1:]): path for path in wheels if path.suffix[1:].isdigit()}
-    newest = max(snapshots, default=0)
-    return (snapshots[newest], newest) if snapshots else (plain, 0)
-
-
-def _read_slots(path: Path) -> _Slots:
-    parts = []
-    for first in range(0, timer.WHEEL_SLOTS, _CHUNK_SLOTS):
-        number = min(_CHUNK_SLOTS, timer.WHEEL_SLOTS - first)
-        data = read_at(path, first * timer.WHEEL_SLOT_SIZE, number * timer.WHEEL_SLOT_SIZE)
-        used = np.flatnonzero(np.frombuffer(data, np.uint64).reshape(number, -1).any(axis=1))
-        slots = np.frombuffer(data, _SLOT)[used]
-        parts.append((first + used, slots["time"], slots["first_pos"], slots["last_pos"]))
-    return _Slots(*(np.concatenate(columns).astype(np.int64) for columns in zip(*parts, strict=True)))
-
-
-def _precision(context: Context, slots: _Slots | None, check: Any | None) -> int:
-    """Milliseconds of one slot: the setting, else what brings the slots nearest to the read time; the default without slots."""
-    configured = context.store.config.explicit_integer("timerPrecisionMs")
-    if configured is not None:
-        return next((precision for precision in timer.PRECISIONS if precision <= configured), timer.PRECISIONS[-1])
-    reference = check.last_read_time_ms if check is not None and check.last_read_time_ms > 0 else context.log.last_timestamp
-    if slots is None or not slots.time.size or reference <= 0:
-        return timer.PRECISIONS[0]
-    middle = int(np.median(slots.time))
-    return min(timer.PRECISIONS, key=lambda precision: abs(middle * precision - reference))
-
-
-def _slots(context: Context, state: _Timer, slots: _Slots) -> Iterator[Unmade]:
-    end = state.log.end(state.flushed)
-    begin = state.log.queue.min_offset
+def _slots(context: Context, files: TimerFiles, slots: Slots) -> Iterator[Unmade]:
+    end = files.log.end(files.flushed)
+    begin = files.log.queue.min_offset
     misplaced = slots.time % timer.WHEEL_SLOTS != slots.number
-    live = state.is_live(slots.time) & ~misplaced
+    live = files.is_live(slots.time) & ~misplaced
     for i in map(int, np.flatnonzero(misplaced)):
         message = f"its time {slots.time[i]} belongs into slot {slots.time[i] % timer.WHEEL_SLOTS}"
-        yield _slot_finding(context, state, "RMQ-TM-WHEEL-SLOT", slots, i, message)
+        yield _slot_finding(context, files, "RMQ-TM-WHEEL-SLOT", slots, i, message)
     odd = (slots.last < -1) | (slots.first < -1)
-    if state.log.queue.files:
-        odd |= ((slots.last >= 0) & ~state.log.aligned(slots.last)) | ((slots.first >= 0) & ~state.log.aligned(slots.first))
+    if files.log.queue.files:
+        odd |= ((slots.last >= 0) & ~files.log.aligned(slots.last)) | ((slots.first >= 0) & ~files.log.aligned(slots.first))
     for i in map(int, np.flatnonzero(odd & ~misplaced)):
         message = f"its positions {slots.first[i]} and {slots.last[i]} are no unit boundaries of the timer log"
-        yield _slot_finding(context, state, "RMQ-TM-WHEEL-SLOT", slots, i, message)
-    far = live & (slots.time > _latest_slot_time(context, state))
+        yield _slot_finding(context, files, "RMQ-TM-WHEEL-SLOT", slots, i, message)
+    far = live & (slots.time > _latest_slot_time(context, files))
     for i in map(int, np.flatnonzero(far)):
-        message = f"its time {slots.time[i] * state.precision} ms lies further ahead than any unit is put"
-        yield _slot_finding(context, state, "RMQ-TM-WHEEL-TIME", slots, i, message, found=int(slots.time[i]))
-    for i in map(int, np.flatnonzero(live & ~odd & (slots.last >= end))):
+        message = f"its time {slots.time[i] * files.precision} ms lies further ahead than any unit is put"
+        yield _slot_finding(context, files, "RMQ-TM-WHEEL-TIME", slots, i, message, found=int(slots.time[i]))
+    for i in map(int, np.flatnonzero(files.beyond(slots) & ~odd)):
         message = f"its newest unit {slots.last[i]} lies at or behind the end of the timer log"
-        yield _slot_finding(context, state, "RMQ-TM-WHEEL-BEYOND", slots, i, message, expected=end, found=int(slots.last[i]))
+        yield _slot_finding(context, files, "RMQ-TM-WHEEL-BEYOND", slots, i, message, expected=end, found=int(slots.last[i]))
     inside = np.flatnonzero(live & ~odd & (slots.last >= begin) & (slots.last < end))
-    units = state.log.units_at(slots.last[inside])
-    wrong = (units["size"] != timer.LOG_UNIT_SIZE) | (state.slot_time(units) != slots.time[inside])
+    units = files.log.units_at(slots.last[inside])
+    wrong = (units["size"] != timer.LOG_UNIT_SIZE) | (files.slot_time(units) != slots.time[inside])
     for i in map(int, inside[wrong]):
         message = f"the unit at {slots.last[i]} is not one of its time"
-        yield _slot_finding(context, state, "RMQ-TM-WHEEL-SLOT", slots, i, message)
+        yield _slot_finding(context, files, "RMQ-TM-WHEEL-SLOT", slots, i, message)
 
 
-def _latest_slot_time(context: Context, state: _Timer) -> int:
+def _latest_slot_time(context: Context, files: TimerFiles) -> int:
     """The last time, in units of the precision, that a slot can have been put for (fact sheet timer §1.9 W8)."""
     window = context.store.config.explicit_integer("timerRollWindowSlot") or _WIDEST_WINDOW_SLOTS
     window = window if 2 <= window <= _WIDEST_WINDOW_SLOTS else _WIDEST_WINDOW_SLOTS
-    return int(time.time() * 1000 + _CLOCK_SLACK_MS) // state.precision + window // 3 * 4
+    return int(time.time() * 1000 + _CLOCK_SLACK_MS) // files.precision + window // 3 * 4
 
 
-def _slot_finding(context: Context, state: _Timer, code: str, slots: _Slots, i: int, message: str, **where: Any) -> Unmade:
+def _slot_finding(context: Context, files: TimerFiles, code: str, slots: Slots, i: int, message: str, **where: Any) -> Unmade:
     number = int(slots.number[i])
-    place = {"file": state.wheel, "position": number * timer.WHEEL_SLOT_SIZE, "length": timer.WHEEL_SLOT_SIZE}
+    place = {"file": files.wheel, "position": number * timer.WHEEL_SLOT_SIZE, "length": timer.WHEEL_SLOT_SIZE}
     return code, partial(context.finding, code, f"slot {number}: {message}", **place, **where)
 
 
@@ -199,31 +123,31 @@ def _damages(context: Context, log: TimerLog) -> Iterator[Finding]:
         yield context.finding("RMQ-TM-LOG-UNIT", message, file=run.file.path, position=run.position, length=run.length)
 
 
-def _units(context: Context, state: _Timer) -> Iterator[Unmade]:
+def _units(context: Context, files: TimerFiles, queue: TimerQueue) -> Iterator[Unmade]:
     """Chains and messages of the units that are not delivered yet, in log order; reads the whole timer log."""
-    replayed = state.log.replay_start(state.flushed)
+    replayed = files.log.replay_start(files.flushed)
     unknown: list[int] = []
     number = 0
     order = _Order(context)
-    for window in state.log.windows():
-        times = state.slot_time(window.units)
+    for window in files.log.windows():
+        times = files.slot_time(window.units)
         sound = window.units[window.sound]
-        state.queue.take(sound["offset_py"], sound["write_time"])
+        queue.take(sound["offset_py"], sound["write_time"])
         yield from order.steps_back(window)
-        live = np.flatnonzero(window.sound & state.is_live(times))
+        live = np.flatnonzero(window.sound & files.is_live(times))
         if not live.size:
             continue
-        yield from _chains(context, state, window, times, live)
+        yield from _chains(context, files, window, times, live)
         if context.store.message_log.files and context.log.end_offset > 0:
             yield from _messages(context, window, live)
         old = live[window.offsets[live] < replayed]
-        forgotten = old[~_known_to_wheel(state, times[old], window.offsets[old])]
+        forgotten = old[~_known_to_wheel(files, times[old], window.offsets[old])]
         number += forgotten.size
         unknown.extend(int(offset) for offset in window.offsets[forgotten[:1]])
     if unknown:
         message = f"the wheel lacks {number} pending units, the first at {unknown[0]}; a start reads the timer log from {replayed} on only"
         code = "RMQ-TM-WHEEL-SLOT"
-        yield code, partial(context.finding, code, message, file=state.wheel, expected=0, found=number)
+        yield code, partial(context.finding, code, message, file=files.wheel, expected=0, found=number)
 
 
 def _unit_finding(context: Context, code: str, window: Window, i: int, message: str, **where: Any) -> Unmade:
@@ -231,27 +155,27 @@ def _unit_finding(context: Context, code: str, window: Window, i: int, message: 
     return code, partial(context.finding, code, message, **place, **where)
 
 
-def _chains(context: Context, state: _Timer, window: Window, times: Offsets, live: Offsets) -> Iterator[Unmade]:
+def _chains(context: Context, files: TimerFiles, window: Window, times: Offsets, live: Offsets) -> Iterator[Unmade]:
     links = window.units["prev_pos"].astype(np.int64)
     linked = live[links[live] >= 0]
-    wrong = (links[linked] >= window.offsets[linked]) | ~state.log.aligned(links[linked])
+    wrong = (links[linked] >= window.offsets[linked]) | ~files.log.aligned(links[linked])
     for i in linked[wrong]:
         message = f"the unit at {window.offsets[i]} links to {links[i]}, which is no older unit"
         yield _unit_finding(context, "RMQ-TM-CHAIN", window, int(i), message, found=int(links[i]))
     # What lies before the first file has been deleted with the messages it stood for.
-    rest = linked[~wrong & (links[linked] >= state.log.queue.min_offset)]
-    older = state.log.units_at(links[rest])
-    foreign = (older["size"] != timer.LOG_UNIT_SIZE) | (state.slot_time(older) != times[rest])
+    rest = linked[~wrong & (links[linked] >= files.log.queue.min_offset)]
+    older = files.log.units_at(links[rest])
+    foreign = (older["size"] != timer.LOG_UNIT_SIZE) | (files.slot_time(older) != times[rest])
     for i in rest[foreign]:
         message = f"the unit at {window.offsets[i]} links to {links[i]}, where no unit of the same time stands"
         yield _unit_finding(context, "RMQ-TM-CHAIN", window, int(i), message, found=int(links[i]))
 
 
-def _known_to_wheel(state: _Timer, times: Offsets, offsets: Offsets) -> Mask:
+def _known_to_wheel(files: TimerFiles, times: Offsets, offsets: Offsets) -> Mask:
     """Whether the slot of each time reaches the unit at the offset."""
-    if state.slots is None:
-        return np.full(len(times), state.wheel.is_file() and state.wheel.stat().st_size > 0)
-    slots = state.slots
+    if files.slots is None:
+        return np.full(len(times), files.wheel.is_file() and files.wheel.stat().st_size > 0)
+    slots = files.slots
     if not slots.number.size:
         return np.zeros(len(times), np.bool_)
     number = times % timer.WHEEL_SLOTS
@@ -295,8 +219,8 @@ class _Order:
 # Check point
 
 
-def _check_file(context: Context, state: _Timer, path: Path) -> Iterator[Finding]:
-    fields = state.check
+def _check_file(context: Context, files: TimerFiles) -> Iterator[Finding]:
+    path, fields = files.check_path, files.check
     if fields is None:
         yield context.finding("RMQ-TM-CHECK", "there is no timercheck: everything of the last seven days is delivered again", file=path)
         return
@@ -304,20 +228,20 @@ def _check_file(context: Context, state: _Timer, path: Path) -> Iterator[Finding
     if length < timer.CHECK_FILE_SIZE:
         message = f"timercheck is {length} bytes long instead of {timer.CHECK_FILE_SIZE}; what is missing counts as zero"
         yield context.finding("RMQ-TM-CHECK", message, file=path, expected=timer.CHECK_FILE_SIZE, found=length)
-    for field, message, expected in _implausible(context, state, fields):
+    for field, message, expected in _implausible(context, files, fields):
         place = _CHECK[field]
         yield context.finding(
             "RMQ-TM-CHECK", message, file=path, position=place.offset, length=place.width, expected=expected, found=fields[field]
         )
 
 
-def _implausible(context: Context, state: _Timer, fields: Any) -> Iterator[tuple[str, str, int | None]]:
+def _implausible(context: Context, files: TimerFiles, fields: Any) -> Iterator[tuple[str, str, int | None]]:
     read_time, changed = fields.last_read_time_ms, fields.data_version_timestamp
     if read_time <= 0:
         yield "last_read_time_ms", "the read time is not set: everything of the last seven days is delivered again", None
-    elif read_time % state.precision:
-        floor = read_time - read_time % state.precision
-        yield "last_read_time_ms", f"the read time {read_time} is no multiple of {state.precision} ms", floor
+    elif read_time % files.precision:
+        floor = read_time - read_time % files.precision
+        yield "last_read_time_ms", f"the read time {read_time} is no multiple of {files.precision} ms", floor
     elif read_time > time.time() * 1000 + _CLOCK_SLACK_MS:
         yield "last_read_time_ms", "the read time lies in the future: nothing is delivered until then", None
     elif 0 < changed < read_time - _CLOCK_SLACK_MS:
@@ -329,18 +253,11 @@ def _implausible(context: Context, state: _Timer, fields: Any) -> Iterator[tuple
     if ends is not None and not ends.min_offset - _OFF_BY_ONE <= queue_offset <= ends.max_offset:
         message = f"the queue offset {queue_offset} lies outside of the queue of {TIMER_TOPIC}, {ends.min_offset} to {ends.max_offset}"
         yield "last_timer_queue_offset", message, min(max(queue_offset, ends.min_offset), ends.max_offset)
-    flushed, end = fields.last_timer_log_flush_pos, state.log.queue.max_offset
+    flushed, end = fields.last_timer_log_flush_pos, files.log.queue.max_offset
     if not 0 <= flushed <= end:
         yield "last_timer_log_flush_pos", f"the flushed position {flushed} lies outside of the timer log, which ends at {end}", None
 
 
 def _timer_queue_ends(context: Context) -> QueueEnds | None:
-    queue = _timer_queue(context)
+    queue = timer_queue(context.store)
     return queue_ends(queue) if queue.files else None
-
-
-def _timer_queue(context: Context) -> MappedFileQueue:
-    """The queue of the timer topic, without files where queues are kept in RocksDB."""
-    store = context.store
-    directory = store.path_of(PartKind.CONSUMEQUEUE) / TIMER_TOPIC / "0"
-    return MappedFileQueue.scan(directory, configured_size=store.config.consume_queue_file_size)

@@ -197,5 +197,5 @@ def _keeps_rules(units: Units) -> Mask:
         & (units["write_time"] % _SMALLEST_PRECISION_MS == 0)
         & (np.abs(units["delay"].astype(np.int64)) <= _LARGEST_DELAY_MS)
         & (units["offset_py"] >= 0)
-        & (units["size_py"] > 0)
+        & (units["size_py"] >= timer.GIVEN_UP)
     )

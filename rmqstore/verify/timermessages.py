@@ -13,7 +13,7 @@ from rmqstore.formats.layout import Field, fixed_layout, struct_format
 from rmqstore.formats.naming import TIMER_TOPIC
 from rmqstore.formats.properties import REAL_QID, REAL_TOPIC, TIMER_DEL_UNIQKEY, TIMER_OUT_MS, parse_properties
 from rmqstore.formats.record import MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, MIN_RECORD_SIZE_V1, RECORD_PREFIX, SysFlag, record_head
-from rmqstore.formats.timer import UnitMagic
+from rmqstore.formats.timer import GIVEN_UP, UnitMagic
 from rmqstore.store.window import read_at
 from rmqstore.verify.context import MAX_RECORD_READ, Context
 
@@ -37,18 +37,24 @@ Problem = tuple[str, str]
 def unit_problems(context: Context, *, offset: int, size: int, topic_hash: int, kind: int, slot_time: int) -> Iterator[Problem]:
     """What is wrong with the message that a unit names; `slot_time` in ms. A message that expired before it was due is none of it."""
     log = context.log
-    if offset < log.min_offset:
+    if offset < log.min_offset or size == GIVEN_UP:
         return
     if log.is_damaged(offset):
         yield "RMQ-TM-MESSAGE", f"the message at {offset} lies in a damaged range"
         return
-    # Decoding a whole record takes fifty times longer, so that is kept for the explanation.
-    properties = _properties(context, offset, size)
-    if properties is None or _hash(properties.get(REAL_TOPIC)) != topic_hash:
+    properties = named(context, offset, size, topic_hash)
+    if properties is None:
         yield "RMQ-TM-MESSAGE", _explanation(context, offset, size)
         return
     yield from message_problems(context, offset, size, properties)
     yield from _contradictions(offset, properties, kind, slot_time)
+
+
+def named(context: Context, offset: int, size: int, topic_hash: int) -> dict[str, str] | None:
+    """The properties of the message that a unit names by these three, None where there is none; what is damaged is not known here."""
+    # Decoding a whole record takes fifty times longer, so that is kept for explanations.
+    properties = _properties(context, offset, size)
+    return properties if properties is not None and _hash(properties.get(REAL_TOPIC)) == topic_hash else None
 
 
 def message_problems(context: Context, offset: int, size: int, properties: Mapping[str, str]) -> Iterator[Problem]:
@@ -72,12 +78,16 @@ def deliver_time(properties: Mapping[str, str]) -> int | None:
     return int(text) if _INTEGER.fullmatch(text) else None
 
 
+def stands_for(due: int, kind: int, slot_time: int) -> bool:
+    """Whether a unit of that kind and time (ms) can be that of a message due at `due` (fact sheet timer §1.9 L5)."""
+    return due > slot_time if kind & UnitMagic.ROLL else due == slot_time
+
+
 def _contradictions(offset: int, properties: Mapping[str, str], kind: int, slot_time: int) -> Iterator[Problem]:
     """Fact sheet timer §1.9 L5, L6."""
     due = deliver_time(properties)
-    rolled = bool(kind & UnitMagic.ROLL)
-    if due is not None and (due <= slot_time if rolled else due != slot_time):
-        wanted = "later than" if rolled else "at"
+    if due is not None and not stands_for(due, kind, slot_time):
+        wanted = "later than" if kind & UnitMagic.ROLL else "at"
         yield "RMQ-TM-UNIT", f"the message at {offset} is due at {due}, its unit stands for one due {wanted} {slot_time}"
     deletes = bool(kind & UnitMagic.DELETE)
     if deletes != (TIMER_DEL_UNIQKEY in properties):

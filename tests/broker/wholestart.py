@@ -70,13 +70,16 @@ _LOGGING = """<configuration>
 
 @dataclass(frozen=True, slots=True)
 class WholeStart:
-    """What clients got: messages by queue and place in it, lookups, new messages that were sent then. `hidden`: topics that clients cannot
-    pull as they were stored. `refused`: queues whose pull came to a standstill, and why."""
+    """What clients got: messages by queue and place in it, lookups, new messages and delayed ones that were sent then.
+
+    `hidden`: topics that clients cannot pull as they were stored. `refused`: queues whose pull came to a standstill, and why.
+    """
 
     queues: Mapping[QueueKey, Mapping[int, Line]]
     by_key: Mapping[tuple[str, str], tuple[int, ...]]
     by_id: Mapping[str, int | None]
     new: tuple[Line, ...]
+    delayed: tuple[Line, ...]
     hidden: frozenset[str]
     refused: tuple[str, ...]
     caught_up: bool
@@ -102,12 +105,17 @@ class WholeStart:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What to ask for: queues as topic/id, keys as topic:key, offset message ids as topic:id, and whether to send new messages then."""
+    """What to ask for: queues as topic/id, keys as topic:key, offset message ids as topic:id, and whether to send new messages then.
 
-    queues: Sequence[str]
+    Before that messages are sent that fall due after so many seconds each (`delayed`), and `wait` seconds pass.
+    """
+
+    queues: Sequence[str] = ()
     keys: Sequence[str] = ()
     ids: Sequence[str] = ()
     send: bool = False
+    delayed: Sequence[int] = ()
+    wait: int = 0
 
 
 def start(release: str, root: Path, settings: Mapping[str, str], asked: Asked, scratch: Path) -> WholeStart:
@@ -137,6 +145,8 @@ def start(release: str, root: Path, settings: Mapping[str, str], asked: Asked, s
         "keys": asked.keys,
         "ids": asked.ids,
         "send": asked.send,
+        "delayed": asked.delayed,
+        "wait": asked.wait,
     }
     (scratch / "job.json").write_text(json.dumps(job))
     _run(whole_command(release, scratch, str(scratch / "job.json"), str(scratch / "answer")), scratch)
@@ -170,6 +180,7 @@ def _answer(text: Sequence[str], *, abort_left: bool) -> WholeStart:
         by_key={(line["topic"], line["key"]): tuple(line["physicalOffsets"]) for line in lines if line["kind"] == "key"},
         by_id={line["id"]: line["physicalOffset"] for line in lines if line["kind"] == "id"},
         new=tuple(line for line in lines if line["kind"] == "new"),
+        delayed=tuple(line for line in lines if line["kind"] == "delayed"),
         hidden=frozenset(line["topic"] for line in lines if line["kind"] == "hidden"),
         refused=tuple(_refusals(lines)),
         caught_up=all(line["caughtUp"] for line in lines if line["kind"] == "end"),

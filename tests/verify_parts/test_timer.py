@@ -164,7 +164,7 @@ def test_a_slot_further_ahead_than_any_unit_is_put(settings: dict[str, str], ahe
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [(0, 53), (12, 0), (12, 2), (12, 16), (4, -2), (16, 0), (16, READ_TIME + 1), (24, 1 << 30), (28, -1), (36, 0), (44, 1)],
+    [(0, 53), (12, 0), (12, 2), (12, 16), (4, -2), (16, 0), (16, READ_TIME + 1), (24, 1 << 30), (28, -1), (36, -1), (44, 1)],
 )
 def test_a_unit_that_breaks_a_rule(field: int, value: int, tmp_path: Path) -> None:
     given_store(tmp_path, 5)

@@ -63,7 +63,7 @@ final class Pulls {
     }
 
     /** A store that never had a whole broker has queues and no configuration. */
-    private void makeKnown(String topic, int queues) throws Exception {
+    void makeKnown(String topic, int queues) throws Exception {
         broker.demand(Wire.UPDATE_TOPIC, "topic", topic, "defaultTopic", "TBW102", "readQueueNums", queues, "writeQueueNums", queues,
             "perm", 6, "topicFilterType", "SINGLE_TAG", "topicSysFlag", 0, "order", false);
     }

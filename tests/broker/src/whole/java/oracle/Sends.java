@@ -24,6 +24,7 @@ final class Sends {
     private static final int PATIENCE = 300;
     private static final long PAUSE_MILLIS = 50;
     private static final int TIMEOUT_MILLIS = 10_000;
+    private static final String DELAYED_TOPIC = "delayed";
 
     private final DefaultMQProducer producer = new DefaultMQProducer("fresh_producer");
     private final DefaultMQPullConsumer consumer = new DefaultMQPullConsumer("fresh_consumer");
@@ -49,6 +50,28 @@ final class Sends {
         }
         sends.consumer.shutdown();
         sends.producer.shutdown();
+    }
+
+    /** Messages that fall due after so many seconds each; their topic is made if it is not there. */
+    static void delayed(String nameServer, Pulls pulls, List<?> seconds, Consumer<Map<String, Object>> lines) throws Exception {
+        pulls.makeKnown(DELAYED_TOPIC, 1);
+        Sends sends = new Sends(nameServer, lines);
+        sends.producer.start();
+        eventually(() -> sends.producer.fetchPublishMessageQueues(DELAYED_TOPIC));
+        for (Object after : seconds) {
+            sends.later(((Number) after).longValue());
+        }
+        sends.producer.shutdown();
+    }
+
+    private void later(long seconds) throws Exception {
+        String key = "delayed-" + System.nanoTime();
+        long due = System.currentTimeMillis() + seconds * 1000;
+        Message message = new Message(DELAYED_TOPIC, "delayed", key, ("due at " + due).getBytes(StandardCharsets.UTF_8));
+        message.getProperties().put("TIMER_DELIVER_MS", Long.toString(due)); // the client of 4.9 has no name for it
+        SendResult sent = producer.send(message);
+        lines.accept(Json.map("kind", "delayed", "key", key, "due", due, "status", sent.getSendStatus(),
+            "physicalOffset", MessageDecoder.decodeMessageId(sent.getOffsetMsgId()).getOffset()));
     }
 
     private static boolean takesMessages(String topic, Map<String, Object> attributes) {

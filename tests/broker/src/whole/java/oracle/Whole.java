@@ -57,6 +57,10 @@ public final class Whole {
         boolean caughtUp = catchesUp(controller);
         try (Wire broker = new Wire(controller.getBrokerAddr())) {
             Pulls pulls = new Pulls(broker, lines);
+            if (job.raw.get("delayed") instanceof List<?> seconds && !seconds.isEmpty()) {
+                Sends.delayed(nameServer, pulls, seconds, lines);
+            }
+            Thread.sleep(1000 * job.num("wait", 0));
             pulls.queues((List<?>) job.raw.get("queues"));
             pulls.keys((List<?>) job.raw.get("keys"));
             pulls.ids((List<?>) job.raw.get("ids"));

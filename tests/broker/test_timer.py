@@ -1,0 +1,60 @@
+"""Delayed messages of whole brokers: the log under the timer is damaged and repaired, and what is not lost is delivered in time.
+
+Without the repair of the timer's own files the timer of 5.x stands still at the first unit that names a filler.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.broker.toolchain import WHOLE, JarsMissing, missing, prepared
+from tests.broker.wholestart import Asked, start
+from tests.support.cli import rmqstore
+
+SETTINGS = {"mappedFileSizeCommitLog": str(1 << 20), "mappedFileSizeConsumeQueue": "20000", "mappedFileSizeTimerLog": "1066"}
+SET = [text for name, value in SETTINGS.items() for text in ("--set", f"{name}={value}")]
+DELAYS = [40, 41, 42, 43, 43, 43, 44, 45]
+LATE = 8  # seconds that a message may be late
+
+pytestmark = [
+    pytest.mark.broker,
+    pytest.mark.skipif(missing() is not None, reason=f"whole brokers cannot run here: {missing()}"),
+]
+
+
+# The last one of several that are due in the same second, and the last one of all.
+@pytest.mark.parametrize(("release", "damaged"), [("5.3.3", 3), ("5.5.1", 7)])
+def test_what_is_not_lost_is_delivered(release: str, damaged: int, tmp_path: Path) -> None:
+    try:
+        prepared(release, WHOLE)
+    except JarsMissing as error:
+        pytest.skip(f"Maven cannot get the jars of a broker {release}: {error}")
+    root = tmp_path / "store"
+    root.mkdir()
+    sent = start(release, root, SETTINGS, Asked(delayed=DELAYS, wait=4), tmp_path / "first").delayed
+    assert [line["status"] for line in sent] == ["SEND_OK"] * len(DELAYS)
+    _overwrite(root, sent[damaged]["physicalOffset"])
+
+    recovered = rmqstore("recover", root, "--yes", "--format", "json", "--broker-version", release, *SET)
+
+    assert recovered.status == 0, recovered.err
+    (plan,) = (entry for entry in recovered.objects if entry["type"] == "plan")
+    assert [lost["physical_offset"] for lost in plan["lost"]] == [sent[damaged]["physicalOffset"]]
+    left = max(line["due"] for line in sent) / 1000 - time.time()
+    asked = Asked(queues=["delayed/0"], delayed=[3], wait=LATE + max(0, int(left)))
+    second = start(release, root, SETTINGS, asked, tmp_path / "second")
+    kept = [line["key"] for number, line in enumerate(sent) if number != damaged]
+    delivered = [line["keys"] for line in second.queues["delayed", 0].values()]
+    assert sorted(delivered) == sorted([*kept, *(line["key"] for line in second.delayed)])
+
+
+def _overwrite(root: Path, offset: int) -> None:
+    """Makes a record what is none."""
+    with (root / "commitlog" / f"{0:020d}").open("r+b") as stream:
+        stream.seek(offset)
+        size = int.from_bytes(stream.read(4), "big")
+        stream.seek(offset)
+        stream.write(b"\xa5" * size)

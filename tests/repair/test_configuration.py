@@ -1,0 +1,117 @@
+"""Offsets in the configuration after a repair: none lies outside of its queue, and nothing else in the files changes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rmqstore.repair.recover import Strategy, plan_truncate
+from rmqstore.repair.run import Wish, carry_out
+from rmqstore.verify import config
+from tests.repair.changing import Yes
+from tests.repair.recovering import Damaged, view_of
+from tests.support import stores
+from tests.verify_parts.checking import codes, run
+
+BASE = "5.3.3-plain"
+TEXT = '{"dataVersion":{"counter":7},"offsetTable":{"%s@grüppe":{0:%d,\t1:%d\n},"Gone@g":{0:99}}}'
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Damaged:
+    return Damaged(BASE, stores.fresh_store(BASE, tmp_path))
+
+
+def write(store: Damaged, name: str, text: str) -> Path:
+    path = store.root / "config" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def ends(store: Damaged) -> tuple[str, int, int]:
+    """A topic, and where its first two queues end."""
+    topic = next(record.record.topic for record in view_of(BASE).records)
+    found = [config.queue_end(store.open(), topic, queue_id) for queue_id in (0, 1)]
+    assert found[0] and found[1]
+    return topic, found[0], found[1]
+
+
+def findings(store: Damaged) -> int:
+    return codes(run(config, store.root, stores.case(BASE).settings(store.root)))["RMQ-CF-OFFSET"]
+
+
+@pytest.mark.parametrize(("above", "below"), [(1, 0), (1 << 40, 5)])
+def test_an_offset_behind_its_queue_goes_back_to_the_end(above: int, below: int, store: Damaged) -> None:
+    topic, first, second = ends(store)
+    path = write(store, config.CONSUMER_OFFSETS, TEXT % (topic, first + above, second - below))
+    assert findings(store) == 1
+
+    result = store.recover()
+
+    assert (result.errors, result.left) == ({}, 0)
+    assert path.read_text(encoding="utf-8") == TEXT % (topic, first, second - below)
+
+
+def test_a_negative_offset_becomes_zero(store: Damaged) -> None:
+    topic, _, second = ends(store)
+    path = write(store, config.CONSUMER_OFFSETS, TEXT % (topic, -7, second))
+    assert store.recover().errors == {}
+    assert path.read_text(encoding="utf-8") == TEXT % (topic, 0, second)
+
+
+def test_offsets_of_a_log_that_is_cut_follow_their_queues(store: Damaged) -> None:
+    topic, first, second = ends(store)
+    records = [record for record in view_of(BASE).records if record.record.topic == topic]
+    at = records[len(records) // 2].offset
+    kept = [sum(record.record.queue_id == queue_id and record.offset < at for record in records) for queue_id in (0, 1)]
+    path = write(store, config.CONSUMER_OFFSETS, TEXT % (topic, first, second))
+
+    wish = Wish(
+        "truncate", store.release, store.open, lambda opened, builder, staging: plan_truncate(builder, staging, opened, store.release, at)
+    )
+    assert carry_out(wish, Yes()).errors == {}
+
+    assert 0 < kept[0] < first
+    assert path.read_text(encoding="utf-8") == TEXT % (topic, *kept)
+
+
+def test_a_broken_file_gets_its_backup_with_offsets_that_fit(store: Damaged) -> None:
+    topic, first, second = ends(store)
+    path = write(store, config.CONSUMER_OFFSETS, "{")
+    write(store, config.CONSUMER_OFFSETS + ".bak", TEXT % (topic, first + 3, second))
+
+    assert store.recover().errors == {}
+    assert path.read_text(encoding="utf-8") == TEXT % (topic, first, second)
+
+
+def test_a_missing_file_comes_back_only_with_offsets_that_fit(store: Damaged) -> None:
+    topic, first, second = ends(store)
+    write(store, config.CONSUMER_OFFSETS + ".bak", TEXT % (topic, first + 3, second))
+
+    assert store.recover().errors == {}
+    assert (store.root / "config" / config.CONSUMER_OFFSETS).read_text(encoding="utf-8") == TEXT % (topic, first, second)
+
+
+def test_the_minimal_strategy_leaves_offsets_alone(store: Damaged) -> None:
+    topic, first, second = ends(store)
+    text = TEXT % (topic, first + 3, second)
+    path = write(store, config.CONSUMER_OFFSETS, text)
+    store.recover(Strategy.MINIMAL)
+    assert path.read_text(encoding="utf-8") == text
+
+
+def test_offsets_of_delay_levels_and_not_those_of_lite_topics(tmp_path: Path) -> None:
+    base = "5.3.3-schedule"
+    store = Damaged(base, stores.fresh_store(base, tmp_path))
+    level = 1 + next(record.record.queue_id for record in view_of(base).records if record.record.topic == "SCHEDULE_TOPIC_XXXX")
+    end = config.queue_end(store.open(), "SCHEDULE_TOPIC_XXXX", level - 1)
+    delays = write(store, config.DELAY_OFFSETS, json.dumps({"offsetTable": {str(level): 1 << 30}}))
+    text = json.dumps({"offsetTable": {"%LMQ%a@%LMQ%a": {"0": 1 << 30}}})
+    consumers = write(store, config.CONSUMER_OFFSETS, text)
+
+    assert store.recover().errors == {}
+    assert json.loads(delays.read_text())["offsetTable"] == {str(level): end}
+    assert consumers.read_text() == text

@@ -106,8 +106,8 @@ ENTRIES = (
             R5X: "Read time in the future: nothing is delivered from the wheel until then. Zero: everything of the last seven days is "
             "delivered again. Queue offset beyond the queue: up to 5.3.1 new delayed messages are lost, later releases clamp it."
         },
-        mend="Queue offset beyond the queue: `rmqstore recover STORE`. Otherwise restore the file from a copy. Never delete timerlog alone; "
-        "if timer data must go, remove timerwheel, timerlog, timercheck and timermetrics together.",
+        mend="Queue offset beyond the queue: `rmqstore recover STORE`. Otherwise restore the file from a copy. Never delete timerlog "
+        "alone; if timer data must go, remove timerwheel, timerlog, timercheck and timermetrics together.",
     ),
     Entry(
         "RMQ-TM-MESSAGE",

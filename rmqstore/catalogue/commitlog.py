@@ -89,6 +89,18 @@ ENTRIES = (
         "broker stopped: it writes zeros from there to the end of that file.",
     ),
     Entry(
+        "RMQ-CL-NORECORD",
+        ERROR,
+        "no record in the whole log",
+        meaning="The log has bytes and not one record of its own: the files were overwritten, encrypted or compressed, come from something "
+        "else, or lie under wrong names.",
+        broker={
+            ALL: "The log ends at its start: new messages are written over these bytes, and queues and index lose what pointed into it.",
+        },
+        mend="Do not start a broker. Look where these files come from, and put the right ones back from a copy or a replica. A repair "
+        "refuses such a log; to begin anew, move the files away.",
+    ),
+    Entry(
         "RMQ-CL-GAP",
         ERROR,
         "commit log files missing",

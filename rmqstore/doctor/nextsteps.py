@@ -60,7 +60,7 @@ WAYS_TO_START = ("--what-if", "abort=present,absent", "--what-if", "checkpoint=k
 
 
 # With one of these, nothing should be changed before a person has seen to it: a broker runs, or files are not where they should be.
-_HANDS_OFF = frozenset({"RMQ-ST-IN-USE", "RMQ-ST-PATH", "RMQ-ST-EMPTY", "RMQ-CL-EMPTY", "RMQ-ST-UNREADABLE"})
+_HANDS_OFF = frozenset({"RMQ-ST-IN-USE", "RMQ-ST-PATH", "RMQ-ST-EMPTY", "RMQ-CL-EMPTY", "RMQ-CL-NORECORD", "RMQ-ST-UNREADABLE"})
 
 
 # Errors of the timer that follow from others, in the log or in the timer log, and go away with a recovery.
@@ -139,6 +139,7 @@ _BY_CODE: Mapping[str, Step] = {
     "RMQ-ST-EMPTY": lambda commands, finding: commands.info(),
     "RMQ-ST-SPACE": lambda commands, finding: commands.info(),
     "RMQ-CL-EMPTY": lambda commands, finding: commands.info(),
+    "RMQ-CL-NORECORD": lambda commands, finding: commands.info(),
     "RMQ-CP-INDEX": _part("index"),
     "RMQ-CF-JSON": _backup,
     "RMQ-CF-EMPTY": _backup,

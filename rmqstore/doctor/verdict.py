@@ -37,6 +37,8 @@ def _harm(prediction: Prediction) -> Iterator[str]:
         count = len(prediction.queues) + len(prediction.batch_queues)
         yield f"it deletes every queue ({count}), because the commit log is empty"
         return
+    if any(finding.code == "RMQ-CL-NORECORD" for finding in prediction.range.findings):
+        yield "the log holds no record, and new messages are written over what stands there"
     if prediction.cuts_log:
         yield f"it throws away {lost_words(prediction.loss)}"
     shifted = [queue for queue in prediction.harmed if queue.fate is Fate.SHIFTED]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
+from rmqstore.errors import RefusedError
 from rmqstore.findings import Finding, Severity
 from rmqstore.repair.logview import FutureLog
 from rmqstore.store.parts import PartKind
@@ -40,15 +41,29 @@ class Judgement:
     coverage: list[Finding] = field(default_factory=list)
 
 
+def no_record() -> RefusedError:
+    """What is said to whoever wants to repair a store by a log without records."""
+    return RefusedError(
+        "The log has bytes and not one record of its own, so a repair would only throw the rest of the store away (RMQ-CL-NORECORD).",
+        "Put the right files back from a copy or a replica. To begin anew, move the files away.",
+    )
+
+
 def judge(
     store: Store, *, parts: frozenset[str] = PARTS, threads: int = 2, advance: Callable[[int], None] = lambda count: None
 ) -> Judgement:
-    """Verifies queues and index of `store`, or one of these parts, without reading bodies. Raises UnreadableError, StoreChangedError."""
+    """Verifies queues and index of `store`, or one of these parts, without reading bodies.
+
+    Raises RefusedError for a log that has bytes and no record, UnreadableError, StoreChangedError.
+    """
     verification = Verification(store, Options(parts=parts, quick=True, threads=threads))
     # A repaired store is started as one that was stopped cleanly: what only a crash excuses is to be mended.
     verification.context.crashed = False
     findings = list(verification.run(advance))
-    judgement = Judgement(verification.context.log)
+    log = verification.context.log
+    if log.without_records:
+        raise no_record()
+    judgement = Judgement(log)
     for finding in findings:
         if finding.severity is not Severity.INFO:
             _enter(judgement, finding)

@@ -18,7 +18,7 @@ from rmqstore.repair.mending import Mended
 from rmqstore.repair.plan import LostMessage
 from rmqstore.repair.plugs import Plug, witnesses
 from rmqstore.repair.pointers import units_into
-from rmqstore.repair.survey import FileSurvey, Hole, Suspect, survey
+from rmqstore.repair.survey import FileSurvey, Hole, Suspect, demand_records, survey
 from rmqstore.repair.verdicts import Judge
 from rmqstore.scan.columns import Fault, Stop
 from rmqstore.store.mapped import MappedFile
@@ -55,6 +55,7 @@ class _Salvage:
         self._style = _style(store, profile, placeholders)
         self._judge = Judge(store, profile)
         results = survey(store, list(self._log.files), reads_v2=profile.reads_v2, advance=advance)
+        demand_records(results)
         demand_property_crcs(store, profile, results)
         last = max((number for number, result in enumerate(results) if result.records), default=0)
         self._kept, self._behind = results[: last + 1], results[last + 1 :]

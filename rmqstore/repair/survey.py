@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,6 +14,7 @@ from rmqstore.formats.consumequeue import UNIT, UNIT_SIZE
 from rmqstore.formats.layout import fixed_layout
 from rmqstore.formats.message import MESSAGE_MAGIC_V2, RECORD_PREFIX
 from rmqstore.repair.batchclaims import BatchClaims
+from rmqstore.repair.judgement import no_record
 from rmqstore.scan.columns import Check, Fault, Mark, Stop
 from rmqstore.scan.kernels_queue import Claim
 from rmqstore.scan.walk import Batch, Damage, FileEnd, LogScanner
@@ -83,6 +84,13 @@ def survey(
             for file in files
         ]
         return [run.result() for run in runs]
+
+
+def demand_records(results: Sequence[FileSurvey]) -> None:
+    """Refuses a log that has bytes and not one record: what it was, is for people to find out. Raises RefusedError."""
+    holds_bytes = any(result.holes or (result.tail is not None and result.tail.kind != "torn") for result in results)
+    if holds_bytes and not any(result.records for result in results):
+        raise no_record()
 
 
 class _Pass:

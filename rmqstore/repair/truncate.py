@@ -14,7 +14,7 @@ from rmqstore.repair.logedits import Edit, Fate, FileEdit, LogRepair
 from rmqstore.repair.logfiles import LogFiles
 from rmqstore.repair.logview import FutureLog, Patch
 from rmqstore.repair.plan import LostMessage
-from rmqstore.repair.survey import FileSurvey, survey
+from rmqstore.repair.survey import FileSurvey, demand_records, survey
 from rmqstore.scan.columns import Check, Fault, Stop
 from rmqstore.scan.walk import Batch, LogScanner
 from rmqstore.store.mapped import MappedFile
@@ -31,12 +31,14 @@ def truncate(
 ) -> LogRepair:
     """What cuts the log of `store` at physical offset `at`, or, without one, behind its last sound record.
 
-    Damage in front of the cut stays. Raises RefusedError (`at` is no record boundary), UnreadableError, StoreChangedError.
+    Damage in front of the cut stays. Raises RefusedError (`at` is no record boundary, no record at all), UnreadableError,
+    StoreChangedError.
     """
     log = logfiles.files_of(store)
     if not log.files:
         return LogRepair(FutureLog((), 0))
     results = survey(store, list(log.files), reads_v2=profile_of(release).reads_v2, advance=advance)
+    demand_records(results)
     natural = max((result.end_offset for result in results if result.records), default=log.files[0].start)
     if at is not None and at not in (natural, _closed_at(log, results)):
         _demand_boundary(log, at, natural)
@@ -47,6 +49,7 @@ def cut_where_broker_stops(store: Store, release: str, at: int, *, advance: Adva
     """As `truncate`, at the offset where the recovery of a broker of `release` stops reading."""
     log = logfiles.files_of(store)
     results = survey(store, list(log.files), reads_v2=profile_of(release).reads_v2, advance=advance)
+    demand_records(results)
     natural = max((result.end_offset for result in results if result.records), default=log.files[0].start)
     return _cut(store, log, results, min(at, natural), f"a broker of {release} stops reading here")
 

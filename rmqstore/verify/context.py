@@ -44,6 +44,7 @@ class LogFacts:
     min_offset: int = 0
     end_offset: int = 0  # behind the last live record
     records: int = 0
+    without_records: bool = False  # it has bytes, and not one record of its own
     first_timestamp: int = 0
     last_timestamp: int = 0
     damages: list[tuple[int, int]] = field(default_factory=list)  # ranges [start, end) without records, sorted, apart from each other

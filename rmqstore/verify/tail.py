@@ -15,6 +15,7 @@ from rmqstore.verify.live import Tail
 
 HALF_TOPICS = (HALF_TOPIC, "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC")
 _TAIL_CODES = {"torn": "RMQ-CL-TORN", "stale": "RMQ-CL-STALE", "bytes": "RMQ-CL-TAILBYTES"}
+_NO_RECORD = {"stale": "records of another place", "bytes": "bytes that are no record"}
 
 
 def check(context: Context, results: Sequence[FileResult]) -> Iterator[Finding]:
@@ -24,7 +25,8 @@ def check(context: Context, results: Sequence[FileResult]) -> Iterator[Finding]:
     for number, result in enumerate(results):
         yield from _of_tallies(context, result)
         if result.tail is not None:
-            yield _of_tail(context, result, result.tail)
+            at_start = result.file.start == context.store.message_log.min_offset
+            yield _of_no_record(context, result.tail) if at_start and is_without_records(results) else _of_tail(context, result.tail)
         if result.records == 0 and result.tail is None and not result.damages:
             yield from _without_records(context, result.file, behind=number > last, alone=last < 0 and number == 0)
         elif number < last and result.end is not None:
@@ -42,6 +44,13 @@ def check(context: Context, results: Sequence[FileResult]) -> Iterator[Finding]:
                     position,
                     found=prepared,
                 )
+
+
+def is_without_records(results: Sequence[FileResult]) -> bool:
+    """Whether files have bytes, and not one record of their own. A torn one counts: it is the first that a new broker wrote."""
+    return not any(result.records for result in results) and any(
+        result.damages or (result.tail is not None and result.tail.kind in _NO_RECORD) for result in results
+    )
 
 
 def _time_between_files(context: Context, results: Sequence[FileResult]) -> Iterator[Finding]:
@@ -68,7 +77,12 @@ def _of_tallies(context: Context, result: FileResult) -> Iterator[Finding]:
         yield context.log_finding("RMQ-CL-TEXT", message, malformed.position, found=malformed.count)
 
 
-def _of_tail(context: Context, result: FileResult, tail: Tail) -> Finding:
+def _of_no_record(context: Context, tail: Tail) -> Finding:
+    message = f"the log begins with {_NO_RECORD[tail.kind]}, and no record of its own follows in any of its files"
+    return context.log_finding("RMQ-CL-NORECORD", message, tail.start, tail.end - tail.start)
+
+
+def _of_tail(context: Context, tail: Tail) -> Finding:
     length = tail.end - tail.start
     texts = {
         "torn": f"the last record is only partly written: {length} bytes of it",

@@ -14,6 +14,8 @@ import pytest
 from rmqstore.errors import RefusedError
 from rmqstore.recovery.outcome import Outcome
 from tests.repair.recovering import damaged, messages_of, view_of
+from tests.support import stores
+from tests.support.cli import rmqstore
 from tests.support.damages import DAMAGES
 
 BASES = ["4.9.8-plain", "4.9.8-plain-crash", "5.1.4-plain-crash", "5.2.0-plain", "5.3.3-plain", "5.3.3-plain-crash", "5.4.0-plain"]
@@ -94,3 +96,17 @@ def test_without_a_log_nothing_is_changed(damage: str, tmp_path: Path) -> None:
     store = damaged("5.3.3-plain", damage, tmp_path)
     with pytest.raises(RefusedError, match="no commit log file"):
         store.recover()
+
+
+@pytest.mark.parametrize("command", ["recover", "truncate", "rebuild-consumequeue", "rebuild-index", "rebuild-checkpoint"])
+@pytest.mark.parametrize("files", [1, 9])
+def test_by_a_log_without_a_record_nothing_is_repaired(command: str, files: int, tmp_path: Path) -> None:
+    root = stores.fresh_store("5.3.3-plain", tmp_path)
+    for number, path in enumerate(sorted((root / "commitlog").iterdir())):
+        path.write_bytes(os.urandom(path.stat().st_size) if number < files else bytes(path.stat().st_size))
+    before = stores.content(root)
+
+    done = rmqstore(command, root, "--yes", *stores.case("5.3.3-plain").set_options(root))
+
+    assert (done.status, "RMQ-CL-NORECORD" in done.err) == (3, True)
+    assert stores.content(root) == before

@@ -5,10 +5,14 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from rmqstore.findings import Severity
+from rmqstore.store.root import Store
+from rmqstore.verify.engine import verify
+from tests.support import stores
 from tests.support.builder import FIRST_TIMESTAMP, StoreBuilder
 from tests.verify.damaging import SIZE, codes, filled, log_name, patch, place, verified
 
@@ -266,3 +270,29 @@ def test_displaced_records_that_are_too_many_to_keep_are_told(three_files: Store
     assert [finding.offset for finding in told] == [FILE, FILE + SIZE]
     assert place(last, "offset", "length") == ("CL-PHYOFFSET", FILE + 2 * SIZE, 2 * SIZE)
     assert last.message.startswith("2 more records")
+
+
+@pytest.mark.parametrize("files", [1, 3])
+def test_a_log_of_random_bytes_is_no_sound_log(files: int, tmp_path: Path) -> None:
+    noise = Random(1)
+    (tmp_path / "commitlog").mkdir()
+    for number in range(files):
+        (tmp_path / "commitlog" / f"{number * 65536:020d}").write_bytes(noise.randbytes(65536))
+    found = {finding.code for finding in verify(Store.open(tmp_path)) if finding.severity is Severity.ERROR}
+    assert found == ({"RMQ-CL-NORECORD"} if files == 1 else {"RMQ-CL-MAGIC"})
+
+
+def test_a_log_under_a_wrong_name_is_no_sound_log(tmp_path: Path) -> None:
+    sample = sorted((stores.sample_store("5.3.3-plain") / "commitlog").iterdir())[1]
+    (tmp_path / "commitlog").mkdir()
+    shutil.copy(sample, tmp_path / "commitlog" / f"{0:020d}")
+    assert "RMQ-CL-NORECORD" in {finding.code for finding in verify(Store.open(tmp_path)) if finding.severity is Severity.ERROR}
+
+
+def test_a_first_record_that_was_torn_is_what_a_crash_leaves(tmp_path: Path) -> None:
+    StoreBuilder(tmp_path).message("TopicA", b"x" * 1000).build()
+    (log,) = (tmp_path / "commitlog").iterdir()
+    with log.open("r+b") as stream:
+        stream.seek(500)
+        stream.write(bytes(1000))
+    assert {finding.code for finding in verify(Store.open(tmp_path)) if finding.code.startswith("RMQ-CL-")} == {"RMQ-CL-TORN"}

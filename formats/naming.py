@@ -18,7 +18,7 @@ DLQ_PREFIX = "%DLQ%"
 LMQ_PREFIX = "%LMQ%"
 LITE_PREFIX = "%LMQ%$"  # of the queues of lite topics (5.5.0 and later)
 SYSTEM_PREFIX = "rmq_sys_"
-FILLER_TOPIC = "RMQSTORE_FILLER"  # of records that a repair puts in place of lost ones
+FILLER_TOPIC = "RMQSTORE_FILLER"  # of records that a repair puts in place of lost ones; cut where there is no room for all of it
 
 # Letters, digits, `%`, `|`, `_`, `-`; `+` and `$` stand in names that brokers make.
 _LEGAL_TOPIC = re.compile(rb"[a-zA-Z0-9%|_\-+$]+")
@@ -27,6 +27,11 @@ _LEGAL_TOPIC = re.compile(rb"[a-zA-Z0-9%|_\-+$]+")
 def is_legal_topic(topic: bytes) -> bool:
     """Whether the bytes of a topic have the syntax that brokers demand."""
     return _LEGAL_TOPIC.fullmatch(topic) is not None
+
+
+def is_filler_topic(topic: str) -> bool:
+    """Whether a record of this topic may be a filler: the name, or the beginning of it."""
+    return bool(topic) and FILLER_TOPIC.startswith(topic)
 
 
 def offset_to_file_name(offset: int) -> str:

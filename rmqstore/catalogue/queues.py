@@ -220,7 +220,8 @@ ENTRIES = (
         INFO,
         "unit repeats its neighbour",
         meaning="The unit is the same as one beside it, and no message in the log has its queue offset: a repair put it in the place of a "
-        "lost message, because consumers stall at an empty place and skip messages at a filler.",
+        "lost message, because consumers stall at an empty place and skip messages at a filler. At the end of a queue only a filler in the "
+        "log makes it one; else it is a unit too many.",
         broker={ALL: "Serves the neighbour's message once more at this offset."},
         mend="Nothing.",
     ),

@@ -107,6 +107,11 @@ class LogScanner:
         """Number of queues named so far."""
         return len(self._names.queues)
 
+    @property
+    def topic_count(self) -> int:
+        """Number of topics named so far."""
+        return len(self._names.topics)
+
     def topic(self, number: int) -> str:
         """The topic of a dense number."""
         while len(self._topics) <= number:

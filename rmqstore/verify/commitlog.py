@@ -17,7 +17,8 @@ import numpy.typing as npt
 from rmqstore.findings import Finding
 from rmqstore.formats.index import message_keys
 from rmqstore.formats.javahash import index_key_hash
-from rmqstore.formats.record import decode_record
+from rmqstore.formats.naming import is_filler_topic
+from rmqstore.formats.record import SysFlag, decode_record
 from rmqstore.scan.columns import Check, Mark, Oddity
 from rmqstore.scan.walk import Batch, Damage, FileEnd, LogScanner
 from rmqstore.store.mapped import MappedFile
@@ -31,7 +32,7 @@ from rmqstore.verify.live import LiveRecords, Overflow, Tail
 from rmqstore.verify.multidispatch import Dispatches, Peculiarity, Renumbered
 from rmqstore.verify.units import QueueClaims, QueueKey, QueueSpan
 
-_COMMIT = 8
+_COMMIT, _ROLLBACK = int(SysFlag.TRANSACTION_COMMIT), int(SysFlag.TRANSACTION_ROLLBACK)
 _CHECKED_COMMITS = 100_000
 # Clocks of broker and file server may differ, and a mapped file may be marked as modified some time after it was.
 _CLOCK_SKEW_MS = 3_600_000
@@ -61,6 +62,7 @@ class FileResult:
     end_offset: int = 0  # behind the last live record
     first_timestamp: int = 0
     last_timestamp: int = 0
+    last_filler: int = -1  # physical offset of the last record that a repair put in the place of a lost one, -1 without any
     late: Tally = field(default_factory=Tally)  # stored after the last write to the store, up to the end of the file
     malformed: Tally = field(default_factory=Tally)  # topic, tags or keys are not UTF-8
     end: FileEnd | None = None
@@ -109,6 +111,8 @@ class FilePass:
         self._neighbours = Neighbours(context)
         self._ext = ExtReader(context, around.ext_queues)
         self._latest = context.last_write_ms + _CLOCK_SKEW_MS
+        self._topics = 0  # so many were looked at
+        self._filler_topics: list[int] = []
 
     def run(self) -> FileResult:
         """Reads the file and returns what it found. Raises UnreadableError and StoreChangedError."""
@@ -161,8 +165,9 @@ class FilePass:
         if Mark.MALFORMED_TEXT in batch.marks:
             self._rehash(records, keys, batch)
         if Oddity.COMMITS in batch.oddities and len(result.commits) < _CHECKED_COMMITS:
-            commits = records[(records["sys_flag"] & 0xC) == _COMMIT]
+            commits = records[(records["sys_flag"] & _ROLLBACK) == _COMMIT]
             result.commits.extend(zip(commits["position"].tolist(), commits["prepared_transaction_offset"].tolist(), strict=True))
+        self._note_fillers(records)
         exts = self._claims.add(records)
         if exts.size:
             result.findings.extend(self._ext.check(self._scanner, exts))
@@ -172,6 +177,15 @@ class FilePass:
             self._dispatch(records, batch)
         if self._around.compare_index and keys.size:
             self._cursor.match(records, keys)
+
+    def _note_fillers(self, records: npt.NDArray[np.void]) -> None:
+        named = range(self._topics, self._scanner.topic_count)
+        self._filler_topics += [number for number in named if is_filler_topic(self._scanner.topic(number))]
+        self._topics = named.stop
+        for number in self._filler_topics:
+            fillers = records[(records["topic"] == number) & (records["sys_flag"] & _ROLLBACK == _ROLLBACK)]
+            if fillers.size:
+                self.result.last_filler = max(self.result.last_filler, int(fillers["position"][-1]))
 
     def _bytes_of(self, record: npt.NDArray[np.void], batch: Batch) -> bytes:
         start = int(record["position"]) - batch.origin

@@ -45,6 +45,7 @@ class LogFacts:
     end_offset: int = 0  # behind the last live record
     records: int = 0
     without_records: bool = False  # it has bytes, and not one record of its own
+    last_filler: int = -1  # physical offset of the last record that a repair put in the place of a lost one, -1 without any
     first_timestamp: int = 0
     last_timestamp: int = 0
     damages: list[tuple[int, int]] = field(default_factory=list)  # ranges [start, end) without records, sorted, apart from each other

@@ -298,6 +298,7 @@ def _facts(store: Store, results: list[FileResult]) -> LogFacts:
     facts = LogFacts(min_offset=store.message_log.min_offset, end_offset=store.message_log.min_offset)
     for result in results:
         facts.damages += result.damages
+        facts.last_filler = max(facts.last_filler, result.last_filler)
         if result.records:
             facts.first_timestamp = facts.first_timestamp or result.first_timestamp
             facts.last_timestamp = max(facts.last_timestamp, result.last_timestamp)

@@ -288,7 +288,7 @@ class QueueJudge:
             if run.kind in (UnitKind.PRE_BLANK, UnitKind.EXPIRED) and run.start == prefix:
                 prefix = run.end
                 pre_blanks += (run.end - run.start) if run.kind is UnitKind.PRE_BLANK else 0
-            yield from self._unclaimed_run(key, directory, run, last_used, prefix)
+            yield from self._unclaimed_run(key, directory, run, prefix, end, last_used)
         if files and pre_blanks and not claimed and pre_blanks == last_used - first_unit:
             yield self._context.finding(
                 "RMQ-CQ-PREBLANK-ONLY", "nothing but pre-blank units", **self._where(key, directory, first_unit, first_unit + pre_blanks)
@@ -340,7 +340,10 @@ class QueueJudge:
                     units = read_at(file, (at - first) * UNIT_SIZE, min(end - at, _CHUNK_UNITS) * UNIT_SIZE)
                     yield from unit_runs(np.frombuffer(units, UNIT_ROWS), at, log.min_offset, log.end_offset)
 
-    def _unclaimed_run(self, key: QueueKey, directory: QueueDirectory, run: UnitRun, last_used: int, prefix: int) -> Iterator[Finding]:
+    def _unclaimed_run(
+        self, key: QueueKey, directory: QueueDirectory, run: UnitRun, prefix: int, end: int, last_used: int
+    ) -> Iterator[Finding]:
+        """`prefix` and `end`: queue offsets where the units of expired messages end, and those of messages of the log."""
         kind, start, stop, offset = run.kind, run.start, run.end, run.position
         where = self._where(key, directory, start, stop)
         count = _units(stop - start)
@@ -365,19 +368,23 @@ class QueueJudge:
             if self._context.log.is_damaged(offset):
                 yield self._context.finding("RMQ-CQ-LOST", f"{count} of records in a damaged range", offset=offset, **where)
             else:
-                end = self._context.log.end_offset
+                log_end = self._context.log.end_offset
                 yield self._context.finding(
-                    "RMQ-CQ-BEYOND", f"{count} pointing beyond the end of the log", offset=offset, expected=end, found=offset, **where
+                    "RMQ-CQ-BEYOND", f"{count} pointing beyond the end of the log", offset=offset, expected=log_end, found=offset, **where
                 )
         elif kind is UnitKind.INVALID:
             yield self._context.finding("RMQ-CQ-UNIT", f"{count} without a possible offset and size", found=offset, **where)
         else:
-            pointing = (self._of_pointing(key, directory, pointed) for pointed in self._pointed(key, directory, start, stop))
+            pointing = (self._of_pointing(key, directory, pointed, end) for pointed in self._pointed(key, directory, start, stop))
             yield from limited(self._context, directory.directory, pointing)
 
-    def _of_pointing(self, key: QueueKey, directory: QueueDirectory, run: Pointed) -> Finding:
-        """Units into the log that no record with their QUEUEOFFSET claimed."""
-        if run.target is Target.OWN and self._repeats_neighbour(directory, run):
+    def _of_pointing(self, key: QueueKey, directory: QueueDirectory, run: Pointed, end: int) -> Finding:
+        """Units into the log that no record with their QUEUEOFFSET claimed; `end` of the queue by its records.
+
+        In front of that end a message is missing for sure, behind it only if a repair left a filler behind the neighbour's message.
+        """
+        missing = run.start < end or self._context.log.last_filler > run.offset
+        if run.target is Target.OWN and missing and self._repeats_neighbour(directory, run):
             code, text = "RMQ-CQ-REPEATED", "the same as its neighbour, in the place of a message that the log does not have"
         else:
             code, text = self._answer(run)

@@ -43,7 +43,7 @@ def test_what_is_not_lost_is_delivered(release: str, damaged: int, tmp_path: Pat
     assert recovered.status == 0, recovered.err
     (plan,) = (entry for entry in recovered.objects if entry["type"] == "plan")
     assert [lost["physical_offset"] for lost in plan["lost"]] == [sent[damaged]["physicalOffset"]]
-    left = max(line["due"] for line in sent) / 1000 - time.time()
+    left = max(int(line["TIMER_DELIVER_MS"]) for line in sent) / 1000 - time.time()
     asked = Asked(queues=["delayed/0"], delayed=[3], wait=LATE + max(0, int(left)))
     second = start(release, root, SETTINGS, asked, tmp_path / "second")
     kept = [line["key"] for number, line in enumerate(sent) if number != damaged]

@@ -107,7 +107,8 @@ class WholeStart:
 class Asked:
     """What to ask for: queues as topic/id, keys as topic:key, offset message ids as topic:id, and whether to send new messages then.
 
-    Before that messages are sent that fall due after so many seconds each (`delayed`), and `wait` seconds pass.
+    Before that messages are sent that fall due after so many seconds each (`delayed`) or have these delay `levels`, and `wait` seconds
+    pass.
     """
 
     queues: Sequence[str] = ()
@@ -115,6 +116,7 @@ class Asked:
     ids: Sequence[str] = ()
     send: bool = False
     delayed: Sequence[int] = ()
+    levels: Sequence[int] = ()
     wait: int = 0
 
 
@@ -146,6 +148,7 @@ def start(release: str, root: Path, settings: Mapping[str, str], asked: Asked, s
         "ids": asked.ids,
         "send": asked.send,
         "delayed": asked.delayed,
+        "levels": asked.levels,
         "wait": asked.wait,
     }
     (scratch / "job.json").write_text(json.dumps(job))

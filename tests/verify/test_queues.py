@@ -514,3 +514,14 @@ def test_units_that_repeat_a_neighbour_for_lost_messages(tmp_path: Path) -> None
         ("RMQ-CQ-REPEATED", Severity.INFO, 2),
         ("RMQ-CQ-REPEATED", Severity.INFO, 3),
     ]
+
+
+def test_a_unit_behind_the_last_one_that_repeats_it_is_too_many(tmp_path: Path) -> None:
+    builder = filled(StoreBuilder(tmp_path), 4)
+    builder.build()
+    queue = next((tmp_path / "consumequeue").rglob("0" * 20))
+    patch(queue, 80, queue.read_bytes()[60:80])
+
+    (finding,) = verified(builder)
+
+    assert (finding.code, finding.severity, finding.queue_offset) == ("RMQ-CQ-SHIFTED", Severity.ERROR, 4)

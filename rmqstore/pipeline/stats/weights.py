@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rmqstore.errors import RmqstoreError
-from rmqstore.formats.naming import DLQ_PREFIX, FILLER_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, SYSTEM_PREFIX
+from rmqstore.formats.naming import DLQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC, SYSTEM_PREFIX, is_filler_topic
 from rmqstore.formats.sysflag import SysFlag
 from rmqstore.scan.walk import Batch, LogScanner
 from rmqstore.store.ends import QueueEnds, batch_queue_ends, log_ends, queue_ends
@@ -111,8 +111,7 @@ class Scales:
         queues = [self._scanner.queue(number) for number in range(known, count)]
         weights = [self._facts.weight_of(topic) for topic, _ in queues]
         minimums = [self._facts.minimums.get(queue, 0) for queue in queues]
-        # A filler too small for the whole name has the beginning of it.
-        fillers = [bool(topic) and FILLER_TOPIC.startswith(topic) for topic, _ in queues]
+        fillers = [is_filler_topic(topic) for topic, _ in queues]
         self._weights = np.append(self._weights, np.array(weights, np.int64))
         self._minimums = np.append(self._minimums, np.array(minimums, np.int64))
         self._fillers = np.append(self._fillers, np.array(fillers, np.bool_))

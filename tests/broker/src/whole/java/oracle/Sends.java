@@ -52,25 +52,29 @@ final class Sends {
         sends.producer.shutdown();
     }
 
-    /** Messages that fall due after so many seconds each; their topic is made if it is not there. */
-    static void delayed(String nameServer, Pulls pulls, List<?> seconds, Consumer<Map<String, Object>> lines) throws Exception {
+    /** Messages that fall due after so many seconds each, or by delay levels; their topic is made if it is not there. */
+    static void delayed(String nameServer, Pulls pulls, List<?> seconds, List<?> levels, Consumer<Map<String, Object>> lines)
+        throws Exception {
         pulls.makeKnown(DELAYED_TOPIC, 1);
         Sends sends = new Sends(nameServer, lines);
         sends.producer.start();
         eventually(() -> sends.producer.fetchPublishMessageQueues(DELAYED_TOPIC));
         for (Object after : seconds) {
-            sends.later(((Number) after).longValue());
+            long due = System.currentTimeMillis() + 1000 * ((Number) after).longValue();
+            sends.later("TIMER_DELIVER_MS", Long.toString(due)); // the client of 4.9 has no name for it
+        }
+        for (Object level : levels) {
+            sends.later("DELAY", level.toString());
         }
         sends.producer.shutdown();
     }
 
-    private void later(long seconds) throws Exception {
+    private void later(String property, String value) throws Exception {
         String key = "delayed-" + System.nanoTime();
-        long due = System.currentTimeMillis() + seconds * 1000;
-        Message message = new Message(DELAYED_TOPIC, "delayed", key, ("due at " + due).getBytes(StandardCharsets.UTF_8));
-        message.getProperties().put("TIMER_DELIVER_MS", Long.toString(due)); // the client of 4.9 has no name for it
+        Message message = new Message(DELAYED_TOPIC, "delayed", key, (property + " " + value).getBytes(StandardCharsets.UTF_8));
+        message.getProperties().put(property, value);
         SendResult sent = producer.send(message);
-        lines.accept(Json.map("kind", "delayed", "key", key, "due", due, "status", sent.getSendStatus(),
+        lines.accept(Json.map("kind", "delayed", "key", key, property, value, "status", sent.getSendStatus(),
             "physicalOffset", MessageDecoder.decodeMessageId(sent.getOffsetMsgId()).getOffset()));
     }
 

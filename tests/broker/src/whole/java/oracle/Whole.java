@@ -57,8 +57,9 @@ public final class Whole {
         boolean caughtUp = catchesUp(controller);
         try (Wire broker = new Wire(controller.getBrokerAddr())) {
             Pulls pulls = new Pulls(broker, lines);
-            if (job.raw.get("delayed") instanceof List<?> seconds && !seconds.isEmpty()) {
-                Sends.delayed(nameServer, pulls, seconds, lines);
+            if (job.raw.get("delayed") instanceof List<?> seconds && job.raw.get("levels") instanceof List<?> levels
+                && seconds.size() + levels.size() > 0) {
+                Sends.delayed(nameServer, pulls, seconds, levels, lines);
             }
             Thread.sleep(1000 * job.num("wait", 0));
             pulls.queues((List<?>) job.raw.get("queues"));

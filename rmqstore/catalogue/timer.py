@@ -159,8 +159,8 @@ ENTRIES = (
         meaning="The queue of rmq_sys_wheel_timer has an entry that the timer passed over although it was not due: no unit of the timer "
         "log names it. The timer log was removed, cut or written with errors, or the entry was skipped while its message was unreadable.",
         broker={R5X: "Not noticed: the message is never delivered. A start looks only at entries behind the last unit it finds."},
-        mend="Copy timerwheel, timerlog and config. The safe reset of RMQ-TM-LOG-UNIT brings the message back; what is due already and "
-        "still in the queue is delivered once more.",
+        mend="`rmqstore recover STORE` leads a start back to entries behind the last unit. An entry between units comes back by the safe "
+        "reset of RMQ-TM-LOG-UNIT alone; what is due already and still in the queue is then delivered once more.",
     ),
     Entry(
         "RMQ-TM-LOG-ZEROLEN",

@@ -3,12 +3,13 @@
 A pending unit that names a lost message is given up: with size 0 every release reads nothing there, and drops it. Left as it is, it would
 name a filler, which the timer reads again and again while its read pointer stands still (fact sheet timer §8 T2, seen on 5.3.3). Slots of
 units that the timer log lost would link to themselves when new units come to lie there (T1), and a check point behind the end of the queue
-makes old releases pass over what comes next (T3).
+makes old releases pass over what comes next (T3). A start goes on behind the message of the last unit, or, where that is lost, where the
+check point says (§1.7); so that must not lie behind messages whose units are lost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from rmqstore.verify.context import Context, LogFacts, Options
 from rmqstore.verify.timerfiles import Slots, TimerFiles, open_timer, timer_queue
 from rmqstore.verify.timerlog import Window
 from rmqstore.verify.timermessages import deliver_time, named, stands_for
+from rmqstore.verify.timerqueue import TimerQueue, is_passed_over
 
 _UNIT, _SLOT, _CHECK = fixed_layout(timer.LOG_UNIT), fixed_layout(timer.WHEEL_SLOT), fixed_layout(timer.CHECK)
 _LOST = "it names a lost message: brokers drop a unit of size 0, and go on behind it"
@@ -40,7 +42,7 @@ def plan_timer(builder: PlanBuilder, store: Store, log: FutureLog, last_timestam
     `queue_end`: where the queue of its topic will end, None if as now. Reads the timer log, and the record of every unit that is not
     delivered yet. Raises UnreadableError, StoreChangedError.
     """
-    if not store.timerlog.files:
+    if not (store.timerlog.files or store.timerwheel_paths()):
         return
     files = open_timer(store, last_timestamp)
     context = Context(store, Options())
@@ -51,9 +53,9 @@ def plan_timer(builder: PlanBuilder, store: Store, log: FutureLog, last_timestam
             _plan_unit(builder, context, log, window, i)
     if files.slots is not None and files.beyond(files.slots).any():
         _plan_slots(builder, files, files.slots)
-    end = _present_end(store) if queue_end is None else queue_end
-    if files.check is not None and end is not None:
-        _plan_check(builder, files.check_path, files.check, end)
+    if files.check is not None:
+        limits = _limits(store, context, log, files, queue_end)
+        _plan_check(builder, files.check_path, files.check, limits)
 
 
 # Units
@@ -119,15 +121,38 @@ def _newest_units(files: TimerFiles, times: set[int]) -> dict[int, int]:
 # Check point
 
 
-def _present_end(store: Store) -> int | None:
-    queue = timer_queue(store)
-    return queue_ends(queue).max_offset if queue.files else None
-
-
-def _plan_check(builder: PlanBuilder, path: Path, check: Any, end: int) -> None:
-    """No queue offset of the check point lies behind the end of the queue."""
-    for name in _POINTERS:
-        if int(check[name]) > end:
+def _plan_check(builder: PlanBuilder, path: Path, check: Any, limits: Mapping[str, tuple[int, str]]) -> None:
+    for name, (limit, reason) in limits.items():
+        if int(check[name]) > limit:
             place = _CHECK[name]
-            reason = "the queue of the timer ends there"
-            builder.write(path, place.offset, end.to_bytes(place.width, "big"), reason=reason, code="RMQ-TM-CHECK")
+            builder.write(path, place.offset, limit.to_bytes(place.width, "big"), reason=reason, code="RMQ-TM-CHECK")
+
+
+def _limits(store: Store, context: Context, log: FutureLog, files: TimerFiles, queue_end: int | None) -> dict[str, tuple[int, str]]:
+    """What the queue offsets may be at most, and why: the end of the queue, and messages that nothing else leads a start to."""
+    queue = timer_queue(store)
+    if queue_end is None and queue.files:
+        queue_end = queue_ends(queue).max_offset
+    limits = {} if queue_end is None else dict.fromkeys(_POINTERS, (queue_end, "the queue of the timer ends there"))
+    first = None if _last_unit_stays(files, log) else _first_passed_over(context, files, TimerQueue(context, queue))
+    if first is not None and (queue_end is None or first < queue_end):
+        limits["last_timer_queue_offset"] = first, "a start goes on there, with messages whose units are lost"
+    return limits
+
+
+def _last_unit_stays(files: TimerFiles, log: FutureLog) -> bool:
+    """Whether a start will be able to read the message that the last unit names; then it goes on behind it, whatever stands here."""
+    last = files.last_unit()
+    if last is None or last[1] == timer.GIVEN_UP or log.is_damaged(last[0]):
+        return False
+    record = log.record_at(last[0])
+    return record is not None and record.topic == TIMER_TOPIC
+
+
+def _first_passed_over(context: Context, files: TimerFiles, queue: TimerQueue) -> int | None:
+    """The queue offset of the first message that is due and has no unit in what a start keeps of the timer log."""
+    end = files.log.end(files.flushed)
+    for window in files.log.windows():
+        kept = window.units[window.sound & (window.offsets < end)]
+        queue.take(kept["offset_py"], kept["write_time"])
+    return next((entry.queue_offset for entry in queue.behind() if is_passed_over(context, entry, files.check)), None)

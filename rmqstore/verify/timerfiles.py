@@ -58,6 +58,18 @@ class TimerFiles:
         at_home = slots.time % timer.WHEEL_SLOTS == slots.number
         return np.asarray(self.is_live(slots.time) & at_home & (slots.last >= self.log.end(self.flushed)))
 
+    def last_unit(self) -> tuple[int, int] | None:
+        """(offset, size) of the message that the last unit names, by which a start knows where to go on in the queue.
+
+        None without units, and where the log ends with a file: then a start reads the end mark and not the unit in front of it.
+        To be asked when the units were read.
+        """
+        end = self.log.end(self.flushed)
+        if end <= self.log.replay_start(self.flushed) or end % self.log.file_size == 0:
+            return None
+        unit = self.log.units_at(np.array([end - timer.LOG_UNIT_SIZE]))[0]
+        return int(unit["offset_py"]), int(unit["size_py"])
+
     def slot_time(self, units: Units) -> Offsets:
         """Slot time of each unit, in units of the precision."""
         return np.asarray((units["write_time"].astype(np.int64) + units["delay"]) // self.precision)

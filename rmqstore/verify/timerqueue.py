@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy.typing as npt
 
 from rmqstore.formats import consumequeue
 from rmqstore.formats.naming import TIMER_TOPIC
-from rmqstore.store.mapped import MappedFileQueue
+from rmqstore.store.mapped import MappedFileQueue, list_directory
 from rmqstore.store.parts import PartKind
 from rmqstore.store.window import read_at
 from rmqstore.verify.context import Context
@@ -93,35 +94,50 @@ class TimerQueue:
             self.lost.append(Lost(entry, due))
 
 
-def findings(context: Context, queue: TimerQueue, check: Any | None, *, has_units: bool) -> Iterator[Unmade]:
-    """What the queue says when all units of the timer log were taken; `check` = fields of timercheck, `has_units`: a start finds units."""
-    passed, since = _passed(context, check), _last_sign(check)
+def is_passed_over(context: Context, entry: Entry, check: Any | None) -> bool:
+    """Whether an entry behind the last unit is still to be delivered, and the check point counts it as taken."""
+    if entry.queue_offset >= _passed(context, check):
+        return False
+    due = _due(context, entry)
+    return due is not None and due > _last_sign(check)
+
+
+def findings(context: Context, queue: TimerQueue, check: Any | None, *, goes_back: bool) -> Iterator[Unmade]:
+    """What the queue says when all units of the timer log were taken; `check` = fields of timercheck.
+
+    `goes_back`: a start finds the last unit and goes on with the entry behind it, whatever the check point says.
+    """
     first: Entry | None = None
     number = 0
     for entry in queue.behind():
-        due = _due(context, entry)
-        if due is not None and due > since and entry.queue_offset < passed:
+        if is_passed_over(context, entry, check):
             first, number = first or entry, number + 1
         for code, message in _problems(context, entry):
             yield _of_entry(context, code, message, entry)
     for lost in queue.lost:
         message = f"the message at {lost.entry.offset} is due at {lost.due} and was passed over: no unit of the timer log names it"
         yield _of_entry(context, "RMQ-TM-LOST", message, lost.entry)
-    if first is not None and has_units:
+    if first is not None and goes_back:
         message = f"the check point counts {number} pending entries behind the last unit of the timer log; a start puts them in again"
         yield _of_entry(context, "RMQ-TM-CHECK", message, first)
     elif first is not None:
-        message = f"{number} pending messages were passed over and no unit is left: no start puts them into the timer again"
+        message = f"{number} pending messages were passed over and no last unit leads a start back to them: it never puts them in again"
         yield _of_entry(context, "RMQ-TM-LOST", message, first)
 
 
 def _passed(context: Context, check: Any | None) -> int:
     """Queue offset up to which the check point says that every entry was put in; 0 where RocksDB may have taken entries instead."""
     config, switch = context.store.config, "timerRocksDBEnable"
-    database = (context.store.root / PartKind.ROCKSDBSTORE).exists()
-    if check is None or config.flag(switch) or (config.explicit(switch) is None and database):
+    database = context.store.root / PartKind.ROCKSDBSTORE
+    if check is None or config.flag(switch) or (config.explicit(switch) is None and _holds_entries(database)):
         return 0
     return int(check.last_timer_queue_offset)
+
+
+def _holds_entries(database: Path) -> bool:
+    """Whether a RocksDB has anything in it: from 5.5.1 on an empty one is always there (fact sheet timer observed §1)."""
+    entries = list_directory(database) if database.is_dir() else []
+    return any(entry.name.endswith((".sst", ".log")) and entry.stat().st_size > 0 for entry in entries)
 
 
 def _last_sign(check: Any | None) -> int:

@@ -5,11 +5,13 @@ Without the repair of the timer's own files the timer of 5.x stands still at the
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
 import pytest
 
+from rmqstore.formats.timer import LOG_UNIT_SIZE
 from tests.broker.toolchain import WHOLE, JarsMissing, missing, prepared
 from tests.broker.wholestart import Asked, start
 from tests.support.cli import rmqstore
@@ -25,9 +27,9 @@ pytestmark = [
 ]
 
 
-# The last one of several that are due in the same second, and the last one of all.
-@pytest.mark.parametrize(("release", "damaged"), [("5.3.3", 3), ("5.5.1", 7)])
-def test_what_is_not_lost_is_delivered(release: str, damaged: int, tmp_path: Path) -> None:
+# Of several that are due in the same second; the last one of all; the last one whose unit is left, as after a loss of power.
+@pytest.mark.parametrize(("release", "damaged", "units"), [("5.3.3", 3, 8), ("5.5.1", 7, 8), ("5.3.3", 3, 4)])
+def test_what_is_not_lost_is_delivered(release: str, damaged: int, units: int, tmp_path: Path) -> None:
     try:
         prepared(release, WHOLE)
     except JarsMissing as error:
@@ -37,6 +39,7 @@ def test_what_is_not_lost_is_delivered(release: str, damaged: int, tmp_path: Pat
     sent = start(release, root, SETTINGS, Asked(delayed=DELAYS, wait=4), tmp_path / "first").delayed
     assert [line["status"] for line in sent] == ["SEND_OK"] * len(DELAYS)
     _overwrite(root, sent[damaged]["physicalOffset"])
+    _cut(root / "timerlog" / f"{0:020d}", units * LOG_UNIT_SIZE)
 
     recovered = rmqstore("recover", root, "--yes", "--format", "json", "--broker-version", release, *SET)
 
@@ -49,6 +52,14 @@ def test_what_is_not_lost_is_delivered(release: str, damaged: int, tmp_path: Pat
     kept = [line["key"] for number, line in enumerate(sent) if number != damaged]
     delivered = [line["keys"] for line in second.queues["delayed", 0].values()]
     assert sorted(delivered) == sorted([*kept, *(line["key"] for line in second.delayed)])
+
+
+def _cut(log: Path, position: int) -> None:
+    """Zeros from there on, as if these pages had not been written."""
+    with log.open("r+b") as stream:
+        length = stream.seek(0, os.SEEK_END)
+        stream.seek(position)
+        stream.write(bytes(length - position))
 
 
 def _overwrite(root: Path, offset: int) -> None:

@@ -171,6 +171,41 @@ def test_a_slot_whose_last_unit_is_lost_goes_back_to_the_one_before(tmp_path: Pa
     assert (slot.first_pos, slot.last_pos) == (store.units[3], store.units[3])
 
 
+def test_without_a_last_unit_a_start_goes_back_to_messages_without_units(tmp_path: Path) -> None:
+    """The last unit that is left names a lost message: by itself a start would go on where the check point says."""
+    store = Given(tmp_path)
+    patch(tmp_path / "timerlog" / f"{0:020d}", store.units[3], bytes(2 * UNIT))
+    store.destroy(2)
+
+    result = store.recover()
+
+    assert (result.errors, result.left) == ({}, 0)
+    assert store.check() == [3, 5]
+
+
+@pytest.mark.parametrize("removed", [False, True])
+def test_a_lost_timer_log_is_made_again_from_the_queue(removed: bool, tmp_path: Path) -> None:
+    store = Given(tmp_path)
+    (log,) = (tmp_path / "timerlog").iterdir()
+    log.write_bytes(bytes(LOG_FILE))
+    if removed:
+        log.unlink()
+
+    result = store.recover()
+
+    assert (result.errors, result.left) == ({}, 0)
+    assert store.check() == [0, 5]
+    assert not any(store.wheel())
+
+
+def test_the_check_point_stays_where_the_last_unit_leads_a_start_back(tmp_path: Path) -> None:
+    store = Given(tmp_path)
+    patch(tmp_path / "timerlog" / f"{0:020d}", store.units[3], bytes(2 * UNIT))
+
+    assert store.recover().errors == {}
+    assert store.check() == [5, 5]
+
+
 def test_a_sound_timer_of_several_files_is_left_alone(tmp_path: Path) -> None:
     store = Given(tmp_path, tuple(range(0, 1000 * (2 * UNITS_PER_FILE + 3), 1000)))
     assert len(store.log()) == 3 * LOG_FILE

@@ -420,12 +420,16 @@ def test_a_timer_without_units_does_not_look_for_lost_messages_again(tmp_path: P
     assert "2 pending messages" in found.message
 
 
-@pytest.mark.parametrize(("settings", "count"), [({}, 0), ({"timerRocksDBEnable": "true"}, 0), ({"timerRocksDBEnable": "false"}, 1)])
-def test_messages_that_rocksdb_may_hold(settings: dict[str, str], count: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("settings", "entries", "count"),
+    [({}, b"entries", 0), ({}, b"", 1), ({"timerRocksDBEnable": "true"}, b"entries", 0), ({"timerRocksDBEnable": "false"}, b"entries", 1)],
+)
+def test_messages_that_rocksdb_may_hold(settings: dict[str, str], entries: bytes, count: int, tmp_path: Path) -> None:
     store = timer_store(tmp_path)
     store.message(SOON)
     store.build()
     (tmp_path / "rocksdbstore").mkdir()
+    (tmp_path / "rocksdbstore" / "000012.log").write_bytes(entries)
 
     assert codes(run(timer, tmp_path, settings))["RMQ-TM-LOST"] == count
 

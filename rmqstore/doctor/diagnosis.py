@@ -34,7 +34,7 @@ from rmqstore.versions import profile_of
 
 _MOST_DANGEROUS = (
     *("RMQ-ST-IN-USE", "RMQ-CL-EMPTY", "RMQ-ST-NO-START", "RMQ-ST-CUT", "RMQ-ST-PATH", "RMQ-CQ-START", "RMQ-ST-ABORT-GONE"),
-    *("RMQ-ST-RELEASE", "RMQ-ST-SPACE"),
+    *("RMQ-TM-WHEEL-BEYOND", "RMQ-ST-RELEASE", "RMQ-ST-SPACE"),
 )
 """Codes that come first, in this order, because of what the next start does; all others follow by severity and part."""
 _PARTS = ("CL", "CQ", "CP", "CF", "TM", "ST", "IX", "CM")
@@ -132,7 +132,8 @@ def diagnose(store: Store, asked_release: str, commands: Commands) -> Diagnosis:
     found += _empty_volumes(context, found)
     commands = replace(commands, repairs=may_repair(found))
     ordered = tuple(_with_next(commands, finding) for finding in sorted(found, key=_danger))
-    verdict = sentence(prediction, starts=starts, reason=reasons[0].line if reasons else None)
+    spins = any(finding.code == "RMQ-TM-WHEEL-BEYOND" for finding in found)
+    verdict = sentence(prediction, starts=starts, reason=reasons[0].line if reasons else None, timer_spins=spins)
     return Diagnosis(
         release=chosen.release,
         because=chosen.because,
@@ -220,7 +221,7 @@ def _checks(context: Context, start: traps.Start) -> list[Finding]:
         lambda: surroundings.check(context),
         lambda: checkpoint.check(context),
         lambda: config.check(context),
-        lambda: timer.wheel_lengths(context),
+        lambda: timer.what_a_start_trips_over(context) if profile_of(start.outcome.release).newer_parts else iter(()),
         lambda: space.check(context),
         lambda: traps.check(start),
     )

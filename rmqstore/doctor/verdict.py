@@ -10,7 +10,7 @@ from rmqstore.recovery.consequences import Fate
 COPY_FIRST = "copy the store before any start"
 
 
-def sentence(prediction: Prediction, *, starts: bool | None, reason: str | None) -> str:
+def sentence(prediction: Prediction, *, starts: bool | None, reason: str | None, timer_spins: bool = False) -> str:
     """`reason`: the line of the log that says why it does not start, or what is unknown."""
     outcome = prediction.outcome
     broker = f"a broker of {outcome.release}"
@@ -18,7 +18,7 @@ def sentence(prediction: Prediction, *, starts: bool | None, reason: str | None)
         return f"unknown whether {broker} starts, because {reason or outcome.unknown}"
     if not starts:
         return f"{broker} does not start: {reason}; do not try it again, a failed start rewrites files"
-    harm = "; ".join(_harm(prediction))
+    harm = "; ".join([*_harm(prediction), *(["its timer spins until memory is full"] if timer_spins else [])])
     how = f"{broker} starts in {outcome.mode} mode"
     if harm:
         return f"{how}, but {harm}: {COPY_FIRST}"

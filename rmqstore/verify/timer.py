@@ -61,6 +61,18 @@ def _check(context: Context) -> Iterator[Finding]:
 # Wheel
 
 
+def what_a_start_trips_over(context: Context) -> Iterator[Finding]:
+    """Findings about what no start survives: the length of the wheel, and slots behind the end of the log. Reads what a start reads."""
+    yield from wheel_lengths(context)
+    store = context.store
+    files = open_timer(store, context.log.last_timestamp)
+    if files.slots is None:
+        return
+    for _ in files.log.windows(files.log.replay_start(files.flushed)):
+        pass  # so that it is known where the log ends
+    yield from limited_unmade(context, files.wheel, _beyond(context, files, files.slots))
+
+
 def wheel_lengths(context: Context) -> Iterator[Finding]:
     """Findings about the lengths of the wheel and its snapshots, of which nothing is read."""
     for path in context.store.timerwheel_paths() if context.store.only is None else []:
@@ -79,9 +91,7 @@ def _slots(context: Context, files: TimerFiles, slots: Slots) -> Iterator[Unmade
     for i in map(int, np.flatnonzero(misplaced)):
         message = f"its time {slots.time[i]} belongs into slot {slots.time[i] % timer.WHEEL_SLOTS}"
         yield _slot_finding(context, files, "RMQ-TM-WHEEL-SLOT", slots, i, message)
-    odd = (slots.last < -1) | (slots.first < -1)
-    if files.log.queue.files:
-        odd |= ((slots.last >= 0) & ~files.log.aligned(slots.last)) | ((slots.first >= 0) & ~files.log.aligned(slots.first))
+    odd = _odd(files, slots)
     for i in map(int, np.flatnonzero(odd & ~misplaced)):
         message = f"its positions {slots.first[i]} and {slots.last[i]} are no unit boundaries of the timer log"
         yield _slot_finding(context, files, "RMQ-TM-WHEEL-SLOT", slots, i, message)
@@ -89,15 +99,28 @@ def _slots(context: Context, files: TimerFiles, slots: Slots) -> Iterator[Unmade
     for i in map(int, np.flatnonzero(far)):
         message = f"its time {slots.time[i] * files.precision} ms lies further ahead than any unit is put"
         yield _slot_finding(context, files, "RMQ-TM-WHEEL-TIME", slots, i, message, found=int(slots.time[i]))
-    for i in map(int, np.flatnonzero(files.beyond(slots) & ~odd)):
-        message = f"its newest unit {slots.last[i]} lies at or behind the end of the timer log"
-        yield _slot_finding(context, files, "RMQ-TM-WHEEL-BEYOND", slots, i, message, expected=end, found=int(slots.last[i]))
+    yield from _beyond(context, files, slots)
     inside = np.flatnonzero(live & ~odd & (slots.last >= begin) & (slots.last < end))
     units = files.log.units_at(slots.last[inside])
     wrong = (units["size"] != timer.LOG_UNIT_SIZE) | (files.slot_time(units) != slots.time[inside])
     for i in map(int, inside[wrong]):
         message = f"the unit at {slots.last[i]} is not one of its time"
         yield _slot_finding(context, files, "RMQ-TM-WHEEL-SLOT", slots, i, message)
+
+
+def _odd(files: TimerFiles, slots: Slots) -> Mask:
+    """Slots whose positions are no unit boundaries."""
+    odd = (slots.last < -1) | (slots.first < -1)
+    if files.log.queue.files:
+        odd |= ((slots.last >= 0) & ~files.log.aligned(slots.last)) | ((slots.first >= 0) & ~files.log.aligned(slots.first))
+    return np.asarray(odd)
+
+
+def _beyond(context: Context, files: TimerFiles, slots: Slots) -> Iterator[Unmade]:
+    end = files.log.end(files.flushed)
+    for i in map(int, np.flatnonzero(files.beyond(slots) & ~_odd(files, slots))):
+        message = f"its newest unit {slots.last[i]} lies at or behind the end of the timer log"
+        yield _slot_finding(context, files, "RMQ-TM-WHEEL-BEYOND", slots, i, message, expected=end, found=int(slots.last[i]))
 
 
 def _latest_slot_time(context: Context, files: TimerFiles) -> int:

@@ -81,10 +81,13 @@ class TimerLog:
         self.last_unit = timer.last_unit_position(self.file_size)
         self._states: list[_FileState] = []
 
-    def windows(self) -> Iterator[Window]:
-        """All units of all files up to the unused rest of each file. Raises UnreadableError, StoreChangedError."""
+    def windows(self, first: int = 0) -> Iterator[Window]:
+        """All units of the files that begin at offset `first` or behind it, up to the unused rest of each.
+
+        Raises UnreadableError, StoreChangedError.
+        """
         self._states = []
-        for file in self.queue.files:
+        for file in (file for file in self.queue.files if file.start >= first):
             state = _FileState(file)
             self._states.append(state)
             count = min(self.last_unit + timer.LOG_UNIT_SIZE, file.length) // timer.LOG_UNIT_SIZE

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rmqstore.formats.delay import DEFAULT_DELAY_LEVELS
 from rmqstore.store.brokerconf import BrokerConfig
 
 MASTER_ID = 0
@@ -12,7 +11,10 @@ MASTER_ID = 0
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Settings under their RocketMQ names in snake_case; `delay_levels` in ms per level, None where the text stops the broker."""
+    """Settings under their RocketMQ names in snake_case; `delay_levels` in ms per level, None where the text stops the broker.
+
+    `known_delay_levels`: the default ones then.
+    """
 
     check_crc_on_recover: bool
     force_verify_prop_crc: bool
@@ -36,6 +38,7 @@ class Options:
     skips_bad_records: bool
     """A master goes on behind a record that cannot be dispatched; a slave stops at it."""
     delay_levels: tuple[int, ...] | None
+    known_delay_levels: tuple[int, ...]
 
     @classmethod
     def of(cls, config: BrokerConfig) -> Options:
@@ -62,9 +65,5 @@ class Options:
             slave=config.text("brokerRole") == "SLAVE",
             skips_bad_records=config.integer("brokerId") == MASTER_ID,
             delay_levels=config.delay_levels,
+            known_delay_levels=config.known_delay_levels,
         )
-
-    @property
-    def known_delay_levels(self) -> tuple[int, ...]:
-        """The delay levels, the default ones where the text is none."""
-        return DEFAULT_DELAY_LEVELS if self.delay_levels is None else self.delay_levels

@@ -18,7 +18,6 @@ from rmqstore.findings import Finding, Severity
 from rmqstore.formats.consumequeue import UNIT
 from rmqstore.rebuild.result import QueueResult, RebuiltQueue
 from rmqstore.rebuild.settings import Mode
-from rmqstore.recovery.options import Options
 from rmqstore.repair.builder import PlanBuilder
 from rmqstore.repair.judgement import Judgement
 from rmqstore.repair.logview import FutureLog
@@ -215,7 +214,7 @@ def _what_is_gone(queue: QueueDirectory, dtype: np.dtype[np.void], log: FutureLo
 
 def _placeholders(store: Store, log: FutureLog) -> dict[QueueKey, dict[int, bytes]]:
     """The units of placeholders: records in the place of lost messages that carry topic and queue of what they stand for."""
-    delays = Options.of(store.config).known_delay_levels
+    delays = store.config.known_delay_levels
     units: dict[QueueKey, dict[int, bytes]] = {}
     for lost in log.lost_units:
         record = log.record_at(lost.position)

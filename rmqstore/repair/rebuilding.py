@@ -79,7 +79,7 @@ def records_of(store: Store, log: FutureLog, *, keys: bool) -> FutureRecords:
             "The log of this store begins with plain files and goes on with those of DLedger; derived files cannot be rebuilt from both.",
             "Let the broker expire the old files first.",
         )
-    delays = np.array([0, *Options.of(store.config).known_delay_levels], np.int64)
+    delays = np.array([0, *store.config.known_delay_levels], np.int64)
     checks = Check.KEYS if keys else Check(0)
     lead = max(leads, default=0)
     return FutureRecords(LogScanner(checks=checks, delays=delays, lead=lead, windows=log.window, batch=BATCH, buffers=BUFFERS), log)

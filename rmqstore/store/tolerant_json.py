@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -69,12 +69,7 @@ def with_integers(data: bytes, changes: Mapping[tuple[str, ...], int]) -> bytes:
     pieces: list[str] = []
     path: list[str] = []
     last = ""
-    position = 0
-    while position < len(text):
-        match = _TOKEN.match(text, position)
-        if match is None:
-            raise ValueError(f"unexpected character at {position}")
-        kind, token, position = match.lastgroup, match[0], match.end()
+    for kind, token in _tokens(text):
         if token == ":":
             path[-1] = _key(last)
         elif kind == "open":
@@ -118,12 +113,7 @@ def _standard(text: str, leniencies: set[Leniency]) -> str:
     pieces: list[str] = []
     last = ""  # the last token that counts, for keys: what stands before a colon
     last_at = -1
-    position = 0
-    while position < len(text):
-        match = _TOKEN.match(text, position)
-        if match is None:
-            raise ValueError(f"unexpected character at {position}")
-        kind, token, position = match.lastgroup, match[0], match.end()
+    for kind, token in _tokens(text):
         if kind == "comment":
             leniencies.add(Leniency.COMMENTS)
             continue
@@ -140,6 +130,17 @@ def _standard(text: str, leniencies: set[Leniency]) -> str:
             last, last_at = token, len(pieces)
         pieces.append(token)
     return "".join(pieces)
+
+
+def _tokens(text: str) -> Iterator[tuple[str | None, str]]:
+    """The tokens one after the other, with the name of their group. Raises ValueError."""
+    position = 0
+    while position < len(text):
+        match = _TOKEN.match(text, position)
+        if match is None:
+            raise ValueError(f"unexpected character at {position}")
+        yield match.lastgroup, match[0]
+        position = match.end()
 
 
 def _load(text: str) -> Any:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqstore.store.tolerant_json import Leniency, is_blank, parse
+from rmqstore.store.tolerant_json import Leniency, is_blank, parse, with_integers
 
 ACCEPTED = [
     (b'{"a":1}', {"a": 1}, set()),
@@ -92,3 +92,19 @@ def test_no_other_error_leaves_the_reader(data: bytes) -> None:
 @pytest.mark.parametrize(("data", "blank"), [(b"", True), (b" \r\n\t", True), (b"\0", False), (b"null", False)])
 def test_blank(data: bytes, blank: bool) -> None:
     assert is_blank(data) is blank
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b'{"a":{"x":1,"y":2}}', b'{"a":{"x":7,"y":2}}'),
+        (
+            b'\xef\xbb\xbf{ "b":[{"x":1}], "a" : {x: 0, /* "x":1 */ "x" : -1 ,} }\0\0',
+            b'\xef\xbb\xbf{ "b":[{"x":1}], "a" : {x: 7, /* "x":1 */ "x" : 7 ,} }\0\0',
+        ),
+        (b'{"a":{"\\u0078":1,"caf\xc3\xa9":"x:1","\xff":3}}', b'{"a":{"\\u0078":7,"caf\xc3\xa9":"x:1","\xff":3}}'),
+        (b'{"x":1,"a":[1,{"x":1}]}', b'{"x":1,"a":[1,{"x":1}]}'),
+    ],
+)
+def test_other_integers_leave_every_other_byte(before: bytes, after: bytes) -> None:
+    assert with_integers(before, {("a", "x"): 7}) == after

@@ -67,7 +67,8 @@ def command(
     settings: Mapping[str, str],
     view: View,
 ) -> None:
-    """Make log, queues, index, checkpoint and abort of STORE agree: a broker of --broker-version then starts and changes nothing.
+    """Make log, queues, index, timer, offsets, checkpoint and abort of STORE agree: a broker of --broker-version then starts and changes
+    nothing.
 
     Damage inside the log is mended where one field is wrong and its value certain, else plugged with filler records, so that nothing behind
     it is lost; the messages that are lost are listed. The plan is shown and confirmed before anything changes, and `rmqstore undo` takes

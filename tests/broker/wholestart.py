@@ -108,7 +108,7 @@ class Asked:
     """What to ask for: queues as topic/id, keys as topic:key, offset message ids as topic:id, and whether to send new messages then.
 
     Before that messages are sent that fall due after so many seconds each (`delayed`) or have these delay `levels`, and `wait` seconds
-    pass.
+    pass, or, if so many are told, until `messages` of them arrived.
     """
 
     queues: Sequence[str] = ()
@@ -118,6 +118,7 @@ class Asked:
     delayed: Sequence[int] = ()
     levels: Sequence[int] = ()
     wait: int = 0
+    messages: int = 0
 
 
 def start(release: str, root: Path, settings: Mapping[str, str], asked: Asked, scratch: Path) -> WholeStart:
@@ -150,6 +151,7 @@ def start(release: str, root: Path, settings: Mapping[str, str], asked: Asked, s
         "delayed": asked.delayed,
         "levels": asked.levels,
         "wait": asked.wait,
+        "messages": asked.messages,
     }
     (scratch / "job.json").write_text(json.dumps(job))
     _run(whole_command(release, scratch, str(scratch / "job.json"), str(scratch / "answer")), scratch)

@@ -24,7 +24,7 @@ final class Sends {
     private static final int PATIENCE = 300;
     private static final long PAUSE_MILLIS = 50;
     private static final int TIMEOUT_MILLIS = 10_000;
-    private static final String DELAYED_TOPIC = "delayed";
+    static final String DELAYED_TOPIC = "delayed";
 
     private final DefaultMQProducer producer = new DefaultMQProducer("fresh_producer");
     private final DefaultMQPullConsumer consumer = new DefaultMQPullConsumer("fresh_consumer");

@@ -8,6 +8,7 @@ import java.nio.file.Paths;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 
 import org.apache.rocketmq.broker.BrokerController;
@@ -29,6 +30,7 @@ public final class Whole {
     private static final int PATIENCE = 200;
     private static final int UNTIL_REGISTERED_AGAIN = 10;
     private static final long PAUSE_MILLIS = 100;
+    private static final long MOMENT_MILLIS = 2000;
 
     private Whole() {
     }
@@ -61,7 +63,7 @@ public final class Whole {
                 && seconds.size() + levels.size() > 0) {
                 Sends.delayed(nameServer, pulls, seconds, levels, lines);
             }
-            Thread.sleep(1000 * job.num("wait", 0));
+            await(broker, (int) job.num("messages", 0), job.num("wait", 0));
             pulls.queues((List<?>) job.raw.get("queues"));
             pulls.keys((List<?>) job.raw.get("keys"));
             pulls.ids((List<?>) job.raw.get("ids"));
@@ -105,6 +107,15 @@ public final class Whole {
             }
         }
         throw new IllegalStateException("the broker does not register");
+    }
+
+    /** Until so many delayed messages arrived and another moment passed, or so many seconds. */
+    private static void await(Wire broker, int messages, long seconds) throws Exception {
+        long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(seconds);
+        while (System.nanoTime() < end && (messages == 0 || broker.offset(Wire.MAX_OFFSET, Sends.DELAYED_TOPIC, 0) < messages)) {
+            Thread.sleep(PAUSE_MILLIS);
+        }
+        Thread.sleep(messages == 0 ? 0 : MOMENT_MILLIS);
     }
 
     private static boolean catchesUp(BrokerController controller) throws InterruptedException {

@@ -57,6 +57,11 @@ def java_split(text: str, separator: str) -> list[str]:
     return parts
 
 
+def java_long(value: int) -> int:
+    """`value` as what is left of it in a `long`: sums and products that are too large wrap around."""
+    return (value - LONG_MIN) % 2**64 + LONG_MIN
+
+
 def parse_java_integer(text: str, low: int = INT_MIN, high: int = INT_MAX) -> int | None:
     """`Integer.parseInt` (with LONG_MIN and LONG_MAX: `Long.parseLong`): None where Java throws NumberFormatException."""
     if not _INTEGER.fullmatch(text):

@@ -83,6 +83,11 @@ def test_delay_levels() -> None:
     assert deliver_timestamp(7, 1, ()) is None
 
 
+def test_times_of_delay_wrap_around_as_in_java() -> None:
+    assert deliver_timestamp(2**63 - 10, 1, (10,)) == -(2**63)
+    assert parse_delay_levels("9223372036854775807s") == (-1000,)
+
+
 @pytest.mark.parametrize("text", ["", "1", "s", "1s  2s", " 1s", "1x", "1.5s", "1s,2s"])
 def test_delay_levels_that_keep_a_broker_from_starting(text: str) -> None:
     with pytest.raises(ValueError, match="delay level"):

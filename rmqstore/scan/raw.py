@@ -6,6 +6,7 @@ Every function here trusts its caller: the bytes from `address` to the end of th
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import llvmlite.ir as ir
@@ -111,18 +112,23 @@ def trailing_zeros(typingctx: Any, value: Any) -> Any:
 @intrinsic
 def prefetch(typingctx: Any, base: Any, offset: Any) -> Any:
     """Asks for the cache line at base + offset, without claiming the innermost cache for it; any address is allowed."""
-    signature = types.void(types.uintp, types.int64)
+    return types.void(types.uintp, types.int64), partial(_prefetch, locality=1)
 
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        byte_pointer = ir.IntType(8).as_pointer()
-        number = ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [byte_pointer, number, number, number])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        pointer = builder.inttoptr(builder.add(arguments[0], arguments[1]), byte_pointer)
-        builder.call(function, [pointer, ir.Constant(number, 0), ir.Constant(number, 1), ir.Constant(number, 1)])
-        return context.get_dummy_value()
 
-    return signature, codegen
+@intrinsic
+def prefetch_once(typingctx: Any, base: Any, offset: Any) -> Any:
+    """As `prefetch`, for a line that is needed soon and then not again: the innermost cache has it, and no other keeps it."""
+    return types.void(types.uintp, types.int64), partial(_prefetch, locality=0)
+
+
+def _prefetch(context: Any, builder: Any, signature: Any, arguments: Any, *, locality: int) -> Any:
+    byte_pointer = ir.IntType(8).as_pointer()
+    number = ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [byte_pointer, number, number, number])
+    function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+    pointer = builder.inttoptr(builder.add(arguments[0], arguments[1]), byte_pointer)
+    builder.call(function, [pointer, ir.Constant(number, 0), ir.Constant(number, locality), ir.Constant(number, 1)])
+    return context.get_dummy_value()
 
 
 def _splat(builder: Any, value: Any, lanes: int) -> Any:

@@ -72,10 +72,9 @@ class IndexBuilder:
         records, keys = batch.records, batch.keys
         if not len(records):
             return
-        # A broker makes sure of a file for every record, even one without keys (§6.5).
-        memory = self._writable(batch, 0)
-        key, row = 0, -1
-        while key < len(keys):
+        memory: Bytes | None = self._writable(batch, 0)
+        key = 0
+        while memory is not None:
             key = put_items(
                 records.ctypes.data,
                 keys.ctypes.data,
@@ -89,11 +88,20 @@ class IndexBuilder:
                 self._header.ctypes.data,
                 self._scratch.ctypes.data,
             )
-            row = int(keys["record"][min(key, len(keys) - 1)])
-            if key < len(keys):
-                memory = self._writable(batch, row)
-        if row + 1 < len(records):
-            self._writable(batch, row + 1)
+            row = self._next_to_ask(batch, key)
+            memory = self._writable(batch, row) if row is not None else None
+
+    def _next_to_ask(self, batch: Batch, key: int) -> int | None:
+        """The record that asks for another file, None while the open one is not full or no record of the batch is left.
+
+        A broker makes sure of a file for every record, even one without keys (§6.5), and again for each key; `key` is the next one.
+        """
+        header, records, keys = self._header[0], batch.records, batch.keys
+        if header["index_count"] < self._items:
+            return None
+        last = int(np.searchsorted(records["position"], header["end_phy_offset"], side="right")) - 1
+        row = last if key < len(keys) and keys["record"][key] == last else last + 1
+        return row if row < len(records) else None
 
     def finish(self) -> IndexResult:
         """Closes the last file; what was made."""

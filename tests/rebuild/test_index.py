@@ -43,9 +43,22 @@ def built(draw: st.DrawFn) -> tuple[StoreBuilder, str]:
     return store, release
 
 
+@pytest.mark.parametrize("tags", ["", "a"])
+@pytest.mark.parametrize("followers", [1, 2])
+def test_a_record_without_keys_asks_for_a_file_behind_a_full_one(tags: str, followers: int) -> None:
+    builder = StoreBuilder(Path("unused"), slots=1, items=2)
+    builder.message(keys="k", unique_key="u", tags=tags)
+    for _ in range(followers):
+        builder.message(keys="", unique_key="", tags=tags)
+    are_those_of_items_put_one_by_one(builder, "5.3.3")
+
+
 @given(built())
 def test_files_are_those_of_items_put_one_by_one(given_store: tuple[StoreBuilder, str]) -> None:
-    builder, release = given_store
+    are_those_of_items_put_one_by_one(*given_store)
+
+
+def are_those_of_items_put_one_by_one(builder: StoreBuilder, release: str) -> None:
     contents = builder.contents()
     expected = [contents[name] for name in sorted(contents) if name.startswith("index/")]
     with tempfile.TemporaryDirectory() as directory:

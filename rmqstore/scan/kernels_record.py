@@ -515,8 +515,8 @@ def walk(
                             seen |= _M_INNER
                             if u8(base, p + 9) == NAME_END:
                                 number, valid = _decimal(base, p + 10, next_p)
-                                if valid and 0 < number <= 32767:
-                                    batch_size = number
+                                # Of several the last one counts, right or wrong.
+                                batch_size = number if valid and 0 < number <= 32767 else 1
                         elif second == _INNER_BASE:
                             seen |= _M_INNER
                     elif name == _CRC and next_p - p >= 10 and be32u(base, p + 5) == _CRC32:

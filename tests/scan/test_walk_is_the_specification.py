@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rmqstore.formats.crc import body_crc
@@ -181,6 +181,7 @@ NAMES = ["TAGS", "KEYS", "UNIQ_KEY", "DELAY", "INNER_NUM", "INNER_BASE", "TAG", 
     st.sampled_from([b"TopicA", SCHEDULE_TOPIC.encode()]),
 )
 @settings(max_examples=100, deadline=None)
+@example([("INNER_NUM", "\x01", "10"), ("INNER_NUM", "\x01", "0")], b"TopicA")
 def test_blocks_of_names_that_matter(pieces: list[tuple[str, str, str]], topic: bytes) -> None:
     block = "\x02".join("".join(piece) for piece in pieces).encode()
     expect_same(encoded(properties=block, topic=topic))

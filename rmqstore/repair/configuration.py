@@ -20,16 +20,18 @@ from rmqstore.verify.units import QueueKey
 
 _BROKEN = (config.State.EMPTY, config.State.NOTHING, config.State.DAMAGED)
 Integers = Mapping[tuple[str, ...], int]
+Both = tuple[config.Text, config.Text]
 
 
 def plan_backups(builder: PlanBuilder, store: Store) -> None:
     """Plans to put sound backups in the place of broken files. Raises UnreadableError."""
-    _plan(builder, store, {}, restores=True)
+    _plan(builder, store, _read(store), {}, restores=True)
 
 
 def plan_configuration(builder: PlanBuilder, store: Store, ends: Mapping[QueueKey, int], *, restores: bool) -> None:
     """As `plan_backups`, if it `restores`, and offsets within their queues; `ends`: of the queues that will not end where they do now."""
-    texts = {name: config.in_use(store.config_path / name) for name in config.FILES}
+    found = _read(store)
+    texts = {name: config.in_use(*both) for name, both in found.items()}
     changes: dict[Path, dict[tuple[str, ...], int]] = defaultdict(dict)
     for stored in config.stored_offsets(store, texts) if not store.rocksdb_queues else ():
         if stored.topic.startswith(LMQ_PREFIX):
@@ -38,21 +40,23 @@ def plan_configuration(builder: PlanBuilder, store: Store, ends: Mapping[QueueKe
         end = config.queue_end(store, stored.topic, stored.queue_id) if end is None else end
         if end is not None and stored.offset != stored.within(end):
             changes[stored.path][stored.keys] = stored.within(end)
-    _plan(builder, store, changes, restores=restores)
+    _plan(builder, store, found, changes, restores=restores)
 
 
-def _plan(builder: PlanBuilder, store: Store, changes: Mapping[Path, Integers], *, restores: bool) -> None:
-    for name in config.FILES:
-        path = store.config_path / name
-        text, source = config.read(path), config.in_use(path)
+def _read(store: Store) -> dict[str, Both]:
+    return {name: config.read_both(store.config_path / name) for name in config.FILES}
+
+
+def _plan(builder: PlanBuilder, store: Store, found: Mapping[str, Both], changes: Mapping[Path, Integers], *, restores: bool) -> None:
+    for text, backup in found.values():
+        source = config.in_use(text, backup)
         integers = changes.get(source.path, {})
         broken = restores and text.state in _BROKEN
         if broken and source.state is not config.State.WHOLE:
-            builder.note(
-                f"{store.relative(path)} holds nothing that a broker can read, and there is no sound backup; put it back from a copy."
-            )
+            name = store.relative(text.path)
+            builder.note(f"{name} holds nothing that a broker can read, and there is no sound backup; put it back from a copy.")
         elif broken or integers:
-            _plan_file(builder, path, source.path, integers)
+            _plan_file(builder, text.path, source.path, integers)
 
 
 def _plan_file(builder: PlanBuilder, path: Path, source: Path, integers: Integers) -> None:

@@ -28,7 +28,7 @@ from rmqstore.verify.context import Context, LogFacts, Options
 from rmqstore.verify.timerfiles import Slots, TimerFiles, open_timer, timer_queue
 from rmqstore.verify.timerlog import Window
 from rmqstore.verify.timermessages import deliver_time, named, stands_for
-from rmqstore.verify.timerqueue import TimerQueue, is_passed_over
+from rmqstore.verify.timerqueue import CheckPoint, TimerQueue
 
 _UNIT, _SLOT, _CHECK = fixed_layout(timer.LOG_UNIT), fixed_layout(timer.WHEEL_SLOT), fixed_layout(timer.CHECK)
 _LOST = "it names a lost message: brokers drop a unit of size 0, and go on behind it"
@@ -51,7 +51,7 @@ def plan_timer(builder: PlanBuilder, store: Store, log: FutureLog, last_timestam
         slot_times = files.slot_time(window.units)
         for i in np.flatnonzero(window.sound & files.is_live(slot_times)).tolist():
             _plan_unit(builder, context, log, window, i)
-    if files.slots is not None and files.beyond(files.slots).any():
+    if files.slots is not None:
         _plan_slots(builder, files, files.slots)
     if files.check is not None:
         limits = _limits(store, context, log, files, queue_end)
@@ -94,6 +94,8 @@ def _changes(log: FutureLog, offset: int, kind: int, slot_time: int) -> Iterator
 def _plan_slots(builder: PlanBuilder, files: TimerFiles, slots: Slots) -> None:
     """Slots behind the end of the log get the newest unit of their time that the log still has, or become empty."""
     rows = np.flatnonzero(files.beyond(slots))
+    if not rows.size:
+        return
     newest = _newest_units(files, set(slots.time[rows].tolist()))
     for row in rows.tolist():
         position = int(slots.number[row]) * timer.WHEEL_SLOT_SIZE
@@ -155,4 +157,5 @@ def _first_passed_over(context: Context, files: TimerFiles, queue: TimerQueue) -
     for window in files.log.windows():
         kept = window.units[window.sound & (window.offsets < end)]
         queue.take(kept["offset_py"], kept["write_time"])
-    return next((entry.queue_offset for entry in queue.behind() if is_passed_over(context, entry, files.check)), None)
+    known = CheckPoint.of(context, files.check)
+    return next((entry.queue_offset for entry in queue.behind() if known.passes_over(context, entry)), None)

@@ -76,7 +76,7 @@ def with_integers(data: bytes, changes: Mapping[tuple[str, ...], int]) -> bytes:
             path.append("")
         elif kind == "close":
             path.pop()
-        elif kind == "word" and tuple(path) in changes and pieces and last == ":":
+        elif kind == "word" and last == ":" and tuple(path) in changes:
             token = str(changes[tuple(path)])
         if kind not in ("space", "comment", "zero"):
             last = token

@@ -127,9 +127,13 @@ def read(path: Path) -> Text:
     return Text(path, State.WHOLE, "whole", value)
 
 
-def in_use(path: Path) -> Text:
-    """What a start reads: the file, or its `.bak` where only that is whole. Raises UnreadableError."""
-    text, backup = read(path), read(path.with_name(path.name + ".bak"))
+def read_both(path: Path) -> tuple[Text, Text]:
+    """A configuration file and its `.bak`. Raises UnreadableError."""
+    return read(path), read(path.with_name(path.name + ".bak"))
+
+
+def in_use(text: Text, backup: Text) -> Text:
+    """What a start takes: the file, or its `.bak` where only that is whole."""
     return text if text.state is State.WHOLE or backup.state is not State.WHOLE else backup
 
 
@@ -139,8 +143,8 @@ def _file(context: Context, name: str, texts: dict[str, Text]) -> Iterator[Findi
         if candidate.exists() and not candidate.is_file():
             kind = "directory" if candidate.is_dir() else "special file"
             yield context.finding("RMQ-ST-KIND", f"{candidate.name} is a {kind}, where a file should be", file=candidate, found=kind)
-    text, backup = read(path), read(path.with_name(name + ".bak"))
-    texts[name] = in_use(path)
+    text, backup = read_both(path)
+    texts[name] = in_use(text, backup)
     beside = f"{backup.path.name} is {backup.why}"
     match text.state:
         case State.DAMAGED:

@@ -94,12 +94,23 @@ class TimerQueue:
             self.lost.append(Lost(entry, due))
 
 
-def is_passed_over(context: Context, entry: Entry, check: Any | None) -> bool:
-    """Whether an entry behind the last unit is still to be delivered, and the check point counts it as taken."""
-    if entry.queue_offset >= _passed(context, check):
-        return False
-    due = _due(context, entry)
-    return due is not None and due > _last_sign(check)
+class CheckPoint(NamedTuple):
+    """What timercheck knows: entries up to the queue offset `passed` were put in, and it was written at `last_sign` (ms) or later."""
+
+    passed: int
+    last_sign: int
+
+    @classmethod
+    def of(cls, context: Context, check: Any | None) -> CheckPoint:
+        """`check` = fields of timercheck, None without one."""
+        return cls(_passed(context, check), _last_sign(check))
+
+    def passes_over(self, context: Context, entry: Entry) -> bool:
+        """Whether an entry behind the last unit is still to be delivered, and counts as put in."""
+        if entry.queue_offset >= self.passed:
+            return False
+        due = _due(context, entry)
+        return due is not None and due > self.last_sign
 
 
 def findings(context: Context, queue: TimerQueue, check: Any | None, *, goes_back: bool) -> Iterator[Unmade]:
@@ -107,10 +118,11 @@ def findings(context: Context, queue: TimerQueue, check: Any | None, *, goes_bac
 
     `goes_back`: a start finds the last unit and goes on with the entry behind it, whatever the check point says.
     """
+    known = CheckPoint.of(context, check)
     first: Entry | None = None
     number = 0
     for entry in queue.behind():
-        if is_passed_over(context, entry, check):
+        if known.passes_over(context, entry):
             first, number = first or entry, number + 1
         for code, message in _problems(context, entry):
             yield _of_entry(context, code, message, entry)

@@ -31,12 +31,10 @@ def write(store: Damaged, name: str, text: str) -> Path:
     return path
 
 
-def ends(store: Damaged) -> tuple[str, int, int]:
+def ends() -> tuple[str, int, int]:
     """A topic, and where its first two queues end."""
     topic = next(record.record.topic for record in view_of(BASE).records)
-    found = [config.queue_end(store.open(), topic, queue_id) for queue_id in (0, 1)]
-    assert found[0] and found[1]
-    return topic, found[0], found[1]
+    return topic, len(view_of(BASE).units((topic, "0"))), len(view_of(BASE).units((topic, "1")))
 
 
 def findings(store: Damaged) -> int:
@@ -45,7 +43,7 @@ def findings(store: Damaged) -> int:
 
 @pytest.mark.parametrize(("above", "below"), [(1, 0), (1 << 40, 5)])
 def test_an_offset_behind_its_queue_goes_back_to_the_end(above: int, below: int, store: Damaged) -> None:
-    topic, first, second = ends(store)
+    topic, first, second = ends()
     path = write(store, config.CONSUMER_OFFSETS, TEXT % (topic, first + above, second - below))
     assert findings(store) == 1
 
@@ -56,14 +54,14 @@ def test_an_offset_behind_its_queue_goes_back_to_the_end(above: int, below: int,
 
 
 def test_a_negative_offset_becomes_zero(store: Damaged) -> None:
-    topic, _, second = ends(store)
+    topic, _, second = ends()
     path = write(store, config.CONSUMER_OFFSETS, TEXT % (topic, -7, second))
     assert store.recover().errors == {}
     assert path.read_text(encoding="utf-8") == TEXT % (topic, 0, second)
 
 
 def test_offsets_of_a_log_that_is_cut_follow_their_queues(store: Damaged) -> None:
-    topic, first, second = ends(store)
+    topic, first, second = ends()
     records = [record for record in view_of(BASE).records if record.record.topic == topic]
     at = records[len(records) // 2].offset
     kept = [sum(record.record.queue_id == queue_id and record.offset < at for record in records) for queue_id in (0, 1)]
@@ -79,7 +77,7 @@ def test_offsets_of_a_log_that_is_cut_follow_their_queues(store: Damaged) -> Non
 
 
 def test_a_broken_file_gets_its_backup_with_offsets_that_fit(store: Damaged) -> None:
-    topic, first, second = ends(store)
+    topic, first, second = ends()
     path = write(store, config.CONSUMER_OFFSETS, "{")
     write(store, config.CONSUMER_OFFSETS + ".bak", TEXT % (topic, first + 3, second))
 
@@ -88,7 +86,7 @@ def test_a_broken_file_gets_its_backup_with_offsets_that_fit(store: Damaged) -> 
 
 
 def test_a_missing_file_comes_back_only_with_offsets_that_fit(store: Damaged) -> None:
-    topic, first, second = ends(store)
+    topic, first, second = ends()
     write(store, config.CONSUMER_OFFSETS + ".bak", TEXT % (topic, first + 3, second))
 
     assert store.recover().errors == {}
@@ -96,7 +94,7 @@ def test_a_missing_file_comes_back_only_with_offsets_that_fit(store: Damaged) ->
 
 
 def test_the_minimal_strategy_leaves_offsets_alone(store: Damaged) -> None:
-    topic, first, second = ends(store)
+    topic, first, second = ends()
     text = TEXT % (topic, first + 3, second)
     path = write(store, config.CONSUMER_OFFSETS, text)
     store.recover(Strategy.MINIMAL)
@@ -107,7 +105,7 @@ def test_offsets_of_delay_levels_and_not_those_of_lite_topics(tmp_path: Path) ->
     base = "5.3.3-schedule"
     store = Damaged(base, stores.fresh_store(base, tmp_path))
     level = 1 + next(record.record.queue_id for record in view_of(base).records if record.record.topic == "SCHEDULE_TOPIC_XXXX")
-    end = config.queue_end(store.open(), "SCHEDULE_TOPIC_XXXX", level - 1)
+    end = len(view_of(base).units(("SCHEDULE_TOPIC_XXXX", str(level - 1))))
     delays = write(store, config.DELAY_OFFSETS, json.dumps({"offsetTable": {str(level): 1 << 30}}))
     text = json.dumps({"offsetTable": {"%LMQ%a@%LMQ%a": {"0": 1 << 30}}})
     consumers = write(store, config.CONSUMER_OFFSETS, text)

@@ -22,7 +22,7 @@ from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import QueueDirectory, Store
 from rmqstore.store.window import read_at
 from rmqstore.verify.engine import last_file_with_data
-from rmqstore.verify.live import LiveRecords, Overflow, Tail
+from rmqstore.verify.live import LiveRecords, Overflow, Tail, is_without_records
 from rmqstore.verify.units import QueueClaims, QueueKey
 
 ODD_FAULTS = Fault.BODY_CRC | Fault.PHYSICAL_OFFSET | Fault.PROPERTY_CRC | Fault.QUEUE_ID | Fault.TOPIC | Fault.COMPRESSION | Fault.DELAY
@@ -88,8 +88,7 @@ def survey(
 
 def demand_records(results: Sequence[FileSurvey]) -> None:
     """Refuses a log that has bytes and not one record: what it was, is for people to find out. Raises RefusedError."""
-    holds_bytes = any(result.holes or (result.tail is not None and result.tail.kind != "torn") for result in results)
-    if holds_bytes and not any(result.records for result in results):
+    if is_without_records((result.records, bool(result.holes), result.tail) for result in results):
         raise no_record()
 
 

@@ -10,6 +10,7 @@ check point says (§1.7); so that must not lie behind messages whose units are l
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from rmqstore.formats.javahash import java_hash
 from rmqstore.formats.layout import Field, fixed_layout
 from rmqstore.formats.naming import TIMER_TOPIC
 from rmqstore.formats.properties import REAL_TOPIC
+from rmqstore.formats.record import Record
 from rmqstore.repair.builder import PlanBuilder
 from rmqstore.repair.logview import FutureLog
 from rmqstore.store.ends import queue_ends
@@ -77,8 +79,8 @@ def _plan_unit(builder: PlanBuilder, context: Context, log: FutureLog, window: W
 
 def _changes(log: FutureLog, offset: int, kind: int, slot_time: int) -> Iterator[tuple[Field, int, str]]:
     """What a unit should say of its message: nothing, or, if that is there and due at the unit's time, what it says of itself."""
-    record = None if log.is_damaged(offset) else log.record_at(offset)
-    if record is None or record.topic != TIMER_TOPIC:
+    record = _timer_message(log, offset)
+    if record is None:
         yield _UNIT["size_py"], timer.GIVEN_UP, _LOST
         return
     due = deliver_time(record.properties)
@@ -86,6 +88,12 @@ def _changes(log: FutureLog, offset: int, kind: int, slot_time: int) -> Iterator
         real_topic = record.properties.get(REAL_TOPIC)
         yield _UNIT["size_py"], record.size, "the size of its message"
         yield _UNIT["topic_hash"], 0 if real_topic is None else java_hash(real_topic), "the hash of its message's topic"
+
+
+def _timer_message(log: FutureLog, offset: int) -> Record | None:
+    """The message of the timer that will be at `offset`."""
+    record = None if log.is_damaged(offset) else log.record_at(offset)
+    return record if record is not None and record.topic == TIMER_TOPIC else None
 
 
 # Wheel
@@ -136,19 +144,11 @@ def _limits(store: Store, context: Context, log: FutureLog, files: TimerFiles, q
     if queue_end is None and queue.files:
         queue_end = queue_ends(queue).max_offset
     limits = {} if queue_end is None else dict.fromkeys(_POINTERS, (queue_end, "the queue of the timer ends there"))
-    first = None if _last_unit_stays(files, log) else _first_passed_over(context, files, TimerQueue(context, queue))
+    stays = files.goes_back(partial(_timer_message, log))
+    first = None if stays else _first_passed_over(context, files, TimerQueue(context, queue))
     if first is not None and (queue_end is None or first < queue_end):
         limits["last_timer_queue_offset"] = first, "a start goes on there, with messages whose units are lost"
     return limits
-
-
-def _last_unit_stays(files: TimerFiles, log: FutureLog) -> bool:
-    """Whether a start will be able to read the message that the last unit names; then it goes on behind it, whatever stands here."""
-    last = files.last_unit()
-    if last is None or last[1] == timer.GIVEN_UP or log.is_damaged(last[0]):
-        return False
-    record = log.record_at(last[0])
-    return record is not None and record.topic == TIMER_TOPIC
 
 
 def _first_passed_over(context: Context, files: TimerFiles, queue: TimerQueue) -> int | None:

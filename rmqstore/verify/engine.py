@@ -305,5 +305,5 @@ def _facts(store: Store, results: list[FileResult]) -> LogFacts:
             facts.end_offset = result.end_offset
             facts.records += result.records
     facts.damages = queues.union([*facts.damages, *_missing_ranges(results)])
-    facts.without_records = tail.is_without_records(results)
+    facts.without_records = tail.without_records(results)
     return facts

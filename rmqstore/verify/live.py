@@ -6,7 +6,7 @@ In the file where the log ends, records that stand elsewhere than they say, or t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -44,6 +44,19 @@ class Overflow:
     start: int
     end: int
     records: int
+
+
+def is_without_records(files: Iterable[tuple[int, bool, Tail | None]]) -> bool:
+    """Whether a log has bytes, and not one record of its own; (records, whether there is damage, tail) of each of its files.
+
+    A torn record counts as one: it is the first that a new broker wrote.
+    """
+    holds_bytes = False
+    for records, damaged, tail in files:
+        if records:
+            return False
+        holds_bytes |= damaged or (tail is not None and tail.kind != "torn")
+    return holds_bytes
 
 
 Event = Batch | Damage | Overflow | Tail | FileEnd

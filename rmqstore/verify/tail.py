@@ -11,7 +11,7 @@ from rmqstore.scan.columns import Stop
 from rmqstore.store.mapped import MappedFile
 from rmqstore.verify.commitlog import FileResult
 from rmqstore.verify.context import Context
-from rmqstore.verify.live import Tail
+from rmqstore.verify.live import Tail, is_without_records
 
 HALF_TOPICS = (HALF_TOPIC, "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC")
 _TAIL_CODES = {"torn": "RMQ-CL-TORN", "stale": "RMQ-CL-STALE", "bytes": "RMQ-CL-TAILBYTES"}
@@ -26,7 +26,7 @@ def check(context: Context, results: Sequence[FileResult]) -> Iterator[Finding]:
         yield from _of_tallies(context, result)
         if result.tail is not None:
             at_start = result.file.start == context.store.message_log.min_offset
-            yield _of_no_record(context, result.tail) if at_start and is_without_records(results) else _of_tail(context, result.tail)
+            yield _of_no_record(context, result.tail) if at_start and without_records(results) else _of_tail(context, result.tail)
         if result.records == 0 and result.tail is None and not result.damages:
             yield from _without_records(context, result.file, behind=number > last, alone=last < 0 and number == 0)
         elif number < last and result.end is not None:
@@ -46,11 +46,9 @@ def check(context: Context, results: Sequence[FileResult]) -> Iterator[Finding]:
                 )
 
 
-def is_without_records(results: Sequence[FileResult]) -> bool:
-    """Whether files have bytes, and not one record of their own. A torn one counts: it is the first that a new broker wrote."""
-    return not any(result.records for result in results) and any(
-        result.damages or (result.tail is not None and result.tail.kind in _NO_RECORD) for result in results
-    )
+def without_records(results: Sequence[FileResult]) -> bool:
+    """Whether these files have bytes, and not one record of their own."""
+    return is_without_records((result.records, bool(result.damages), result.tail) for result in results)
 
 
 def _time_between_files(context: Context, results: Sequence[FileResult]) -> Iterator[Finding]:

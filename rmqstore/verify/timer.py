@@ -55,7 +55,9 @@ def _check(context: Context) -> Iterator[Finding]:
     if context.store.only is None and (context.store.timerlog.files or (slots is not None and slots.number.size)):
         yield from _check_file(context, files)
     if context.store.only is None and context.log.end_offset > 0 and not damages:
-        yield from limited_unmade(context, log_path, timerqueue.findings(context, queue, files.check, goes_back=_goes_back(context, files)))
+        yield from limited_unmade(
+            context, log_path, timerqueue.findings(context, queue, files.check, goes_back=files.goes_back(context.record_at))
+        )
 
 
 # Wheel
@@ -212,13 +214,6 @@ def _messages(context: Context, window: Window, live: Offsets) -> Iterator[Unmad
     for i, offset, size, topic_hash, kind, slot_time in zip(live.tolist(), *(column.tolist() for column in columns), strict=True):
         for code, message in unit_problems(context, offset=offset, size=size, topic_hash=topic_hash, kind=kind, slot_time=slot_time):
             yield _unit_finding(context, code, window, i, message, offset=offset)
-
-
-def _goes_back(context: Context, files: TimerFiles) -> bool:
-    """Whether a start can read the message that the last unit names."""
-    last = files.last_unit()
-    record = context.record_at(last[0]) if last is not None and last[1] != timer.GIVEN_UP else None
-    return last is not None and record is not None and record.size <= last[1]
 
 
 class _Order:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ import numpy as np
 
 from rmqstore.formats import timer
 from rmqstore.formats.naming import TIMER_TOPIC
+from rmqstore.formats.record import Record
 from rmqstore.store.mapped import MappedFileQueue
 from rmqstore.store.parts import PartKind
 from rmqstore.store.root import Store
@@ -58,17 +60,18 @@ class TimerFiles:
         at_home = slots.time % timer.WHEEL_SLOTS == slots.number
         return np.asarray(self.is_live(slots.time) & at_home & (slots.last >= self.log.end(self.flushed)))
 
-    def last_unit(self) -> tuple[int, int] | None:
-        """(offset, size) of the message that the last unit names, by which a start knows where to go on in the queue.
+    def goes_back(self, record_at: Callable[[int], Record | None]) -> bool:
+        """Whether a start can read the message that the last unit names, and goes on behind it, whatever the check point says.
 
-        None without units, and where the log ends with a file: then a start reads the end mark and not the unit in front of it.
-        To be asked when the units were read.
+        Not without units, and not where the log ends with a file: then a start reads the end mark and not the unit in front of it.
+        To be asked when the units were read; `record_at` gives the record at a physical offset.
         """
         end = self.log.end(self.flushed)
         if end <= self.log.replay_start(self.flushed) or end % self.log.file_size == 0:
-            return None
+            return False
         unit = self.log.units_at(np.array([end - timer.LOG_UNIT_SIZE]))[0]
-        return int(unit["offset_py"]), int(unit["size_py"])
+        record = record_at(int(unit["offset_py"])) if unit["size_py"] != timer.GIVEN_UP else None
+        return record is not None and record.size <= int(unit["size_py"])
 
     def slot_time(self, units: Units) -> Offsets:
         """Slot time of each unit, in units of the precision."""

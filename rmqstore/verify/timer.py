@@ -99,7 +99,7 @@ def _slots(context: Context, files: TimerFiles, slots: Slots) -> Iterator[Unmade
         yield _slot_finding(context, files, "RMQ-TM-WHEEL-SLOT", slots, i, message)
     far = live & (slots.time > _latest_slot_time(context, files))
     for i in map(int, np.flatnonzero(far)):
-        message = f"its time {slots.time[i] * files.precision} ms lies further ahead than any unit is put"
+        message = f"its time {int(slots.time[i]) * files.precision} ms lies further ahead than any unit is put"
         yield _slot_finding(context, files, "RMQ-TM-WHEEL-TIME", slots, i, message, found=int(slots.time[i]))
     yield from _beyond(context, files, slots)
     inside = np.flatnonzero(live & ~odd & (slots.last >= begin) & (slots.last < end))

@@ -496,3 +496,11 @@ def test_the_last_units_of_a_broker_zeroed(tmp_path: Path) -> None:
     found = [one for one in run(timer, root, stores.case(BROKER).settings(root)) if one.code == "RMQ-TM-WHEEL-BEYOND"]
     assert found
     assert {one.expected for one in found} == {int(last.name) + end - 10 * UNIT}
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_wheel_of_the_largest_times(tmp_path: Path) -> None:
+    given_store(tmp_path)
+    far = (2**63 - 1) // SLOTS * SLOTS
+    patch(tmp_path / "timerwheel", 0, struct.pack(">q", far))
+    assert f"its time {far * 1000} ms" in only(run(timer, tmp_path), "RMQ-TM-WHEEL-TIME").message

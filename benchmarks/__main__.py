@@ -27,6 +27,7 @@ from typing import Any
 from benchmarks import engines, measure, rebuilding, report
 from benchmarks.generator import LOG_FILE_SIZE, Made, Shape, make_store, settle
 from benchmarks.measure import Runs
+from benchmarks.resident import held
 from rmqstore.formats import consumequeue, index
 
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -71,14 +72,17 @@ def _say(text: str) -> None:
 
 @contextmanager
 def _store(options: argparse.Namespace, log_size: int, body_length: int) -> Iterator[Made]:
-    """A store on disk and in the page cache, removed at the end."""
+    """A store on disk and in memory, removed at the end."""
     root = Path(tempfile.mkdtemp(prefix=f"rmqstore-bench-{body_length}-", dir=options.directory))
     try:
         shape = Shape(log_size, body_length, options.log_file_size, options.queue_file_size, options.slots, options.items)
         made = make_store(root / "store", shape)
         settle(made)
         _say(f"made {made.log_bytes} bytes, {made.records} records with bodies of {body_length} B in {made.seconds:.1f} s: {made.root}")
-        yield made
+        with held(made.root) as kept:
+            if not kept:
+                _say("  its pages cannot be locked in memory: the figures may be those of the disk")
+            yield made
     finally:
         if not options.keep:
             shutil.rmtree(root, ignore_errors=True)

@@ -7,8 +7,6 @@ One-thread work is timed in wall time and in processor time.
 from __future__ import annotations
 
 import json
-import mmap
-import os
 import subprocess
 import sys
 import time
@@ -16,11 +14,12 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from benchmarks.generator import Made
+from benchmarks.resident import ResidentFile
 from rmqstore.formats.delay import DEFAULT_DELAY_LEVELS
 from rmqstore.scan.columns import Check
 from rmqstore.scan.walk import Batch, LogScanner, Windows
@@ -93,7 +92,7 @@ def read_and_scan(made: Made, repeat: int) -> dict[str, Runs]:
     found = {"mapped": Runs(log_length), "mapped_new": Runs(log_length)}
     found |= {name: Runs(made.log_bytes) for name in (*checks, "scan_new")}
     with ExitStack() as stack:
-        resident = [stack.enter_context(_Resident(path)) for path in made.log_files]
+        resident = [stack.enter_context(ResidentFile(path)) for path in made.log_files]
         for _ in range(repeat + 1):
             _timed(found["mapped_new"], lambda: _sum_anew(made.log_files))
             _timed(found["mapped"], lambda: [each.words.sum() for each in resident])
@@ -103,27 +102,7 @@ def read_and_scan(made: Made, repeat: int) -> dict[str, Runs]:
     return {name: _without_first(runs) for name, runs in found.items()}
 
 
-class _Resident:
-    """A file mapped as a whole for as long as it is measured."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            self._mapping = mmap.mmap(descriptor, 0, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ)
-        finally:
-            os.close(descriptor)
-        self.words = np.frombuffer(self._mapping, np.uint64)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        del self.words
-        self._mapping.close()
-
-
-def _windows_of(files: Sequence[_Resident]) -> Windows:
+def _windows_of(files: Sequence[ResidentFile]) -> Windows:
     """Windows into mappings that stay."""
     bytes_of = {file.path: file.words.view(np.uint8) for file in files}
     return lambda file, position, length: Window(None, bytes_of[file.path][position : position + length])
@@ -131,7 +110,7 @@ def _windows_of(files: Sequence[_Resident]) -> Windows:
 
 def _sum_anew(paths: Sequence[Path]) -> None:
     for path in paths:
-        with _Resident(path) as file:
+        with ResidentFile(path) as file:
             file.words.sum()
 
 

@@ -25,7 +25,7 @@ from rmqstore.store.mapped import MappedFile
 from rmqstore.store.window import Window, data_extents, map_window
 
 WINDOW = 8 << 20
-BATCH = 4096
+BATCH = 8192
 KEYS_PER_RECORD = 4
 MAX_RECORD_WINDOW = 256 << 20
 

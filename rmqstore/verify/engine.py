@@ -114,12 +114,13 @@ class Verification:
         yield from unreadable
         with ThreadPoolExecutor(max_workers=max(self.options.threads, 1)) as pool:
             passes = [] if self._passes else [pool.submit(self._pass, around, file, advance) for file in log_files]
-            # Behind the passes: chains are still followed while the queues are judged.
+            # Behind the passes: while the queues are judged, chains are still followed, and what stands around the data is looked at.
             chains = [pool.submit(self._follow, view) for view in around.index]
+            beside = pool.submit(self._beside)
             try:
                 outcomes = self._passes(log_files, advance) if self._passes else [future.result() for future in passes]
                 results = yield from self._results(around, log_files, outcomes)
-                yield from self._merge(results, around, chains)
+                yield from self._merge(results, around, chains, beside)
             except BaseException:
                 pool.shutdown(cancel_futures=True)
                 raise
@@ -177,10 +178,15 @@ class Verification:
         except RmqstoreError as error:
             return error
 
+    def _beside(self) -> list[Finding]:
+        return list(self._guarded(surroundings.check)) if self.options.wants("store") else []
+
     def _directories(self, listed: Iterator[QueueDirectory]) -> dict[QueueKey, QueueDirectory]:
         return {(directory.topic, directory.queue_id): directory for directory in listed}
 
-    def _merge(self, results: list[FileResult], around: Surroundings, chains: Followed) -> Iterator[Finding]:
+    def _merge(
+        self, results: list[FileResult], around: Surroundings, chains: Followed, beside: Future[list[Finding]]
+    ) -> Iterator[Finding]:
         context, options = self.context, self.options
         context.log = _facts(self.store, results)
         self.totals.bytes = sum(result.file.length for result in results)
@@ -193,9 +199,7 @@ class Verification:
             yield from tail.check(context, results)
         if options.wants("consumequeue"):
             yield from self._queues(results, around)
-        if options.wants("store"):
-            # Here, because chains are still followed.
-            yield from self._guarded(surroundings.check)
+        yield from beside.result()
         if options.wants("index"):
             yield from self._index(results, around.index, chains)
 

@@ -37,7 +37,7 @@ WINDOW = 8 << 20
 _CHUNK_ITEMS = 16_384
 _LOOK_AHEAD = 64
 _LOOK_BACK = 64
-_FOLLOWED_BYTES = 5 << 17  # a whole number of items and of slots
+_FOLLOWED_BYTES = 5 << 19  # a whole number of items and of slots
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,9 +96,9 @@ def runner_of(choice: Choice, wish: Wish) -> Runner:
 
         return LocalRunner(wish.cores)
     from rmqstore.pipeline.spark import SparkRunner
-    from rmqstore.pipeline.spark_session import open_session
+    from rmqstore.pipeline.spark_session import open_context
 
-    return SparkRunner(open_session(wish.master, wish.conf))
+    return SparkRunner(open_context(wish.master, wish.conf))
 
 
 def _seconds(value: float) -> str:

@@ -19,8 +19,8 @@ import numpy.typing as npt
 from rmqstore.pipeline.engine import Runner
 from rmqstore.pipeline.job import Advance, Packet, Part, StoreAt
 from rmqstore.rebuild import IndexBuilder, IndexResult, Mode, QueueBuilder, QueueResult
-from rmqstore.rebuild.packing import Unpacker, pack, without_bytes
-from rmqstore.rebuild.requests import requests_of, select
+from rmqstore.rebuild.packing import FOR_INDEX, FOR_QUEUES, Unpacker, pack, without_bytes
+from rmqstore.rebuild.requests import requests_of
 from rmqstore.repair.indexranges import KeyRange
 from rmqstore.repair.logview import FutureLog
 from rmqstore.repair.rebuilding import FutureRecords, StagedFiles, records_of, settings_of, told
@@ -33,6 +33,7 @@ from rmqstore.versions import Profile
 SHARES = 16
 """Parts that the queues of a store are built in."""
 _INDEX = "index"
+_NO_ROWS = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,11 @@ class QueuesJob:
         """Records of one queue are in many files."""
         return True
 
+    @property
+    def spool(self) -> str:
+        """Beside the files that are made."""
+        return self.directory
+
     def map(self, part: Part, advance: Advance) -> Iterator[Packet]:
         """The records of every share."""
         records = self.source.records(part, keys=False)
@@ -82,11 +88,12 @@ class QueuesJob:
         for batch in _told(records, part, advance):
             kept, more = requests_of(batch, self.mode, queue_of)
             refused += more
-            everywhere = (kept.records["marks"] & int(Mark.MULTI_DISPATCH)) != 0 if fans_out else np.zeros(len(kept.records), np.bool_)
-            of = shares.of(kept.records["queue"])
-            for share in range(SHARES) if everywhere.any() else np.unique(of).tolist():
-                yield Packet(f"{share:02d}", order, pack(_read(select(kept, (of == share) | everywhere)), queue_of))
-                order += 1
+            everywhere = np.flatnonzero(kept.records["marks"] & int(Mark.MULTI_DISPATCH)) if fans_out else _NO_ROWS
+            for share, rows in enumerate(shares.rows(kept.records["queue"])):
+                wanted = np.union1d(rows, everywhere) if everywhere.size else rows
+                if wanted.size:
+                    yield Packet(f"{share:02d}", order, pack(_taken(kept, wanted), queue_of, FOR_QUEUES))
+                    order += 1
         if refused:
             yield Packet("refused", 0, str(refused).encode())
 
@@ -129,6 +136,11 @@ class IndexJob:
         """A file of the index has the keys of many files of the log."""
         return True
 
+    @property
+    def spool(self) -> str:
+        """Beside the files that are made."""
+        return self.directory
+
     def map(self, part: Part, advance: Advance) -> Iterator[Packet]:
         """The records with their keys."""
         records = self.source.records(part, keys=True)
@@ -136,7 +148,7 @@ class IndexJob:
         chosen = batches if self.keys is None else self.keys.select(batches, tags=self.source.profile.indexes_tags)
         for order, batch in enumerate(chosen):
             kept, _ = requests_of(batch, Mode.USEFUL, records.scanner.queue)
-            yield Packet(_INDEX, order, pack(without_bytes(kept), records.scanner.queue))
+            yield Packet(_INDEX, order, pack(without_bytes(kept), records.scanner.queue, FOR_INDEX))
 
     def reduce(self, key: str, packets: Iterator[bytes]) -> bytes:
         """Builds the files."""
@@ -185,16 +197,17 @@ class _Shares:
 
     def __init__(self, queue_of: Callable[[int], QueueKey]) -> None:
         self._queue_of = queue_of
-        self._known = np.zeros(0, np.int64)
+        self._known = np.zeros(0, np.uint8)
 
-    def of(self, numbers: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-        """The shares of a column of numbers."""
+    def rows(self, numbers: npt.NDArray[Any]) -> list[npt.NDArray[np.int64]]:
+        """Of a column of numbers, the rows of each share, in their order."""
         highest = int(numbers.max(initial=-1))
         if highest >= len(self._known):
             more = [share_of(self._queue_of(number)) for number in range(len(self._known), highest + 1)]
-            self._known = np.concatenate([self._known, np.array(more, np.int64)])
-        shares: npt.NDArray[np.int64] = self._known[numbers]
-        return shares
+            self._known = np.concatenate([self._known, np.array(more, np.uint8)])
+        shares = self._known[numbers]
+        order = np.argsort(shares, kind="stable")
+        return np.split(order, np.searchsorted(shares[order], np.arange(1, SHARES)))
 
 
 def share_of(key: QueueKey) -> int:
@@ -202,9 +215,11 @@ def share_of(key: QueueKey) -> int:
     return zlib.crc32(f"{key[0]}/{key[1]}".encode("utf-8", "surrogatepass")) % SHARES
 
 
-def _read(batch: Batch) -> Batch:
-    """The batch with the marks of its own records."""
-    return replace(batch, marks=Mark(int(np.bitwise_or.reduce(batch.records["marks"], initial=0))) & ~Mark.MALFORMED_TEXT)
+def _taken(batch: Batch, rows: npt.NDArray[np.int64]) -> Batch:
+    """A batch of these records, without keys, and with the marks of its own records."""
+    records = batch.records.take(rows)
+    marks = Mark(int(np.bitwise_or.reduce(records["marks"], initial=0))) & ~Mark.MALFORMED_TEXT
+    return replace(batch, records=records, keys=batch.keys[:0], marks=marks)
 
 
 def _told(records: FutureRecords, part: Part, advance: Advance) -> Iterator[Batch]:

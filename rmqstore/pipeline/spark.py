@@ -1,75 +1,100 @@
-"""The runner on Spark: a task per part, packets shuffled to the tasks that reduce them.
+"""The runner on Spark: a task per part, packets brought together by key in the tasks that reduce them.
 
-Packets cross between Python and Java as Arrow batches with a few large cells; rows of their own would cost many times as much. Largest
+Spark moves rows with one packet each, pickled. Packets that are many (`Job.spool`) lie in files that every process sees, and Spark moves
+only where: through Java every byte would be copied eight times. Nothing of Spark's SQL is used, which takes seconds to start. Largest
 parts begin first. An error that trying again cannot mend comes back as a value and ends the job as it would here; any other error makes
 Spark try the task again.
 """
 
 from __future__ import annotations
 
+import os
 import pickle
+import tempfile
 import threading
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from rmqstore.errors import RmqstoreError
 from rmqstore.pipeline.job import Advance, Job, Part, silent
+from rmqstore.store.window import read_at
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark import SparkContext
 
-Batches = Iterator[pa.RecordBatch]
-
-_PACKETS = pa.schema(
-    [("key", pa.string()), ("part", pa.int64()), ("sequence", pa.int64()), ("data", pa.large_binary()), ("failed", pa.bool_())]
-)
-_COLUMNS = "key string, part long, sequence long, data binary, failed boolean"
 _GROUP = "rmqstore"
 _POLL = 0.2
+_TASKS_PER_CORE = 2
+"""Tasks that reduce: more than there are cores, because keys differ in weight."""
+
+
+class _Place(NamedTuple):
+    """What rows are sorted by: failures have no key and come first."""
+
+    key: str
+    part: int
+    order: int
+
+
+class _Spooled(NamedTuple):
+    """A packet in a file that every process sees."""
+
+    path: str
+    position: int
+    length: int
+
+
+class _Load(NamedTuple):
+    """The packet, or the pickled error of a part or key that failed."""
+
+    data: bytes | _Spooled
+    failed: bool
+
+
+_Row = tuple[_Place, _Load]
 
 
 class SparkRunner:
-    """Runs jobs in a Spark session."""
+    """Runs jobs on Spark."""
 
-    def __init__(self, session: SparkSession) -> None:
-        self._session = session
+    def __init__(self, context: SparkContext) -> None:
+        self._context = context
 
     def run(self, job: Job, advance: Advance) -> Iterator[tuple[str, bytes]]:
         """As `LocalRunner.run`. Raises what the job raises, and RmqstoreError with what Spark says when tasks failed too often."""
         parts = sorted(job.parts, key=lambda part: -part.size)
         if not parts:
             return
-        frame = self._session.range(0, len(parts), 1, len(parts)).mapInArrow(_mapped(job, parts), _COLUMNS)
-        if job.shuffles:
-            keys = min(len(parts), max(1, self._session.sparkContext.defaultParallelism))
-            frame = frame.repartition(keys, "key").sortWithinPartitions("failed", "key", "part", "sequence")
-            frame = frame.mapInArrow(_reduced(job), _COLUMNS)
         with self._progress(sum(part.size for part in parts), len(parts), advance):
-            table = self._collect(frame)
-        failures = [row for row in table if row["failed"]]
+            rows = self._collect(job, parts)
+        failures = [(place.part, _fetched(load.data)) for place, load in rows if load.failed]
         if failures:
-            raise pickle.loads(min(failures, key=itemgetter("part"))["data"])
-        for row in sorted(table, key=itemgetter("key") if job.shuffles else itemgetter("part", "sequence")):
-            yield row["key"], row["data"]
+            raise pickle.loads(min(failures)[1])
+        for place, load in sorted(rows, key=itemgetter(0) if job.shuffles else _by_part):
+            yield place.key, _fetched(load.data)
 
-    def _collect(self, frame: DataFrame) -> list[dict[str, Any]]:
+    def _collect(self, job: Job, parts: list[Part]) -> list[tuple[_Place, _Load]]:
+        context = self._context
+        rows = context.parallelize(range(len(parts)), len(parts)).mapPartitions(_mapped(job, parts))
+        if job.shuffles:
+            tasks = min(len(parts), max(1, context.defaultParallelism)) * _TASKS_PER_CORE
+            rows = rows.repartitionAndSortWithinPartitions(tasks, _task_of).mapPartitions(_reduced(job))
         try:
-            rows: list[dict[str, Any]] = frame.toArrow().to_pylist()
+            return rows.collect()
         except Exception as error:
             if _interrupted(error):
                 raise KeyboardInterrupt from error
             raise _translated(error) from error
-        return rows
 
     @contextmanager
     def _progress(self, total: int, tasks: int, advance: Advance) -> Iterator[None]:
         """Tells of the bytes of the parts that are done, about as many as there are tasks done."""
-        context = self._session.sparkContext
+        context = self._context
         context.setJobGroup(_GROUP, "rmqstore", interruptOnCancel=True)
         ended = threading.Event()
         told = 0
@@ -102,46 +127,61 @@ class SparkRunner:
             ended.set()
 
 
-def _mapped(job: Job, parts: list[Part]) -> Callable[[Batches], Batches]:
-    def work(batches: Batches) -> Batches:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                part = parts[number]
-                try:
+def _by_part(row: _Row) -> tuple[int, int]:
+    return row[0].part, row[0].order
+
+
+def _task_of(place: _Place) -> int:
+    """The same in every process, which the hash of a text is not."""
+    return zlib.crc32(place.key.encode("utf-8", "surrogatepass"))
+
+
+def _mapped(job: Job, parts: list[Part]) -> Callable[[Iterable[int]], Iterator[_Row]]:
+    def work(numbers: Iterable[int]) -> Iterator[_Row]:
+        for number in numbers:
+            part = parts[number]
+            try:
+                if job.spool is None:
                     for packet in job.map(part, silent):
-                        yield _row(packet.key, part.number, packet.order, packet.data, False)
-                except RmqstoreError as error:
-                    yield _row("", part.number, 0, pickle.dumps(error), True)
+                        yield _Place(packet.key, part.number, packet.order), _Load(packet.data, False)
+                else:
+                    yield from _spooled(job, part, job.spool)
+            except RmqstoreError as error:
+                yield _Place("", part.number, 0), _Load(pickle.dumps(error), True)
 
     return work
 
 
-def _reduced(job: Job) -> Callable[[Batches], Batches]:
-    def work(batches: Batches) -> Batches:
-        rows = (row for batch in batches for row in _rows(batch))
-        for (failed, key), group in groupby(rows, key=itemgetter(0, 1)):
+def _spooled(job: Job, part: Part, directory: str) -> Iterator[_Row]:
+    """Packets of an attempt, in a file of its own: another attempt makes another one, and who reads is told of one that was finished."""
+    descriptor, path = tempfile.mkstemp(prefix="packets-", dir=directory)
+    position = 0
+    with os.fdopen(descriptor, "wb", buffering=0) as file:
+        for packet in job.map(part, silent):
+            data = memoryview(packet.data)
+            while data:
+                data = data[file.write(data) :]
+            yield _Place(packet.key, part.number, packet.order), _Load(_Spooled(path, position, len(packet.data)), False)
+            position += len(packet.data)
+
+
+def _reduced(job: Job) -> Callable[[Iterable[_Row]], Iterator[_Row]]:
+    def work(rows: Iterable[_Row]) -> Iterator[_Row]:
+        for (failed, key), group in groupby(rows, key=lambda row: (row[1].failed, row[0].key)):
             if failed:
-                for _, _, part, data in group:
-                    yield _row(key, part, 0, data, True)
+                yield from group
                 continue
             try:
-                yield _row(key, 0, 0, job.reduce(key, (data for _, _, _, data in group)), False)
+                result = _Load(job.reduce(key, (_fetched(load.data) for _, load in group)), False)
             except RmqstoreError as error:
-                yield _row(key, 0, 0, pickle.dumps(error), True)
+                result = _Load(pickle.dumps(error), True)
+            yield _Place(key, 0, 0), result
 
     return work
 
 
-def _rows(batch: pa.RecordBatch) -> Iterator[tuple[bool, str, int, bytes]]:
-    keys, parts, _, data, failed = batch.columns
-    for row in range(batch.num_rows):
-        yield failed[row].as_py(), keys[row].as_py(), parts[row].as_py(), data[row].as_py()
-
-
-def _row(key: str, part: int, sequence: int, data: bytes, failed: bool) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pydict(
-        {"key": [key], "part": [part], "sequence": [sequence], "data": [data], "failed": [failed]}, schema=_PACKETS
-    )
+def _fetched(data: bytes | _Spooled) -> bytes:
+    return data if isinstance(data, bytes) else read_at(Path(data.path), data.position, data.length)
 
 
 def _interrupted(error: BaseException | None) -> bool:

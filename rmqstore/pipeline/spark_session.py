@@ -22,6 +22,7 @@ from rmqstore.errors import RefusedError
 from rmqstore.pipeline.java import find_java
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 TRIES = 3
@@ -59,8 +60,8 @@ def default_master(cores: int | None = None) -> str:
     return f"local[{cores or len(os.sched_getaffinity(0))},{TRIES}]"
 
 
-def open_session(master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
-    """The session; a second call gives the same one. `master` and `conf` as spark-submit takes them.
+def open_context(master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkContext:
+    """Spark for jobs of Python alone; a second call gives the same one. `master` and `conf` as spark-submit takes them.
 
     Inside of spark-submit its Java and its master are used. Raises RefusedError when there is no Java or Spark does not start.
     """
@@ -70,17 +71,22 @@ def open_session(master: str | None = None, conf: Mapping[str, str] | None = Non
     if _GATEWAY_PORT not in os.environ:
         _start_java(settings)
     # Imported while Java starts.
-    from pyspark.sql import SparkSession
+    from pyspark import SparkConf, SparkContext
 
-    builder = SparkSession.builder
-    for key, value in settings.items():
-        builder = builder.config(key, value)
     try:
-        session = builder.getOrCreate()
+        context = SparkContext.getOrCreate(SparkConf().setAll(list(settings.items())))
     except Exception as error:
         raise RefusedError(f"Spark did not start: {_first_line(error)}.", "Check --master and --spark-conf.") from error
-    atexit.register(session.stop)
-    return session
+    atexit.register(context.stop)
+    return context
+
+
+def open_session(master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
+    """Spark with its SQL, for tables; otherwise as `open_context`."""
+    open_context(master, conf)
+    from pyspark.sql import SparkSession
+
+    return SparkSession.builder.getOrCreate()
 
 
 def _settings(master: str | None, conf: Mapping[str, str]) -> dict[str, str]:

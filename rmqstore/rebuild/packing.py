@@ -1,9 +1,11 @@
-"""Batches as bytes, for builders in another process: the columns that builders read, keys, and properties where they are read."""
+"""Batches as bytes, for builders in another process: the columns that a builder reads, keys, and properties where they are read."""
 
 from __future__ import annotations
 
 import pickle
+import struct
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,27 +15,20 @@ from rmqstore.rebuild.requests import QueueOf, properties_block
 from rmqstore.scan.columns import KEY_DTYPE, READ_PROPERTIES, RECORD_DTYPE, Fault, Mark, Oddity
 from rmqstore.scan.walk import Batch
 
-_COLUMNS = (
-    "position",
-    "queue_offset",
-    "physical_offset",
-    "store_timestamp",
-    "tags_code",
-    "size",
-    "queue",
-    "sys_flag",
-    "properties_length",
-    "marks",
-    "faults",
-    "body_length",
-)
-PACKED_DTYPE = np.dtype([(name, RECORD_DTYPE[name]) for name in _COLUMNS])
+FOR_INDEX = ("position", "physical_offset", "store_timestamp")
+"""Columns that an IndexBuilder reads of records that `requests_of` left."""
+FOR_QUEUES = ("physical_offset", "queue_offset", "store_timestamp", "tags_code", "size", "queue", "sys_flag")
+"""Columns that a QueueBuilder reads of such records."""
+_FOR_PROPERTIES = ("position", "properties_length", "marks")
+_HEAD = struct.Struct("<I")
 
 
-def pack(batch: Batch, queue_of: QueueOf) -> bytes:
-    """The batch without bodies and, as long as no builder asks for properties, without anything else of the log's bytes."""
-    rows = np.empty(len(batch.records), PACKED_DTYPE)
-    for name in _COLUMNS:
+def pack(batch: Batch, queue_of: QueueOf, columns: tuple[str, ...]) -> bytes:
+    """These columns of the batch, its keys and, as far as a builder asks for them, the properties: nothing else of the log's bytes."""
+    if batch.marks & READ_PROPERTIES:
+        columns = tuple(dict.fromkeys((*columns, *_FOR_PROPERTIES)))
+    rows = np.empty(len(batch.records), _packed(columns))
+    for name in columns:
         rows[name] = batch.records[name]
     window = b""
     if batch.marks & READ_PROPERTIES:
@@ -41,9 +36,11 @@ def pack(batch: Batch, queue_of: QueueOf) -> bytes:
         window = b"".join(blocks)
         # A builder finds the properties of a record in front of its end.
         rows["position"] = np.cumsum([len(block) for block in blocks]) - rows["size"]
-    names = {number: queue_of(number) for number in np.unique(rows["queue"]).tolist()}
-    head = names, len(rows), len(batch.keys), int(batch.faults), int(batch.marks), int(batch.oddities)
-    return pickle.dumps((head, rows.tobytes(), batch.keys.tobytes(), window))
+    names = {number: queue_of(number) for number in np.unique(rows["queue"]).tolist()} if "queue" in columns else {}
+    flags = int(batch.faults), int(batch.marks), int(batch.oddities)
+    head = pickle.dumps((columns, names, len(rows), len(batch.keys), flags))
+    keys = np.ascontiguousarray(batch.keys)
+    return b"".join((_HEAD.pack(len(head)), head, rows.view(np.uint8).data, keys.view(np.uint8).data, window))
 
 
 class Unpacker:
@@ -58,16 +55,21 @@ class Unpacker:
         return self._keys[number]
 
     def batch(self, data: bytes) -> Batch:
-        """What was packed. Of the log's bytes it has nothing but properties; a record's are in front of its end, as in the log."""
-        head, rows, keys, window = pickle.loads(data)
-        names, count, key_count, faults, marks, oddities = head
-        packed = np.frombuffer(rows, PACKED_DTYPE, count)
+        """What was packed; other columns are zeros. Of the log's bytes there are properties alone, where their record ends."""
+        (length,) = _HEAD.unpack_from(data)
+        columns, names, count, key_count, flags = pickle.loads(data[_HEAD.size : _HEAD.size + length])
+        at = _HEAD.size + length
+        packed = np.frombuffer(data, _packed(columns), count, at)
+        at += packed.nbytes
+        keys = np.frombuffer(data, KEY_DTYPE, key_count, at)
+        at += keys.nbytes
         records = np.zeros(count, RECORD_DTYPE)
-        for name in _COLUMNS:
+        for name in columns:
             records[name] = packed[name]
-        records["queue"] = self._renumbered(names, packed["queue"])
-        found = np.frombuffer(keys, KEY_DTYPE, key_count)
-        return Batch(records, found, np.frombuffer(window, np.uint8), 0, Fault(faults), Mark(marks), Oddity(oddities))
+        if "queue" in columns:
+            records["queue"] = self._renumbered(names, packed["queue"])
+        faults, marks, oddities = flags
+        return Batch(records, keys, np.frombuffer(data, np.uint8, offset=at), 0, Fault(faults), Mark(marks), Oddity(oddities))
 
     def _renumbered(self, names: dict[int, tuple[str, int]], numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
         table = np.zeros(max(names, default=0) + 1, numbers.dtype)
@@ -83,3 +85,8 @@ class Unpacker:
 def without_bytes(batch: Batch) -> Batch:
     """The batch of which nothing but columns will be read."""
     return replace(batch, marks=batch.marks & ~READ_PROPERTIES)
+
+
+@cache
+def _packed(columns: tuple[str, ...]) -> np.dtype[np.void]:
+    return np.dtype([(name, RECORD_DTYPE[name]) for name in columns])

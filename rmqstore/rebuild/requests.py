@@ -15,7 +15,7 @@ from rmqstore.formats import properties as names
 from rmqstore.formats.javahash import java_hash
 from rmqstore.formats.properties import parse_properties
 from rmqstore.rebuild.settings import Mode
-from rmqstore.scan.columns import Fault, Mark
+from rmqstore.scan.columns import Fault, Mark, select
 from rmqstore.scan.keys import keys_of
 from rmqstore.scan.walk import Batch
 
@@ -36,7 +36,8 @@ def requests_of(batch: Batch, mode: Mode, queue_of: QueueOf) -> tuple[Batch, int
         kept = _kept(batch.records, _REFUSED[mode])
         refused = len(kept) - int(np.count_nonzero(kept))
         if refused:
-            batch = select(batch, kept)
+            records, keys = select(batch.records, batch.keys, kept)
+            batch = replace(batch, records=records, keys=keys)
     if batch.marks & Mark.MALFORMED_TEXT:
         batch = _decoded(batch, queue_of)
     return batch, refused
@@ -48,14 +49,6 @@ def _kept(records: npt.NDArray[np.void], refused: Fault) -> npt.NDArray[np.bool_
     faults[records["body_length"] == 0] &= ~np.uint32(Fault.BODY_CRC)
     kept: npt.NDArray[np.bool_] = faults == 0
     return kept
-
-
-def select(batch: Batch, wanted: npt.NDArray[np.bool_]) -> Batch:
-    """A batch of the wanted records (bool per row) and their keys."""
-    numbers = np.cumsum(wanted) - 1
-    keys = batch.keys[wanted[batch.keys["record"]]]
-    keys["record"] = numbers[keys["record"]]
-    return replace(batch, records=batch.records[wanted], keys=keys)
 
 
 def properties_of(batch: Batch, row: int) -> dict[str, str]:

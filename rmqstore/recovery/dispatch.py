@@ -22,6 +22,7 @@ from rmqstore.recovery.logreader import LogReader, Records
 from rmqstore.recovery.options import Options
 from rmqstore.recovery.queues import QueueStore
 from rmqstore.recovery.rocksdb import RocksDBQueues
+from rmqstore.scan.columns import select
 from rmqstore.versions import Profile
 
 
@@ -120,9 +121,8 @@ class Dispatcher:
 
 def _selected(run: Records, wanted: npt.NDArray[np.bool_]) -> Records:
     numbers = np.cumsum(wanted) - 1
-    keys = run.keys[wanted[run.keys["record"]]].copy()
-    keys["record"] = numbers[keys["record"]]
-    return Records(run.records[wanted], keys, {int(numbers[row]): request for row, request in run.requests.items() if wanted[row]})
+    records, keys = select(run.records, run.keys, wanted)
+    return Records(records, keys, {int(numbers[row]): request for row, request in run.requests.items() if wanted[row]})
 
 
 def _row(run: Records, row: int) -> Records:

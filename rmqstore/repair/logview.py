@@ -177,9 +177,7 @@ class FutureLog:
 
 
 def _selected(batch: Batch, kept: NDArray[np.bool_]) -> Batch:
-    import numpy as np
+    from rmqstore.scan.columns import select
 
-    rows = np.cumsum(kept) - 1
-    keys = batch.keys[kept[batch.keys["record"]]].copy()
-    keys["record"] = rows[keys["record"]]
-    return replace(batch, records=batch.records[kept], keys=keys)
+    records, keys = select(batch.records, batch.keys, kept)
+    return replace(batch, records=records, keys=keys)

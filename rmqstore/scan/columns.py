@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import IntEnum, IntFlag
 
 import numpy as np
+import numpy.typing as npt
 
 RECORD_DTYPE = np.dtype(
     [
@@ -112,3 +113,13 @@ class Check(IntFlag):
     BODY_CRC = 1
     PROPERTY_CRC = 2
     KEYS = 4
+
+
+def select(
+    records: npt.NDArray[np.void], keys: npt.NDArray[np.void], wanted: npt.NDArray[np.bool_]
+) -> tuple[npt.NDArray[np.void], npt.NDArray[np.void]]:
+    """Copies of the wanted records (one bool per row) and of their keys, which name the rows that are left."""
+    # `take` copies a row at once, an index in brackets every field of it by itself, in 20 times the time.
+    kept = keys.take(np.flatnonzero(wanted[keys["record"]]))
+    kept["record"] = (np.cumsum(wanted) - 1)[kept["record"]]
+    return records.take(np.flatnonzero(wanted)), kept

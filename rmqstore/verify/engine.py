@@ -184,9 +184,7 @@ class Verification:
     def _directories(self, listed: Iterator[QueueDirectory]) -> dict[QueueKey, QueueDirectory]:
         return {(directory.topic, directory.queue_id): directory for directory in listed}
 
-    def _merge(
-        self, results: list[FileResult], around: Surroundings, chains: Followed, beside: Future[list[Finding]]
-    ) -> Iterator[Finding]:
+    def _merge(self, results: list[FileResult], around: Surroundings, chains: Followed, beside: Future[list[Finding]]) -> Iterator[Finding]:
         context, options = self.context, self.options
         context.log = _facts(self.store, results)
         self.totals.bytes = sum(result.file.length for result in results)

@@ -29,6 +29,10 @@ class Letters:
     def shuffles(self) -> bool:
         return True
 
+    @property
+    def spool(self) -> str | None:
+        return None
+
     def map(self, part: Part, advance: Advance) -> Iterator[Packet]:
         advance(part.size)
         for order in reversed(range(self.packets)):

@@ -91,7 +91,7 @@ def outcome(runner: Runner, places: Sequence[StoreAt], out: Path) -> dict[tuple[
 
 
 def compare(session: SparkSession, places: Sequence[StoreAt], scratch: Path) -> None:
-    here, there = outcome(LocalRunner(2), places, scratch / "here"), outcome(SparkRunner(session), places, scratch / "there")
+    here, there = outcome(LocalRunner(2), places, scratch / "here"), outcome(SparkRunner(session.sparkContext), places, scratch / "there")
     assert list(there) == list(here)
     for which, expected in here.items():
         assert there[which] == expected, which

@@ -31,7 +31,7 @@ def test_counts_are_the_same(session: SparkSession) -> None:
     stores = [StoreAt.of(sample_store(name), settings=case(name).settings(sample_store(name))) for name in NAMES]
     job = StatsJob.over(stores, largest=100_000)
 
-    assert counts_of(SparkRunner(session).run(job, silent)) == counts_of(LocalRunner(2).run(job, silent))
+    assert counts_of(SparkRunner(session.sparkContext).run(job, silent)) == counts_of(LocalRunner(2).run(job, silent))
 
 
 @pytest.mark.parametrize("wish", WISHES, ids=lambda wish: str(wish.format))
@@ -39,7 +39,7 @@ def test_files_are_the_same(wish: ExportRequest, session: SparkSession, tmp_path
     name, root = NAMES[0], sample_store(NAMES[0])
     sums = export(name, root, tmp_path / "here", wish)
 
-    assert export(name, root, tmp_path / "spark", wish, runner=SparkRunner(session)) == sums
+    assert export(name, root, tmp_path / "spark", wish, runner=SparkRunner(session.sparkContext)) == sums
     assert files_of(tmp_path / "spark") == files_of(tmp_path / "here")
 
 
@@ -47,7 +47,7 @@ def test_a_killed_worker_leaves_no_file_twice(session: SparkSession, tmp_path: P
     name, root, wish = NAMES[0], sample_store(NAMES[0]), WISHES[2]
     export(name, root, tmp_path / "here", wish)
 
-    export(name, root, tmp_path / "spark", wish, runner=SparkRunner(session), make_job=Dying)
+    export(name, root, tmp_path / "spark", wish, runner=SparkRunner(session.sparkContext), make_job=Dying)
 
     assert (tmp_path / "spark.died").exists()
     assert files_of(tmp_path / "spark") == files_of(tmp_path / "here")

@@ -60,7 +60,7 @@ def test_by_spark(session: SparkSession, name: str, tmp_path: Path) -> None:
     root = stores.sample_store(name)
     at = StoreAt.of(root, settings=stores.case(name).settings(root))
     expected = made(at, tmp_path / "here", None, Mode.USEFUL)
-    assert made(at, tmp_path / "there", Elsewhere(SparkRunner(session), at), Mode.USEFUL) == expected
+    assert made(at, tmp_path / "there", Elsewhere(SparkRunner(session.sparkContext), at), Mode.USEFUL) == expected
 
 
 def test_the_commands(session: SparkSession, tmp_path: Path) -> None:

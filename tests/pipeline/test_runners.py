@@ -23,7 +23,7 @@ EXPECTED = [(part.name, data) for part in PARTS for data in (b"first", str(part.
 def runner(request: pytest.FixtureRequest) -> LocalRunner | SparkRunner:
     if request.param == "spark":
         session: SparkSession = request.getfixturevalue("session")
-        return SparkRunner(session)
+        return SparkRunner(session.sparkContext)
     return LocalRunner(1 if request.param == "one thread" else 3)
 
 
@@ -63,13 +63,13 @@ def test_what_the_store_is_to_blame_for_ends_the_job(runner: LocalRunner | Spark
 
 @pytest.mark.parametrize("how", ["killed", "full"])
 def test_spark_tries_again(session: SparkSession, tmp_path: Path, how: str) -> None:
-    assert list(SparkRunner(session).run(Failing(how, 2, tmp_path), silent)) == EXPECTED
+    assert list(SparkRunner(session.sparkContext).run(Failing(how, 2, tmp_path), silent)) == EXPECTED
     assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_spark_gives_up_with_a_reason(session: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(RmqstoreError) as raised:
-        list(SparkRunner(session).run(Failing("full", 99, tmp_path), silent))
+        list(SparkRunner(session.sparkContext).run(Failing("full", 99, tmp_path), silent))
     assert "No space left on device" in raised.value.message
     assert "\n" not in raised.value.message
-    assert list(SparkRunner(session).run(Numbers(), silent)) == EXPECTED  # the session goes on
+    assert list(SparkRunner(session.sparkContext).run(Numbers(), silent)) == EXPECTED  # the session goes on

@@ -35,7 +35,7 @@ def told(report: job.StoreReport) -> tuple[Any, ...]:
 
 def compare(session: SparkSession, at: Sequence[StoreAt]) -> None:
     expected = list(job.reports(LocalRunner(2), at, Options(), 10_000, silent))
-    found = list(job.reports(SparkRunner(session), at, Options(), 10_000, silent))
+    found = list(job.reports(SparkRunner(session.sparkContext), at, Options(), 10_000, silent))
     assert [report.at for report in found] == list(at)
     for one, other in zip(found, expected, strict=True):
         assert told(one) == told(other), one.at.path
@@ -56,7 +56,7 @@ TAKEN_APART = ["5.3.3-manyfiles-crash", "5.5.1-multipath", "broker-5.3.3-dledger
 @pytest.mark.parametrize("name", TAKEN_APART)
 def test_file_by_file(session: SparkSession, name: str) -> None:
     at = sample_stores([name])[0]
-    here, there = Verification(at.open()), Verification(at.open(), None, job.passes_of(SparkRunner(session), at, Options()))
+    here, there = Verification(at.open()), Verification(at.open(), None, job.passes_of(SparkRunner(session.sparkContext), at, Options()))
     covered: list[int] = []
 
     assert list(there.run(covered.append)) == list(here.run())

@@ -24,6 +24,10 @@ class Together:
     def shuffles(self) -> bool:
         return True
 
+    @property
+    def spool(self) -> str | None:
+        return None
+
     def map(self, part: Part, advance: Advance) -> Iterator[Packet]:
         job = self.jobs[part.number]
         for place, own in enumerate(job.parts):

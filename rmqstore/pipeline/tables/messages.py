@@ -87,7 +87,7 @@ def wanted_rows(batch: Batch, reader: PieceReader, selection: Selection) -> NDAr
     if topics is not None:
         numbers, codes = np.unique(records["topic"], return_inverse=True)
         mask &= np.array([topics.met_by(reader.scanner.topic(int(number))) for number in numbers], np.bool_)[codes]
-    return records if mask.all() else records[mask]
+    return records if mask.all() else records.take(np.flatnonzero(mask))
 
 
 TABLE = Messages()

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rmqstore.commands.common import View, on_interrupt, output_options, store_options
 from rmqstore.commands.engines import spark_options, store_or_uri_argument
+
+if TYPE_CHECKING:
+    from rmqstore.pipeline.job import StoreAt
 
 
 @click.command("sql", short_help="Ask a store in SQL, on Spark.")
@@ -43,18 +48,27 @@ def command(
     with at_hand(StoreAt.of(store, broker_conf, settings)) as at:
         at.open()
         _prepare(statement, view)
+        _answer(at, statement, master, spark_conf, view)
+
+
+def _answer(at: StoreAt, statement: str, master: str | None, spark_conf: Mapping[str, str], view: View) -> None:
+    to_terminal = sys.stdout.isatty()
+    count = 0
+    on_interrupt(lambda: f"{count} rows were written")
+    with ExitStack() as shown:
+        bar = shown.enter_context(view.progress("sql", None, unit="tasks"))
         from rmqstore.pipeline.spark_session import open_session
 
         session = open_session(master, {"spark.sql.session.timeZone": "UTC", **spark_conf})
         from rmqstore.pipeline.spark_sql import query
 
-        count = 0
-        on_interrupt(lambda: f"{count} rows were written")
-        result = query(session, at, statement)
+        result = query(session, at, statement, bar.advance)
 
         def counted() -> Iterator[Mapping[str, Any]]:
             nonlocal count
             for row in result.rows:
+                if to_terminal and not count:
+                    shown.close()
                 count += 1
                 yield row
 

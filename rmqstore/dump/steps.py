@@ -71,19 +71,24 @@ class FileSteps:
 
     def _not_a_record(self, position: int, error: RecordError) -> Step:
         file = self._file
-        if error.reason is StopReason.BLANK:
-            size = int.from_bytes(self._read(position, _TOTAL_SIZE.width), "big", signed=True)
-            value = {"type": "blank", "physical_offset": file.start + position, "size": size, "magic": BLANK_MAGIC}
-            if size != file.length - position:
-                value["faults"] = ["size"]
-            return Step(value, file.length)
-        if first_nonzero(file, position) == file.length:
+        blank = self._blank(position) if error.reason is StopReason.BLANK else None
+        if blank is not None and "faults" not in blank:
+            return Step(blank, file.length)
+        if blank is None and first_nonzero(file, position) == file.length:
             return Step(None, file.length, position)
         following = next_record(file, position + 1)
         if following is not None:
             return Step(self._damage(position, following, error), following)
+        if blank is not None:
+            return Step(blank, file.length)
         end = end_of_nonzero(file, position)
         return Step(self._damage(position, end, error), file.length, end if end < file.length else None)
+
+    def _blank(self, position: int) -> dict[str, Any]:
+        """A BLANK, with a fault when it does not reach the end of the file: where records follow, it is damage."""
+        size = int.from_bytes(self._read(position, _TOTAL_SIZE.width), "big", signed=True)
+        faults = {} if size == self._file.length - position else {"faults": ["size"]}
+        return {"type": "blank", "physical_offset": self._file.start + position, "size": size, "magic": BLANK_MAGIC} | faults
 
     def _damage(self, position: int, end: int, error: RecordError) -> dict[str, Any]:
         return damage(self._file.start + position, end - position, str(error.reason), error.detail, self._name)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import pickle
 import tempfile
-import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -22,13 +21,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rmqstore.errors import RmqstoreError
 from rmqstore.pipeline.job import Advance, Job, Part, silent
+from rmqstore.pipeline.spark_watch import watched
 from rmqstore.store.window import read_at
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
+    from pyspark import SparkContext, SparkStageInfo
 
 _GROUP = "rmqstore"
-_POLL = 0.2
 _TASKS_PER_CORE = 2
 """Tasks that reduce: more than there are cores, because keys differ in weight."""
 
@@ -94,37 +93,25 @@ class SparkRunner:
     @contextmanager
     def _progress(self, total: int, tasks: int, advance: Advance) -> Iterator[None]:
         """Tells of the bytes of the parts that are done, about as many as there are tasks done."""
-        context = self._context
-        context.setJobGroup(_GROUP, "rmqstore", interruptOnCancel=True)
-        ended = threading.Event()
         told = 0
 
         def tell(done: int) -> None:
             nonlocal told
-            advance(total * done // tasks - told)
-            told = total * done // tasks
+            now = max(total * done // tasks, told)
+            advance(now - told)
+            told = now
 
-        def watch() -> None:
-            tracker, most = context.statusTracker(), 0
-            while not ended.wait(_POLL):
-                stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-                done = max((stage.numCompletedTasks for stage in stages if stage and stage.numTasks == tasks), default=0)
-                if done > most:
-                    most = done
-                    tell(done)
+        def look(stages: list[SparkStageInfo]) -> None:
+            tell(max((stage.numCompletedTasks for stage in stages if stage.numTasks == tasks), default=0))
 
-        watcher = threading.Thread(target=watch, name="spark progress", daemon=True)
-        watcher.start()
+        self._context.setJobGroup(_GROUP, "rmqstore", interruptOnCancel=True)
         try:
-            yield
-            ended.set()
-            watcher.join()
+            with watched(self._context, look):
+                yield
             tell(tasks)
         except BaseException:
-            context.cancelJobGroup(_GROUP)
+            self._context.cancelJobGroup(_GROUP)
             raise
-        finally:
-            ended.set()
 
 
 def _by_part(row: _Row) -> tuple[int, int]:

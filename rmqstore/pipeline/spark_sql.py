@@ -29,9 +29,10 @@ from pyspark.sql.types import CalendarIntervalType, VariantType, YearMonthInterv
 
 from rmqstore.errors import RmqstoreError, UsageError
 from rmqstore.pipeline import spark_source
-from rmqstore.pipeline.job import StoreAt
+from rmqstore.pipeline.job import Advance, StoreAt, silent
 from rmqstore.pipeline.spark_plans import Need, demand_reading, gathers, needs, optimized
 from rmqstore.pipeline.spark_source import SourceError, columns_ddl
+from rmqstore.pipeline.spark_watch import tasks_told
 from rmqstore.pipeline.sql_values import packed, readable
 from rmqstore.pipeline.tables.registry import TABLE_NAMES, find_table, named_in
 from rmqstore.pipeline.tables.table import LARGEST_PART, schema
@@ -73,8 +74,8 @@ class Result:
     rows: Iterator[dict[str, Any]]
 
 
-def query(session: SparkSession, at: StoreAt, text: str) -> Result:
-    """What a statement says of a store.
+def query(session: SparkSession, at: StoreAt, text: str, advance: Advance = silent) -> Result:
+    """What a statement says of a store; `advance` is told the tasks that are done, while rows are read.
 
     Raises UsageError for a statement that is wrong or does not read, while rows are read also what reading a store raises, and
     RmqstoreError with what Spark says.
@@ -86,7 +87,7 @@ def query(session: SparkSession, at: StoreAt, text: str) -> Result:
     except PySparkException as error:
         raise translated(error) from error
     names = _unique(frame.columns)
-    return Result(names, _rows(frame, names))
+    return Result(names, _rows(frame, names, advance))
 
 
 def _planned(session: SparkSession, at: StoreAt, text: str) -> DataFrame:
@@ -143,16 +144,17 @@ def _unique(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(unique)
 
 
-def _rows(frame: DataFrame, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+def _rows(frame: DataFrame, names: Sequence[str], advance: Advance) -> Iterator[dict[str, Any]]:
     """The rows in order; while one partition is read from here, the next one is made."""
     make: Callable[[pa.RecordBatch], list[dict[str, Any]]] | None = None
     try:
-        for row in _portable(frame).mapInArrow(packed, "batch binary").toLocalIterator(prefetchPartitions=True):
-            with pa.ipc.open_stream(row[0]) as stream:
-                for batch in stream:
-                    batch = batch.rename_columns(names)
-                    make = make or readable(batch.schema)
-                    yield from make(batch)
+        with tasks_told(frame.sparkSession.sparkContext, advance):
+            for row in _portable(frame).mapInArrow(packed, "batch binary").toLocalIterator(prefetchPartitions=True):
+                with pa.ipc.open_stream(row[0]) as stream:
+                    for batch in stream:
+                        batch = batch.rename_columns(names)
+                        make = make or readable(batch.schema)
+                        yield from make(batch)
     except (PySparkException, Py4JError) as error:
         raise translated(error) from error
 

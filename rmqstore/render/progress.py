@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
@@ -30,30 +29,38 @@ class SilentBar:
 
 
 class TerminalBar:
-    """A bar on standard error that appears with the first `advance` after a second and erases itself at the end."""
+    """A bar on standard error that appears after a second, whether anything was done by then or not, and erases itself at the end."""
 
     def __init__(self, label: str, total: int | None, unit: str) -> None:
         self._label = label
         self._total = total
         self._unit = unit
         self.done = 0
-        self._started = time.monotonic()
         self._lock = threading.Lock()
         self._live: Progress | None = None
+        self._closed = False
+        self._timer = threading.Timer(SHOWN_AFTER_SECONDS, self._appear)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _appear(self) -> None:
+        with self._lock:
+            if not self._closed:
+                self._live = _live_bar(self._unit)
+                self._live.add_task(self._label, total=self._total, completed=self.done)
+                self._live.start()
 
     def advance(self, amount: int) -> None:
         with self._lock:
             self.done += amount
-            if self._live is None and time.monotonic() - self._started >= SHOWN_AFTER_SECONDS:
-                self._live = _live_bar(self._unit)
-                self._live.add_task(self._label, total=self._total)
-                self._live.start()
             if self._live is not None:
                 self._live.update(self._live.task_ids[0], completed=self.done)
 
     def close(self) -> None:
         """Erase the bar."""
+        self._timer.cancel()
         with self._lock:
+            self._closed = True
             if self._live is not None:
                 self._live.stop()
                 self._live = None

@@ -212,6 +212,19 @@ def test_nothing_behind_a_blank_is_shown(tmp_path: Path) -> None:
     assert dump(root) == objects
 
 
+def test_records_behind_a_wrong_blank_are_shown(tmp_path: Path) -> None:
+    root = built(tmp_path)
+    whole = messages(dump(root))
+    broken = whole[5]
+    overwrite(root / FIRST_FILE, broken["position"] + 4, record.BLANK_MAGIC.to_bytes(4, "big"))
+
+    objects = dump(root)
+
+    assert messages(objects) == [one for one in whole if one != broken]
+    (damage,) = damages(objects)
+    assert (damage["physical_offset"], damage["length"], damage["reason"]) == (broken["position"], broken["size"], "blank")
+
+
 def test_a_torn_end_is_damage_without_the_zeros_behind_it(tmp_path: Path) -> None:
     root = built(tmp_path, 5)
     last = messages(dump(root))[-1]

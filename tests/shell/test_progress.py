@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
@@ -17,6 +18,12 @@ from rmqstore.render.progress import SilentBar, TerminalBar, note, progress
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
+
+    def wait_for_bar(self) -> None:
+        until = time.monotonic() + 10
+        while not self.getvalue():
+            assert time.monotonic() < until, "no bar appears"
+            time.sleep(0.01)
 
 
 @pytest.fixture
@@ -63,6 +70,7 @@ def test_nothing_is_drawn_in_the_first_second(as_terminal: Callable[[], Terminal
 def test_a_long_run_shows_label_amount_rate_and_time_left(as_terminal: Callable[[], Terminal]) -> None:
     terminal = as_terminal()
     with progress("verify", 4 << 20) as bar:
+        terminal.wait_for_bar()
         bar.advance(1 << 20)
         bar.advance(1 << 20)
     drawn = terminal.getvalue()
@@ -72,9 +80,18 @@ def test_a_long_run_shows_label_amount_rate_and_time_left(as_terminal: Callable[
 
 
 @pytest.mark.usefixtures("at_once")
+def test_the_bar_appears_before_anything_is_done(as_terminal: Callable[[], Terminal]) -> None:
+    terminal = as_terminal()
+    with progress("sql", None, unit="tasks"):
+        terminal.wait_for_bar()
+    assert "sql" in terminal.getvalue()
+
+
+@pytest.mark.usefixtures("at_once")
 def test_units_other_than_bytes(as_terminal: Callable[[], Terminal]) -> None:
     terminal = as_terminal()
     with progress("dump", 10, unit="records") as bar:
+        terminal.wait_for_bar()
         bar.advance(4)
     assert "4/10" in terminal.getvalue()
     assert "records/s" in terminal.getvalue()
@@ -107,6 +124,7 @@ def test_notes_and_rows_go_around_the_bar(as_terminal: Callable[[], Terminal]) -
     terminal = as_terminal()
     screen = Terminal()
     with progress("verify", 10) as bar:
+        terminal.wait_for_bar()
         bar.advance(1)
         note("compiling")
         Console(screen, color="never", quiet=False).rows([{"a": 1}])

@@ -113,8 +113,8 @@ def _measure_rebuild(made: Made, repeat: int) -> dict[str, Runs]:
 
 
 def _measure_engines(options: argparse.Namespace, body_lengths: list[int]) -> Iterator[report.Line]:
-    start = engines.session_start(options.repeat)
-    yield report.Line("Spark: start, a task in Python, end", f"{start:.1f} s")
+    for kind, start in engines.session_starts(max(options.repeat, 3)).items():
+        yield report.Line(f"Spark for {kind}: start, a task in Python, end", f"{start:.1f} s")
     for text in options.engine_sizes.split(","):
         for body_length in body_lengths:
             with _store(options, size(text), body_length) as made:

@@ -16,7 +16,13 @@ from pathlib import Path
 from benchmarks.generator import Made
 from benchmarks.measure import rmqstore
 
-ENGINES = ("local", "spark")
+ENGINES = {
+    "local": ("--engine", "local"),
+    "local, 1 core": ("--engine", "local", "--threads", "1"),
+    "spark": ("--engine", "spark"),
+    "spark, 1 core": ("--engine", "spark", "--master", "local[1,3]"),
+}
+"""Options of a command by engine; without a word about cores, it takes all there are."""
 _SAMPLED = 0.1
 _MOST_EXPORTED = 2 << 30
 
@@ -40,20 +46,23 @@ def measure(made: Made, repeat: int) -> dict[str, dict[str, EngineRun]]:
         commands["export"] = [*rmqstore(), "export", str(made.root), "OUT", "--format", "parquet", "--quiet", *settings]
     found: dict[str, dict[str, EngineRun]] = {}
     for name, command in commands.items():
-        found[name] = {engine: _best(made, [*command, "--engine", engine], repeat) for engine in ENGINES}
+        found[name] = {engine: _best(made, [*command, *options], repeat) for engine, options in ENGINES.items()}
     rebuilt = [sys.executable, "-m", "benchmarks.rebuilt"]
     more = [str(made.root), "OUT", str(made.log_bytes), *(f"{key}={value}" for key, value in made.shape.settings.items())]
-    found["rebuild"] = {engine: _best(made, [*rebuilt, engine, *more], repeat) for engine in ENGINES}
+    found["rebuild"] = {engine: _best(made, [*rebuilt, engine, *more], repeat) for engine in ("local", "spark")}
     return found
 
 
-def session_start(repeat: int) -> float:
-    """Seconds of a process that starts Spark, lets its Python workers do nothing, and ends; the fastest."""
-    program = (
-        "from rmqstore.pipeline.spark_session import open_session\n"
-        "open_session().range(2).mapInArrow(lambda batches: batches, 'id long').toArrow()\n"
-    )
-    return min(_run([sys.executable, "-c", program]).seconds for _ in range(repeat))
+_STARTS = {
+    "jobs": "open_context().parallelize(range(2), 2).mapPartitions(list).collect()",
+    "SQL": "open_session().range(2).mapInArrow(lambda batches: batches, 'id long').toArrow()",
+}
+
+
+def session_starts(repeat: int) -> dict[str, float]:
+    """Seconds of processes that start Spark, let its Python workers do nothing, and end; the fastest."""
+    head = "from rmqstore.pipeline.spark_session import *\n"
+    return {kind: min(_run([sys.executable, "-c", head + work]).seconds for _ in range(repeat)) for kind, work in _STARTS.items()}
 
 
 def _best(made: Made, command: Sequence[str], repeat: int) -> EngineRun:

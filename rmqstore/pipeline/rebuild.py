@@ -30,8 +30,9 @@ from rmqstore.scan.walk import Batch
 from rmqstore.verify.units import QueueKey
 from rmqstore.versions import Profile
 
-SHARES = 16
-"""Parts that the queues of a store are built in."""
+_SHARE = 512 << 20
+"""Bytes of log per share of the queues: with more shares, packets are smaller and cost more, with fewer, processors wait."""
+_MOST_SHARES = 64
 _INDEX = "index"
 _NO_ROWS = np.zeros(0, np.int64)
 
@@ -77,12 +78,17 @@ class QueuesJob:
         """Beside the files that are made."""
         return self.directory
 
+    @property
+    def shares(self) -> int:
+        """Parts that the queues are built in."""
+        return max(1, min(sum(part.size for part in self.parts) // _SHARE, _MOST_SHARES))
+
     def map(self, part: Part, advance: Advance) -> Iterator[Packet]:
         """The records of every share."""
         records = self.source.records(part, keys=False)
         fans_out = settings_of(self.source.at.open()).enable_multi_dispatch
         queue_of = records.scanner.queue
-        shares = _Shares(queue_of)
+        shares = _Shares(queue_of, self.shares)
         refused = 0
         order = 0
         for batch in _told(records, part, advance):
@@ -101,7 +107,7 @@ class QueuesJob:
         """Builds a share; or adds up what was refused."""
         if key == "refused":
             return str(sum(map(int, packets))).encode()
-        unpacker, share = Unpacker(), int(key)
+        unpacker, share, shares = Unpacker(), int(key), self.shares
         sink = StagedFiles(Staging.attempt(Path(self.directory)))
         builder = QueueBuilder(
             unpacker.queue,
@@ -110,7 +116,7 @@ class QueuesJob:
             sink,
             log_start=self.source.log.min_offset,
             mode=self.mode,
-            wanted=lambda topic, queue_id: share_of((topic, queue_id)) == share,
+            wanted=lambda topic, queue_id: _share_of((topic, queue_id), shares) == share,
         )
         for packet in packets:
             builder.put(unpacker.batch(packet))
@@ -195,24 +201,25 @@ class Elsewhere:
 class _Shares:
     """The share of every queue by its number in a scan."""
 
-    def __init__(self, queue_of: Callable[[int], QueueKey]) -> None:
+    def __init__(self, queue_of: Callable[[int], QueueKey], shares: int) -> None:
         self._queue_of = queue_of
+        self._shares = shares
         self._known = np.zeros(0, np.uint8)
 
     def rows(self, numbers: npt.NDArray[Any]) -> list[npt.NDArray[np.int64]]:
         """Of a column of numbers, the rows of each share, in their order."""
         highest = int(numbers.max(initial=-1))
         if highest >= len(self._known):
-            more = [share_of(self._queue_of(number)) for number in range(len(self._known), highest + 1)]
+            more = [_share_of(self._queue_of(number), self._shares) for number in range(len(self._known), highest + 1)]
             self._known = np.concatenate([self._known, np.array(more, np.uint8)])
         shares = self._known[numbers]
         order = np.argsort(shares, kind="stable")
-        return np.split(order, np.searchsorted(shares[order], np.arange(1, SHARES)))
+        return np.split(order, np.searchsorted(shares[order], np.arange(1, self._shares)))
 
 
-def share_of(key: QueueKey) -> int:
+def _share_of(key: QueueKey, shares: int) -> int:
     """The share of a queue, the same in every process."""
-    return zlib.crc32(f"{key[0]}/{key[1]}".encode("utf-8", "surrogatepass")) % SHARES
+    return zlib.crc32(f"{key[0]}/{key[1]}".encode("utf-8", "surrogatepass")) % shares
 
 
 def _taken(batch: Batch, rows: npt.NDArray[np.int64]) -> Batch:

@@ -14,7 +14,7 @@ from typing import Protocol
 from rmqstore.errors import UsageError
 from rmqstore.pipeline.job import Advance, Job
 
-SPARK_START = 13.0
+SPARK_START = 7.0
 """Seconds that Spark takes to start and to end, on a machine with two cores."""
 
 
@@ -35,10 +35,10 @@ class Pace:
         return SPARK_START + size / (self.spark * cores)
 
 
-VERIFY = Pace(local=1.6e9, threads=8, spark=1.5e9)
-REBUILD = Pace(local=450e6, threads=2, spark=120e6)
-STATS = Pace(local=0.9e9, threads=4, spark=0.6e9)
-EXPORT = Pace(local=90e6, threads=2, spark=80e6)
+VERIFY = Pace(local=1.6e9, threads=8, spark=1.2e9)
+REBUILD = Pace(local=450e6, threads=2, spark=300e6)
+STATS = Pace(local=0.9e9, threads=4, spark=0.7e9)
+EXPORT = Pace(local=110e6, threads=2, spark=100e6)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from rmqstore.versions import Profile
 
 _SHARE = 512 << 20
 """Bytes of log per share of the queues: with more shares, packets are smaller and cost more, with fewer, processors wait."""
-_MOST_SHARES = 64
+_LEAST_SHARES, _MOST_SHARES = 4, 64
 _INDEX = "index"
 _NO_ROWS = np.zeros(0, np.int64)
 
@@ -81,7 +81,7 @@ class QueuesJob:
     @property
     def shares(self) -> int:
         """Parts that the queues are built in."""
-        return max(1, min(sum(part.size for part in self.parts) // _SHARE, _MOST_SHARES))
+        return min(max(_LEAST_SHARES, sum(part.size for part in self.parts) // _SHARE), _MOST_SHARES)
 
     def map(self, part: Part, advance: Advance) -> Iterator[Packet]:
         """The records of every share."""

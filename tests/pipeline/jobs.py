@@ -20,6 +20,7 @@ class Letters:
     """Every part has all its packets in several results, and packets of one result come from all parts."""
 
     packets: int = 5
+    directory: str | None = None
 
     @property
     def parts(self) -> Sequence[Part]:
@@ -31,7 +32,7 @@ class Letters:
 
     @property
     def spool(self) -> str | None:
-        return None
+        return self.directory
 
     def map(self, part: Part, advance: Advance) -> Iterator[Packet]:
         advance(part.size)

@@ -15,6 +15,7 @@ class Together:
     """The jobs side by side, all parts of one in one task; the results of the job with number 3 have keys that begin with `00003/`."""
 
     jobs: Sequence[Job]
+    directory: str
 
     @property
     def parts(self) -> Sequence[Part]:
@@ -25,8 +26,8 @@ class Together:
         return True
 
     @property
-    def spool(self) -> str | None:
-        return None
+    def spool(self) -> str:
+        return self.directory
 
     def map(self, part: Part, advance: Advance) -> Iterator[Packet]:
         job = self.jobs[part.number]

@@ -108,8 +108,8 @@ def _run(
     if not missing:
         return
     on_interrupt(lambda: f"{len(destination.done)} pieces of the log are exported; the same command goes on")
-    runner = runner_of(choice, wish)
     with view.progress("export", sum(piece.size for piece in missing) or None) as bar:
+        runner = runner_of(choice, wish)
         for start in range(0, len(missing), PIECES_OF_A_RUN):
             job = ExportJob(missing[start : start + PIECES_OF_A_RUN], request, str(out), uuid.uuid4().hex)
             for _, data in runner.run(job, bar.advance):

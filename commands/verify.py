@@ -99,14 +99,13 @@ def command(
 def _verify_one(report: _Report, store: Store, at: StoreAt, options: Options, choice: Choice, wish: Wish) -> None:
     from rmqstore.verify.engine import Verification
 
-    passes = None
-    if choice.engine != "local":
-        from rmqstore.pipeline.engine import runner_of
-        from rmqstore.pipeline.verify import passes_of
-
-        passes = passes_of(runner_of(choice, wish), at, options)
-    verification = Verification(store, options, passes)
+    verification = Verification(store, options)
     with report.progress(verification.total_bytes) as advance:
+        if choice.engine != "local":
+            from rmqstore.pipeline.engine import runner_of
+            from rmqstore.pipeline.verify import passes_of
+
+            verification = Verification(store, options, passes_of(runner_of(choice, wish), at, options))
         for finding in verification.run(advance):
             report.finding(finding)
     report.end(verification.totals, choice)
@@ -117,9 +116,9 @@ def _verify_several(report: _Report, stores: Sequence[StoreAt], options: Options
     from rmqstore.pipeline.verify import MOST_FINDINGS, reports
     from rmqstore.verify.engine import Totals
 
-    runner, sums, started = runner_of(choice, wish), Totals(), time.perf_counter()
+    sums, started = Totals(), time.perf_counter()
     with report.progress(total) as advance:
-        for each in reports(runner, stores, options, MOST_FINDINGS if report.limit is None else report.limit, advance):
+        for each in reports(runner_of(choice, wish), stores, options, MOST_FINDINGS if report.limit is None else report.limit, advance):
             for finding in each.findings:
                 report.finding(finding)
             report.add_counts(each.findings, each.counts)

@@ -45,38 +45,41 @@ class Source:
     log: FutureLog
     profile: Profile
 
-    @property
-    def parts(self) -> Sequence[Part]:
-        """The files of the log."""
-        return [Part(number, str(file.path), file.length) for number, file in enumerate(self.log.files)]
-
     def records(self, part: Part, *, keys: bool) -> FutureRecords:
         """The records of a file. Raises what opening the store and scanning raise."""
         return records_of(self.at.open(), replace(self.log, files=(self.log.files[part.number],)), keys=keys)
 
 
-@dataclass(frozen=True, slots=True)
-class QueuesJob:
-    """All queues. A result is (QueueResult, staged files by path) of one share, pickled."""
+class _OverLog:
+    """What jobs over a log have in common whose packets are as many as its records."""
 
+    __slots__ = ()
     source: Source
-    mode: Mode
     directory: str
 
     @property
     def parts(self) -> Sequence[Part]:
         """The files of the log."""
-        return self.source.parts
+        return [Part(number, str(file.path), file.length) for number, file in enumerate(self.source.log.files)]
 
     @property
     def shuffles(self) -> bool:
-        """Records of one queue are in many files."""
+        """What is built has records of many files of the log."""
         return True
 
     @property
     def spool(self) -> str:
         """Beside the files that are made."""
         return self.directory
+
+
+@dataclass(frozen=True, slots=True)
+class QueuesJob(_OverLog):
+    """All queues. A result is (QueueResult, staged files by path) of one share, pickled."""
+
+    source: Source
+    mode: Mode
+    directory: str
 
     @property
     def shares(self) -> int:
@@ -124,28 +127,13 @@ class QueuesJob:
 
 
 @dataclass(frozen=True, slots=True)
-class IndexJob:
+class IndexJob(_OverLog):
     """Index files with the keys of a range. The result is (IndexResult, staged files by path), pickled."""
 
     source: Source
     keys: KeyRange | None
     follows: tuple[int, int]
     directory: str
-
-    @property
-    def parts(self) -> Sequence[Part]:
-        """The files of the log."""
-        return self.source.parts
-
-    @property
-    def shuffles(self) -> bool:
-        """A file of the index has the keys of many files of the log."""
-        return True
-
-    @property
-    def spool(self) -> str:
-        """Beside the files that are made."""
-        return self.directory
 
     def map(self, part: Part, advance: Advance) -> Iterator[Packet]:
         """The records with their keys."""

@@ -13,7 +13,7 @@ import pickle
 import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rmqstore.errors import RmqstoreError
 from rmqstore.pipeline.job import Advance, Job, Part, silent
+from rmqstore.pipeline.spark_session import OF_JAVA, java_ended
 from rmqstore.pipeline.spark_watch import watched
 from rmqstore.store.window import read_at
 
@@ -79,11 +80,12 @@ class SparkRunner:
 
     def _collect(self, job: Job, parts: list[Part]) -> list[tuple[_Place, _Load]]:
         context = self._context
-        rows = context.parallelize(range(len(parts)), len(parts)).mapPartitions(_mapped(job, parts))
-        if job.shuffles:
-            tasks = min(len(parts), max(1, context.defaultParallelism)) * _TASKS_PER_CORE
-            rows = rows.repartitionAndSortWithinPartitions(tasks, _task_of).mapPartitions(_reduced(job))
         try:
+            context.setJobGroup(_GROUP, "rmqstore", interruptOnCancel=True)
+            rows = context.parallelize(range(len(parts)), len(parts)).mapPartitions(_mapped(job, parts))
+            if job.shuffles:
+                tasks = min(len(parts), max(1, context.defaultParallelism)) * _TASKS_PER_CORE
+                rows = rows.repartitionAndSortWithinPartitions(tasks, _task_of).mapPartitions(_reduced(job))
             return rows.collect()
         except Exception as error:
             if _interrupted(error):
@@ -104,13 +106,13 @@ class SparkRunner:
         def look(stages: list[SparkStageInfo]) -> None:
             tell(max((stage.numCompletedTasks for stage in stages if stage.numTasks == tasks), default=0))
 
-        self._context.setJobGroup(_GROUP, "rmqstore", interruptOnCancel=True)
         try:
             with watched(self._context, look):
                 yield
             tell(tasks)
         except BaseException:
-            self._context.cancelJobGroup(_GROUP)
+            with suppress(*OF_JAVA):
+                self._context.cancelJobGroup(_GROUP)
             raise
 
 
@@ -180,6 +182,9 @@ def _interrupted(error: BaseException | None) -> bool:
 
 def _translated(error: Exception) -> RmqstoreError:
     """What Spark says of a job that failed, in one line: the last exception of the worker stands at the end of its traceback."""
+    ended = java_ended(error)
+    if ended is not None:
+        return ended
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     told = next(
         (line for line in reversed(lines) if "Error" in line.split(":")[0] and not line.startswith("at ")), lines[0] if lines else ""

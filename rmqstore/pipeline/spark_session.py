@@ -15,16 +15,21 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rmqstore.errors import RefusedError
+from py4j.protocol import Py4JError, Py4JJavaError
+
+from rmqstore.errors import RefusedError, RmqstoreError
 from rmqstore.pipeline.java import find_java
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+OF_JAVA = (Py4JError, ConnectionError)
+"""What calls of Java raise."""
 TRIES = 3
 """How often a task is tried that fails for a reason that may pass, such as a worker that was killed."""
 
@@ -77,8 +82,17 @@ def open_context(master: str | None = None, conf: Mapping[str, str] | None = Non
         context = SparkContext.getOrCreate(SparkConf().setAll(list(settings.items())))
     except Exception as error:
         raise RefusedError(f"Spark did not start: {_first_line(error)}.", "Check --master and --spark-conf.") from error
-    atexit.register(context.stop)
+    atexit.register(_stop, context)
+    server = getattr(context, "_accumulatorServer", None)
+    if server is not None:
+        # It would print a traceback when Java is killed; whoever waits for Java tells of that.
+        server.handle_error = lambda request, client: None
     return context
+
+
+def _stop(context: SparkContext) -> None:
+    with suppress(*OF_JAVA):
+        context.stop()
 
 
 def open_session(master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
@@ -87,6 +101,16 @@ def open_session(master: str | None = None, conf: Mapping[str, str] | None = Non
     from pyspark.sql import SparkSession
 
     return SparkSession.builder.getOrCreate()
+
+
+def java_ended(error: Exception) -> RmqstoreError | None:
+    """What to tell when `error` says that the Java process of Spark is gone, maybe killed by the system for its memory; else None."""
+    if isinstance(error, Py4JJavaError) or not isinstance(error, OF_JAVA):
+        return None
+    return RmqstoreError(
+        "The Java process of Spark ended before the work was done.",
+        "Run the command again, with more memory (--spark-conf spark.driver.memory=4g) or with --engine local.",
+    )
 
 
 def _settings(master: str | None, conf: Mapping[str, str]) -> dict[str, str]:

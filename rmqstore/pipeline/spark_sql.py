@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from py4j.protocol import Py4JError
 from pyspark.errors import (
     AnalysisException,
     ArithmeticException,
@@ -31,6 +30,7 @@ from rmqstore.errors import RmqstoreError, UsageError
 from rmqstore.pipeline import spark_source
 from rmqstore.pipeline.job import Advance, StoreAt, silent
 from rmqstore.pipeline.spark_plans import Need, demand_reading, gathers, needs, optimized
+from rmqstore.pipeline.spark_session import OF_JAVA, java_ended
 from rmqstore.pipeline.spark_source import SourceError, columns_ddl
 from rmqstore.pipeline.spark_watch import tasks_told
 from rmqstore.pipeline.sql_values import packed, readable
@@ -84,7 +84,7 @@ def query(session: SparkSession, at: StoreAt, text: str, advance: Advance = sile
     PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
     try:
         frame = _planned(session, at, text)
-    except PySparkException as error:
+    except (PySparkException, *OF_JAVA) as error:
         raise translated(error) from error
     names = _unique(frame.columns)
     return Result(names, _rows(frame, names, advance))
@@ -155,7 +155,7 @@ def _rows(frame: DataFrame, names: Sequence[str], advance: Advance) -> Iterator[
                         batch = batch.rename_columns(names)
                         make = make or readable(batch.schema)
                         yield from make(batch)
-    except (PySparkException, Py4JError) as error:
+    except (PySparkException, *OF_JAVA) as error:
         raise translated(error) from error
 
 
@@ -168,6 +168,9 @@ def _portable(frame: DataFrame) -> DataFrame:
 
 def translated(error: Exception) -> RmqstoreError:
     """One sentence what happened and one what to do, of what Spark says."""
+    ended = java_ended(error)
+    if ended is not None:
+        return ended
     told = str(error).strip() or type(error).__name__
     original = SourceError.original(told)
     if original is not None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from rmqstore.pipeline.job import Advance
+from rmqstore.pipeline.spark_session import OF_JAVA
 
 if TYPE_CHECKING:
     from pyspark import SparkContext, SparkStageInfo
@@ -22,9 +23,11 @@ def watched(context: SparkContext, look: Callable[[list[SparkStageInfo]], None])
     ended = threading.Event()
 
     def watch() -> None:
-        tracker = context.statusTracker()
-        while not ended.wait(_PERIOD):
-            look([stage for stage in map(tracker.getStageInfo, tracker.getActiveStageIds()) if stage is not None])
+        # Whoever waits for Spark is told when its Java ends; here only nothing is looked at any more.
+        with suppress(*OF_JAVA):
+            tracker = context.statusTracker()
+            while not ended.wait(_PERIOD):
+                look([stage for stage in map(tracker.getStageInfo, tracker.getActiveStageIds()) if stage is not None])
 
     watcher = threading.Thread(target=watch, name="spark progress", daemon=True)
     watcher.start()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,7 +68,10 @@ class Nothing(Numbers):
 
 @dataclass(frozen=True, slots=True)
 class Failing(Numbers):
-    """Part 1 goes wrong `times` times; `how` is changed (the store did), full (the disk is) or killed (the process that does it)."""
+    """Part 1 goes wrong `times` times.
+
+    `how` is changed (the store did), full (the disk is), killed (the process that does it) or java (the process of Spark is killed).
+    """
 
     how: str
     times: int
@@ -79,6 +83,11 @@ class Failing(Numbers):
             (self.marks / f"{os.getpid()}-{len(list(self.marks.iterdir()))}").touch()
             if self.how == "killed":
                 os.kill(os.getpid(), signal.SIGKILL)
+            if self.how == "java":
+                # Spark starts one process, and that forks those that work.
+                status = Path(f"/proc/{os.getppid()}/stat").read_text()
+                os.kill(int(status.rpartition(")")[2].split()[1]), signal.SIGKILL)
+                time.sleep(60)
             if self.how == "full":
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "out")
             raise StoreChangedError("The file changed.", "Try again.")

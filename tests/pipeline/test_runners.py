@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,6 +78,32 @@ def test_what_the_store_is_to_blame_for_ends_the_job(runner: LocalRunner | Spark
 def test_spark_tries_again(session: SparkSession, tmp_path: Path, how: str) -> None:
     assert list(SparkRunner(session.sparkContext).run(Failing(how, 2, tmp_path), silent)) == EXPECTED
     assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_that_java_was_killed_is_told_in_one_sentence(tmp_path: Path) -> None:
+    root = Path(__file__).resolve().parents[2]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
+    program = (
+        "import pathlib, sys\n"
+        "from rmqstore.errors import RmqstoreError\n"
+        "from rmqstore.pipeline.spark import SparkRunner\n"
+        "from rmqstore.pipeline.spark_session import open_context\n"
+        "from tests.pipeline.jobs import Failing\n"
+        "try:\n"
+        "    list(SparkRunner(open_context('local[2]')).run(Failing('java', 1, pathlib.Path(sys.argv[1])), lambda count: None))\n"
+        "except RmqstoreError as error:\n"
+        "    print(error.message)\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program, tmp_path],
+        env={**environment, "PYTHONPATH": str(root)},
+        cwd=root,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (run.stdout, run.stderr, run.returncode) == ("The Java process of Spark ended before the work was done.\n", "", 0)
 
 
 def test_spark_gives_up_with_a_reason(session: SparkSession, tmp_path: Path) -> None:

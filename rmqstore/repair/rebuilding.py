@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from rmqstore.errors import RefusedError
+from rmqstore.errors import RefusedError, StoreChangedError
 from rmqstore.formats.naming import LMQ_PREFIX
 from rmqstore.rebuild import IndexBuilder, IndexResult, Mode, QueueBuilder, QueueResult, Settings, rebuild
 from rmqstore.recovery.options import Options
@@ -137,8 +140,9 @@ def rebuild_queues(
         mode=mode,
         wanted=lambda topic, queue_id: wanted((topic, queue_id)),
     )
-    rebuild(told(records, advance), builder)
-    return builder.finish(), sink.files
+    with _full_disk_told(staging):
+        rebuild(told(records, advance), builder)
+        return builder.finish(), sink.files
 
 
 def rebuild_index(
@@ -158,8 +162,20 @@ def rebuild_index(
     records, sink = records_of(store, log, keys=True), StagedFiles(staging)
     builder = IndexBuilder(records.scanner.queue, settings_of(store), profile, sink, follows=follows)
     batches = told(records, advance)
-    rebuild(batches if keys is None else keys.select(batches, tags=profile.indexes_tags), builder)
-    return builder.finish(), sink.files
+    with _full_disk_told(staging):
+        rebuild(batches if keys is None else keys.select(batches, tags=profile.indexes_tags), builder)
+        return builder.finish(), sink.files
+
+
+@contextmanager
+def _full_disk_told(staging: Staging) -> Iterator[None]:
+    """Lost pages are counted for the whole process: those of a file that is made on a full disk look to the scan like those of the log."""
+    try:
+        yield
+    except StoreChangedError as error:
+        if staging.is_full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(staging.directory)) from error
+        raise
 
 
 def told(records: FutureRecords, advance: Advance) -> Iterator[Batch]:

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+_NO_ROOM = 16 * mmap.PAGESIZE
+"""Bytes: a system that has fewer of them left may refuse a page already."""
+
+
 @dataclass(frozen=True, slots=True)
 class StagedFile:
     """A complete file of the staging area: `name` in it, `length` in bytes."""
@@ -132,6 +136,12 @@ class Staging:
         path = self._next_path()
         self._writer.rename(staged.path, path)
         return StagedFile(path, path.name, staged.length)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the disk has no room left."""
+        disk = os.statvfs(self.directory)
+        return disk.f_bavail * disk.f_frsize < _NO_ROOM
 
     def sync(self) -> None:
         """The names of all staged files to the disk. Raises OSError."""

@@ -13,7 +13,8 @@ from numba.extending import intrinsic
 from rmqstore.scan.raw import le64, store64
 
 _mmap = types.ExternalFunction("mmap", types.uintp(types.uintp, types.uintp, types.int32, types.int32, types.int32, types.int64))
-_PROT_READ = np.int32(1)
+# Also to be written: a file that is made on a full disk loses its pages when they are first written to.
+_PROT_READ_WRITE = np.int32(1 | 2)
 _PRIVATE_FIXED_ANONYMOUS = np.int32(0x02 | 0x10 | 0x20)
 _ADDRESS_OFFSET = 16  # si_addr in siginfo_t of 64-bit Linux
 _COUNTER = "rmqstore_replaced_pages"
@@ -43,7 +44,7 @@ def make_handler(counter: int, page_size: int) -> Any:
     @cfunc(types.void(types.int32, types.uintp, types.uintp), cache=True)
     def handler(number, info, context):  # type: ignore[no-untyped-def]
         address = le64(info, _ADDRESS_OFFSET) & page_mask
-        _mmap(types.uintp(address), types.uintp(page), _PROT_READ, _PRIVATE_FIXED_ANONYMOUS, np.int32(-1), 0)
+        _mmap(types.uintp(address), types.uintp(page), _PROT_READ_WRITE, _PRIVATE_FIXED_ANONYMOUS, np.int32(-1), 0)
         counter = _counter()
         store64(counter, 0, le64(counter, 0) + np.uint64(1))
 

@@ -1,4 +1,4 @@
-"""A file that shrinks (or a disk that fails) under a mapped window must not kill the process.
+"""A file that shrinks under a mapped window, a disk that fails, or one that is full under a file that is made, must not kill the process.
 
 Touching a mapped page that lost its file is answered by the kernel with SIGBUS. The native handler installed here puts a page of zeros in
 its place and counts; the scan goes on over zeros, and the reader asks `faults()` afterwards and reports the change instead of trusting the

@@ -1,0 +1,42 @@
+"""Runs as a program: rebuilds the index of a store into a staging area whose files lose their pages, as those of a full disk do."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from rmqstore.recovery.release import choose_release
+from rmqstore.repair.judgement import judge, present_log
+from rmqstore.repair.rebuilding import rebuild_index
+from rmqstore.repair.staging import Staging
+from rmqstore.store.root import Store
+from rmqstore.versions import profile_of
+
+
+class Filling(Staging):
+    """Every file is cut to nothing when it was mapped."""
+
+    @property
+    def is_full(self) -> bool:
+        return True
+
+    def open(self, relative_path: str, length: int) -> Any:
+        array = super().open(relative_path, length)
+        for path in self.directory.iterdir():
+            os.truncate(path, 0)
+        return array
+
+
+def main() -> None:
+    store = Store.open(Path(sys.argv[1]))
+    profile = profile_of(choose_release(store, "auto").release)
+    try:
+        rebuild_index(store, present_log(store, judge(store).log), profile, Filling(Path(sys.argv[2])), keys=None, follows=(0, 0))
+    except OSError as error:
+        print(error.strerror)
+
+
+if __name__ == "__main__":
+    main()

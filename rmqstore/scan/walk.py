@@ -24,7 +24,7 @@ from rmqstore.scan.raw import first_nonzero
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.window import Window, data_extents, map_window
 
-WINDOW = 8 << 20
+WINDOW = 16 << 20
 BATCH = 8192
 KEYS_PER_RECORD = 4
 MAX_RECORD_WINDOW = 256 << 20

@@ -78,7 +78,7 @@ class SparkRunner:
         for place, load in sorted(rows, key=itemgetter(0) if job.shuffles else _by_part):
             yield place.key, _fetched(load.data)
 
-    def _collect(self, job: Job, parts: list[Part]) -> list[tuple[_Place, _Load]]:
+    def _collect(self, job: Job, parts: list[Part]) -> list[_Row]:
         context = self._context
         try:
             context.setJobGroup(_GROUP, "rmqstore", interruptOnCancel=True)

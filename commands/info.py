@@ -29,10 +29,11 @@ def command(store: Path, broker_conf: Path | None, settings: Mapping[str, str], 
     STORE is the broker's storePathRootDir, or a copied directory of one part, for example commitlog. Only file names, heads and ends
     are read, so this takes moments on a store of any size; `rmqstore verify` reads everything.
     """
+    from rmqstore.scan.far import last_records
     from rmqstore.store.root import Store
     from rmqstore.store.summary import summarize
 
-    summary = summarize(Store.open(store, broker_conf=broker_conf, settings=settings))
+    summary = summarize(Store.open(store, broker_conf=broker_conf, settings=settings), last_records)
     view.output().object(summary.as_json() if view.format != "table" else for_people(summary))
 
 

@@ -23,6 +23,7 @@ from rmqstore.recovery.consequences import consequences_of
 from rmqstore.recovery.outcome import Mode, Outcome
 from rmqstore.recovery.release import choose_release
 from rmqstore.recovery.simulation import simulate
+from rmqstore.scan.far import last_records
 from rmqstore.store.mapped import list_directory
 from rmqstore.store.root import QueueDirectory, Store
 from rmqstore.store.summary import StoreSummary, summarize
@@ -115,7 +116,7 @@ def diagnose(store: Store, asked_release: str, commands: Commands) -> Diagnosis:
             f"{store.root} is only the part {store.only} of a store.",
             "Name the storePathRootDir, in which abort, commitlog and config lie.",
         )
-    summary = summarize(store)
+    summary = summarize(store, last_records)
     chosen = choose_release(store, asked_release, summary.writer)
     outcome = simulate(store, chosen.release, counts_lost=False)
     context = Context(store, Options(threads=1))

@@ -55,7 +55,7 @@ _OPENED = (
 )
 # Most of a start is the loading of classes; those of Spark's own package need no verification.
 _QUICK_START = (
-    *("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-XX:-UsePerfData"),
+    *("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"),
     *("-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote"),
 )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rmqstore.scan.far import last_records
 from rmqstore.store.root import Store
 from rmqstore.store.summary import summarize
 from rmqstore.store.writer import WriterGuess
@@ -25,7 +26,7 @@ def choose_release(store: Store, asked: str, guess: WriterGuess | None = None) -
     if asked != AUTO:
         profile_of(asked)
         return Chosen(asked, "asked for")
-    guess = guess or summarize(store).writer
+    guess = guess or summarize(store, last_records).writer
     deciding = [sign.text for sign in guess.signs if sign.since == guess.lowest or sign.until == guess.highest]
     signs = "; ".join(deciding) or "no sign narrows it down"
     if guess.lowest == guess.highest:

@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from rmqstore.formats import batchconsumequeue, consumequeue
 from rmqstore.formats.crc import body_crc
@@ -37,6 +38,11 @@ _BATCH_UNIT = struct.Struct(struct_format(batchconsumequeue.UNIT))
 _BLOCK_UNITS = 64
 _CHUNK = 64 * 1024
 _LARGEST_SAMPLE = 1024 * 1024
+_NEAR = 20_000
+"""Records that are stepped over here; farther away, loading compiled code pays."""
+
+Far = Callable[[MappedFile, int, int, int], Sequence[tuple[int, int]]]
+"""(file, position, entry header, how many) → the last (physical offset, size) of the records that follow each other from the position."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +126,12 @@ def _prefix(file: MappedFile, unit_size: int, holds: Callable[[bytes], bool]) ->
         return end, read(end - 1)
 
 
-def log_ends(log: MappedFileQueue, *, entry_header: int = 0, hint: int = -1, tail_records: int = 64) -> LogEnds:
+def log_ends(log: MappedFileQueue, *, entry_header: int = 0, hint: int = -1, tail_records: int = 64, far: Far | None = None) -> LogEnds:
     """Ends of a commit log.
 
     `entry_header` bytes lie before each record (48 in a DLedger log). `hint` is the physical offset of a late record, for example the
-    last one that a queue knows; when a record is there, the walk begins at it and not at the start of its file. Raises UnreadableError.
+    last one that a queue knows; when a record is there, the walk begins at it and not at the start of its file. `far` walks on where many
+    records follow, much faster than it is done here. Raises UnreadableError, and what `far` raises.
     """
     with_data = [file for file in log.files[:1] if _starts_with_data(file)]
     for file in reversed(log.files):
@@ -136,7 +143,7 @@ def log_ends(log: MappedFileQueue, *, entry_header: int = 0, hint: int = -1, tai
     file = with_data[-1]
     hinted = hint - entry_header - file.start
     start = hinted if 0 <= hinted < file.length and next(_heads(file, hinted, entry_header), None) is not None else 0
-    tail: deque[tuple[int, int]] = deque(_heads(file, start, entry_header), maxlen=tail_records)
+    tail = _tail(file, start, entry_header, tail_records, far)
     last = None
     while tail and last is None:
         last = _whole_record(file, *tail[-1])
@@ -183,6 +190,16 @@ def _heads(file: MappedFile, position: int, entry_header: int) -> Iterator[tuple
                 return
             yield offset, size
             position += entry_header + size
+
+
+def _tail(file: MappedFile, position: int, entry_header: int, count: int, far: Far | None) -> deque[tuple[int, int]]:
+    """(physical offset, size) of the last records that follow each other from `position`, `count` at most."""
+    heads = _heads(file, position, entry_header)
+    tail: deque[tuple[int, int]] = deque(heads if far is None else islice(heads, _NEAR), maxlen=count)
+    if far is not None and next(heads, None) is not None:
+        offset, _ = tail.pop()
+        tail.extend(far(file, offset - entry_header - file.start, entry_header, count))
+    return tail
 
 
 def _is_blank(file: MappedFile, position: int, entry_header: int) -> bool:

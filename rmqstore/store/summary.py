@@ -12,7 +12,7 @@ from typing import Any
 from rmqstore.errors import RmqstoreError
 from rmqstore.formats import checkpoint, index
 from rmqstore.formats.dledger import ENTRY_HEADER_SIZE
-from rmqstore.store.ends import LogEnds, QueueEnds, batch_queue_ends, log_ends, queue_ends, read_records
+from rmqstore.store.ends import Far, LogEnds, QueueEnds, batch_queue_ends, log_ends, queue_ends, read_records
 from rmqstore.store.liveness import Liveness, liveness
 from rmqstore.store.mapped import MappedFileQueue, Problem
 from rmqstore.store.parts import Part, PartKind, relative_to_root
@@ -144,12 +144,15 @@ class StoreSummary:
         }
 
 
-def summarize(store: Store) -> StoreSummary:
-    """Gather the summary of a store. Raises UnreadableError when the root or the commit log cannot be read."""
+def summarize(store: Store, far: Far | None = None) -> StoreSummary:
+    """Gather the summary of a store; `far` as `log_ends` takes it.
+
+    Raises UnreadableError when the root or the commit log cannot be read, and what `far` raises.
+    """
     dledger = store.dledger
     log, header = (dledger.data, ENTRY_HEADER_SIZE) if dledger and dledger.data.files else (store.commitlog, 0)
     queues, newest = _queues(store)
-    ends = log_ends(log, entry_header=header, hint=newest[-1][0] if newest else -1)
+    ends = log_ends(log, entry_header=header, hint=newest[-1][0] if newest else -1, far=far)
     # The last records of many queues show more signs than the last records of the log, which tend to be of one topic.
     sample = list(read_records(log, sorted({*ends.tail, *newest})))
     users = liveness(store)

@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from rmqstore.formats.checkpoint import parse_checkpoint
+from rmqstore.scan.far import last_records
+from rmqstore.store import ends
 from rmqstore.store.ends import log_ends, queue_ends
 from rmqstore.store.liveness import liveness, parse_locks
 from rmqstore.store.root import Store
@@ -164,6 +166,35 @@ def test_a_hint_that_points_at_no_record_is_ignored() -> None:
     log = Store.open(stores.sample_store("5.3.3-plain")).commitlog
     end = stores.case("5.3.3-plain").max_phy_offset
     assert [log_ends(log, hint=hint).end_offset for hint in (end - 7, end + 5, 10**12, 3)] == [end] * 4
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_compiled_code_that_walks_on_finds_the_same_end(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store.open(stores.sample_store(name))
+    log = store.message_log
+    header = store.entry_header(log.files[-1]) if log.files else 0
+    stepped = log_ends(log, entry_header=header)
+    monkeypatch.setattr(ends, "_NEAR", 2)
+    assert bool(stepped.tail) == bool(log.files)
+    assert log_ends(log, entry_header=header, far=last_records) == stepped
+
+
+@pytest.mark.parametrize("at", [4, 28, 84], ids=["magic", "physical offset", "body length"])
+def test_compiled_code_stops_where_the_chain_of_records_does(at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    builder = StoreBuilder(tmp_path, log_file_size=1 << 16)
+    places = []
+    for number in range(40):
+        places.append(builder.offset)
+        builder.message(body=b"a" * number)
+    builder.build()
+    shutil.rmtree(tmp_path / "consumequeue")
+    with (tmp_path / "commitlog" / "00000000000000000000").open("r+b") as stream:
+        stream.seek(places[25] + at)
+        stream.write(b"\xff" * 4)
+    monkeypatch.setattr(ends, "_NEAR", 3)
+    found = log_ends(Store.open(tmp_path).commitlog, far=last_records)
+    assert found.end_offset == places[25]
+    assert [offset for offset, _ in found.tail] == places[:25]
 
 
 @pytest.mark.parametrize("name", ["5.3.3-plain", "5.3.3-plain-crash"])

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from rmqstore.errors import RmqstoreError
 from rmqstore.formats.naming import DLQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC, SYSTEM_PREFIX, is_filler_topic
 from rmqstore.formats.sysflag import SysFlag
+from rmqstore.scan.far import last_records
 from rmqstore.scan.walk import Batch, LogScanner
 from rmqstore.store.ends import QueueEnds, batch_queue_ends, log_ends, queue_ends
 from rmqstore.store.root import Store
@@ -129,7 +130,9 @@ def _queue_ends(store: Store) -> Iterator[tuple[tuple[str, int], QueueEnds]]:
 
 
 def _expired_before(store: Store, late: int) -> int:
-    """`late` is the physical offset of a late record, -1 when none is known: then the whole last file is stepped through."""
+    """`late` is the physical offset of a late record, -1 when none is known."""
     log = store.message_log
-    last = log_ends(log, entry_header=store.entry_header(log.files[-1]), hint=late).last if log.files else None
+    if not log.files:
+        return 0
+    last = log_ends(log, entry_header=store.entry_header(log.files[-1]), hint=late, far=last_records).last
     return 0 if last is None else last.store_timestamp - store.config.integer("fileReservedTime") * _HOUR_MS

@@ -1,0 +1,30 @@
+"""The last records of a file, where too many come before them to step over each: the walk of `rmqstore.store.ends`, compiled."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from rmqstore.store.mapped import MappedFile
+
+
+def last_records(file: MappedFile, position: int, entry_header: int, count: int) -> deque[tuple[int, int]]:
+    """(physical offset, size) of the last `count` records that follow each other from `position` in the file, the first one included.
+
+    `entry_header` bytes lie before each record. Compiled code is loaded when this is called. Raises UnreadableError, StoreChangedError.
+    """
+    import numpy as np
+
+    from rmqstore.scan.columns import Check, Fault
+    from rmqstore.scan.walk import Batch, LogScanner
+
+    last: deque[tuple[int, int]] = deque(maxlen=count)
+    for event in LogScanner(checks=Check(0), delays=np.zeros(1, np.int64), lead=entry_header).scan(file, start=file.start + position):
+        if not isinstance(event, Batch):
+            break
+        records = event.records
+        if event.faults & Fault.PHYSICAL_OFFSET:
+            records = records[: int(np.argmax(records["position"] != records["physical_offset"]))]
+        last.extend(zip(records["position"][-count:].tolist(), records["size"][-count:].tolist(), strict=True))
+        if len(records) < len(event.records):
+            break
+    return last

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,18 +72,24 @@ def command(
     from rmqstore.recovery.release import choose_release
     from rmqstore.repair.derived import plan_rebuilt_queues
     from rmqstore.repair.queues import QueueWish
-    from rmqstore.repair.run import Wish
+    from rmqstore.repair.run import Planner, Wish
     from rmqstore.scan.firstuse import prepare
     from rmqstore.versions import profile_of
 
     at = StoreAt.of(store, broker_conf, settings)
-    chosen = choose_release(at.open(), broker_version)
+    present = at.open()
+    rebuilder = rebuilder_of(wish, present, at)
+    chosen = choose_release(present, broker_version)
     profile = profile_of(chosen.release)
-    queue_wish = QueueWish(True, frozenset(topics), queues, only_missing, Mode(mode))
+    queue_wish = QueueWish(True, frozenset(topics), queues, only_missing, mode=Mode(mode))
     prepare(quiet=view.quiet)
 
-    def plan(opened: Store, builder: PlanBuilder, staging: Staging) -> None:
-        with view.progress("plan", 2 * opened.message_log.length or None) as bar:
-            plan_rebuilt_queues(builder, staging, opened, profile, queue_wish, bar.advance, rebuilder_of(wish, opened, at))
+    def planner(queue_wish: QueueWish) -> Planner:
+        def plan(opened: Store, builder: PlanBuilder, staging: Staging) -> None:
+            with view.progress("plan", 2 * opened.message_log.length or None) as bar:
+                plan_rebuilt_queues(builder, staging, opened, profile, queue_wish, bar.advance, rebuilder)
 
-    how(Wish(NAME, chosen.release, at.open, plan))
+        return plan
+
+    # Of what was made just now, only that is made and compared once more which verification has something to say of.
+    how(Wish(NAME, chosen.release, at.open, planner(queue_wish), second=planner(replace(queue_wish, only_needed=True))))

@@ -52,14 +52,14 @@ def command(
     from rmqstore.versions import profile_of
 
     at = StoreAt.of(store, broker_conf, settings)
-    chosen = choose_release(at.open(), broker_version)
+    present = at.open()
+    rebuilder = rebuilder_of(wish, present, at)
+    chosen = choose_release(present, broker_version)
     profile = profile_of(chosen.release)
     prepare(quiet=view.quiet)
 
     def plan(opened: Store, builder: PlanBuilder, staging: Staging) -> None:
         with view.progress("plan", 2 * opened.message_log.length or None) as bar:
-            plan_rebuilt_index(
-                builder, staging, opened, profile, everything=everything, advance=bar.advance, rebuilder=rebuilder_of(wish, opened, at)
-            )
+            plan_rebuilt_index(builder, staging, opened, profile, everything=everything, advance=bar.advance, rebuilder=rebuilder)
 
     how(Wish(NAME, chosen.release, at.open, plan))

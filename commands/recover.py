@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 import click
 
 from rmqstore.commands.common import View, broker_version_option, output_options, store_argument, store_options
+from rmqstore.commands.engines import engine_options, rebuilder_of
 from rmqstore.commands.writing import How, plan_out_option, yes_option
 from rmqstore.errors import UsageError
 
 if TYPE_CHECKING:
+    from rmqstore.pipeline.engine import Wish as EngineWish
     from rmqstore.repair.builder import PlanBuilder
     from rmqstore.repair.staging import Staging
     from rmqstore.store.root import Store
@@ -51,6 +53,7 @@ _PASSES = 3
 @yes_option
 @plan_out_option
 @broker_version_option
+@engine_options
 @store_options
 @output_options
 def command(
@@ -63,6 +66,7 @@ def command(
     yes: bool,
     plan_out: Path | None,
     broker_version: str,
+    wish: EngineWish,
     broker_conf: Path | None,
     settings: Mapping[str, str],
     view: View,
@@ -72,7 +76,7 @@ def command(
 
     Damage inside the log is mended where one field is wrong and its value certain, else plugged with filler records, so that nothing behind
     it is lost; the messages that are lost are listed. The plan is shown and confirmed before anything changes, and `rmqstore undo` takes
-    it back.
+    it back. --engine says where queues and index are built.
 
     With --dry-run and no --strategy a broker's next start is predicted instead: whether it starts, what it keeps and what it throws away.
     That ends with status 1 when the broker does not start or messages are lost. With --what-if several ways to start are compared and the
@@ -82,14 +86,12 @@ def command(
         raise UsageError("--what-if compares predictions.", "Add --dry-run, and leave --strategy out.")
     if tried and not what_if:
         raise UsageError(f"{tried[0]!r} is one argument too many.", "Name one store; ways to start are named behind --what-if.")
+    from rmqstore.pipeline.job import StoreAt
     from rmqstore.recovery.release import choose_release
     from rmqstore.scan.firstuse import prepare
-    from rmqstore.store.root import Store
 
-    def open_store() -> Store:
-        return Store.open(store, broker_conf=broker_conf, settings=settings)
-
-    opened = open_store()
+    at = StoreAt.of(store, broker_conf, settings)
+    opened = at.open()
     chosen = choose_release(opened, broker_version)
     if dry_run and strategy is None:
         from rmqstore.commands.predicting import predict, read_ways
@@ -103,10 +105,11 @@ def command(
     from rmqstore.repair.recover import Recovery, Strategy
     from rmqstore.repair.run import Wish
 
+    rebuilder = rebuilder_of(wish, opened, at)
     recovery = Recovery(chosen.release, Strategy(strategy or "salvage"), LostUnits(lost_units))
 
     def plan(opened: Store, builder: PlanBuilder, staging: Staging) -> None:
         with view.progress("plan", _PASSES * opened.message_log.length or None) as bar:
-            recovery.plan(opened, builder, staging, advance=bar.advance)
+            recovery.plan(opened, builder, staging, advance=bar.advance, rebuilder=rebuilder)
 
-    How(view, dry_run, yes, plan_out)(Wish(NAME, chosen.release, open_store, plan))
+    How(view, dry_run, yes, plan_out)(Wish(NAME, chosen.release, at.open, plan))

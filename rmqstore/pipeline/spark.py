@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from rmqstore.errors import RmqstoreError
 from rmqstore.pipeline.job import Advance, Job, Part, silent
@@ -64,6 +64,13 @@ class SparkRunner:
 
     def __init__(self, context: SparkContext) -> None:
         self._context = context
+
+    def ready(self) -> Self:
+        """Itself, with Python workers that have begun to work where they are those of this machine; elsewhere they may be many."""
+        if (self._context.master or "").startswith("local"):
+            cores = self._context.defaultParallelism
+            self._context.parallelize(range(cores), cores).mapPartitions(_nothing).collect()
+        return self
 
     def run(self, job: Job, advance: Advance) -> Iterator[tuple[str, bytes]]:
         """As `LocalRunner.run`. Raises what the job raises, and RmqstoreError with what Spark says when tasks failed too often."""
@@ -114,6 +121,10 @@ class SparkRunner:
             with suppress(*OF_JAVA):
                 self._context.cancelJobGroup(_GROUP)
             raise
+
+
+def _nothing(numbers: Iterable[int]) -> Iterable[int]:
+    return ()
 
 
 def _by_part(row: _Row) -> tuple[int, int]:

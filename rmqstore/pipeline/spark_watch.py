@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from rmqstore.pipeline.job import Advance
-from rmqstore.pipeline.spark_session import OF_JAVA
+from rmqstore.pipeline.spark_session import OF_JAVA, has_worked
 
 if TYPE_CHECKING:
     from pyspark import SparkContext, SparkStageInfo
@@ -33,6 +33,7 @@ def watched(context: SparkContext, look: Callable[[list[SparkStageInfo]], None])
     watcher.start()
     try:
         yield
+        has_worked()
     finally:
         ended.set()
         watcher.join()

@@ -33,15 +33,18 @@ def plan_derived(
     lost_units: LostUnits = LostUnits.NEIGHBOUR,
     removes_abort: bool = True,
     advance: Advance = lambda count: None,
+    rebuilder: Rebuilder | None = None,
 ) -> dict[QueueKey, int]:
     """Plans what a broker needs to start on the future `log` as after a clean stop, and to change nothing.
 
-    Returns the ends of the queues that change, as `plan_queues` does. `advance` is told the bytes of the log as they are read.
+    `rebuilder` builds queues and index, without it this process. `advance` is told the bytes of the log as they are read.
+    Returns the ends of the queues that change, as `plan_queues` does.
     Raises RefusedError, UnreadableError, StoreChangedError, OSError.
     """
     judgement = judge(store, advance=advance)
-    ends = plan_queues(builder, staging, store, profile, log, judgement, QueueWish(lost_units=lost_units), advance=advance)
-    index_full_until = plan_index(builder, staging, store, profile, log, judgement, advance=advance)
+    wish = QueueWish(lost_units=lost_units)
+    ends = plan_queues(builder, staging, store, profile, log, judgement, wish, advance=advance, rebuilder=rebuilder)
+    index_full_until = plan_index(builder, staging, store, profile, log, judgement, advance=advance, rebuilder=rebuilder)
     plan_timer(builder, store, log, judgement.log.last_timestamp, ends.get((TIMER_TOPIC, 0)))
     plan_checkpoint(builder, store, profile, log, index_full_until)
     if removes_abort:

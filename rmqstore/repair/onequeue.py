@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -80,13 +81,19 @@ def plan_simple_queue(
     good = _good_files(files, size)
     made = {_number(path, size): path for path in (rebuilt.files if rebuilt is not None else ())}
 
+    # Each file is looked at several times in a row.
+    @lru_cache(maxsize=2)
     def read_found(number: int) -> Units | None:
         return _read(good[number]).view(UNIT_ROWS) if number in good else None
+
+    @lru_cache(maxsize=2)
+    def read_made(number: int) -> Units | None:
+        return work.read_made(made[number]).view(UNIT_ROWS) if number in made else None
 
     sources = Sources(
         read_found,
         tuple(sorted(good)),
-        lambda number: work.read_made(made[number]).view(UNIT_ROWS) if number in made else None,
+        read_made,
         tuple(sorted(made)),
         rebuilt.end_offset if rebuilt is not None else 0,
         size // consumequeue.UNIT_SIZE,
@@ -98,8 +105,9 @@ def plan_simple_queue(
     target = QueueTarget(sources, work.log, work.mode, placeholders)
     for number, units in target.files():
         units = extension.settle(units, read_found(number))
-        staged = work.made[made[number]] if number in made else None
-        fit.file(number * size, units.view(np.uint8), staged if staged is not None and _same(work.read_made(made[number]), units) else None)
+        rebuilt_units = read_made(number)
+        as_rebuilt = rebuilt_units is not None and bool(np.array_equal(rebuilt_units.view(np.uint8), units.view(np.uint8)))
+        fit.file(number * size, units.view(np.uint8), work.made[made[number]] if as_rebuilt else None)
     changed = fit.take_away_others()
     return Planned(extension.plan(cut=changed) or changed, target.end)
 
@@ -225,7 +233,3 @@ def _number(path: str, size: int) -> int:
 def _read(file: MappedFile) -> npt.NDArray[np.uint8]:
     with map_window(file, 0, file.length) as window:
         return window.array.copy()
-
-
-def _same(made: Bytes, units: Units) -> bool:
-    return bool(np.array_equal(made, units.view(np.uint8)))

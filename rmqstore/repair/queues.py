@@ -50,13 +50,15 @@ class LostUnits(StrEnum):
 class QueueWish:
     """Which queues to rebuild: those that need it, or (`rebuild`) all, or those of `topics` and `queues`.
 
-    `only_missing`: none that has files. What is not named stays away if it may be missing on purpose.
+    `only_missing`: none that has files. `only_needed`: of all these, those that need it. What is not named stays away if it may be missing
+    on purpose.
     """
 
     rebuild: bool = False
     topics: frozenset[str] = frozenset()
     queues: frozenset[QueueKey] = frozenset()
     only_missing: bool = False
+    only_needed: bool = False
     mode: Mode = Mode.USEFUL
     lost_units: LostUnits = LostUnits.NEIGHBOUR
 
@@ -110,6 +112,8 @@ def plan_queues(
     known = {key for key in {*queues.simple, *queues.batch} if chosen(key)}
     if not known and not reasons and not wish.rebuild:
         return {}
+    if wish.only_needed and not any(chosen(key) for key in reasons):
+        return {}
     result, made = rebuild_queues(store, log, profile, staging, mode=wish.mode, wanted=chosen, advance=advance, rebuilder=rebuilder)
     rebuilt = {(queue.topic, queue.queue_id): queue for queue in result.queues}
     _demand_named(wish, known | rebuilt.keys(), queues)
@@ -147,6 +151,8 @@ class _Choice:
     def __call__(self, key: QueueKey) -> bool:
         """Whether this queue is rebuilt."""
         wish = self._wish
+        if wish.only_needed and key not in self._reasons:
+            return False
         if wish.only_missing and self._queues.has_files(key):
             return False
         if wish.names(key):

@@ -16,6 +16,7 @@ from rmqstore.repair.epoch import plan_epoch
 from rmqstore.repair.logedits import LogRepair, plan_log
 from rmqstore.repair.minimal import plan_minimal
 from rmqstore.repair.queues import LostUnits
+from rmqstore.repair.rebuilding import Rebuilder
 from rmqstore.repair.salvage import salvage
 from rmqstore.repair.staging import Staging
 from rmqstore.repair.surroundings import plan_surroundings
@@ -50,8 +51,19 @@ class Recovery:
     strategy: Strategy = Strategy.SALVAGE
     lost_units: LostUnits = LostUnits.NEIGHBOUR
 
-    def plan(self, store: Store, builder: PlanBuilder, staging: Staging, *, advance: Advance = lambda count: None) -> None:
-        """Tells the builder what to do. Raises RefusedError, UnreadableError, StoreChangedError, OSError."""
+    def plan(
+        self,
+        store: Store,
+        builder: PlanBuilder,
+        staging: Staging,
+        *,
+        advance: Advance = lambda count: None,
+        rebuilder: Rebuilder | None = None,
+    ) -> None:
+        """Tells the builder what to do; `rebuilder` builds queues and index, without it this process.
+
+        Raises RefusedError, UnreadableError, StoreChangedError, OSError.
+        """
         profile = profile_of(self.release)
         plan_surroundings(builder, store)
         if self.strategy is Strategy.MINIMAL:
@@ -60,7 +72,9 @@ class Recovery:
             return
         repair = self._log_repair(store, builder, advance)
         plan_log(builder, staging, repair)
-        ends = plan_derived(builder, staging, store, profile, repair.future, lost_units=self.lost_units, advance=advance)
+        ends = plan_derived(
+            builder, staging, store, profile, repair.future, lost_units=self.lost_units, advance=advance, rebuilder=rebuilder
+        )
         plan_configuration(builder, store, ends, restores=True)
 
     def _log_repair(self, store: Store, builder: PlanBuilder, advance: Advance) -> LogRepair:

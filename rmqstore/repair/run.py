@@ -7,7 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
@@ -37,12 +37,16 @@ Verify = Callable[[Store], Mapping[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a writing command wants: its name, a way to open the store anew, and the planner."""
+    """What a writing command wants: its name, a way to open the store anew, and the planner.
+
+    `second`: a planner that finds whether anything is left more cheaply than asking the same one again, if there is one.
+    """
 
     command: str
     broker_version: str
     open_store: Callable[[], Store]
     planner: Planner
+    second: Planner | None = None
 
 
 class Dialog(Protocol):
@@ -139,7 +143,7 @@ def carry_out(wish: Wish, dialog: Dialog, *, verify: Verify = verification_error
         after = wish.open_store()
         errors = verify(after)
         with Staging.temporary() as second:
-            left = len(_plan(wish, after, second).actions)
+            left = len(_plan(replace(wish, planner=wish.second or wish.planner), after, second).actions)
         return Result(plan, new.transaction, errors, left)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rmqstore.errors import RefusedError, UsageError
-from rmqstore.pipeline import java
+from rmqstore.pipeline import java, spark_session
 from rmqstore.pipeline.engine import SPARK_START, Choice, Pace, Wish, choose
 from tests.support import stores
 from tests.support.cli import rmqstore
@@ -92,6 +92,7 @@ def test_no_java_is_told_with_the_mend(without_java: Path, monkeypatch: pytest.M
 
 def test_a_command_without_java_ends_with_a_sentence(without_java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)  # of the session of other tests
+    monkeypatch.setattr(spark_session, "_java", None)
     run = rmqstore("verify", stores.sample_store("5.3.3-plain"), "--engine", "spark")
     assert (run.status, run.crashed) == (3, False)
     assert "Spark needs Java" in run.err

@@ -17,9 +17,10 @@ WRITE_LAYER = ROOT / "rmqstore" / "repair" / "writer.py"
 OF_OTHER_PLACES = {
     "rmqstore/pipeline/export/attempt.py",
     "rmqstore/pipeline/export/destination.py",
+    "rmqstore/pipeline/java_classes.py",
     "rmqstore/pipeline/publish.py",
     "rmqstore/pipeline/remote.py",
-    "rmqstore/pipeline/spark_session.py",
+    "rmqstore/pipeline/spark_java.py",
     "rmqstore/pipeline/spark_source.py",
 }
 # What may stand elsewhere, by what the search says of it.

@@ -280,3 +280,17 @@ def test_a_queue_that_no_record_speaks_for(six: StoreBuilder) -> None:
     store = Store.open(six.root, settings=six.settings)
 
     assert described(planned(store)) == [("quarantine", queue_name(topic="TopicB"))]
+
+
+def test_of_the_queues_that_were_named_only_those_that_need_it(six: StoreBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
+    six.build()
+    store = Store.open(six.root, settings=six.settings)
+    wish = QueueWish(rebuild=True, topics=frozenset({"TopicA"}), only_needed=True)
+    other = QueueWish(rebuild=True, topics=frozenset({"TopicB"}), only_needed=True)
+    with monkeypatch.context() as nothing:
+        nothing.setattr("rmqstore.repair.queues.rebuild_queues", lambda *_, **__: pytest.fail("queues that are right were made again"))
+        assert described(planned(store, wish)) == []
+        (six.root / QUEUE).write_bytes(bytes(len((six.root / QUEUE).read_bytes())))
+        assert described(planned(store, other)) == []
+
+    assert {path for _, path in described(planned(store, wish))} == {QUEUE}

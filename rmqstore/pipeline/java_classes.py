@@ -1,0 +1,72 @@
+"""Classes that a Java process has loaded, kept for the next one: loading them is most of the start of Spark.
+
+A Java from 25 on keeps them in a cache of ahead-of-time work, an older one in an archive of class data. Either is of use only to the same
+Java with the same classes and options, so its name carries a mark of all of them. It is made by a process that does other work, when that
+ends, and appears under its name when it is complete.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from rmqstore.scan.cache import kept_directory
+
+_AHEAD_OF_TIME = 25
+"""The first Java that makes such a cache in one go."""
+_MOST_KEPT = 4
+"""Files of 70 to 150 MB."""
+
+
+class KeptClasses:
+    """The classes of one kind of work of one Java."""
+
+    def __init__(self, java: Path, version: int, jars: Path, options: Sequence[str], kind: str) -> None:
+        """`jars` = directory of the classes; `options` = those of Java; `kind` = what is done with them."""
+        self._ahead_of_time = version >= _AHEAD_OF_TIME
+        directory = kept_directory("java")
+        suffix = "aot" if self._ahead_of_time else "jsa"
+        # Java reads a colon as the end of a path.
+        usable = directory is not None and ":" not in str(directory)
+        self._path = directory / f"{kind}-{_mark(java, jars, options)}.{suffix}" if directory is not None and usable else None
+        self._attempt = None if self._path is None else self._path.with_suffix(f".{os.getpid()}.part")
+        self.are_kept = self._path is not None and self._path.is_file()
+
+    @property
+    def option(self) -> list[str]:
+        """What makes Java use the kept classes, or keep its classes when it ends; nothing where there is no place for them."""
+        if self._path is None:
+            return []
+        use, keep = ("AOTCache", "AOTCacheOutput") if self._ahead_of_time else ("SharedArchiveFile", "ArchiveClassesAtExit")
+        return [f"-XX:{use}={self._path}" if self.are_kept else f"-XX:{keep}={self._attempt}"]
+
+    def keep(self) -> None:
+        """Java has ended by itself: what it left takes its place, and the oldest files go."""
+        if self._path is None or self._attempt is None:
+            return
+        with suppress(OSError):
+            self._attempt.replace(self._path)
+            kept = [path for path in self._path.parent.iterdir() if path.suffix in (".aot", ".jsa")]
+            for old in sorted(kept, key=lambda path: path.stat().st_mtime)[:-_MOST_KEPT]:
+                old.unlink()
+
+    def discard(self) -> None:
+        """Java was stopped."""
+        if self._attempt is not None and not self.are_kept:
+            with suppress(OSError):
+                for remains in self._attempt.parent.glob(f"{self._attempt.name}*"):
+                    remains.unlink()
+
+
+def _mark(java: Path, jars: Path, options: Sequence[str]) -> str:
+    """Changes with the Java, its options and the classes."""
+    runtime = java.resolve().parents[1]
+    state = hashlib.sha256(f"{runtime} {' '.join(options)}\n".encode("utf-8", "surrogateescape"))
+    for file in (runtime / "release", runtime / "lib" / "modules", *sorted(jars.glob("*.jar"))):
+        with suppress(OSError):
+            status = file.stat()
+            state.update(f"{file.name} {status.st_size} {status.st_mtime_ns}\n".encode("utf-8", "surrogateescape"))
+    return state.hexdigest()[:16]

@@ -1,0 +1,152 @@
+"""The Java process of Spark: started directly, silent, and ended with the command.
+
+The scripts of Spark start a second Java to find out how to start the first. What Java prints goes to a file; the person sees it only when
+Spark does not start. Where nobody has set anything that Java would have to finish, it is not asked to finish.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from importlib import util
+from pathlib import Path
+
+from rmqstore.errors import RefusedError
+from rmqstore.pipeline.java import find_java, version_of
+from rmqstore.pipeline.java_classes import KeptClasses
+
+_PATIENCE = 60
+"""Seconds for Java to listen, and to keep its classes."""
+_STOPPING = 10
+# What Spark asks of Java 17 and later (its class JavaModuleOptions), but for the vector module: small runtimes do not have it.
+_OPENED = (
+    "java.lang",
+    "java.lang.invoke",
+    "java.lang.reflect",
+    "java.io",
+    "java.net",
+    "java.nio",
+    "java.util",
+    "java.util.concurrent",
+    "java.util.concurrent.atomic",
+    "jdk.internal.ref",
+    "sun.nio.ch",
+    "sun.nio.cs",
+    "sun.security.action",
+    "sun.util.calendar",
+)
+# Classes of Spark's own package need no verification.
+_QUICK_START = (
+    *("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"),
+    *("-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote"),
+)
+_OPTIONS = (
+    *_QUICK_START,
+    "-XX:+IgnoreUnrecognizedVMOptions",
+    "-Djdk.reflect.useDirectMethodHandle=false",
+    "-Dio.netty.tryReflectionSetAccessible=true",
+    # Or Arrow batches do not move on Java 24 and later.
+    "-Dio.netty.noUnsafe=false",
+    *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED),
+)
+_SET_OUTSIDE = ("SPARK_HOME", "SPARK_CONF_DIR", "SPARK_LOCAL_DIRS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
+"""Variables by which Java or Spark may do more than is known here."""
+
+
+class SparkJava:
+    """A process that PySpark can be connected to; it ends when this one does. `plain`: nobody told Spark of anything to finish."""
+
+    def __init__(self, settings: Mapping[str, str], *, kind: str, plain: bool) -> None:
+        """Starts it. `kind` of work, for which it keeps its classes. Raises RefusedError when there is no Java."""
+        java = find_java()
+        home = Path(os.environ.get("SPARK_HOME") or _package_of_pyspark())
+        self._plain = plain and not any(os.environ.get(name) for name in _SET_OUTSIDE)
+        self._classes = KeptClasses(java, version_of(java) or 0, home / "jars", _OPTIONS, kind) if self._plain else None
+        self._directory = Path(tempfile.mkdtemp(prefix="rmqstore-spark-"))
+        self.has_worked = False
+        """Whether it did what it was started for: then its classes are worth keeping."""
+        command: list[str | Path] = [java, "-cp", f"{home / 'jars'}/*", f"-Xmx{settings.get('spark.driver.memory', '1g')}", *_OPTIONS]
+        command += [f"-Djava.io.tmpdir={self._directory}"] if self._plain else []
+        command += self._classes.option if self._classes is not None else []
+        command += settings.get("spark.driver.extraJavaOptions", "").split()
+        command += ["org.apache.spark.deploy.SparkSubmit"]
+        for key, value in settings.items():
+            command += ["--conf", f"{key}={value}"]
+        environment = os.environ | {
+            "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._directory / "connection"),
+            "SPARK_HOME": str(home),
+            "SPARK_CONNECT_MODE": "0",
+        }
+        with (self._directory / "printed").open("wb") as output:
+            # In a session of its own: Ctrl-C is for the command, which then ends this process, too.
+            self._process = subprocess.Popen(
+                [*command, "pyspark-shell"],
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                env=environment,
+                start_new_session=True,
+            )
+        atexit.register(self._end)
+
+    @property
+    def must_finish(self) -> bool:
+        """Whether Spark has to be stopped in order."""
+        return not self._plain
+
+    def connection(self) -> tuple[int, str]:
+        """(port, secret) that Java writes down when it listens. Raises RefusedError when it does not start."""
+        written = self._directory / "connection"
+        until = time.monotonic() + _PATIENCE
+        while not written.exists():
+            if self._process.poll() is not None or time.monotonic() > until:
+                lines = (self._directory / "printed").read_text("utf-8", "replace").strip().splitlines()
+                told = next((line for line in lines if "Exception" in line or "rror" in line), lines[-1] if lines else "Java said nothing")
+                raise RefusedError(f"Spark did not start: {told.strip()}", "Check --master and --spark-conf, or use --engine local.")
+            time.sleep(0.01)
+        data = written.read_bytes()
+        length = int.from_bytes(data[4:8], "big")
+        return int.from_bytes(data[:4], "big"), data[8 : 8 + length].decode()
+
+    def _end(self) -> None:
+        """Its temporary files go with it."""
+        if self._classes is not None and self.has_worked and not self._classes.are_kept:
+            self._keep_classes(self._classes)
+        if self._plain:
+            self._process.kill()
+        if self._process.stdin is not None:
+            with suppress(OSError):
+                self._process.stdin.close()
+        try:
+            self._process.wait(_STOPPING)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+        if self._classes is not None:
+            self._classes.discard()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _keep_classes(self, classes: KeptClasses) -> None:
+        """Java keeps them when it ends by itself, which it does with its input; Ctrl-C leaves that for another time."""
+        if sys.stderr is not None and sys.stderr.isatty():
+            sys.stderr.write("Keeping the classes of Spark for later starts, once; this takes about ten seconds ...\n")
+        try:
+            if self._process.stdin is not None:
+                self._process.stdin.close()
+            if self._process.wait(_PATIENCE) == 0:
+                classes.keep()
+        except (subprocess.TimeoutExpired, KeyboardInterrupt, OSError):
+            self._process.kill()
+
+
+def _package_of_pyspark() -> Path:
+    package = util.find_spec("pyspark")
+    if package is None or package.origin is None:
+        raise RefusedError("The package pyspark is not installed.", "Run `pip install 'pyspark[sql]'`, or use --engine local.")
+    return Path(package.origin).parent

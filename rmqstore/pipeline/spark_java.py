@@ -19,6 +19,7 @@ from importlib import util
 from pathlib import Path
 
 from rmqstore.errors import RefusedError
+from rmqstore.pipeline import spark_daemon
 from rmqstore.pipeline.java import find_java, version_of
 from rmqstore.pipeline.java_classes import KeptClasses
 
@@ -79,11 +80,14 @@ class SparkJava:
         command += ["org.apache.spark.deploy.SparkSubmit"]
         for key, value in settings.items():
             command += ["--conf", f"{key}={value}"]
+        waiting = self._directory / "daemon"
         environment = os.environ | {
+            spark_daemon.WAITING: str(waiting),
             "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._directory / "connection"),
             "SPARK_HOME": str(home),
             "SPARK_CONNECT_MODE": "0",
         }
+        self._daemon = self._wait_for_work(waiting) if self._plain else None
         with (self._directory / "printed").open("wb") as output:
             # In a session of its own: Ctrl-C is for the command, which then ends this process, too.
             self._process = subprocess.Popen(
@@ -95,6 +99,17 @@ class SparkJava:
                 start_new_session=True,
             )
         atexit.register(self._end)
+
+    @staticmethod
+    def _wait_for_work(path: Path) -> subprocess.Popen[bytes]:
+        """The process that Python workers will come from, beside Java. Ctrl-C is not for it, either; it ends with its input or Spark's."""
+        return subprocess.Popen(
+            [os.environ.get("PYSPARK_PYTHON") or sys.executable, "-m", spark_daemon.__name__, "--wait", path],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            process_group=0,
+        )
 
     @property
     def must_finish(self) -> bool:
@@ -121,13 +136,9 @@ class SparkJava:
             self._keep_classes(self._classes)
         if self._plain:
             self._process.kill()
-        if self._process.stdin is not None:
-            with suppress(OSError):
-                self._process.stdin.close()
-        try:
-            self._process.wait(_STOPPING)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
+        for process in (self._process, self._daemon):
+            if process is not None:
+                _ended(process)
         if self._classes is not None:
             self._classes.discard()
         shutil.rmtree(self._directory, ignore_errors=True)
@@ -143,6 +154,17 @@ class SparkJava:
                 classes.keep()
         except (subprocess.TimeoutExpired, KeyboardInterrupt, OSError):
             self._process.kill()
+
+
+def _ended(process: subprocess.Popen[bytes]) -> None:
+    """Ends the input of a process, and with it the process."""
+    if process.stdin is not None:
+        with suppress(OSError):
+            process.stdin.close()
+    try:
+        process.wait(_STOPPING)
+    except subprocess.TimeoutExpired:
+        process.kill()
 
 
 def _package_of_pyspark() -> Path:

@@ -84,11 +84,26 @@ class Failing(Numbers):
             if self.how == "killed":
                 os.kill(os.getpid(), signal.SIGKILL)
             if self.how == "java":
-                # Spark starts one process, and that forks those that work.
-                status = Path(f"/proc/{os.getppid()}/stat").read_text()
-                os.kill(int(status.rpartition(")")[2].split()[1]), signal.SIGKILL)
+                _kill_java()
                 time.sleep(60)
             if self.how == "full":
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "out")
             raise StoreChangedError("The file changed.", "Try again.")
         yield Packet(part.name, 1, str(part.number).encode())
+
+
+def _kill_java() -> None:
+    """Java is started by the process that started the one which this worker was forked from."""
+    command = _status(_status(os.getpid())[1])[1]
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and _status(int(entry.name)) == ("java", command):
+            os.kill(int(entry.name), signal.SIGKILL)
+
+
+def _status(pid: int) -> tuple[str, int]:
+    """Name and parent of a process; none where it has ended."""
+    try:
+        name, _, rest = Path(f"/proc/{pid}/stat").read_text().partition("(")[2].rpartition(")")
+    except OSError:
+        return "", 0
+    return name, int(rest.split()[1])

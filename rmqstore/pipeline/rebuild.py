@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from rmqstore.pipeline.engine import Runner
 from rmqstore.pipeline.job import Advance, Packet, Part, StoreAt
-from rmqstore.rebuild import IndexBuilder, IndexResult, Mode, QueueBuilder, QueueResult
+from rmqstore.rebuild import IndexBuilder, IndexResult, Mode, QueueBuilder, QueueResult, rebuild
 from rmqstore.rebuild.packing import FOR_INDEX, FOR_QUEUES, Unpacker, pack, without_bytes
 from rmqstore.rebuild.requests import requests_of
 from rmqstore.repair.indexranges import KeyRange
@@ -142,15 +142,16 @@ class IndexJob(_OverLog):
         chosen = batches if self.keys is None else self.keys.select(batches, tags=self.source.profile.indexes_tags)
         for order, batch in enumerate(chosen):
             kept, _ = requests_of(batch, Mode.USEFUL, records.scanner.queue)
-            yield Packet(_INDEX, order, pack(without_bytes(kept), records.scanner.queue, FOR_INDEX))
+            if len(kept.records):
+                yield Packet(_INDEX, order, pack(without_bytes(kept), records.scanner.queue, FOR_INDEX))
 
     def reduce(self, key: str, packets: Iterator[bytes]) -> bytes:
         """Builds the files."""
         unpacker = Unpacker()
         sink = StagedFiles(Staging.attempt(Path(self.directory)))
         builder = IndexBuilder(unpacker.queue, settings_of(self.source.at.open()), self.source.profile, sink, follows=self.follows)
-        for packet in packets:
-            builder.put(unpacker.batch(packet))
+        # One task builds the whole index, so it has a thread of its own for fetching and unpacking.
+        rebuild(map(unpacker.batch, packets), builder)
         return pickle.dumps((builder.finish(), sink.files))
 
 

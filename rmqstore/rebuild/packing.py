@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rmqstore.rebuild.requests import QueueOf, properties_block
+from rmqstore.scan.ahead import BUFFERS
 from rmqstore.scan.columns import KEY_DTYPE, READ_PROPERTIES, RECORD_DTYPE, Fault, Mark, Oddity
 from rmqstore.scan.walk import Batch
 
@@ -69,7 +70,8 @@ class Unpacker:
         if "queue" in columns:
             records["queue"] = self._renumbered(names, packed["queue"])
         faults, marks, oddities = flags
-        return Batch(records, keys, np.frombuffer(data, np.uint8, offset=at), 0, Fault(faults), Mark(marks), Oddity(oddities))
+        window = np.frombuffer(data, np.uint8, offset=at)
+        return Batch(records, keys, window, 0, Fault(faults), Mark(marks), Oddity(oddities), lasts=BUFFERS)
 
     def _renumbered(self, names: dict[int, tuple[str, int]], numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
         table = np.zeros(max(names, default=0) + 1, numbers.dtype)

@@ -34,6 +34,8 @@ class KeptClasses:
         self._path = directory / f"{kind}-{_mark(java, jars, options)}.{suffix}" if directory is not None and usable else None
         self._attempt = None if self._path is None else self._path.with_suffix(f".{os.getpid()}.part")
         self.are_kept = self._path is not None and self._path.is_file()
+        if directory is not None:
+            _remove_remains(directory)
 
     @property
     def option(self) -> list[str]:
@@ -59,6 +61,15 @@ class KeptClasses:
             with suppress(OSError):
                 for remains in self._attempt.parent.glob(f"{self._attempt.name}*"):
                     remains.unlink()
+
+
+def _remove_remains(directory: Path) -> None:
+    """Attempts of commands that were killed: Java ended by itself then, and left what nobody waits for."""
+    for path in directory.glob("*.part*"):
+        pid = path.name.split(".")[1]
+        if not Path("/proc", pid).exists():
+            with suppress(OSError):
+                path.unlink()
 
 
 def _mark(java: Path, jars: Path, options: Sequence[str]) -> str:

@@ -68,6 +68,17 @@ def test_a_java_that_was_stopped_leaves_nothing(kept: Path, tmp_path: Path) -> N
     assert list(kept.iterdir()) == []
 
 
+def test_what_killed_commands_left_goes(kept: Path, tmp_path: Path) -> None:
+    kept.mkdir(parents=True)
+    ended = subprocess.run(
+        [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    for pid in (ended, os.getpid()):
+        (kept / f"jobs-0123.{pid}.part").touch()
+    classes(tmp_path)
+    assert [path.name for path in kept.iterdir()] == [f"jobs-0123.{os.getpid()}.part"]
+
+
 def test_the_oldest_go(kept: Path, tmp_path: Path) -> None:
     for number in range(6):
         made = classes(tmp_path, kind=f"kind{number}")

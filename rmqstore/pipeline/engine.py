@@ -15,7 +15,7 @@ from typing import Protocol
 from rmqstore.errors import UsageError
 from rmqstore.pipeline.job import Advance, Job
 
-SPARK_START = 7.0
+SPARK_START = 4.5
 """Seconds that Spark takes to start and to end, on a machine with two cores."""
 
 

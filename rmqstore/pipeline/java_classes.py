@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from rmqstore.pipeline.publish import publish
 from rmqstore.scan.cache import kept_directory
 
 _AHEAD_OF_TIME = 25
@@ -46,14 +47,23 @@ class KeptClasses:
         return [f"-XX:{use}={self._path}" if self.are_kept else f"-XX:{keep}={self._attempt}"]
 
     def keep(self) -> None:
-        """Java has ended by itself: what it left takes its place, and the oldest files go."""
+        """Java has ended as it should: what it left takes its place, and the oldest files go."""
         if self._path is None or self._attempt is None:
             return
         with suppress(OSError):
-            self._attempt.replace(self._path)
+            with self._attempt.open("rb") as made:
+                os.fsync(made.fileno())
+            publish(self._attempt, self._path)
             kept = [path for path in self._path.parent.iterdir() if path.suffix in (".aot", ".jsa")]
             for old in sorted(kept, key=lambda path: path.stat().st_mtime)[:-_MOST_KEPT]:
                 old.unlink()
+
+    def forget(self) -> None:
+        """Java did not run well with them."""
+        self.are_kept = False
+        if self._path is not None:
+            with suppress(OSError):
+                self._path.unlink(missing_ok=True)
 
     def discard(self) -> None:
         """Java was stopped."""

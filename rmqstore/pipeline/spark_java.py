@@ -66,31 +66,37 @@ class SparkJava:
 
     def __init__(self, settings: Mapping[str, str], *, kind: str, plain: bool) -> None:
         """Starts it. `kind` of work, for which it keeps its classes. Raises RefusedError when there is no Java."""
-        java = find_java()
-        home = Path(os.environ.get("SPARK_HOME") or _package_of_pyspark())
+        self._java = find_java()
+        self._home = Path(os.environ.get("SPARK_HOME") or _package_of_pyspark())
+        self._settings = settings
         self._plain = plain and not any(os.environ.get(name) for name in _SET_OUTSIDE)
-        self._classes = KeptClasses(java, version_of(java) or 0, home / "jars", _OPTIONS, kind) if self._plain else None
+        version = version_of(self._java) or 0
+        self._classes = KeptClasses(self._java, version, self._home / "jars", _OPTIONS, kind) if self._plain else None
         self._directory = Path(tempfile.mkdtemp(prefix="rmqstore-spark-"))
         self.has_worked = False
         """Whether it did what it was started for: then its classes are worth keeping."""
-        command: list[str | Path] = [java, "-cp", f"{home / 'jars'}/*", f"-Xmx{settings.get('spark.driver.memory', '1g')}", *_OPTIONS]
-        command += [f"-Djava.io.tmpdir={self._directory}"] if self._plain else []
+        self._daemon = self._wait_for_work(self._directory / "daemon") if self._plain else None
+        self._process = self._launch()
+        atexit.register(self._end)
+
+    def _launch(self) -> subprocess.Popen[bytes]:
+        memory = self._settings.get("spark.driver.memory", "1g")
+        command: list[str | Path] = [self._java, "-cp", f"{self._home / 'jars'}/*", f"-Xmx{memory}", *_OPTIONS]
+        command += [f"-XX:ErrorFile={self._directory}/error", *([f"-Djava.io.tmpdir={self._directory}"] if self._plain else [])]
         command += self._classes.option if self._classes is not None else []
-        command += settings.get("spark.driver.extraJavaOptions", "").split()
+        command += self._settings.get("spark.driver.extraJavaOptions", "").split()
         command += ["org.apache.spark.deploy.SparkSubmit"]
-        for key, value in settings.items():
+        for key, value in self._settings.items():
             command += ["--conf", f"{key}={value}"]
-        waiting = self._directory / "daemon"
         environment = os.environ | {
-            spark_daemon.WAITING: str(waiting),
+            spark_daemon.WAITING: str(self._directory / "daemon"),
             "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._directory / "connection"),
-            "SPARK_HOME": str(home),
+            "SPARK_HOME": str(self._home),
             "SPARK_CONNECT_MODE": "0",
         }
-        self._daemon = self._wait_for_work(waiting) if self._plain else None
         with (self._directory / "printed").open("wb") as output:
             # In a session of its own: Ctrl-C is for the command, which then ends this process, too.
-            self._process = subprocess.Popen(
+            return subprocess.Popen(
                 [*command, "pyspark-shell"],
                 stdin=subprocess.PIPE,
                 stdout=output,
@@ -98,7 +104,6 @@ class SparkJava:
                 env=environment,
                 start_new_session=True,
             )
-        atexit.register(self._end)
 
     @staticmethod
     def _wait_for_work(path: Path) -> subprocess.Popen[bytes]:
@@ -121,7 +126,11 @@ class SparkJava:
         written = self._directory / "connection"
         until = time.monotonic() + _PATIENCE
         while not written.exists():
-            if self._process.poll() is not None or time.monotonic() > until:
+            if self._process.poll() is not None and self._classes is not None and self._classes.are_kept:
+                # A file of kept classes that a disk has damaged can end Java.
+                self._classes.forget()
+                self._process = self._launch()
+            elif self._process.poll() is not None or time.monotonic() > until:
                 lines = (self._directory / "printed").read_text("utf-8", "replace").strip().splitlines()
                 told = next((line for line in lines if "Exception" in line or "rror" in line), lines[-1] if lines else "Java said nothing")
                 raise RefusedError(f"Spark did not start: {told.strip()}", "Check --master and --spark-conf, or use --engine local.")
@@ -131,7 +140,9 @@ class SparkJava:
         return int.from_bytes(data[:4], "big"), data[8 : 8 + length].decode()
 
     def _end(self) -> None:
-        """Its temporary files go with it."""
+        """Its temporary files go with it, and kept classes with which it ended by itself."""
+        if self._classes is not None and self._process.poll() is not None:
+            self._classes.forget()
         if self._classes is not None and self.has_worked and not self._classes.are_kept:
             self._keep_classes(self._classes)
         if self._plain:

@@ -133,3 +133,8 @@ def test_a_real_command_keeps_them_and_the_next_one_starts_with_them(kept: Path,
     second = run()
     assert [path.stat().st_mtime_ns for path in kept.iterdir()] == [before.st_mtime_ns]
     assert second.splitlines()[:-1] == first.splitlines()[:-1]
+
+    archive.chmod(0o644)
+    os.truncate(archive, before.st_size // 2)
+    third = run()
+    assert third.splitlines()[:-1] == first.splitlines()[:-1]

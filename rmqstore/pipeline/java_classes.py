@@ -2,7 +2,8 @@
 
 A Java from 25 on keeps them in a cache of ahead-of-time work, an older one in an archive of class data. Either is of use only to the same
 Java with the same classes and options, so its name carries a mark of all of them. It is made by a process that does other work, when that
-ends, and appears under its name when it is complete.
+ends, and appears under its name when it is complete. Making it takes some ten seconds, which the first start leaves to the second one:
+where Spark is used only once, nobody waits for what nobody will use.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from rmqstore.scan.cache import kept_directory
 _AHEAD_OF_TIME = 25
 """The first Java that makes such a cache in one go."""
 _MOST_KEPT = 4
-"""Files of 70 to 150 MB."""
+"""Files of 70 to 190 MB."""
+_SEEN = ".seen"
 
 
 class KeptClasses:
@@ -35,13 +37,17 @@ class KeptClasses:
         self._path = directory / f"{kind}-{_mark(java, jars, options)}.{suffix}" if directory is not None and usable else None
         self._attempt = None if self._path is None else self._path.with_suffix(f".{os.getpid()}.part")
         self.are_kept = self._path is not None and self._path.is_file()
+        self.are_due = False
+        """Whether this Java is to keep them."""
         if directory is not None:
             _remove_remains(directory)
+        if self._path is not None and not self.are_kept:
+            self.are_due = _seen_before(self._path.with_suffix(_SEEN))
 
     @property
     def option(self) -> list[str]:
-        """What makes Java use the kept classes, or keep its classes when it ends; nothing where there is no place for them."""
-        if self._path is None:
+        """What makes Java use the kept classes, or keep them when it ends; nothing at the first start, or without a place for them."""
+        if self._path is None or not (self.are_kept or self.are_due):
             return []
         use, keep = ("AOTCache", "AOTCacheOutput") if self._ahead_of_time else ("SharedArchiveFile", "ArchiveClassesAtExit")
         return [f"-XX:{use}={self._path}" if self.are_kept else f"-XX:{keep}={self._attempt}"]
@@ -54,13 +60,14 @@ class KeptClasses:
             with self._attempt.open("rb") as made:
                 os.fsync(made.fileno())
             publish(self._attempt, self._path)
+            self._path.with_suffix(_SEEN).unlink(missing_ok=True)
             kept = [path for path in self._path.parent.iterdir() if path.suffix in (".aot", ".jsa")]
             for old in sorted(kept, key=lambda path: path.stat().st_mtime)[:-_MOST_KEPT]:
                 old.unlink()
 
     def forget(self) -> None:
         """Java did not run well with them."""
-        self.are_kept = False
+        self.are_kept, self.are_due = False, True
         if self._path is not None:
             with suppress(OSError):
                 self._path.unlink(missing_ok=True)
@@ -71,6 +78,17 @@ class KeptClasses:
             with suppress(OSError):
                 for remains in self._attempt.parent.glob(f"{self._attempt.name}*"):
                     remains.unlink()
+
+
+def _seen_before(sign: Path) -> bool:
+    """Whether the file is there already; it is then."""
+    try:
+        sign.touch(exist_ok=False)
+    except FileExistsError:
+        return True
+    except OSError:
+        pass
+    return False
 
 
 def _remove_remains(directory: Path) -> None:

@@ -143,7 +143,7 @@ class SparkJava:
         """Its temporary files go with it, and kept classes with which it ended by itself."""
         if self._classes is not None and self._process.poll() is not None:
             self._classes.forget()
-        if self._classes is not None and self.has_worked and not self._classes.are_kept:
+        if self._classes is not None and self.has_worked and self._classes.are_due:
             self._keep_classes(self._classes)
         if self._plain:
             self._process.kill()

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from numba.core import config
@@ -31,6 +32,12 @@ def classes(tmp_path: Path, *, version: int = 17, options: tuple[str, ...] = (),
     return KeptClasses(java, version, tmp_path / "jars", options, kind)
 
 
+def second(tmp_path: Path, **how: Any) -> KeptClasses:
+    """Those of the second start, which keeps them."""
+    assert classes(tmp_path, **how).option == []
+    return classes(tmp_path, **how)
+
+
 def leave(made: KeptClasses) -> None:
     """What a Java that ends by itself does with the option."""
     Path(made.option[0].partition("=")[2]).write_bytes(b"classes")
@@ -40,7 +47,7 @@ def leave(made: KeptClasses) -> None:
     ("version", "keep", "use"), [(17, "ArchiveClassesAtExit", "SharedArchiveFile"), (25, "AOTCacheOutput", "AOTCache")]
 )
 def test_what_one_java_keeps_the_next_one_uses(version: int, keep: str, use: str, kept: Path, tmp_path: Path) -> None:
-    first = classes(tmp_path, version=version)
+    first = second(tmp_path, version=version)
     assert first.option[0].startswith(f"-XX:{keep}={kept}")
     leave(first)
     assert not classes(tmp_path, version=version).are_kept
@@ -49,7 +56,7 @@ def test_what_one_java_keeps_the_next_one_uses(version: int, keep: str, use: str
 
 
 def test_they_are_those_of_one_java_one_set_of_classes_and_one_kind_of_work(kept: Path, tmp_path: Path) -> None:
-    first = classes(tmp_path)
+    first = second(tmp_path)
     leave(first)
     first.keep()
     assert classes(tmp_path).are_kept
@@ -61,11 +68,11 @@ def test_they_are_those_of_one_java_one_set_of_classes_and_one_kind_of_work(kept
 
 
 def test_a_java_that_was_stopped_leaves_nothing(kept: Path, tmp_path: Path) -> None:
-    stopped = classes(tmp_path, version=25)
+    stopped = second(tmp_path, version=25)
     leave(stopped)
     Path(f"{stopped.option[0].partition('=')[2]}.config").touch()
     stopped.discard()
-    assert list(kept.iterdir()) == []
+    assert [path.suffix for path in kept.iterdir()] == [".seen"]
 
 
 def test_what_killed_commands_left_goes(kept: Path, tmp_path: Path) -> None:
@@ -76,12 +83,12 @@ def test_what_killed_commands_left_goes(kept: Path, tmp_path: Path) -> None:
     for pid in (ended, os.getpid()):
         (kept / f"jobs-0123.{pid}.part").touch()
     classes(tmp_path)
-    assert [path.name for path in kept.iterdir()] == [f"jobs-0123.{os.getpid()}.part"]
+    assert [path.name for path in kept.glob("*.part")] == [f"jobs-0123.{os.getpid()}.part"]
 
 
 def test_the_oldest_go(kept: Path, tmp_path: Path) -> None:
     for number in range(6):
-        made = classes(tmp_path, kind=f"kind{number}")
+        made = second(tmp_path, kind=f"kind{number}")
         leave(made)
         made.keep()
         for path in kept.glob(f"kind{number}-*"):
@@ -104,7 +111,7 @@ def test_a_directory_that_somebody_else_could_fill_is_not_used(tmp_path: Path, m
     assert cache.kept_directory("kernels") is None
 
 
-def test_a_real_command_keeps_them_and_the_next_one_starts_with_them(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_second_command_keeps_them_and_the_next_one_starts_with_them(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if version_of(find_java()) is None:
         pytest.skip("no Java")
     monkeypatch.setenv("NUMBA_CACHE_DIR", config.CACHE_DIR)  # kernels need not be compiled again
@@ -127,14 +134,17 @@ def test_a_real_command_keeps_them_and_the_next_one_starts_with_them(kept: Path,
         return done.stdout
 
     first = run()
+    assert [path.suffix for path in kept.iterdir()] == [".seen"]
+    run()
     (archive,) = kept.iterdir()
     assert archive.stat().st_size > 20 << 20
     before = archive.stat()
-    second = run()
+    after = run()
     assert [path.stat().st_mtime_ns for path in kept.iterdir()] == [before.st_mtime_ns]
-    assert second.splitlines()[:-1] == first.splitlines()[:-1]
+    assert after.splitlines()[:-1] == first.splitlines()[:-1]
 
     archive.chmod(0o644)
     os.truncate(archive, before.st_size // 2)
     third = run()
     assert third.splitlines()[:-1] == first.splitlines()[:-1]
+    assert archive.stat().st_size > before.st_size * 3 // 4

@@ -29,6 +29,7 @@ ALLOWED = {
     "rmqstore/repair/lock.py": ("O_RDWR",),  # a lock needs a descriptor that could write
     "rmqstore/store/liveness.py": ("O_",),  # what other processes opened
     "rmqstore/cli.py": ("O_WRONLY",),  # the null device, in the place of a closed pipe
+    "rmqstore/pipeline/spark_daemon.py": ("O_RDWR",),  # the null device, in the place of streams that were handed over
     "rmqstore/scan/cache.py": ("mkdir",),  # compiled kernels, in the cache of the user
 }
 

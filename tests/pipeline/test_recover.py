@@ -40,7 +40,10 @@ WITHOUT = "without queues and index"
 class Shipped:
     """Runs jobs as they are when they have travelled to another process."""
 
+    jobs = 0
+
     def run(self, job: Job, advance: Advance) -> Iterator[tuple[str, bytes]]:
+        self.jobs += 1
         return LocalRunner(2).run(pickle.loads(pickle.dumps(job)), advance)
 
 
@@ -79,6 +82,20 @@ def test_every_damage(base: str, strategy: Strategy, lost_units: LostUnits, tmp_
         assert planned(at, strategy, lost_units, Elsewhere(Shipped(), at)) == here, at.path
         rebuilt += any(digest is not None for _, digest in here[0]) if isinstance(here, tuple) else 0
     assert rebuilt > len(places) // 20
+
+
+def test_only_what_no_broker_starts_with(tmp_path: Path) -> None:
+    root = stores.fresh_store("5.3.3-plain", tmp_path)
+    at = StoreAt.of(root, settings=stores.case("5.3.3-plain").settings(root))
+    for part in ("0", "1"):
+        min((root / "consumequeue" / "TopicA" / part).iterdir()).write_bytes(b"short")
+    here = planned(at, Strategy.MINIMAL, LostUnits.NEIGHBOUR, None)
+    runner = Shipped()
+    there = planned(at, Strategy.MINIMAL, LostUnits.NEIGHBOUR, Elsewhere(runner, at))
+    assert there == here
+    assert isinstance(here, tuple)
+    assert len([digest for _, digest in here[0] if digest is not None]) == 2
+    assert runner.jobs == 1
 
 
 def test_by_spark(session: SparkSession, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from rmqstore.pipeline.job import StoreAt
 from rmqstore.pipeline.rebuild import Elsewhere
 from rmqstore.rebuild import Mode
 from rmqstore.repair.logview import FutureLog
-from rmqstore.repair.rebuilding import Rebuilder, rebuild_index, rebuild_queues
+from rmqstore.repair.rebuilding import IndexRequest, QueueRequest, Rebuilder, rebuild_derived
 from rmqstore.repair.staging import Staging
 from rmqstore.versions import profile_of
 
@@ -25,8 +25,8 @@ def main() -> None:
         rebuilder = Elsewhere(runner_of(Choice("spark", "it is measured"), Wish()), at)
     store, profile, staging = at.open(), profile_of(WRITTEN_AS), Staging(Path(target))
     log = FutureLog(store.message_log.files, int(log_end))
-    rebuild_queues(store, log, profile, staging, mode=Mode.USEFUL, wanted=lambda key: True, rebuilder=rebuilder)
-    rebuild_index(store, log, profile, staging, keys=None, follows=(0, 0), rebuilder=rebuilder)
+    queues = QueueRequest(Mode.USEFUL, lambda key: True)
+    rebuild_derived(store, log, profile, staging, queues=queues, index=[IndexRequest()], rebuilder=rebuilder)
 
 
 if __name__ == "__main__":

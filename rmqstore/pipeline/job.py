@@ -68,10 +68,6 @@ class Job(Protocol):
     def shuffles(self) -> bool:
         """Whether packets of several parts share a key. Without that, results are the packets themselves, in the order of the parts."""
 
-    @property
-    def spool(self) -> str | None:
-        """A directory that every process sees, for packets on their way to the result of their key; None when they are few and small."""
-
     def map(self, part: Part, advance: Advance) -> Iterator[Packet]:
         """The packets of a part. What it raises as RmqstoreError ends the job; other errors are tried again where that can help."""
 
@@ -88,11 +84,6 @@ class MapOnly:
     def shuffles(self) -> bool:
         """Results are the packets themselves."""
         return False
-
-    @property
-    def spool(self) -> str | None:
-        """Packets are results, which are few and small."""
-        return None
 
     def reduce(self, key: str, packets: Iterator[bytes]) -> bytes:
         """The packets of a key, one behind the other."""

@@ -34,14 +34,14 @@ def log_pieces(at: StoreAt, *, first_number: int = 0, largest: int = LARGEST_PIE
     store = at.open()
     pieces: list[LogPiece] = []
     for file in store.message_log.files:
-        cuts = list(_cuts(store, file, largest))
+        cuts = list(record_cuts(store, file, largest))
         for start, end in pairwise(cuts):
             number = first_number + len(pieces)
             pieces.append(LogPiece(number, store.relative(file.path), end - start, at, file.start + start, file.start + end))
     return pieces
 
 
-def _cuts(store: Store, file: MappedFile, largest: int) -> Iterator[int]:
+def record_cuts(store: Store, file: MappedFile, largest: int) -> Iterator[int]:
     """Positions in the file: its start, record boundaries about `largest` bytes apart, its end."""
     lead = store.entry_header(file)
     position = 0
@@ -76,7 +76,7 @@ class PieceReader:
         reached = piece.start
         for event in self.scanner.scan(self.file, start=piece.start):
             if isinstance(event, Batch):
-                batch = _before(event, piece.end)
+                batch = before(event, piece.end)
                 if len(batch.records):
                     last = batch.records[-1]
                     advance(int(last["position"]) + int(last["size"]) - reached)
@@ -91,7 +91,7 @@ class PieceReader:
         advance(max(0, piece.end - reached))
 
 
-def _before(batch: Batch, end: int) -> Batch:
+def before(batch: Batch, end: int) -> Batch:
     """The records of a batch that begin before a physical offset, with their keys."""
     count = int(np.searchsorted(batch.records["position"], end))
     if count == len(batch.records):

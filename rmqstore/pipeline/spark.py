@@ -1,29 +1,24 @@
 """The runner on Spark: a task per part, packets brought together by key in the tasks that reduce them.
 
-Spark moves rows with one packet each, pickled. Packets that are many (`Job.spool`) lie in files that every process sees, and Spark moves
-only where: through Java every byte would be copied eight times. Nothing of Spark's SQL is used, which takes seconds to start. Largest
-parts begin first. An error that trying again cannot mend comes back as a value and ends the job as it would here; any other error makes
-Spark try the task again.
+Spark moves rows with one packet each, pickled, through Java, which copies every byte eight times: a job whose parts become many bytes
+writes them into files and says where. Nothing of Spark's SQL is used, which takes seconds to start. Largest parts begin first. An error
+that trying again cannot mend comes back as a value and ends the job as it would here; any other error makes Spark try the task again.
 """
 
 from __future__ import annotations
 
-import os
 import pickle
-import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import groupby
 from operator import itemgetter
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from rmqstore.errors import RmqstoreError
 from rmqstore.pipeline.job import Advance, Job, Part, silent
 from rmqstore.pipeline.spark_session import OF_JAVA, java_ended
 from rmqstore.pipeline.spark_watch import watched
-from rmqstore.store.window import read_at
 
 if TYPE_CHECKING:
     from pyspark import SparkContext, SparkStageInfo
@@ -41,18 +36,10 @@ class _Place(NamedTuple):
     order: int
 
 
-class _Spooled(NamedTuple):
-    """A packet in a file that every process sees."""
-
-    path: str
-    position: int
-    length: int
-
-
 class _Load(NamedTuple):
     """The packet, or the pickled error of a part or key that failed."""
 
-    data: bytes | _Spooled
+    data: bytes
     failed: bool
 
 
@@ -79,11 +66,11 @@ class SparkRunner:
             return
         with self._progress(sum(part.size for part in parts), len(parts), advance):
             rows = self._collect(job, parts)
-        failures = [(place.part, _fetched(load.data)) for place, load in rows if load.failed]
+        failures = [(place.part, load.data) for place, load in rows if load.failed]
         if failures:
             raise pickle.loads(min(failures)[1])
         for place, load in sorted(rows, key=itemgetter(0) if job.shuffles else _by_part):
-            yield place.key, _fetched(load.data)
+            yield place.key, load.data
 
     def _collect(self, job: Job, parts: list[Part]) -> list[_Row]:
         context = self._context
@@ -141,28 +128,12 @@ def _mapped(job: Job, parts: list[Part]) -> Callable[[Iterable[int]], Iterator[_
         for number in numbers:
             part = parts[number]
             try:
-                if job.spool is None:
-                    for packet in job.map(part, silent):
-                        yield _Place(packet.key, part.number, packet.order), _Load(packet.data, False)
-                else:
-                    yield from _spooled(job, part, job.spool)
+                for packet in job.map(part, silent):
+                    yield _Place(packet.key, part.number, packet.order), _Load(packet.data, False)
             except RmqstoreError as error:
                 yield _Place("", part.number, 0), _Load(pickle.dumps(error), True)
 
     return work
-
-
-def _spooled(job: Job, part: Part, directory: str) -> Iterator[_Row]:
-    """Packets of an attempt, in a file of its own: another attempt makes another one, and who reads is told of one that was finished."""
-    descriptor, path = tempfile.mkstemp(prefix="packets-", dir=directory)
-    position = 0
-    with os.fdopen(descriptor, "wb", buffering=0) as file:
-        for packet in job.map(part, silent):
-            data = memoryview(packet.data)
-            while data:
-                data = data[file.write(data) :]
-            yield _Place(packet.key, part.number, packet.order), _Load(_Spooled(path, position, len(packet.data)), False)
-            position += len(packet.data)
 
 
 def _reduced(job: Job) -> Callable[[Iterable[_Row]], Iterator[_Row]]:
@@ -172,16 +143,12 @@ def _reduced(job: Job) -> Callable[[Iterable[_Row]], Iterator[_Row]]:
                 yield from group
                 continue
             try:
-                result = _Load(job.reduce(key, (_fetched(load.data) for _, load in group)), False)
+                result = _Load(job.reduce(key, (load.data for _, load in group)), False)
             except RmqstoreError as error:
                 result = _Load(pickle.dumps(error), True)
             yield _Place(key, 0, 0), result
 
     return work
-
-
-def _fetched(data: bytes | _Spooled) -> bytes:
-    return data if isinstance(data, bytes) else read_at(Path(data.path), data.position, data.length)
 
 
 def _interrupted(error: BaseException | None) -> bool:

@@ -14,11 +14,12 @@ from rmqstore.rebuild.checkpoint import CheckpointValues, clean_checkpoint
 from rmqstore.rebuild.index import IndexBuilder
 from rmqstore.rebuild.queues import QueueBuilder
 from rmqstore.rebuild.result import Gap, IndexResult, LeftOut, QueueKind, QueueResult, RebuiltIndexFile, RebuiltQueue, Restart
-from rmqstore.rebuild.run import rebuild
+from rmqstore.rebuild.run import Builder, rebuild
 from rmqstore.rebuild.settings import Mode, Settings
 from rmqstore.rebuild.sink import MemorySink, Sink
 
 __all__ = [
+    "Builder",
     "CheckpointValues",
     "Gap",
     "IndexBuilder",

@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 import numpy as np
 
-from rmqstore.errors import UsageError
 from rmqstore.formats import index as declared
 from rmqstore.rebuild.kernels_items import AHEAD, HEADER_DTYPE, put_items
 from rmqstore.rebuild.requests import QueueOf, requests_of
@@ -20,8 +19,6 @@ from rmqstore.scan.walk import Batch
 from rmqstore.versions import Profile
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_SMALLEST = 2
-"""Places for items: the first one is never used, so a file with fewer is full before it has any."""
 
 
 class IndexBuilder:
@@ -37,21 +34,22 @@ class IndexBuilder:
         mode: Mode = Mode.USEFUL,
         zone: tzinfo | None = None,
         follows: tuple[int, int] = (0, 0),
+        single: bool = False,
     ) -> None:
         """`queue_of` = the scanner's `queue`; `zone` is that of the broker's clock, by which files are named, without it this machine's;
-        `follows` = end timestamp (ms) and end offset of the full file that the first one comes behind, zeros without one.
+        `follows` = end timestamp (ms) and end offset of the full file that the first one comes behind, zeros without one; `single`: what
+        does not go into the first file is left out.
 
         The scan must deliver keys. Raises UsageError for a `max_index_num` that no item fits into.
         """
-        if settings.max_index_num < _SMALLEST:
-            raise UsageError(f"maxIndexNum={settings.max_index_num} leaves no place for items.", "The broker's default is 20000000.")
         self._queue_of = queue_of
         self._mode = mode
         self._slots = settings.max_hash_slot_num
-        self._items = settings.max_index_num
+        self._items = settings.index_capacity + 1
+        self._single = single
         self._tags = int(profile.indexes_tags)
         self._flushes = profile.flushes_index
-        self._builds = settings.message_index_enable and (settings.index_file_write_enable or not profile.indexes_tags)
+        self._builds = settings.builds_index(profile)
         self._sink = sink
         self._zone = zone
         self._inherited = follows
@@ -70,7 +68,7 @@ class IndexBuilder:
         batch, refused = requests_of(batch, self._mode, self._queue_of)
         self._refused += refused
         records, keys = batch.records, batch.keys
-        if not len(records):
+        if not len(records) or self.done:
             return
         memory: Bytes | None = self._writable(batch, 0)
         key = 0
@@ -88,8 +86,13 @@ class IndexBuilder:
                 self._header.ctypes.data,
                 self._scratch.ctypes.data,
             )
-            row = self._next_to_ask(batch, key)
+            row = None if self.done else self._next_to_ask(batch, key)
             memory = self._writable(batch, row) if row is not None else None
+
+    @property
+    def done(self) -> bool:
+        """Whether more records would change nothing."""
+        return self._single and self._is_full
 
     def _next_to_ask(self, batch: Batch, key: int) -> int | None:
         """The record that asks for another file, None while the open one is not full or no record of the batch is left.
@@ -97,7 +100,7 @@ class IndexBuilder:
         A broker makes sure of a file for every record, even one without keys (§6.5), and again for each key; `key` is the next one.
         """
         header, records, keys = self._header[0], batch.records, batch.keys
-        if header["index_count"] < self._items:
+        if not self._is_full:
             return None
         last = int(np.searchsorted(records["position"], header["end_phy_offset"], side="right")) - 1
         row = last if key < len(keys) and keys["record"][key] == last else last + 1
@@ -108,10 +111,14 @@ class IndexBuilder:
         self._close()
         return IndexResult(tuple(self._files), self._refused, self._full_until)
 
+    @property
+    def _is_full(self) -> bool:
+        return self._memory is not None and bool(self._header["index_count"][0] >= self._items)
+
     def _writable(self, batch: Batch, row: int) -> Bytes:
         """The file that takes the items of a record: the open one unless it is full."""
         header = self._header[0]
-        if self._memory is not None and header["index_count"] < self._items:
+        if self._memory is not None and not self._is_full:
             return self._memory
         if self._memory is not None:
             self._close()
@@ -129,7 +136,7 @@ class IndexBuilder:
             name = _wall_clock(store_timestamp, self._zone)
         except (OverflowError, ValueError):
             name = ""
-        return name if name > self._name else following_name(self._name)
+        return rising(name, self._name)
 
     def _close(self) -> None:
         if self._memory is None:
@@ -148,6 +155,11 @@ class IndexBuilder:
 def _wall_clock(milliseconds: int, zone: tzinfo | None) -> str:
     """`yyyyMMddHHmmssSSS` of a time (ms since epoch). Raises OverflowError or ValueError for a time that no calendar has."""
     return _name_of((_EPOCH + timedelta(milliseconds=milliseconds)).astimezone(zone))
+
+
+def rising(name: str, before: str) -> str:
+    """The name itself, or where it is not behind the one before, the one that is; `before` is empty for the first file."""
+    return name if name > before else following_name(before)
 
 
 def following_name(name: str) -> str:

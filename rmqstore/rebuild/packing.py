@@ -1,11 +1,15 @@
-"""Batches as bytes, for builders in another process: the columns that a builder reads, keys, and properties where they are read."""
+"""Batches as bytes, for builders in another process: the columns that a builder reads, keys, and properties where they are read.
+
+A column is kept as what its numbers exceed the smallest of them by, in as few bytes as the largest needs: most bytes of a record's
+columns are the same in all records around it, and what is not written need not be read.
+"""
 
 from __future__ import annotations
 
 import pickle
 import struct
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -21,27 +25,40 @@ FOR_INDEX = ("position", "physical_offset", "store_timestamp")
 FOR_QUEUES = ("physical_offset", "queue_offset", "store_timestamp", "tags_code", "size", "queue", "sys_flag")
 """Columns that a QueueBuilder reads of such records."""
 _FOR_PROPERTIES = ("position", "properties_length", "marks")
-_HEAD = struct.Struct("<I")
+_KEYS: tuple[str, ...] = KEY_DTYPE.names or ()
+_HEAD = struct.Struct("<II")
+"""Bytes of a packet behind this, and of the head that follows."""
+_WIDTHS = ((1, ""), (1 << 8, "u1"), (1 << 16, "u2"), (1 << 32, "u4"))
+_Column = tuple[str, int, str]
+"""Name, smallest number, type of what its numbers exceed it by: "" where all are the same."""
 
 
 def pack(batch: Batch, queue_of: QueueOf, columns: tuple[str, ...]) -> bytes:
     """These columns of the batch, its keys and, as far as a builder asks for them, the properties: nothing else of the log's bytes."""
-    if batch.marks & READ_PROPERTIES:
-        columns = tuple(dict.fromkeys((*columns, *_FOR_PROPERTIES)))
-    rows = np.empty(len(batch.records), _packed(columns))
-    for name in columns:
-        rows[name] = batch.records[name]
+    records: dict[str, npt.NDArray[Any]] = {name: batch.records[name] for name in columns}
     window = b""
     if batch.marks & READ_PROPERTIES:
-        blocks = [properties_block(batch, row) for row in range(len(rows))]
+        records |= {name: batch.records[name] for name in _FOR_PROPERTIES}
+        blocks = [properties_block(batch, row) for row in range(len(batch.records))]
         window = b"".join(blocks)
         # A builder finds the properties of a record in front of its end.
-        rows["position"] = np.cumsum([len(block) for block in blocks]) - rows["size"]
-    names = {number: queue_of(number) for number in np.unique(rows["queue"]).tolist()} if "queue" in columns else {}
+        records["position"] = np.cumsum([len(block) for block in blocks]) - batch.records["size"]
+    names = {number: queue_of(number) for number in np.unique(records["queue"]).tolist()} if "queue" in records else {}
     flags = int(batch.faults), int(batch.marks), int(batch.oddities)
-    head = pickle.dumps((columns, names, len(rows), len(batch.keys), flags))
-    keys = np.ascontiguousarray(batch.keys)
-    return b"".join((_HEAD.pack(len(head)), head, rows.view(np.uint8).data, keys.view(np.uint8).data, window))
+    of_records, of_keys = list(_narrowed(records)), list(_narrowed({name: batch.keys[name] for name in _KEYS}))
+    described = [column for column, _ in of_records], [column for column, _ in of_keys]
+    head = pickle.dumps((*described, names, len(batch.records), len(batch.keys), flags))
+    body = [head, *(data for _, data in of_records), *(data for _, data in of_keys), window]
+    return b"".join((_HEAD.pack(sum(map(len, body)), len(head)), *body))
+
+
+def packets(data: bytes) -> Iterator[memoryview]:
+    """The packets that lie one behind the other."""
+    rest = memoryview(data)
+    while rest:
+        length = _HEAD.size + _HEAD.unpack_from(rest)[0]
+        yield rest[:length]
+        rest = rest[length:]
 
 
 class Unpacker:
@@ -55,20 +72,16 @@ class Unpacker:
         """(topic, queue id) of a number, as `LogScanner.queue`."""
         return self._keys[number]
 
-    def batch(self, data: bytes) -> Batch:
+    def batch(self, data: bytes | memoryview) -> Batch:
         """What was packed; other columns are zeros. Of the log's bytes there are properties alone, where their record ends."""
-        (length,) = _HEAD.unpack_from(data)
-        columns, names, count, key_count, flags = pickle.loads(data[_HEAD.size : _HEAD.size + length])
+        _, length = _HEAD.unpack_from(data)
         at = _HEAD.size + length
-        packed = np.frombuffer(data, _packed(columns), count, at)
-        at += packed.nbytes
-        keys = np.frombuffer(data, KEY_DTYPE, key_count, at)
-        at += keys.nbytes
-        records = np.zeros(count, RECORD_DTYPE)
-        for name in columns:
-            records[name] = packed[name]
-        if "queue" in columns:
-            records["queue"] = self._renumbered(names, packed["queue"])
+        of_records, of_keys, names, count, key_count, flags = pickle.loads(data[_HEAD.size : at])
+        records, keys = np.zeros(count, RECORD_DTYPE), np.empty(key_count, KEY_DTYPE)
+        at = _widened(of_records, records, data, at)
+        at = _widened(of_keys, keys, data, at)
+        if names:
+            records["queue"] = self._renumbered(names, records["queue"])
         faults, marks, oddities = flags
         window = np.frombuffer(data, np.uint8, offset=at)
         return Batch(records, keys, window, 0, Fault(faults), Mark(marks), Oddity(oddities), lasts=BUFFERS)
@@ -89,6 +102,24 @@ def without_bytes(batch: Batch) -> Batch:
     return replace(batch, marks=batch.marks & ~READ_PROPERTIES)
 
 
-@cache
-def _packed(columns: tuple[str, ...]) -> np.dtype[np.void]:
-    return np.dtype([(name, RECORD_DTYPE[name]) for name in columns])
+def _narrowed(columns: dict[str, npt.NDArray[Any]]) -> Iterator[tuple[_Column, bytes]]:
+    for name, values in columns.items():
+        low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
+        for limit, code in _WIDTHS:
+            if high - low < limit:
+                yield (name, low, code), (values.astype("i8") - low).astype(code).tobytes() if code else b""
+                break
+        else:
+            yield (name, 0, values.dtype.str), values.tobytes()
+
+
+def _widened(columns: list[_Column], rows: npt.NDArray[np.void], data: bytes | memoryview, at: int) -> int:
+    """Fills the columns of the rows with what lies at `at`, and returns where it ends."""
+    for name, low, code in columns:
+        if not code:
+            rows[name] = low
+            continue
+        kept = np.frombuffer(data, code, len(rows), at)
+        at += kept.nbytes
+        rows[name] = kept if low == 0 else kept.astype("i8") + low
+    return at

@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from rmqstore.errors import UsageError
 from rmqstore.formats import batchconsumequeue, consumequeue, consumequeue_ext, index
+from rmqstore.versions import Profile
+
+_SMALLEST_INDEX = 2
+"""Places for items: the first one is never used, so a file with fewer is full before it has any."""
 
 
 class Mode(Enum):
@@ -35,3 +40,14 @@ class Settings:
     index_file_write_enable: bool = True
     max_hash_slot_num: int = index.DEFAULT_HASH_SLOT_NUM
     max_index_num: int = index.DEFAULT_INDEX_NUM
+
+    def builds_index(self, profile: Profile) -> bool:
+        """Whether the broker writes index files."""
+        return self.message_index_enable and (self.index_file_write_enable or not profile.indexes_tags)
+
+    @property
+    def index_capacity(self) -> int:
+        """Items that an index file takes. Raises UsageError for a `max_index_num` that no item fits into."""
+        if self.max_index_num < _SMALLEST_INDEX:
+            raise UsageError(f"maxIndexNum={self.max_index_num} leaves no place for items.", "The broker's default is 20000000.")
+        return self.max_index_num - 1

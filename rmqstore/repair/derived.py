@@ -8,11 +8,11 @@ from rmqstore.errors import RefusedError
 from rmqstore.formats.naming import TIMER_TOPIC
 from rmqstore.repair.builder import PlanBuilder
 from rmqstore.repair.checkpoint import plan_abort, plan_checkpoint
-from rmqstore.repair.index import full_until, plan_index
+from rmqstore.repair.index import choose_index, full_until
 from rmqstore.repair.judgement import judge, present_log
 from rmqstore.repair.logview import FutureLog
-from rmqstore.repair.queues import LostUnits, QueueWish, plan_queues
-from rmqstore.repair.rebuilding import Rebuilder
+from rmqstore.repair.queues import LostUnits, QueueWish, choose_queues, plan_queues
+from rmqstore.repair.rebuilding import Rebuilder, rebuild_derived
 from rmqstore.repair.staging import Staging
 from rmqstore.repair.timer import plan_timer
 from rmqstore.store.root import Store
@@ -42,9 +42,13 @@ def plan_derived(
     Raises RefusedError, UnreadableError, StoreChangedError, OSError.
     """
     judgement = judge(store, advance=advance)
-    wish = QueueWish(lost_units=lost_units)
-    ends = plan_queues(builder, staging, store, profile, log, judgement, wish, advance=advance, rebuilder=rebuilder)
-    index_full_until = plan_index(builder, staging, store, profile, log, judgement, advance=advance, rebuilder=rebuilder)
+    queues = choose_queues(store, log, judgement, QueueWish(lost_units=lost_units))
+    index = choose_index(store, profile, log, judgement)
+    rebuilt = rebuild_derived(
+        store, log, profile, staging, queues=queues.request, index=index.requests, advance=advance, rebuilder=rebuilder
+    )
+    ends = queues.plan(builder, staging, rebuilt.queues)
+    index_full_until = index.plan(builder, rebuilt.index)
     plan_timer(builder, store, log, judgement.log.last_timestamp, ends.get((TIMER_TOPIC, 0)))
     plan_checkpoint(builder, store, profile, log, index_full_until)
     if removes_abort:
@@ -85,7 +89,9 @@ def plan_rebuilt_index(
     """Plans the index of the log as it is. Raises as `plan_derived` does."""
     judgement = judge(store, parts=_INDEX, advance=advance)
     log = present_log(store, judgement.log)
-    plan_index(builder, staging, store, profile, log, judgement, everything=everything, advance=advance, rebuilder=rebuilder)
+    index = choose_index(store, profile, log, judgement, everything=everything)
+    rebuilt = rebuild_derived(store, log, profile, staging, index=index.requests, advance=advance, rebuilder=rebuilder)
+    index.plan(builder, rebuilt.index)
 
 
 def plan_rebuilt_checkpoint(builder: PlanBuilder, store: Store, profile: Profile, advance: Advance = lambda count: None) -> None:

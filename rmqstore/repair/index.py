@@ -6,91 +6,108 @@ so that all items of the log are found, and no item points at what the log does 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from rmqstore.catalogue import CATALOGUE
 from rmqstore.errors import RefusedError
-from rmqstore.rebuild import Settings
+from rmqstore.rebuild import IndexResult, RebuiltIndexFile
 from rmqstore.rebuild.index import following_name
 from rmqstore.repair.builder import PlanBuilder
 from rmqstore.repair.indexranges import KeyRange, first_border, last_border
 from rmqstore.repair.judgement import Judgement
 from rmqstore.repair.logview import FutureLog
 from rmqstore.repair.queuetarget import in_ranges
-from rmqstore.repair.rebuilding import Rebuilder, rebuild_index, settings_of
-from rmqstore.repair.staging import StagedFile, Staging
+from rmqstore.repair.rebuilding import IndexRequest, Made, settings_of
+from rmqstore.repair.staging import StagedFile
 from rmqstore.store.parts import PartKind
 from rmqstore.store.root import Store
 from rmqstore.verify.context import Context, Options
 from rmqstore.verify.index import HEADER_LAYOUT, IndexView, open_views
 from rmqstore.versions import Profile
 
-Advance = Callable[[int], None]
 _NAME, _BEHIND, _INCOMPLETE = "RMQ-IX-NAME", "RMQ-IX-BEHIND", "RMQ-IX-INCOMPLETE"
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Between two neighbours that stay: the keys that neither has, and the names of the files there that do not stay."""
+    """Between two neighbours that stay: the names of the files there that do not stay, and whether files are built for it."""
 
     after: IndexView | None
     before: IndexView | None
     names: tuple[str, ...]
+    is_filled: bool
 
     @property
-    def keys(self) -> KeyRange | None:
-        """The keys, None for all. Raises UnreadableError, StoreChangedError."""
-        if self.after is None and self.before is None:
-            return None
-        return KeyRange(
-            last_border(self.after) if self.after is not None else None, first_border(self.before) if self.before is not None else None
-        )
+    def request(self) -> IndexRequest:
+        """Files with the keys that neither neighbour has. Raises UnreadableError, StoreChangedError."""
+        after, before = self.after, self.before
+        if after is None and before is None:
+            return IndexRequest()
+        keys = KeyRange(last_border(after) if after is not None else None, first_border(before) if before is not None else None)
+        is_full = after is not None and after.items >= after.capacity - 1
+        return IndexRequest(keys, (after.end_timestamp, after.end_phy_offset) if after is not None and is_full else (0, 0))
 
 
-def plan_index(
-    builder: PlanBuilder,
-    staging: Staging,
-    store: Store,
-    profile: Profile,
-    log: FutureLog,
-    judgement: Judgement,
-    *,
-    everything: bool = False,
-    advance: Advance = lambda count: None,
-    rebuilder: Rebuilder | None = None,
-) -> int:
-    """Plans what makes the index of `store` agree with the future `log`; `everything`: no file stays, right ones neither.
+@dataclass(frozen=True)
+class ChosenIndex:
+    """Which index files of `store` stay, and which gaps between them are filled; `builds`: the broker is configured to have an index."""
 
-    Returns the end timestamp (ms) of the last file that another one will follow, 0 for none, as checkpoints keep it.
-    Raises RefusedError, UnreadableError, StoreChangedError, OSError.
+    store: Store
+    judgement: Judgement
+    staying: Sequence[IndexView]
+    gaps: Sequence[Gap]
+    builds: bool
+
+    @property
+    def requests(self) -> list[IndexRequest]:
+        """What has to be built, one for each gap that is filled. Raises UnreadableError, StoreChangedError."""
+        return [gap.request for gap in self.gaps if gap.is_filled]
+
+    def plan(self, builder: PlanBuilder, made: Sequence[tuple[IndexResult, Made]]) -> int:
+        """Plans with what was built for the requests.
+
+        Returns the end timestamp (ms) of the last file that another one will follow, 0 for none, as checkpoints keep it.
+        Raises RefusedError, UnreadableError, StoreChangedError, OSError.
+        """
+        _foreign_names(builder, self.store)
+        if not self.gaps:
+            if self.builds:
+                _count_from_one(builder, self.staying)
+            else:
+                builder.note("The broker is configured to build no index, so the index is left as it is.")
+            return _full_until([view.end_timestamp for view in self.staying])
+        results = iter(made)
+        ends: list[int] = []
+        for gap in self.gaps:
+            if gap.is_filled:
+                result, files = next(results)
+                _place(builder, self.store, gap, [_File.of(file, files) for file in result.files], self.judgement)
+                ends += [file.end_timestamp for file in result.files]
+            ends += [gap.before.end_timestamp] if gap.before is not None else []
+        return _full_until(ends)
+
+
+def choose_index(store: Store, profile: Profile, log: FutureLog, judgement: Judgement, *, everything: bool = False) -> ChosenIndex:
+    """Chooses what makes the index of `store` agree with the future `log`; `everything`: no file stays, right ones neither.
+
+    Raises UnreadableError, StoreChangedError.
     """
-    _foreign_names(builder, store)
     files = {file.path.name: file.path for file in store.index_files() if file.named_right}
     views = open_views(Context(store, Options()))[0]
     staying = [] if everything else [view for view in views if _stays(view, log, judgement)]
     codes = {finding.code for finding in judgement.coverage}
     if not everything and len(staying) == len(files) and not codes:
-        _count_from_one(builder, staying)
-        return _full_until([view.end_timestamp for view in staying])
-    if not _builds(settings_of(store), profile):
-        builder.note("The broker is configured to build no index, so the index is left as it is.")
-        return _full_until([view.end_timestamp for view in views])
+        return ChosenIndex(store, judgement, staying, (), builds=True)
+    if not settings_of(store).builds_index(profile):
+        return ChosenIndex(store, judgement, views, (), builds=False)
     kept = [view for view in staying if view.items]
     if _BEHIND in codes and kept and kept[-1].items < kept[-1].capacity - 1:
         kept.pop()
-    build = _Build(staging, store, profile, log, advance, rebuilder)
-    ends: list[int] = []
-    for gap in _gaps(kept, sorted(files)):
-        if gap.names or _INCOMPLETE in codes or gap.before is None:
-            made = build.files(gap)
-            _place(builder, store, gap, made, judgement)
-            ends += [each.end_timestamp for each in made]
-        ends += [gap.before.end_timestamp] if gap.before is not None else []
-    return _full_until(ends)
+    return ChosenIndex(store, judgement, kept, tuple(_gaps(kept, sorted(files), incomplete=_INCOMPLETE in codes)), builds=True)
 
 
 def full_until(store: Store) -> int:
@@ -120,11 +137,6 @@ def _count_from_one(builder: PlanBuilder, views: Sequence[IndexView]) -> None:
             builder.write(view.file.path, field.offset, one, reason="an index file that no broker has opened yet")
 
 
-def _builds(settings: Settings, profile: Profile) -> bool:
-    """Whether the broker writes index files."""
-    return settings.message_index_enable and (settings.index_file_write_enable or not profile.indexes_tags)
-
-
 # Which files stay
 
 
@@ -140,65 +152,32 @@ def _stays(view: IndexView, log: FutureLog, judgement: Judgement) -> bool:
     )
 
 
-def _gaps(kept: Sequence[IndexView], names: Sequence[str]) -> Iterator[Gap]:
+def _gaps(kept: Sequence[IndexView], names: Sequence[str], *, incomplete: bool) -> Iterator[Gap]:
     """What lies before, between and behind the files that stay; files without items never stay where something is built."""
     staying = {view.file.path.name for view in kept}
     for after, before in pairwise([None, *kept, None]):
         low = after.file.path.name if after is not None else ""
         high = before.file.path.name if before is not None else None
-        inside = (name for name in names if name not in staying and name > low and (high is None or name < high))
-        yield Gap(after, before, tuple(inside))
+        inside = tuple(name for name in names if name not in staying and name > low and (high is None or name < high))
+        yield Gap(after, before, inside, is_filled=bool(inside) or incomplete or before is None)
 
 
 # What is built
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
+class _File:
     """A file that was built, and the name that the time of its first record would give it."""
 
     name: str
-    end_timestamp: int
     staged: StagedFile
 
-
-@dataclass(frozen=True, slots=True)
-class _Build:
-    """Builds index files from parts of the log."""
-
-    staging: Staging
-    store: Store
-    profile: Profile
-    log: FutureLog
-    advance: Advance
-    rebuilder: Rebuilder | None
-
-    def files(self, gap: Gap) -> list[_Made]:
-        """Files with the keys of a gap, in order."""
-        keys = gap.keys
-        full = gap.after is not None and gap.after.items >= gap.after.capacity - 1
-        follows = (gap.after.end_timestamp, gap.after.end_phy_offset) if gap.after is not None and full else (0, 0)
-        result, made = rebuild_index(
-            self.store,
-            self._part(keys),
-            self.profile,
-            self.staging,
-            keys=keys,
-            follows=follows,
-            advance=self.advance,
-            rebuilder=self.rebuilder,
-        )
-        return [_Made(file.path.rpartition("/")[2], file.end_timestamp, made[file.path]) for file in result.files]
-
-    def _part(self, keys: KeyRange | None) -> FutureLog:
-        """The files of the log that a range of keys lies in."""
-        if keys is None:
-            return self.log
-        stop = keys.stop if keys.stop is not None else self.log.end_offset
-        return replace(self.log, files=tuple(file for file in self.log.files if file.end > keys.start and file.start <= stop))
+    @classmethod
+    def of(cls, file: RebuiltIndexFile, files: Made) -> _File:
+        return cls(file.path.rpartition("/")[2], files[file.path])
 
 
-def _place(builder: PlanBuilder, store: Store, gap: Gap, made: Sequence[_Made], judgement: Judgement) -> None:
+def _place(builder: PlanBuilder, store: Store, gap: Gap, made: Sequence[_File], judgement: Judgement) -> None:
     """Puts built files in the places of those that do not stay, and behind them under new names; what is left over goes."""
     directory = store.path_of(PartKind.INDEX)
     last = gap.after.file.path.name if gap.after is not None else ""

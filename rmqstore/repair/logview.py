@@ -92,13 +92,16 @@ class FutureLog:
                 return
             for event in scanner.scan(file):
                 if isinstance(event, Batch):
-                    kept = self._live(event.records["position"])
-                    if kept is None:
-                        yield event
-                    elif kept.any():
-                        yield _selected(event, kept)
+                    live = self.live(event)
+                    if len(live.records):
+                        yield live
                     if int(event.records["position"][-1]) >= self.end_offset:
                         return
+
+    def live(self, batch: Batch) -> Batch:
+        """The records of a batch, at least one, that are before the end and no fillers; maybe none."""
+        kept = self._live(batch.records["position"])
+        return batch if kept is None else _selected(batch, kept)
 
     def _live(self, positions: NDArray[np.int64]) -> NDArray[np.bool_] | None:
         """Which records of ascending positions are before the end and outside of damages; None for all."""

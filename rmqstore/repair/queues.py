@@ -23,7 +23,7 @@ from rmqstore.repair.judgement import Judgement
 from rmqstore.repair.logview import FutureLog
 from rmqstore.repair.onequeue import Planned, Why, Work, plan_batch_queue, plan_simple_queue
 from rmqstore.repair.queuetarget import in_ranges
-from rmqstore.repair.rebuilding import Rebuilder, rebuild_queues, settings_of
+from rmqstore.repair.rebuilding import Made, QueueRequest, Rebuilder, rebuild_derived, settings_of
 from rmqstore.repair.staging import Staging
 from rmqstore.scan.unitruns import UNIT_ROWS
 from rmqstore.store.root import QueueDirectory, Store
@@ -85,6 +85,58 @@ class _Queues:
         return any(key in kind and kind[key].files.files for kind in (self.simple, self.batch))
 
 
+@dataclass(frozen=True)
+class ChosenQueues:
+    """Which queues of `store` do not agree with the future `log`; `request` is what has to be built so that they do, None for nothing."""
+
+    store: Store
+    log: FutureLog
+    wish: QueueWish
+    queues: _Queues
+    reasons: Mapping[QueueKey, Why]
+    choice: _Choice
+    request: QueueRequest | None
+
+    def plan(self, builder: PlanBuilder, staging: Staging, made: tuple[QueueResult, Made] | None) -> dict[QueueKey, int]:
+        """Plans with what was built.
+
+        Returns the ends of the queues that were looked at for that: the queue offsets behind their last messages. All others stay as they
+        are. Raises UsageError, RefusedError, UnreadableError, StoreChangedError, OSError.
+        """
+        store, queues, wish, choice = self.store, self.queues, self.wish, self.choice
+        if store.rocksdb_queues and not queues.simple:
+            builder.note("The queues of this store are kept in RocksDB; they are left as they are.")
+        if made is None:
+            return {}
+        result, files = made
+        rebuilt = {(queue.topic, queue.queue_id): queue for queue in result.queues}
+        keys = {key for key in {*queues.simple, *queues.batch} if choice(key)} | rebuilt.keys()
+        _demand_named(wish, keys, queues)
+        placeholders = _placeholders(store, self.log) if wish.lost_units is LostUnits.PLACEHOLDER else {}
+        work = Work(builder, staging, store, settings_of(store), self.log, wish.mode, files)
+        planned = {
+            key: _plan(work, key, queues, rebuilt.get(key), self.reasons.get(key, _ASKED), placeholders.get(key, {}))
+            for key in sorted(keys)
+        }
+        _note(builder, result, [rebuilt[key] for key, plan in planned.items() if plan.changes and key in rebuilt])
+        for key in sorted(choice.left_out):
+            builder.note(f"{key[0]}/{key[1]} has records and no files, maybe on purpose, and is left so; name it to have it rebuilt.")
+        return {key: plan.end for key, plan in planned.items() if plan.end is not None}
+
+
+def choose_queues(store: Store, log: FutureLog, judgement: Judgement, wish: QueueWish) -> ChosenQueues:
+    """Chooses queues by what is wrong with them and by what somebody wishes. Raises UnreadableError, StoreChangedError."""
+    queues = _Queues.of(store)
+    if store.rocksdb_queues and not queues.simple:
+        return ChosenQueues(store, log, wish, queues, {}, _Choice(queues, {}, judgement, wish), None)
+    reasons = _reasons(queues, log, judgement, wish)
+    choice = _Choice(queues, reasons, judgement, wish)
+    known = {key for key in {*queues.simple, *queues.batch} if choice(key)}
+    needless = wish.only_needed and not any(choice(key) for key in reasons)
+    asked = (known or reasons or wish.rebuild) and not needless
+    return ChosenQueues(store, log, wish, queues, reasons, choice, QueueRequest(wish.mode, choice) if asked else None)
+
+
 def plan_queues(
     builder: PlanBuilder,
     staging: Staging,
@@ -92,41 +144,15 @@ def plan_queues(
     profile: Profile,
     log: FutureLog,
     judgement: Judgement,
-    wish: QueueWish | None = None,
+    wish: QueueWish,
     *,
     advance: Advance = lambda count: None,
     rebuilder: Rebuilder | None = None,
-) -> dict[QueueKey, int]:
-    """Plans what makes the queues of `store` agree with the future `log`.
-
-    Returns the ends of the queues that were looked at for that: the queue offsets behind their last messages. All others stay as they are.
-    Raises RefusedError, UnreadableError, StoreChangedError, OSError.
-    """
-    wish = wish or QueueWish()
-    queues = _Queues.of(store)
-    if store.rocksdb_queues and not queues.simple:
-        builder.note("The queues of this store are kept in RocksDB; they are left as they are.")
-        return {}
-    reasons = _reasons(queues, log, judgement, wish)
-    chosen = _Choice(queues, reasons, judgement, wish)
-    known = {key for key in {*queues.simple, *queues.batch} if chosen(key)}
-    if not known and not reasons and not wish.rebuild:
-        return {}
-    if wish.only_needed and not any(chosen(key) for key in reasons):
-        return {}
-    result, made = rebuild_queues(store, log, profile, staging, mode=wish.mode, wanted=chosen, advance=advance, rebuilder=rebuilder)
-    rebuilt = {(queue.topic, queue.queue_id): queue for queue in result.queues}
-    _demand_named(wish, known | rebuilt.keys(), queues)
-    placeholders = _placeholders(store, log) if wish.lost_units is LostUnits.PLACEHOLDER else {}
-    work = Work(builder, staging, store, settings_of(store), log, wish.mode, made)
-    planned = {
-        key: _plan(work, key, queues, rebuilt.get(key), reasons.get(key, _ASKED), placeholders.get(key, {}))
-        for key in sorted(known | rebuilt.keys())
-    }
-    _note(builder, result, [rebuilt[key] for key, plan in planned.items() if plan.changes and key in rebuilt])
-    for key in sorted(chosen.left_out):
-        builder.note(f"{key[0]}/{key[1]} has records and no files, maybe on purpose, and is left so; name it to have it rebuilt.")
-    return {key: plan.end for key, plan in planned.items() if plan.end is not None}
+) -> None:
+    """Plans what makes the queues of `store` agree with the future `log`. Raises as `choose_queues` and `ChosenQueues.plan` do."""
+    chosen = choose_queues(store, log, judgement, wish)
+    rebuilt = rebuild_derived(store, log, profile, staging, queues=chosen.request, advance=advance, rebuilder=rebuilder)
+    chosen.plan(builder, staging, rebuilt.queues)
 
 
 def _plan(work: Work, key: QueueKey, queues: _Queues, rebuilt: RebuiltQueue | None, why: Why, placeholders: Mapping[int, bytes]) -> Planned:

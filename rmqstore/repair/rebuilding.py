@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from rmqstore.errors import RefusedError, StoreChangedError
 from rmqstore.formats.naming import LMQ_PREFIX
-from rmqstore.rebuild import IndexBuilder, IndexResult, Mode, QueueBuilder, QueueResult, Settings, rebuild
+from rmqstore.rebuild import Builder, IndexBuilder, IndexResult, Mode, QueueBuilder, QueueResult, Settings, rebuild
 from rmqstore.recovery.options import Options
 from rmqstore.recovery.places import places_of
 from rmqstore.repair.indexranges import KeyRange
@@ -31,18 +31,55 @@ from rmqstore.versions import Profile
 Advance = Callable[[int], None]
 
 
+Made = dict[str, StagedFile]
+"""Files in the staging area by their path below the root of the store."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRequest:
+    """Queues to build: how, and which."""
+
+    mode: Mode
+    wanted: Callable[[QueueKey], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRequest:
+    """Index files to build with the keys of a range of the log, all without one; `follows` as an IndexBuilder takes it."""
+
+    keys: KeyRange | None = None
+    follows: tuple[int, int] = (0, 0)
+
+    def touches(self, start: int, end: int) -> bool:
+        """Whether keys of the range can lie in [start, end) of the log."""
+        return self.keys is None or (self.keys.start < end and (self.keys.stop is None or self.keys.stop >= start))
+
+    def select(self, batches: Iterable[Batch], *, tags: bool) -> Iterable[Batch]:
+        """The records with keys in the range; `tags`: keys of tags are indexed, too."""
+        return batches if self.keys is None else self.keys.select(batches, tags=tags)
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """What was built of a log: queues if they were asked for, and of each request for index files what it asked for."""
+
+    queues: tuple[QueueResult, Made] | None
+    index: Sequence[tuple[IndexResult, Made]]
+
+
 class Rebuilder(Protocol):
-    """Builds in other processes what the functions here build in this one. Both raise what those raise."""
+    """Builds in other processes what `rebuild_derived` builds in this one, and raises what that raises."""
 
-    def queues(
-        self, log: FutureLog, profile: Profile, staging: Staging, mode: Mode, wanted: Callable[[QueueKey], bool], advance: Advance
-    ) -> tuple[QueueResult, dict[str, StagedFile]]:
-        """The wanted queues, and their files by path below the root of the store."""
-
-    def index(
-        self, log: FutureLog, profile: Profile, staging: Staging, keys: KeyRange | None, follows: tuple[int, int], advance: Advance
-    ) -> tuple[IndexResult, dict[str, StagedFile]]:
-        """Index files with the keys of a range of the log, all without one, and the files by path below the root of the store."""
+    def rebuild(
+        self,
+        log: FutureLog,
+        profile: Profile,
+        staging: Staging,
+        queues: QueueRequest | None,
+        index: Sequence[IndexRequest],
+        advance: Advance,
+    ) -> Rebuilt:
+        """As `rebuild_derived`."""
 
 
 class StagedFiles:
@@ -113,58 +150,83 @@ def settings_of(store: Store) -> Settings:
     )
 
 
-def rebuild_queues(
+def rebuild_derived(
     store: Store,
     log: FutureLog,
     profile: Profile,
     staging: Staging,
     *,
-    mode: Mode,
-    wanted: Callable[[QueueKey], bool],
+    queues: QueueRequest | None = None,
+    index: Sequence[IndexRequest] = (),
     advance: Advance = lambda count: None,
     rebuilder: Rebuilder | None = None,
-) -> tuple[QueueResult, dict[str, StagedFile]]:
-    """Builds the wanted queues into the staging area; their files by path below the root of the store.
+) -> Rebuilt:
+    """Builds what is asked for into the staging area; `rebuilder` does it without this process.
 
-    Raises RefusedError, UnreadableError, StoreChangedError, OSError.
+    Queues and the first index files are built in one pass over the log. Raises RefusedError, UnreadableError, StoreChangedError, OSError.
     """
+    if queues is None and not index:
+        return Rebuilt(None, ())
     if rebuilder is not None:
-        return rebuilder.queues(log, profile, staging, mode, wanted, advance)
-    records, sink = records_of(store, log, keys=False), StagedFiles(staging)
-    builder = QueueBuilder(
-        records.scanner.queue,
-        settings_of(store),
-        profile,
-        sink,
-        log_start=log.min_offset,
-        mode=mode,
-        wanted=lambda topic, queue_id: wanted((topic, queue_id)),
-    )
-    with _full_disk_told(staging):
-        rebuild(told(records, advance), builder)
-        return builder.finish(), sink.files
+        return rebuilder.rebuild(log, profile, staging, queues, index, advance)
+    first, rest = (index[0], index[1:]) if queues is not None and index else (None, index)
+    made = [] if queues is None else [_pass(store, log, profile, staging, queues, first, advance)]
+    made += [_pass(store, _touched(log, request), profile, staging, None, request, advance) for request in rest]
+    return Rebuilt(made[0].queues, [each for one in made for each in one.index])
 
 
-def rebuild_index(
+def _pass(
     store: Store,
     log: FutureLog,
     profile: Profile,
     staging: Staging,
-    *,
-    keys: KeyRange | None,
-    follows: tuple[int, int],
-    advance: Advance = lambda count: None,
-    rebuilder: Rebuilder | None = None,
-) -> tuple[IndexResult, dict[str, StagedFile]]:
-    """Builds index files with the keys of a range into the staging area, as `rebuild_queues` does it."""
-    if rebuilder is not None:
-        return rebuilder.index(log, profile, staging, keys, follows, advance)
-    records, sink = records_of(store, log, keys=True), StagedFiles(staging)
-    builder = IndexBuilder(records.scanner.queue, settings_of(store), profile, sink, follows=follows)
-    batches = told(records, advance)
+    queues: QueueRequest | None,
+    index: IndexRequest | None,
+    advance: Advance,
+) -> Rebuilt:
+    """What one pass over the log makes."""
+    records, settings = records_of(store, log, keys=index is not None), settings_of(store)
+    builders: list[Builder] = []
+    for_queues, for_index = StagedFiles(staging), StagedFiles(staging)
+    if queues is not None:
+        wanted = queues.wanted
+        queue_builder = QueueBuilder(
+            records.scanner.queue,
+            settings,
+            profile,
+            for_queues,
+            log_start=log.min_offset,
+            mode=queues.mode,
+            wanted=lambda topic, queue_id: wanted((topic, queue_id)),
+        )
+        builders.append(queue_builder)
+    if index is not None:
+        index_builder = IndexBuilder(records.scanner.queue, settings, profile, for_index, follows=index.follows)
+        builders.append(_Chosen(index, index_builder, profile.indexes_tags))
     with _full_disk_told(staging):
-        rebuild(batches if keys is None else keys.select(batches, tags=profile.indexes_tags), builder)
-        return builder.finish(), sink.files
+        rebuild(told(records, advance), *builders)
+        return Rebuilt(
+            None if queues is None else (queue_builder.finish(), for_queues.files),
+            [] if index is None else [(index_builder.finish(), for_index.files)],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """Lets a builder of the index have what was asked for."""
+
+    request: IndexRequest
+    builder: IndexBuilder
+    tags: bool
+
+    def put(self, batch: Batch) -> None:
+        for chosen in self.request.select([batch], tags=self.tags):
+            self.builder.put(chosen)
+
+
+def _touched(log: FutureLog, request: IndexRequest) -> FutureLog:
+    """The files of the log that keys of the request can lie in."""
+    return replace(log, files=tuple(file for file in log.files if request.touches(file.start, file.end)))
 
 
 @contextmanager

@@ -21,7 +21,6 @@ class Letters:
     """Every part has all its packets in several results, and packets of one result come from all parts."""
 
     packets: int = 5
-    directory: str | None = None
 
     @property
     def parts(self) -> Sequence[Part]:
@@ -30,10 +29,6 @@ class Letters:
     @property
     def shuffles(self) -> bool:
         return True
-
-    @property
-    def spool(self) -> str | None:
-        return self.directory
 
     def map(self, part: Part, advance: Advance) -> Iterator[Packet]:
         advance(part.size)

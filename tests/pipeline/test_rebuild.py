@@ -10,12 +10,13 @@ import pytest
 
 from rmqstore.pipeline.job import StoreAt
 from rmqstore.pipeline.local import LocalRunner
+from rmqstore.pipeline.logparts import LARGEST_PIECE
 from rmqstore.pipeline.rebuild import Elsewhere
 from rmqstore.pipeline.spark import SparkRunner
 from rmqstore.rebuild import Mode
 from rmqstore.recovery.release import choose_release
 from rmqstore.repair.judgement import judge, present_log
-from rmqstore.repair.rebuilding import Rebuilder, rebuild_index, rebuild_queues
+from rmqstore.repair.rebuilding import IndexRequest, QueueRequest, Rebuilder, rebuild_derived
 from rmqstore.repair.staging import StagedFile, Staging
 from rmqstore.versions import profile_of
 from tests.support import stores
@@ -38,8 +39,10 @@ def made(at: StoreAt, directory: Path, rebuilder: Rebuilder | None, mode: Mode) 
     log = present_log(store, judge(store).log)
     profile = profile_of(choose_release(store, "auto").release)
     staging = Staging(directory)
-    queues, queue_files = rebuild_queues(store, log, profile, staging, mode=mode, wanted=lambda key: key[1] != 1, rebuilder=rebuilder)
-    index, index_files = rebuild_index(store, log, profile, staging, keys=None, follows=(0, 0), rebuilder=rebuilder)
+    request = QueueRequest(mode, lambda key: key[1] != 1)
+    rebuilt = rebuild_derived(store, log, profile, staging, queues=request, index=[IndexRequest()], rebuilder=rebuilder)
+    assert rebuilt.queues is not None
+    (queues, queue_files), [(index, index_files)] = rebuilt.queues, rebuilt.index
     listed = {path for queue in queues.queues for path in (*queue.files, *queue.ext_files)}
     # A queue that begins anew leaves files behind that nobody lists.
     files = {path: staged for path, staged in queue_files.items() if path in listed}
@@ -51,8 +54,9 @@ def test_in_shares(name: str, mode: Mode, tmp_path: Path) -> None:
     root = stores.sample_store(name)
     at = StoreAt.of(root, settings=stores.case(name).settings(root))
     expected = made(at, tmp_path / "here", None, mode)
-    assert made(at, tmp_path / "there", Elsewhere(LocalRunner(2), at), mode) == expected
-    assert not list((tmp_path / "there").glob("attempts-*"))
+    for largest in (LARGEST_PIECE, 50_000):
+        assert made(at, tmp_path / f"there-{largest}", Elsewhere(LocalRunner(2), at, largest=largest), mode) == expected
+        assert not list((tmp_path / f"there-{largest}").glob("attempts-*"))
 
 
 @pytest.mark.parametrize("name", BY_SPARK)

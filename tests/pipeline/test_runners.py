@@ -45,16 +45,6 @@ def test_a_result_has_the_packets_of_its_key_in_the_order_of_parts(runner: Local
         assert result.decode() == f"{key}: {''.join(expected)}"
 
 
-def test_packets_in_files_are_those_that_travel(session: SparkSession, tmp_path: Path) -> None:
-    runner = SparkRunner(session.sparkContext)
-
-    results = list(runner.run(Letters(directory=str(tmp_path)), silent))
-
-    assert results == list(runner.run(Letters(), silent))
-    written = b"".join(path.read_bytes() for path in tmp_path.iterdir())
-    assert sorted(written.split()) == sorted(b"".join(result[3:] for _, result in results).split())
-
-
 def test_all_bytes_are_told(runner: LocalRunner | SparkRunner) -> None:
     for job in (Numbers(), Letters()):
         told: list[int] = []

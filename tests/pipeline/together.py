@@ -15,7 +15,6 @@ class Together:
     """The jobs side by side, all parts of one in one task; the results of the job with number 3 have keys that begin with `00003/`."""
 
     jobs: Sequence[Job]
-    directory: str
 
     @property
     def parts(self) -> Sequence[Part]:
@@ -24,10 +23,6 @@ class Together:
     @property
     def shuffles(self) -> bool:
         return True
-
-    @property
-    def spool(self) -> str:
-        return self.directory
 
     def map(self, part: Part, advance: Advance) -> Iterator[Packet]:
         job = self.jobs[part.number]

@@ -53,11 +53,6 @@ class StatsJob:
         """All packets come together."""
         return True
 
-    @property
-    def spool(self) -> str | None:
-        """Counts are small."""
-        return None
-
     def map(self, part: Part, advance: Advance) -> Iterator[Packet]:
         """The counts of a piece, or of a whole remote store. Raises StoreChangedError, UnreadableError, and what `at_hand` raises."""
         assert isinstance(part, LogPiece | RemoteStore)

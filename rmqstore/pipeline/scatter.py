@@ -1,0 +1,172 @@
+"""The first half of a rebuild elsewhere: the records of every piece of the log, sorted by what will be built of them.
+
+What is built of a piece lies in one file, in a region per share of the queues and per range of the index, so whoever builds reads one
+run of bytes per piece. Every attempt makes a file of its own, and who builds is told of one that was finished. Memory is what a piece
+becomes, a tenth of its bytes.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import tempfile
+import zlib
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rmqstore.pipeline.futureparts import FuturePiece, Source
+from rmqstore.pipeline.job import Advance, MapOnly, Packet, Part
+from rmqstore.rebuild import Mode
+from rmqstore.rebuild.packing import FOR_INDEX, FOR_QUEUES, pack, without_bytes
+from rmqstore.rebuild.requests import QueueOf, requests_of
+from rmqstore.repair.rebuilding import IndexRequest, settings_of
+from rmqstore.scan.columns import Mark
+from rmqstore.scan.walk import Batch
+from rmqstore.verify.units import QueueKey
+
+_NO_ROWS = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Packets one behind the other in a file, and the number of index keys in them."""
+
+    path: str
+    position: int
+    length: int
+    keys: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scattered:
+    """What a piece became: regions by what is built of them, and the records that were refused there."""
+
+    regions: Mapping[str, Region]
+    refused: Mapping[str, int]
+
+
+def of_share(share: int) -> str:
+    """The name of the regions for a share of the queues."""
+    return f"queues {share:02d}"
+
+
+def of_range(number: int) -> str:
+    """The name of the regions for a range of the index."""
+    return f"index {number}"
+
+
+QUEUES = "queues"
+"""What records are refused for that no queue gets."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScatterJob(MapOnly):
+    """Over the pieces of a log; the result of each is a Scattered, pickled. Without a `mode` nothing is sorted for queues."""
+
+    source: Source
+    parts: Sequence[FuturePiece]
+    mode: Mode | None
+    shares: int
+    index: Sequence[IndexRequest]
+    directory: str
+
+    def map(self, part: Part, advance: Advance) -> Iterator[Packet]:
+        """One packet. Raises TornPieceError, and what reading the log and writing the file raise."""
+        assert isinstance(part, FuturePiece)
+        settings = settings_of(self.source.at.open())
+        index = self.index if settings.builds_index(self.source.profile) else ()
+        requests = [(number, request) for number, request in enumerate(index) if request.touches(part.start, part.end)]
+        records = self.source.records(keys=bool(requests))
+        queue_of = records.scanner.queue
+        shelves = _Shelves()
+        shares = _Shares(queue_of, self.shares)
+        for batch in self.source.batches(records, part, advance):
+            if self.mode is not None:
+                _for_queues(shelves, batch, self.mode, shares, settings.enable_multi_dispatch, queue_of)
+            for number, request in requests:
+                _for_index(shelves, of_range(number), batch, request, self.source.profile.indexes_tags, queue_of)
+        yield Packet(part.name, 0, pickle.dumps(shelves.written(self.directory)))
+
+
+def _for_queues(shelves: _Shelves, batch: Batch, mode: Mode, shares: _Shares, fans_out: bool, queue_of: QueueOf) -> None:
+    kept, refused = requests_of(batch, mode, queue_of)
+    shelves.refused[QUEUES] += refused
+    everywhere = np.flatnonzero(kept.records["marks"] & int(Mark.MULTI_DISPATCH)) if fans_out else _NO_ROWS
+    for share, rows in enumerate(shares.rows(kept.records["queue"])):
+        wanted = np.union1d(rows, everywhere) if everywhere.size else rows
+        if wanted.size:
+            shelves.add(of_share(share), pack(_taken(kept, wanted), queue_of, FOR_QUEUES))
+
+
+def _for_index(shelves: _Shelves, name: str, batch: Batch, request: IndexRequest, tags: bool, queue_of: QueueOf) -> None:
+    for chosen in request.select([batch], tags=tags):
+        kept, refused = requests_of(chosen, Mode.USEFUL, queue_of)
+        shelves.refused[name] += refused
+        if len(kept.records):
+            keys = _indexed(kept, request.follows[1], tags=tags)
+            shelves.add(name, pack(without_bytes(replace(kept, keys=keys)), queue_of, FOR_INDEX), len(keys))
+
+
+def _indexed(batch: Batch, follows: int, *, tags: bool) -> npt.NDArray[np.void]:
+    """The keys that become items: those of tags where they are indexed, and none before what is indexed already."""
+    keys = batch.keys if tags else batch.keys.take(np.flatnonzero(batch.keys["is_tag"] == 0))
+    return keys.take(np.flatnonzero(batch.records["physical_offset"][keys["record"]] >= follows)) if follows else keys
+
+
+def _taken(batch: Batch, rows: npt.NDArray[np.int64]) -> Batch:
+    """A batch of these records, without keys, and with the marks of its own records."""
+    records = batch.records.take(rows)
+    marks = Mark(int(np.bitwise_or.reduce(records["marks"], initial=0))) & ~Mark.MALFORMED_TEXT
+    return replace(batch, records=records, keys=batch.keys[:0], marks=marks)
+
+
+@dataclass(slots=True)
+class _Shelves:
+    """The packets of a piece by the name of their region."""
+
+    packets: defaultdict[str, list[bytes]] = field(default_factory=lambda: defaultdict(list))
+    keys: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+
+    def add(self, name: str, packet: bytes, keys: int = 0) -> None:
+        self.packets[name].append(packet)
+        self.keys[name] += keys
+
+    def written(self, directory: str) -> Scattered:
+        """Puts all of them into a new file. Raises OSError."""
+        descriptor, path = tempfile.mkstemp(prefix="records-", dir=directory)
+        regions: dict[str, Region] = {}
+        with os.fdopen(descriptor, "wb") as file:
+            for name, packets in self.packets.items():
+                regions[name] = Region(path, file.tell(), sum(map(len, packets)), self.keys[name])
+                file.writelines(packets)
+        return Scattered(regions, dict(self.refused))
+
+
+class _Shares:
+    """The share of every queue by its number in a scan."""
+
+    def __init__(self, queue_of: Callable[[int], QueueKey], shares: int) -> None:
+        self._queue_of = queue_of
+        self._shares = shares
+        self._known = np.zeros(0, np.uint8)
+
+    def rows(self, numbers: npt.NDArray[Any]) -> list[npt.NDArray[np.int64]]:
+        """Of a column of numbers, the rows of each share, in their order."""
+        highest = int(numbers.max(initial=-1))
+        if highest >= len(self._known):
+            more = [share_of(self._queue_of(number), self._shares) for number in range(len(self._known), highest + 1)]
+            self._known = np.concatenate([self._known, np.array(more, np.uint8)])
+        shares = self._known[numbers]
+        order = np.argsort(shares, kind="stable")
+        return np.split(order, np.searchsorted(shares[order], np.arange(1, self._shares)))
+
+
+def share_of(key: QueueKey, shares: int) -> int:
+    """The share of a queue, the same in every process."""
+    return zlib.crc32(f"{key[0]}/{key[1]}".encode("utf-8", "surrogatepass")) % shares

@@ -57,6 +57,8 @@ _OPTIONS = (
     "-Dio.netty.noUnsafe=false",
     *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED),
 )
+_LONGEST_DIRECTORY = 60
+"""Bytes: the path of a socket in it has 43 more, and may have 107."""
 _SET_OUTSIDE = ("SPARK_HOME", "SPARK_CONF_DIR", "SPARK_LOCAL_DIRS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 """Variables by which Java or Spark may do more than is known here."""
 
@@ -86,7 +88,7 @@ class SparkJava:
         command += self._classes.option if self._classes is not None else []
         command += self._settings.get("spark.driver.extraJavaOptions", "").split()
         command += ["org.apache.spark.deploy.SparkSubmit"]
-        for key, value in self._settings.items():
+        for key, value in (self._sockets() | self._settings).items():
             command += ["--conf", f"{key}={value}"]
         environment = os.environ | {
             spark_daemon.WAITING: str(self._directory / "daemon"),
@@ -104,6 +106,12 @@ class SparkJava:
                 env=environment,
                 start_new_session=True,
             )
+
+    def _sockets(self) -> dict[str, str]:
+        """Where Java talks to Python workers. Over TCP it waits 40 ms in every task, for an answer that is not asked for."""
+        if not self._plain or len(os.fsencode(self._directory)) > _LONGEST_DIRECTORY:
+            return {}
+        return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": str(self._directory)}
 
     @staticmethod
     def _wait_for_work(path: Path) -> subprocess.Popen[bytes]:

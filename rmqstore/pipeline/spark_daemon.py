@@ -35,7 +35,10 @@ def _load() -> None:
     import rmqstore.pipeline.rebuild
     import rmqstore.pipeline.spark
     import rmqstore.verify.engine  # noqa: F401
+    from rmqstore.scan.firstuse import compile_walker
 
+    # All jobs walk a log, and the walker takes longest to be ready.
+    compile_walker()
     # Workers collect garbage after every task, and would look through all that was loaded each time: 40 ms.
     gc.freeze()
 

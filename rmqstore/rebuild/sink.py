@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 Bytes = npt.NDArray[np.uint8]
 
-_LARGE_FILE = 64 << 20
-
 
 class Sink(Protocol):
     """Files by their path below the root of the store, `/` between the parts."""
@@ -29,12 +27,12 @@ class Sink(Protocol):
 
 
 def advise(mapping: mmap.mmap) -> None:
-    """Tells the system how a new mapped file will be written.
+    """Tells the system how a new mapped file will be written: single pages, as they are touched.
 
-    Without it the system reads ahead into the holes of new files, and clears pages that nobody asks for. An index file is written all
-    over and gets large pages; of a queue file, one among many, come single ones.
+    Without it the system reads ahead into the holes of new files, and clears pages that nobody asks for. Large pages are filled faster, but
+    have to be found first, which takes longer where memory is full of other files or comes from a host when it is touched.
     """
-    mapping.madvise(mmap.MADV_HUGEPAGE if len(mapping) >= _LARGE_FILE else mmap.MADV_RANDOM)
+    mapping.madvise(mmap.MADV_RANDOM)
 
 
 class MemorySink:

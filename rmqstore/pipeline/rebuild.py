@@ -59,13 +59,9 @@ class Elsewhere:
             source = Source(self._at, log, profile)
             shares = min(max(_LEAST_SHARES, sum(file.length for file in log.files) // _SHARE), _MOST_SHARES)
             mode = None if queues is None else queues.mode
-            scattered = self._scattered(ScatterJob(source, (), mode, shares, index, str(directory)), advance)
-            outputs: list[QueueShare | IndexFile] = []
-            if queues is not None:
-                outputs += _shares(scattered, shares, queues.mode)
-            for number, request in enumerate(index):
-                outputs += _index_files(scattered, number, request, capacity)
-            outputs = [replace(output, number=number) for number, output in enumerate(outputs)]
+            job = ScatterJob(source, (), mode, shares, index, str(directory))
+            scattered = self._scattered(job, advance)
+            outputs = outputs_of(job, scattered, capacity)
             results = self._runner.run(GatherJob(source, outputs, str(directory)), silent)
             built = [(output, *pickle.loads(data)) for output, (_, data) in zip(outputs, results, strict=True)]
             return Rebuilt(
@@ -82,6 +78,16 @@ class Elsewhere:
                 return [pickle.loads(data) for _, data in self._runner.run(replace(job, parts=pieces), advance)]
             except TornPieceError as error:
                 whole |= {piece.name for piece in pieces} if whole else {error.message}
+
+
+def outputs_of(job: ScatterJob, scattered: Sequence[Scattered], capacity: int) -> list[QueueShare | IndexFile]:
+    """What is built of scattered records; `capacity` = items of an index file."""
+    outputs: list[QueueShare | IndexFile] = []
+    if job.mode is not None:
+        outputs += _shares(scattered, job.shares, job.mode)
+    for number, request in enumerate(job.index):
+        outputs += _index_files(scattered, number, request, capacity)
+    return [replace(output, number=number) for number, output in enumerate(outputs)]
 
 
 def _shares(scattered: Sequence[Scattered], shares: int, mode: Mode) -> Iterator[QueueShare]:

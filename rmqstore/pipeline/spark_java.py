@@ -88,7 +88,7 @@ class SparkJava:
         command += self._classes.option if self._classes is not None else []
         command += self._settings.get("spark.driver.extraJavaOptions", "").split()
         command += ["org.apache.spark.deploy.SparkSubmit"]
-        for key, value in (self._sockets() | self._settings).items():
+        for key, value in {**self._sockets(), **self._settings}.items():
             command += ["--conf", f"{key}={value}"]
         environment = os.environ | {
             spark_daemon.WAITING: str(self._directory / "daemon"),

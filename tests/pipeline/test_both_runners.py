@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,9 +18,12 @@ import pytest
 from rmqstore.pipeline.engine import Runner
 from rmqstore.pipeline.export.attempt import PieceDone
 from rmqstore.pipeline.export.job import ExportJob
+from rmqstore.pipeline.futureparts import Source
+from rmqstore.pipeline.gather import GatherJob
 from rmqstore.pipeline.job import Job, StoreAt, silent
 from rmqstore.pipeline.local import LocalRunner
-from rmqstore.pipeline.rebuild import IndexJob, QueuesJob, Source
+from rmqstore.pipeline.rebuild import outputs_of
+from rmqstore.pipeline.scatter import Scattered, ScatterJob
 from rmqstore.pipeline.spark import SparkRunner
 from rmqstore.pipeline.stats.counts import Counts
 from rmqstore.pipeline.stats.job import StatsJob
@@ -27,6 +31,8 @@ from rmqstore.pipeline.tables.message_parts import wanted_pieces
 from rmqstore.rebuild import Mode
 from rmqstore.recovery.release import choose_release
 from rmqstore.repair.judgement import judge, present_log
+from rmqstore.repair.rebuilding import IndexRequest, settings_of
+from rmqstore.store.window import read_at
 from rmqstore.versions import profile_of
 from tests.pipeline.exporting import request
 from tests.pipeline.places import BASES, EVERYTHING, damaged_stores, sample_stores
@@ -39,6 +45,8 @@ WISHES = [request("jsonl", body="decoded")]
 if EVERYTHING:
     WISHES += [request("parquet", partition_by=("queue_id", "day"))]
 PIECE = 100_000
+SHARES = 4
+BUILT = 99
 
 Decode = Callable[[str, bytes], Any]
 
@@ -49,12 +57,21 @@ def jobs_of(at: StoreAt, out: Path) -> Iterator[tuple[Job, Decode]]:
     for number, wish in enumerate(WISHES):
         target = out / f"export-{number}"
         yield ExportJob(wanted_pieces(at, wish.conditions, largest=PIECE), wish, str(target), "run"), _exported(target)
+    yield scatter_job(at, out), _scattered
+
+
+def scatter_job(at: StoreAt, out: Path) -> ScatterJob:
+    """All records of a store, for queues and for the index."""
     store = at.open()
     source = Source(at, present_log(store, judge(store).log), profile_of(choose_release(store, "auto").release))
-    for name in ("queues", "index"):
-        (out / name).mkdir(parents=True)
-    yield QueuesJob(source, Mode.USEFUL, str(out / "queues")), _built
-    yield IndexJob(source, None, (0, 0), str(out / "index")), _built
+    (out / "rebuilt").mkdir(parents=True, exist_ok=True)
+    return ScatterJob(source, source.pieces(PIECE, ()), Mode.USEFUL, SHARES, [IndexRequest()], str(out / "rebuilt"))
+
+
+def gather_job(scatter: ScatterJob, scattered: Sequence[Scattered]) -> GatherJob:
+    """What is built of them."""
+    capacity = settings_of(scatter.source.at.open()).index_capacity
+    return GatherJob(scatter.source, outputs_of(scatter, scattered, capacity), scatter.directory)
 
 
 def _exported(out: Path) -> Decode:
@@ -66,9 +83,13 @@ def _exported(out: Path) -> Decode:
     return decode
 
 
+def _scattered(key: str, data: bytes) -> Any:
+    scattered: Scattered = pickle.loads(data)
+    regions = {name: (read_at(Path(each.path), each.position, each.length), each.keys) for name, each in scattered.regions.items()}
+    return regions, scattered.refused
+
+
 def _built(key: str, data: bytes) -> Any:
-    if key == "refused":
-        return data
     result, files = pickle.loads(data)
     return result, {path: digest(staged.path) for path, staged in files.items()}
 
@@ -80,12 +101,20 @@ def digest(path: Path) -> str:
 def outcome(runner: Runner, places: Sequence[StoreAt], out: Path) -> dict[tuple[str, int, str], Any]:
     """All results by store, number of the job and key."""
     out.mkdir()
-    owned = [(at.path, number, job, decode) for at in places for number, (job, decode) in enumerate(jobs_of(at, out / at.path.lstrip("/")))]
-    found = {}
-    for key, data in runner.run(Together([job for _, _, job, _ in owned], str(out)), silent):
+    outs = {at: out / at.path.lstrip("/") for at in places}
+    owned = [(at, number, job, decode) for at in places for number, (job, decode) in enumerate(jobs_of(at, outs[at]))]
+    found: dict[tuple[str, int, str], Any] = {}
+    scattered: dict[StoreAt, list[Scattered]] = defaultdict(list)
+    for key, data in runner.run(Together([job for _, _, job, _ in owned]), silent):
         which, _, own = key.partition("/")
-        path, number, _, decode = owned[int(which)]
-        found[path, number, own] = decode(own, data)
+        at, number, _, decode = owned[int(which)]
+        found[at.path, number, own] = decode(own, data)
+        if decode is _scattered:
+            scattered[at].append(pickle.loads(data))
+    built = [gather_job(scatter_job(at, outs[at]), scattered[at]) for at in places]
+    for key, data in runner.run(Together(built), silent):
+        which, _, own = key.partition("/")
+        found[places[int(which)].path, BUILT, own] = _built(own, data)
     return found
 
 
@@ -94,7 +123,7 @@ def compare(session: SparkSession, places: Sequence[StoreAt], scratch: Path) -> 
     assert list(there) == list(here)
     for which, expected in here.items():
         assert there[which] == expected, which
-    assert {number for _, number, _ in here} == set(range(3 + len(WISHES)))
+    assert {number for _, number, _ in here} == {*range(2 + len(WISHES)), BUILT}
 
 
 def test_every_sample_store(session: SparkSession, tmp_path: Path) -> None:

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rmqstore.pipeline.job import StoreAt
+from rmqstore.formats import record
+from rmqstore.formats.crc import body_crc
+from rmqstore.pipeline.futureparts import Source, TornPieceError
+from rmqstore.pipeline.job import StoreAt, silent
 from rmqstore.pipeline.local import LocalRunner
 from rmqstore.pipeline.logparts import LARGEST_PIECE
 from rmqstore.pipeline.rebuild import Elsewhere
@@ -20,6 +23,7 @@ from rmqstore.repair.rebuilding import IndexRequest, QueueRequest, Rebuilder, re
 from rmqstore.repair.staging import StagedFile, Staging
 from rmqstore.versions import profile_of
 from tests.support import stores
+from tests.support.builder import FIRST_TIMESTAMP, StoreBuilder
 from tests.support.cli import rmqstore
 
 if TYPE_CHECKING:
@@ -57,6 +61,96 @@ def test_in_shares(name: str, mode: Mode, tmp_path: Path) -> None:
     for largest in (LARGEST_PIECE, 50_000):
         assert made(at, tmp_path / f"there-{largest}", Elsewhere(LocalRunner(2), at, largest=largest), mode) == expected
         assert not list((tmp_path / f"there-{largest}").glob("attempts-*"))
+
+
+@pytest.mark.parametrize("items", [2, 3, 7, 100])
+@pytest.mark.parametrize("name", ["4.9.8-lmq", "5.5.1-multipath", "5.3.3-plain-crash"])
+def test_a_file_of_the_index_begins_where_the_one_before_is_full(name: str, items: int, tmp_path: Path) -> None:
+    root = stores.sample_store(name)
+    at = StoreAt.of(root, settings={**stores.case(name).settings(root), "maxIndexNum": str(items)})
+    expected = made(at, tmp_path / "here", None, Mode.USEFUL)
+    assert made(at, tmp_path / "there", Elsewhere(LocalRunner(2), at, largest=50_000), Mode.USEFUL) == expected
+    files = expected["index"].files
+    assert len(files) > 3
+    assert {file.index_count for file in files[:-1]} == {items}
+
+
+def test_records_without_keys_behind_a_full_file_ask_for_another_one(tmp_path: Path) -> None:
+    log = StoreBuilder(tmp_path / "store", items=4)
+    for number in range(6):
+        log.message(keys=f"key{number}")
+    for _ in range(3):
+        log.message()
+    at = StoreAt.of(log.build(), settings=log.settings)
+    expected = made(at, tmp_path / "here", None, Mode.USEFUL)
+    for largest in (100, 200, 10_000):
+        assert made(at, tmp_path / f"there-{largest}", Elsewhere(LocalRunner(2), at, largest=largest), Mode.USEFUL) == expected
+    assert [file.index_count for file in expected["index"].files] == [4, 4, 0]
+
+
+def test_a_piece_never_begins_inside_of_a_message(tmp_path: Path) -> None:
+    log = StoreBuilder(tmp_path / "store")
+    for number in range(20):
+        log.message(keys=f"key{number}")
+    cut = log.offset + 2000
+    # The body holds a record that is right in every respect at the place where it lies.
+    body = b"." * 4000
+    body_at = log.offset + record.MESSAGE.build(fields(body) | {"physical_offset": log.offset}).index(body)
+    inner = record.MESSAGE.build(fields(b"never sent") | {"physical_offset": body_at + 3000})
+    log.message(body=body[:3000] + inner + body[3000 + len(inner) :])
+    for number in range(20):
+        log.message(keys=f"later{number}")
+    at = StoreAt.of(log.build(), settings=log.settings)
+    expected = made(at, tmp_path / "here", None, Mode.USEFUL)
+
+    store = at.open()
+    source = Source(at, present_log(store, judge(store).log), profile_of("5.3.3"))
+    pieces = source.pieces(cut, ())
+    assert [piece.start for piece in pieces] == [0, body_at + 3000]
+    with pytest.raises(TornPieceError):
+        list(source.batches(source.records(keys=False), pieces[0], silent))
+    assert [piece.start for piece in source.pieces(cut, {pieces[0].name})] == [0]
+    assert made(at, tmp_path / "there", Elsewhere(LocalRunner(2), at, largest=cut), Mode.USEFUL) == expected
+    assert sum(queue.end_offset for queue in expected["queues"].queues) == 41
+
+
+def fields(body: bytes) -> dict[str, Any]:
+    """Those of a message as a builder of stores writes it, without PHYSICALOFFSET."""
+    return {
+        "magic_code": record.MESSAGE_MAGIC_V1,
+        "body_crc": body_crc(body),
+        "queue_id": 0,
+        "flag": 0,
+        "queue_offset": 20,
+        "sys_flag": 0,
+        "born_timestamp": FIRST_TIMESTAMP,
+        "born_host": "10.1.2.3:50000",
+        "store_timestamp": FIRST_TIMESTAMP,
+        "store_host": "10.9.8.7:10911",
+        "reconsume_times": 0,
+        "prepared_transaction_offset": 0,
+        "body": body,
+        "topic": b"TopicA",
+        "properties": b"",
+    }
+
+
+def test_pieces_cover_the_log() -> None:
+    cut = 0
+    for name in NAMES:
+        root = stores.sample_store(name)
+        at = StoreAt.of(root, settings=stores.case(name).settings(root))
+        store = at.open()
+        log = present_log(store, judge(store).log)
+        pieces = Source(at, log, profile_of("5.3.3")).pieces(50_000, ())
+        reached = {piece.file: log.files[piece.file].start for piece in pieces}
+        for piece in pieces:
+            assert (piece.start, piece.end - piece.start) == (reached[piece.file], piece.size)
+            reached[piece.file] = piece.end
+        assert all(reached[number] == log.files[number].end for number in reached)
+        assert [file.start for file in log.files if file.start < log.end_offset] == [log.files[number].start for number in reached]
+        cut += len(pieces) - len(reached)
+    assert cut > 100
 
 
 @pytest.mark.parametrize("name", BY_SPARK)

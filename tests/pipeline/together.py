@@ -12,7 +12,10 @@ _MOST_PACKETS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """The jobs side by side, all parts of one in one task; the results of the job with number 3 have keys that begin with `00003/`."""
+    """The jobs side by side, all parts of one in one task.
+
+    Results of the job with number 3 have keys that begin with `00003/`, and go on with the place of the part where its packets are results.
+    """
 
     jobs: Sequence[Job]
 
@@ -28,7 +31,8 @@ class Together:
         job = self.jobs[part.number]
         for place, own in enumerate(job.parts):
             for packet in job.map(own, advance):
-                yield Packet(f"{part.number:05d}/{packet.key}", place * _MOST_PACKETS + packet.order, packet.data)
+                of_place = "" if job.shuffles else f"{place:05d}/"
+                yield Packet(f"{part.number:05d}/{of_place}{packet.key}", place * _MOST_PACKETS + packet.order, packet.data)
 
     def reduce(self, key: str, packets: Iterator[bytes]) -> bytes:
         number, _, own = key.partition("/")

@@ -56,7 +56,8 @@ class SparkRunner:
         """Itself, with Python workers that have begun to work where they are those of this machine; elsewhere they may be many."""
         if (self._context.master or "").startswith("local"):
             cores = self._context.defaultParallelism
-            self._context.parallelize(range(cores), cores).mapPartitions(_nothing).collect()
+            with _errors_translated():
+                self._context.parallelize(range(cores), cores).mapPartitions(_nothing).collect()
         return self
 
     def run(self, job: Job, advance: Advance) -> Iterator[tuple[str, bytes]]:
@@ -74,17 +75,13 @@ class SparkRunner:
 
     def _collect(self, job: Job, parts: list[Part]) -> list[_Row]:
         context = self._context
-        try:
+        with _errors_translated():
             context.setJobGroup(_GROUP, "rmqstore", interruptOnCancel=True)
             rows = context.parallelize(range(len(parts)), len(parts)).mapPartitions(_mapped(job, parts))
             if job.shuffles:
                 tasks = min(len(parts), max(1, context.defaultParallelism)) * _TASKS_PER_CORE
                 rows = rows.repartitionAndSortWithinPartitions(tasks, _task_of).mapPartitions(_reduced(job))
             return rows.collect()
-        except Exception as error:
-            if _interrupted(error):
-                raise KeyboardInterrupt from error
-            raise _translated(error) from error
 
     @contextmanager
     def _progress(self, total: int, tasks: int, advance: Advance) -> Iterator[None]:
@@ -149,6 +146,17 @@ def _reduced(job: Job) -> Callable[[Iterable[_Row]], Iterator[_Row]]:
             yield _Place(key, 0, 0), result
 
     return work
+
+
+@contextmanager
+def _errors_translated() -> Iterator[None]:
+    """What Spark raises becomes KeyboardInterrupt or RmqstoreError."""
+    try:
+        yield
+    except Exception as error:
+        if _interrupted(error):
+            raise KeyboardInterrupt from error
+        raise _translated(error) from error
 
 
 def _interrupted(error: BaseException | None) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from rmqstore.pipeline.spark_daemon import WAITING
+from tests.support import stores
 
 _SECONDS = 60
 SECRET = "secret-of-this-test"
@@ -81,3 +83,17 @@ def test_it_ends_with_the_command(waiting: tuple[subprocess.Popen[bytes], Path])
     assert process.stdin is not None
     process.stdin.close()
     assert process.wait(_SECONDS) == 0
+
+
+def test_a_temporary_directory_whose_name_is_too_long_for_sockets_is_no_trouble(tmp_path: Path) -> None:
+    long = tmp_path / ("temporary-" * 12)
+    long.mkdir()
+    root = stores.sample_store("5.3.3-plain")
+    command = [sys.executable, "-m", "rmqstore", "stats", str(root), "--engine", "spark", "--format", "json"]
+    command += stores.case("5.3.3-plain").set_options(root)
+    # Another Spark that a test has started is not this one's.
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_GATEWAY_")} | {"TMPDIR": str(long)}
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=_SECONDS, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout.splitlines()[0])
+    assert not list(long.glob("rmqstore-*"))

@@ -93,7 +93,7 @@ def outputs_of(job: ScatterJob, scattered: Sequence[Scattered], capacity: int) -
 def _shares(scattered: Sequence[Scattered], shares: int, mode: Mode) -> Iterator[QueueShare]:
     for share in range(shares):
         name = of_share(share)
-        regions = [each.regions[name] for each in scattered if name in each.regions]
+        regions = [region for each in scattered for region in each.regions.get(name, ())]
         if regions:
             yield QueueShare(0, name, sum(region.length for region in regions), regions, share, shares, mode)
 
@@ -101,7 +101,7 @@ def _shares(scattered: Sequence[Scattered], shares: int, mode: Mode) -> Iterator
 def _index_files(scattered: Sequence[Scattered], number: int, request: IndexRequest, capacity: int) -> Iterator[IndexFile]:
     """The files of a range; maybe one that nothing asks for, behind a full one."""
     name = of_range(number)
-    regions = [each.regions[name] for each in scattered if name in each.regions]
+    regions = [region for each in scattered for region in each.regions.get(name, ())]
     ends = list(accumulate(region.keys for region in regions))
     first = 0
     while regions and first <= ends[-1]:

@@ -1,8 +1,7 @@
 """The first half of a rebuild elsewhere: the records of every piece of the log, sorted by what will be built of them.
 
-What is built of a piece lies in one file, in a region per share of the queues and per range of the index, so whoever builds reads one
-run of bytes per piece. Every attempt makes a file of its own, and who builds is told of one that was finished. Memory is what a piece
-becomes, a tenth of its bytes.
+What a piece becomes, a tenth of its bytes, lies in one file, in regions per share of the queues and per range of the index, so whoever
+builds reads a few runs of bytes per piece. Every attempt makes a file of its own, and who builds is told of one that was finished.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ import tempfile
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +28,8 @@ from rmqstore.scan.columns import Mark
 from rmqstore.scan.walk import Batch
 from rmqstore.verify.units import QueueKey
 
+_MOST_WAITING = 32 << 20
+"""Bytes of packets that are kept in memory."""
 _NO_ROWS = np.zeros(0, np.int64)
 
 
@@ -44,9 +45,9 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Scattered:
-    """What a piece became: regions by what is built of them, and the records that were refused there."""
+    """What a piece became: regions by what is built of them, in the order of the log, and the records that were refused there."""
 
-    regions: Mapping[str, Region]
+    regions: Mapping[str, Sequence[Region]]
     refused: Mapping[str, int]
 
 
@@ -83,33 +84,39 @@ class ScatterJob(MapOnly):
         requests = [(number, request) for number, request in enumerate(index) if request.touches(part.start, part.end)]
         records = self.source.records(keys=bool(requests))
         queue_of = records.scanner.queue
-        shelves = _Shelves()
         shares = _Shares(queue_of, self.shares)
-        for batch in self.source.batches(records, part, advance):
-            if self.mode is not None:
-                _for_queues(shelves, batch, self.mode, shares, settings.enable_multi_dispatch, queue_of)
-            for number, request in requests:
-                _for_index(shelves, of_range(number), batch, request, self.source.profile.indexes_tags, queue_of)
-        yield Packet(part.name, 0, pickle.dumps(shelves.written(self.directory)))
+        refused: Counter[str] = Counter()
+        with _Shelves(self.directory) as shelves:
+            for batch in self.source.batches(records, part, advance):
+                if self.mode is not None:
+                    refused[QUEUES] += _for_queues(shelves, batch, self.mode, shares, settings.enable_multi_dispatch, queue_of)
+                for number, request in requests:
+                    name = of_range(number)
+                    refused[name] += _for_index(shelves, name, batch, request, self.source.profile.indexes_tags, queue_of)
+        yield Packet(part.name, 0, pickle.dumps(Scattered(dict(shelves.regions), dict(refused))))
 
 
-def _for_queues(shelves: _Shelves, batch: Batch, mode: Mode, shares: _Shares, fans_out: bool, queue_of: QueueOf) -> None:
+def _for_queues(shelves: _Shelves, batch: Batch, mode: Mode, shares: _Shares, fans_out: bool, queue_of: QueueOf) -> int:
+    """Adds the records of a batch for every share; how many were refused."""
     kept, refused = requests_of(batch, mode, queue_of)
-    shelves.refused[QUEUES] += refused
     everywhere = np.flatnonzero(kept.records["marks"] & int(Mark.MULTI_DISPATCH)) if fans_out else _NO_ROWS
     for share, rows in enumerate(shares.rows(kept.records["queue"])):
         wanted = np.union1d(rows, everywhere) if everywhere.size else rows
         if wanted.size:
             shelves.add(of_share(share), pack(_taken(kept, wanted), queue_of, FOR_QUEUES))
+    return refused
 
 
-def _for_index(shelves: _Shelves, name: str, batch: Batch, request: IndexRequest, tags: bool, queue_of: QueueOf) -> None:
+def _for_index(shelves: _Shelves, name: str, batch: Batch, request: IndexRequest, tags: bool, queue_of: QueueOf) -> int:
+    """Adds the records of a batch with their keys; how many were refused."""
+    refused = 0
     for chosen in request.select([batch], tags=tags):
-        kept, refused = requests_of(chosen, Mode.USEFUL, queue_of)
-        shelves.refused[name] += refused
+        kept, more = requests_of(chosen, Mode.USEFUL, queue_of)
+        refused += more
         if len(kept.records):
             keys = _indexed(kept, request.follows[1], tags=tags)
             shelves.add(name, pack(without_bytes(replace(kept, keys=keys)), queue_of, FOR_INDEX), len(keys))
+    return refused
 
 
 def _indexed(batch: Batch, follows: int, *, tags: bool) -> npt.NDArray[np.void]:
@@ -125,27 +132,41 @@ def _taken(batch: Batch, rows: npt.NDArray[np.int64]) -> Batch:
     return replace(batch, records=records, keys=batch.keys[:0], marks=marks)
 
 
-@dataclass(slots=True)
 class _Shelves:
-    """The packets of a piece by the name of their region."""
+    """The packets of a piece, in memory until they are many, then region by region in a file."""
 
-    packets: defaultdict[str, list[bytes]] = field(default_factory=lambda: defaultdict(list))
-    keys: Counter[str] = field(default_factory=Counter)
-    refused: Counter[str] = field(default_factory=Counter)
+    def __init__(self, directory: str) -> None:
+        """Raises OSError."""
+        descriptor, self._path = tempfile.mkstemp(prefix="records-", dir=directory)
+        self._file = os.fdopen(descriptor, "wb")
+        self._packets: defaultdict[str, list[bytes]] = defaultdict(list)
+        self._keys: Counter[str] = Counter()
+        self._waiting = 0
+        self.regions: defaultdict[str, list[Region]] = defaultdict(list)
 
     def add(self, name: str, packet: bytes, keys: int = 0) -> None:
-        self.packets[name].append(packet)
-        self.keys[name] += keys
+        """Puts a packet behind those of its name. Raises OSError."""
+        self._packets[name].append(packet)
+        self._keys[name] += keys
+        self._waiting += len(packet)
+        if self._waiting >= _MOST_WAITING:
+            self._write()
 
-    def written(self, directory: str) -> Scattered:
-        """Puts all of them into a new file. Raises OSError."""
-        descriptor, path = tempfile.mkstemp(prefix="records-", dir=directory)
-        regions: dict[str, Region] = {}
-        with os.fdopen(descriptor, "wb") as file:
-            for name, packets in self.packets.items():
-                regions[name] = Region(path, file.tell(), sum(map(len, packets)), self.keys[name])
-                file.writelines(packets)
-        return Scattered(regions, dict(self.refused))
+    def _write(self) -> None:
+        for name, packets in self._packets.items():
+            self.regions[name].append(Region(self._path, self._file.tell(), sum(map(len, packets)), self._keys[name]))
+            self._file.writelines(packets)
+        self._packets.clear()
+        self._keys.clear()
+        self._waiting = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        with self._file:
+            if kind is None:
+                self._write()
 
 
 class _Shares:

@@ -85,7 +85,10 @@ def _exported(out: Path) -> Decode:
 
 def _scattered(key: str, data: bytes) -> Any:
     scattered: Scattered = pickle.loads(data)
-    regions = {name: (read_at(Path(each.path), each.position, each.length), each.keys) for name, each in scattered.regions.items()}
+    regions = {
+        name: [(read_at(Path(region.path), region.position, region.length), region.keys) for region in regions]
+        for name, regions in scattered.regions.items()
+    }
     return regions, scattered.refused
 
 

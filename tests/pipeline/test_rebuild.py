@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import pickle
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,14 +12,16 @@ import pytest
 
 from rmqstore.formats import record
 from rmqstore.formats.crc import body_crc
+from rmqstore.pipeline import scatter
 from rmqstore.pipeline.futureparts import Source, TornPieceError
-from rmqstore.pipeline.job import StoreAt, silent
+from rmqstore.pipeline.job import Advance, Job, StoreAt, silent
 from rmqstore.pipeline.local import LocalRunner
 from rmqstore.pipeline.logparts import LARGEST_PIECE
 from rmqstore.pipeline.rebuild import Elsewhere
 from rmqstore.pipeline.spark import SparkRunner
 from rmqstore.rebuild import Mode
 from rmqstore.recovery.release import choose_release
+from rmqstore.repair import rebuilding
 from rmqstore.repair.judgement import judge, present_log
 from rmqstore.repair.rebuilding import IndexRequest, QueueRequest, Rebuilder, rebuild_derived
 from rmqstore.repair.staging import StagedFile, Staging
@@ -86,6 +90,31 @@ def test_records_without_keys_behind_a_full_file_ask_for_another_one(tmp_path: P
     for largest in (100, 200, 10_000):
         assert made(at, tmp_path / f"there-{largest}", Elsewhere(LocalRunner(2), at, largest=largest), Mode.USEFUL) == expected
     assert [file.index_count for file in expected["index"].files] == [4, 4, 0]
+
+
+@pytest.mark.parametrize("name", ["4.9.8-lmq", "5.3.3-plain-crash"])
+def test_records_that_do_not_wait_in_memory(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = stores.sample_store(name)
+    at = StoreAt.of(root, settings=stores.case(name).settings(root))
+    expected = made(at, tmp_path / "here", None, Mode.USEFUL)
+    monkeypatch.setattr(rebuilding, "BATCH", 16)
+    monkeypatch.setattr(scatter, "_MOST_WAITING", 5_000)
+    runner = Noting()
+    assert made(at, tmp_path / "there", Elsewhere(runner, at), Mode.USEFUL) == expected
+    assert max(len(regions) for each in runner.scattered for regions in each.regions.values()) > 2
+
+
+class Noting:
+    """Runs jobs and notes what pieces of the log became."""
+
+    def __init__(self) -> None:
+        self.scattered: list[scatter.Scattered] = []
+
+    def run(self, job: Job, advance: Advance) -> Iterator[tuple[str, bytes]]:
+        for key, data in LocalRunner(2).run(job, advance):
+            if isinstance(job, scatter.ScatterJob):
+                self.scattered.append(pickle.loads(data))
+            yield key, data
 
 
 def test_a_piece_never_begins_inside_of_a_message(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from rmqstore.errors import RefusedError
 from rmqstore.formats.naming import TIMER_TOPIC
 from rmqstore.repair.builder import PlanBuilder
 from rmqstore.repair.checkpoint import plan_abort, plan_checkpoint
-from rmqstore.repair.index import choose_index, full_until
+from rmqstore.repair.index import choose_index, full_until, plan_index
 from rmqstore.repair.judgement import judge, present_log
 from rmqstore.repair.logview import FutureLog
 from rmqstore.repair.queues import LostUnits, QueueWish, choose_queues, plan_queues
@@ -89,9 +89,7 @@ def plan_rebuilt_index(
     """Plans the index of the log as it is. Raises as `plan_derived` does."""
     judgement = judge(store, parts=_INDEX, advance=advance)
     log = present_log(store, judgement.log)
-    index = choose_index(store, profile, log, judgement, everything=everything)
-    rebuilt = rebuild_derived(store, log, profile, staging, index=index.requests, advance=advance, rebuilder=rebuilder)
-    index.plan(builder, rebuilt.index)
+    plan_index(builder, staging, store, profile, log, judgement, everything=everything, advance=advance, rebuilder=rebuilder)
 
 
 def plan_rebuilt_checkpoint(builder: PlanBuilder, store: Store, profile: Profile, advance: Advance = lambda count: None) -> None:

@@ -6,7 +6,7 @@ so that all items of the log are found, and no item points at what the log does 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -21,14 +21,15 @@ from rmqstore.repair.indexranges import KeyRange, first_border, last_border
 from rmqstore.repair.judgement import Judgement
 from rmqstore.repair.logview import FutureLog
 from rmqstore.repair.queuetarget import in_ranges
-from rmqstore.repair.rebuilding import IndexRequest, Made, settings_of
-from rmqstore.repair.staging import StagedFile
+from rmqstore.repair.rebuilding import IndexRequest, Made, Rebuilder, rebuild_derived, settings_of
+from rmqstore.repair.staging import StagedFile, Staging
 from rmqstore.store.parts import PartKind
 from rmqstore.store.root import Store
 from rmqstore.verify.context import Context, Options
 from rmqstore.verify.index import HEADER_LAYOUT, IndexView, open_views
 from rmqstore.versions import Profile
 
+Advance = Callable[[int], None]
 _NAME, _BEHIND, _INCOMPLETE = "RMQ-IX-NAME", "RMQ-IX-BEHIND", "RMQ-IX-INCOMPLETE"
 
 
@@ -108,6 +109,24 @@ def choose_index(store: Store, profile: Profile, log: FutureLog, judgement: Judg
     if _BEHIND in codes and kept and kept[-1].items < kept[-1].capacity - 1:
         kept.pop()
     return ChosenIndex(store, judgement, kept, tuple(_gaps(kept, sorted(files), incomplete=_INCOMPLETE in codes)), builds=True)
+
+
+def plan_index(
+    builder: PlanBuilder,
+    staging: Staging,
+    store: Store,
+    profile: Profile,
+    log: FutureLog,
+    judgement: Judgement,
+    *,
+    everything: bool = False,
+    advance: Advance = lambda count: None,
+    rebuilder: Rebuilder | None = None,
+) -> None:
+    """Plans what makes the index of `store` agree with the future `log`. Raises as `choose_index` and `ChosenIndex.plan` do."""
+    chosen = choose_index(store, profile, log, judgement, everything=everything)
+    rebuilt = rebuild_derived(store, log, profile, staging, index=chosen.requests, advance=advance, rebuilder=rebuilder)
+    chosen.plan(builder, rebuilt.index)
 
 
 def full_until(store: Store) -> int:

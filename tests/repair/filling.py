@@ -9,7 +9,7 @@ from typing import Any
 
 from rmqstore.recovery.release import choose_release
 from rmqstore.repair.judgement import judge, present_log
-from rmqstore.repair.rebuilding import rebuild_index
+from rmqstore.repair.rebuilding import IndexRequest, rebuild_derived
 from rmqstore.repair.staging import Staging
 from rmqstore.store.root import Store
 from rmqstore.versions import profile_of
@@ -33,7 +33,7 @@ def main() -> None:
     store = Store.open(Path(sys.argv[1]))
     profile = profile_of(choose_release(store, "auto").release)
     try:
-        rebuild_index(store, present_log(store, judge(store).log), profile, Filling(Path(sys.argv[2])), keys=None, follows=(0, 0))
+        rebuild_derived(store, present_log(store, judge(store).log), profile, Filling(Path(sys.argv[2])), index=[IndexRequest()])
     except OSError as error:
         print(error.strerror)
 

@@ -11,7 +11,7 @@ import pytest
 from rmqstore.errors import StoreChangedError
 from rmqstore.recovery.release import choose_release
 from rmqstore.repair.judgement import judge, present_log
-from rmqstore.repair.rebuilding import rebuild_index
+from rmqstore.repair.rebuilding import IndexRequest, rebuild_derived
 from rmqstore.repair.staging import Staging
 from rmqstore.scan import sigbus
 from rmqstore.store.root import Store
@@ -36,6 +36,6 @@ def test_pages_lost_during_a_scan_are_those_of_the_full_disk(full: bool, tmp_pat
     monkeypatch.setattr(sigbus, "faults", count().__next__)
 
     with pytest.raises(OSError if full else StoreChangedError) as raised:
-        rebuild_index(store, log, profile, Staging(tmp_path / "staged"), keys=None, follows=(0, 0))
+        rebuild_derived(store, log, profile, Staging(tmp_path / "staged"), index=[IndexRequest()])
 
     assert not full or (isinstance(raised.value, OSError) and raised.value.errno == errno.ENOSPC)

@@ -7,15 +7,16 @@ it stands at the end of the piece, and says so where it never stands there: then
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from rmqstore.errors import RmqstoreError
 from rmqstore.pipeline.job import Advance, Part, StoreAt
 from rmqstore.pipeline.logparts import before, record_cuts
+from rmqstore.rebuild import Settings
 from rmqstore.repair.logview import FutureLog
-from rmqstore.repair.rebuilding import FutureRecords, records_of
-from rmqstore.scan.walk import Batch, Damage, FileEnd
+from rmqstore.repair.rebuilding import entry_header_of, records_of
+from rmqstore.scan.walk import Batch, Damage, FileEnd, LogScanner
 from rmqstore.versions import Profile
 
 
@@ -40,23 +41,25 @@ class TornPieceError(RmqstoreError):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The records of a future log, piece by piece."""
+    """The records of a future log, piece by piece, and what is to be known to build something of them."""
 
     at: StoreAt
     log: FutureLog
     profile: Profile
+    settings: Settings
 
     def pieces(self, largest: int, whole: Collection[str]) -> list[FuturePiece]:
         """Pieces of about `largest` bytes in the order of the log; files whose path is in `whole` are not cut.
 
-        Raises what opening the store raises, UnreadableError, StoreChangedError.
+        Raises what opening the store and `entry_header_of` raise, UnreadableError, StoreChangedError.
         """
         store, log = self.at.open(), self.log
+        header = entry_header_of(store, log)
         pieces: list[FuturePiece] = []
         for number, file in enumerate(log.files):
             if file.start >= log.end_offset:
                 break
-            header, path = store.entry_header(file), str(file.path)
+            path = str(file.path)
             # A file that will be longer than it is has nothing to be cut yet.
             cuts = [0, file.length] if path in whole or path in log.present else list(record_cuts(store, file, largest))
             cuts = [cut for cut in cuts[:-1] if file.start + cut < log.end_offset] + cuts[-1:]
@@ -64,17 +67,17 @@ class Source:
                 pieces.append(FuturePiece(len(pieces), path, end - start, number, file.start + start, file.start + end, header))
         return pieces
 
-    def records(self, *, keys: bool) -> FutureRecords:
-        """All records. Raises what opening the store and `records_of` raise."""
-        return records_of(self.at.open(), self.log, keys=keys)
+    def scanner(self, piece: FuturePiece, *, keys: bool) -> LogScanner:
+        """A scanner for the file of a piece, whatever the number of other files. Raises what opening the store raises."""
+        return records_of(self.at.open(), replace(self.log, files=(self.log.files[piece.file],)), keys=keys).scanner
 
-    def batches(self, records: FutureRecords, piece: FuturePiece, advance: Advance) -> Iterator[Batch]:
+    def batches(self, scanner: LogScanner, piece: FuturePiece, advance: Advance) -> Iterator[Batch]:
         """The records of a piece that are no fillers; `advance` is told its bytes.
 
         Raises TornPieceError where no record begins at the end of the piece, UnreadableError, StoreChangedError.
         """
         reached = piece.start
-        for batch in self._batches(records, piece):
+        for batch in self._batches(scanner, piece):
             position = int(batch.records["position"][-1])
             advance(position - reached)
             reached = position
@@ -83,12 +86,12 @@ class Source:
                 yield live
         advance(piece.end - reached)
 
-    def _batches(self, records: FutureRecords, piece: FuturePiece) -> Iterator[Batch]:
+    def _batches(self, scanner: LogScanner, piece: FuturePiece) -> Iterator[Batch]:
         file = self.log.files[piece.file]
         is_last = piece.end == file.end
         # Positions are those of records; boundaries are in front of what leads them.
         end = piece.end + (0 if is_last else piece.entry_header)
-        for event in records.scanner.scan(file, start=piece.start):
+        for event in scanner.scan(file, start=piece.start):
             if isinstance(event, Batch):
                 batch = before(event, end)
                 if len(batch.records):

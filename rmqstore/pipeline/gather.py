@@ -9,6 +9,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 from rmqstore.pipeline.futureparts import Source
@@ -16,7 +17,7 @@ from rmqstore.pipeline.job import Advance, MapOnly, Packet, Part
 from rmqstore.pipeline.scatter import Region, share_of
 from rmqstore.rebuild import IndexBuilder, IndexResult, Mode, QueueBuilder, QueueResult, rebuild
 from rmqstore.rebuild.packing import Unpacker, packets
-from rmqstore.repair.rebuilding import StagedFiles, settings_of
+from rmqstore.repair.rebuilding import StagedFiles
 from rmqstore.repair.staging import Staging
 from rmqstore.scan.walk import Batch
 from rmqstore.store.window import read_at
@@ -65,7 +66,7 @@ class GatherJob(MapOnly):
         unpacker = Unpacker()
         builder = QueueBuilder(
             unpacker.queue,
-            settings_of(self.source.at.open()),
+            self.source.settings,
             self.source.profile,
             sink,
             log_start=self.source.log.min_offset,
@@ -82,7 +83,7 @@ class GatherJob(MapOnly):
         follows = part.follows
         if part.skipped:
             follows, batches = _behind(batches, part.skipped)
-        builder = IndexBuilder(unpacker.queue, settings_of(self.source.at.open()), self.source.profile, sink, follows=follows, single=True)
+        builder = IndexBuilder(unpacker.queue, self.source.settings, self.source.profile, sink, follows=follows, single=True)
         # A file of the index is the longest of all tasks, so it has a thread of its own for reading and unpacking.
         rebuild(batches, builder)
         return builder.finish()
@@ -110,11 +111,6 @@ def _behind(batches: Iterator[Batch], skipped: int) -> tuple[tuple[int, int], It
             row += 1
         keys = batch.keys[skipped:].copy()
         keys["record"] -= row
-        return ends, _and(replace(batch, records=batch.records[row:], keys=keys), batches)
+        left = [replace(batch, records=batch.records[row:], keys=keys)] if row < len(batch.records) else []
+        return ends, chain(left, batches)
     return (0, 0), iter(())
-
-
-def _and(first: Batch, rest: Iterator[Batch]) -> Iterator[Batch]:
-    if len(first.records):
-        yield first
-    yield from rest

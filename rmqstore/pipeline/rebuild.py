@@ -54,9 +54,10 @@ class Elsewhere:
         advance: Advance,
     ) -> Rebuilt:
         """As `rmqstore.repair.rebuilding.rebuild_derived` does it in this process."""
-        capacity = settings_of(self._at.open()).index_capacity if index else 0
+        settings = settings_of(self._at.open())
+        capacity = settings.index_capacity if index else 0
         with staging.attempts() as directory:
-            source = Source(self._at, log, profile)
+            source = Source(self._at, log, profile, settings)
             shares = min(max(_LEAST_SHARES, sum(file.length for file in log.files) // _SHARE), _MOST_SHARES)
             mode = None if queues is None else queues.mode
             job = ScatterJob(source, (), mode, shares, index, str(directory))
@@ -109,7 +110,7 @@ def _index_files(scattered: Sequence[Scattered], number: int, request: IndexRequ
         begin = bisect_left(ends, first) if first else 0
         chosen = regions[begin : bisect_left(ends, first + capacity) + 1]
         skipped = first - (ends[begin] - regions[begin].keys)
-        yield IndexFile(0, name, sum(region.length for region in chosen), chosen, number, skipped if first else 0, request.follows)
+        yield IndexFile(0, name, sum(region.length for region in chosen), chosen, number, skipped, request.follows)
         first += capacity
 
 

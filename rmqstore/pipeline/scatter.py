@@ -23,7 +23,7 @@ from rmqstore.pipeline.job import Advance, MapOnly, Packet, Part
 from rmqstore.rebuild import Mode
 from rmqstore.rebuild.packing import FOR_INDEX, FOR_QUEUES, pack, without_bytes
 from rmqstore.rebuild.requests import QueueOf, requests_of
-from rmqstore.repair.rebuilding import IndexRequest, settings_of
+from rmqstore.repair.rebuilding import IndexRequest
 from rmqstore.scan.columns import Mark
 from rmqstore.scan.walk import Batch
 from rmqstore.verify.units import QueueKey
@@ -79,15 +79,15 @@ class ScatterJob(MapOnly):
     def map(self, part: Part, advance: Advance) -> Iterator[Packet]:
         """One packet. Raises TornPieceError, and what reading the log and writing the file raise."""
         assert isinstance(part, FuturePiece)
-        settings = settings_of(self.source.at.open())
+        settings = self.source.settings
         index = self.index if settings.builds_index(self.source.profile) else ()
         requests = [(number, request) for number, request in enumerate(index) if request.touches(part.start, part.end)]
-        records = self.source.records(keys=bool(requests))
-        queue_of = records.scanner.queue
+        scanner = self.source.scanner(part, keys=bool(requests))
+        queue_of = scanner.queue
         shares = _Shares(queue_of, self.shares)
         refused: Counter[str] = Counter()
         with _Shelves(self.directory) as shelves:
-            for batch in self.source.batches(records, part, advance):
+            for batch in self.source.batches(scanner, part, advance):
                 if self.mode is not None:
                     refused[QUEUES] += _for_queues(shelves, batch, self.mode, shares, settings.enable_multi_dispatch, queue_of)
                 for number, request in requests:

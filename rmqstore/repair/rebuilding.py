@@ -111,17 +111,22 @@ class FutureRecords:
         return self.log.batches(self.scanner)
 
 
-def records_of(store: Store, log: FutureLog, *, keys: bool) -> FutureRecords:
-    """The records of `log`, with their index keys if asked. Raises RefusedError where DLedger entries follow on plain records."""
+def entry_header_of(store: Store, log: FutureLog) -> int:
+    """Bytes that lead every record of `log`. Raises RefusedError where DLedger entries follow on plain records."""
     leads = {store.entry_header(file) for file in log.files}
     if len(leads) > 1:
         raise RefusedError(
             "The log of this store begins with plain files and goes on with those of DLedger; derived files cannot be rebuilt from both.",
             "Let the broker expire the old files first.",
         )
+    return max(leads, default=0)
+
+
+def records_of(store: Store, log: FutureLog, *, keys: bool) -> FutureRecords:
+    """The records of `log`, with their index keys if asked. Raises RefusedError where DLedger entries follow on plain records."""
+    lead = entry_header_of(store, log)
     delays = np.array([0, *store.config.known_delay_levels], np.int64)
     checks = Check.KEYS if keys else Check(0)
-    lead = max(leads, default=0)
     return FutureRecords(LogScanner(checks=checks, delays=delays, lead=lead, windows=log.window, batch=BATCH, buffers=BUFFERS), log)
 
 

@@ -63,14 +63,14 @@ def jobs_of(at: StoreAt, out: Path) -> Iterator[tuple[Job, Decode]]:
 def scatter_job(at: StoreAt, out: Path) -> ScatterJob:
     """All records of a store, for queues and for the index."""
     store = at.open()
-    source = Source(at, present_log(store, judge(store).log), profile_of(choose_release(store, "auto").release))
+    source = Source(at, present_log(store, judge(store).log), profile_of(choose_release(store, "auto").release), settings_of(store))
     (out / "rebuilt").mkdir(parents=True, exist_ok=True)
     return ScatterJob(source, source.pieces(PIECE, ()), Mode.USEFUL, SHARES, [IndexRequest()], str(out / "rebuilt"))
 
 
 def gather_job(scatter: ScatterJob, scattered: Sequence[Scattered]) -> GatherJob:
     """What is built of them."""
-    capacity = settings_of(scatter.source.at.open()).index_capacity
+    capacity = scatter.source.settings.index_capacity
     return GatherJob(scatter.source, outputs_of(scatter, scattered, capacity), scatter.directory)
 
 

@@ -23,7 +23,7 @@ from rmqstore.rebuild import Mode
 from rmqstore.recovery.release import choose_release
 from rmqstore.repair import rebuilding
 from rmqstore.repair.judgement import judge, present_log
-from rmqstore.repair.rebuilding import IndexRequest, QueueRequest, Rebuilder, rebuild_derived
+from rmqstore.repair.rebuilding import IndexRequest, QueueRequest, Rebuilder, rebuild_derived, settings_of
 from rmqstore.repair.staging import StagedFile, Staging
 from rmqstore.versions import profile_of
 from tests.support import stores
@@ -133,11 +133,11 @@ def test_a_piece_never_begins_inside_of_a_message(tmp_path: Path) -> None:
     expected = made(at, tmp_path / "here", None, Mode.USEFUL)
 
     store = at.open()
-    source = Source(at, present_log(store, judge(store).log), profile_of("5.3.3"))
+    source = Source(at, present_log(store, judge(store).log), profile_of("5.3.3"), settings_of(store))
     pieces = source.pieces(cut, ())
     assert [piece.start for piece in pieces] == [0, body_at + 3000]
     with pytest.raises(TornPieceError):
-        list(source.batches(source.records(keys=False), pieces[0], silent))
+        list(source.batches(source.scanner(pieces[0], keys=False), pieces[0], silent))
     assert [piece.start for piece in source.pieces(cut, {pieces[0].name})] == [0]
     assert made(at, tmp_path / "there", Elsewhere(LocalRunner(2), at, largest=cut), Mode.USEFUL) == expected
     assert sum(queue.end_offset for queue in expected["queues"].queues) == 41
@@ -171,7 +171,7 @@ def test_pieces_cover_the_log() -> None:
         at = StoreAt.of(root, settings=stores.case(name).settings(root))
         store = at.open()
         log = present_log(store, judge(store).log)
-        pieces = Source(at, log, profile_of("5.3.3")).pieces(50_000, ())
+        pieces = Source(at, log, profile_of("5.3.3"), settings_of(store)).pieces(50_000, ())
         reached = {piece.file: log.files[piece.file].start for piece in pieces}
         for piece in pieces:
             assert (piece.start, piece.end - piece.start) == (reached[piece.file], piece.size)

@@ -131,15 +131,11 @@ def _index(scattered: Sequence[Scattered], built: Sequence[Built], number: int, 
     for output, result, staged in built:
         if isinstance(output, IndexFile) and output.range == number:
             for file in result.files:
-                path = f"index/{rising(_name(file), _name(files[-1]) if files else '')}"
+                path = f"index/{rising(file.name, files[-1].name if files else '')}"
                 full_until = (max(0, files[-1].end_timestamp) if files else 0) or full_until
                 made[path] = staging.adopt(staged[file.path])
                 files.append(replace(file, path=path))
     return IndexResult(tuple(files), sum(each.refused.get(of_range(number), 0) for each in scattered), full_until), made
-
-
-def _name(file: RebuiltIndexFile) -> str:
-    return file.path.rpartition("/")[2]
 
 
 def _merged(shares: Sequence[QueueResult], refused: int, wanted: Callable[[QueueKey], bool]) -> QueueResult:

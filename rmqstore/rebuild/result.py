@@ -109,6 +109,11 @@ class RebuiltIndexFile:
     hash_slot_count: int
     index_count: int
 
+    @property
+    def name(self) -> str:
+        """The last part of the path, a time."""
+        return self.path.rpartition("/")[2]
+
 
 @dataclass(frozen=True, slots=True)
 class IndexResult:

@@ -193,7 +193,7 @@ class _File:
 
     @classmethod
     def of(cls, file: RebuiltIndexFile, files: Made) -> _File:
-        return cls(file.path.rpartition("/")[2], files[file.path])
+        return cls(file.name, files[file.path])
 
 
 def _place(builder: PlanBuilder, store: Store, gap: Gap, made: Sequence[_File], judgement: Judgement) -> None:

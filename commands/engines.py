@@ -94,6 +94,8 @@ def rebuilder_of(wish: Wish, store: Store, at: StoreAt) -> Rebuilder | None:
     choice = choose(wish, store.message_log.length, REBUILD)
     if choice.engine == "local":
         return None
+    runner = runner_of(choice, wish)
+    # Everything that takes long to load is loaded while Spark starts; commands ask for their rebuilder first for this reason.
     from rmqstore.pipeline.rebuild import Elsewhere
 
-    return Elsewhere(runner_of(choice, wish), at)
+    return Elsewhere(runner, at)

@@ -68,6 +68,10 @@ def command(
     topics that are not configured, and that have no files, are rebuilt only by name: they were probably deleted.
     """
     from rmqstore.pipeline.job import StoreAt
+
+    at = StoreAt.of(store, broker_conf, settings)
+    present = at.open()
+    rebuilder = rebuilder_of(wish, present, at)
     from rmqstore.rebuild import Mode
     from rmqstore.recovery.release import choose_release
     from rmqstore.repair.derived import plan_rebuilt_queues
@@ -76,9 +80,6 @@ def command(
     from rmqstore.scan.firstuse import prepare
     from rmqstore.versions import profile_of
 
-    at = StoreAt.of(store, broker_conf, settings)
-    present = at.open()
-    rebuilder = rebuilder_of(wish, present, at)
     chosen = choose_release(present, broker_version)
     profile = profile_of(chosen.release)
     queue_wish = QueueWish(True, frozenset(topics), queues, only_missing, mode=Mode(mode))

@@ -45,15 +45,16 @@ def command(
     go to the folder of the transaction.
     """
     from rmqstore.pipeline.job import StoreAt
+
+    at = StoreAt.of(store, broker_conf, settings)
+    present = at.open()
+    rebuilder = rebuilder_of(wish, present, at)
     from rmqstore.recovery.release import choose_release
     from rmqstore.repair.derived import plan_rebuilt_index
     from rmqstore.repair.run import Wish
     from rmqstore.scan.firstuse import prepare
     from rmqstore.versions import profile_of
 
-    at = StoreAt.of(store, broker_conf, settings)
-    present = at.open()
-    rebuilder = rebuilder_of(wish, present, at)
     chosen = choose_release(present, broker_version)
     profile = profile_of(chosen.release)
     prepare(quiet=view.quiet)

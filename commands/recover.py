@@ -88,24 +88,25 @@ def command(
         raise UsageError(f"{tried[0]!r} is one argument too many.", "Name one store; ways to start are named behind --what-if.")
     from rmqstore.pipeline.job import StoreAt
     from rmqstore.recovery.release import choose_release
-    from rmqstore.scan.firstuse import prepare
 
     at = StoreAt.of(store, broker_conf, settings)
     opened = at.open()
     chosen = choose_release(opened, broker_version)
     if dry_run and strategy is None:
         from rmqstore.commands.predicting import predict, read_ways
+        from rmqstore.scan.firstuse import prepare
 
         ways = read_ways([*what_if, *tried], chosen.release)
         prepare(quiet=view.quiet)
         predict(opened, ways, chosen.because, view)
         return
-    prepare(quiet=view.quiet)
+    rebuilder = rebuilder_of(wish, opened, at)
     from rmqstore.repair.queues import LostUnits
     from rmqstore.repair.recover import Recovery, Strategy
     from rmqstore.repair.run import Wish
+    from rmqstore.scan.firstuse import prepare
 
-    rebuilder = rebuilder_of(wish, opened, at)
+    prepare(quiet=view.quiet)
     recovery = Recovery(chosen.release, Strategy(strategy or "salvage"), LostUnits(lost_units))
 
     def plan(opened: Store, builder: PlanBuilder, staging: Staging) -> None:

@@ -15,6 +15,7 @@ from rmqstore.commands.engines import spark_options, store_or_uri_argument
 
 if TYPE_CHECKING:
     from rmqstore.pipeline.job import StoreAt
+    from rmqstore.pipeline.spark_session import Opener
 
 
 @click.command("sql", short_help="Ask a store in SQL, on Spark.")
@@ -44,25 +45,25 @@ def command(
     """
     from rmqstore.pipeline.job import StoreAt
     from rmqstore.pipeline.remote import at_hand
+    from rmqstore.pipeline.spark_session import begin_session
 
     with at_hand(StoreAt.of(store, broker_conf, settings)) as at:
         at.open()
+        # Everything that takes long to load is loaded while Spark starts.
+        session = begin_session(master, {"spark.sql.session.timeZone": "UTC", **spark_conf})
         _prepare(statement, view)
-        _answer(at, statement, master, spark_conf, view)
+        _answer(at, statement, session, view)
 
 
-def _answer(at: StoreAt, statement: str, master: str | None, spark_conf: Mapping[str, str], view: View) -> None:
+def _answer(at: StoreAt, statement: str, session: Opener, view: View) -> None:
     to_terminal = sys.stdout.isatty()
     count = 0
     on_interrupt(lambda: f"{count} rows were written")
     with ExitStack() as shown:
         bar = shown.enter_context(view.progress("sql", None, unit="tasks"))
-        from rmqstore.pipeline.spark_session import open_session
-
-        session = open_session(master, {"spark.sql.session.timeZone": "UTC", **spark_conf})
         from rmqstore.pipeline.spark_sql import query
 
-        result = query(session, at, statement, bar.advance)
+        result = query(session(), at, statement, bar.advance)
 
         def counted() -> Iterator[Mapping[str, Any]]:
             nonlocal count

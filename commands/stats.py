@@ -13,7 +13,7 @@ from rmqstore.commands.common import View, on_interrupt, output_options, store_o
 from rmqstore.commands.engines import engine_options, stores_argument
 
 if TYPE_CHECKING:
-    from rmqstore.pipeline.engine import Choice, Wish
+    from rmqstore.pipeline.engine import Runner, Wish
     from rmqstore.pipeline.stats.counts import Counts
     from rmqstore.pipeline.stats.job import StatsJob
 
@@ -55,18 +55,24 @@ def command(
 
     Several stores are added up, with a table by store. A store may be a URI (s3, gs, hdfs): a copy of it is counted and removed.
     """
-    from rmqstore.pipeline.engine import STATS, choose
+    from rmqstore.pipeline.engine import STATS, choose, runner_of
     from rmqstore.pipeline.job import StoreAt
-    from rmqstore.pipeline.stats.job import StatsJob
-    from rmqstore.pipeline.stats.result import objects, summary
-    from rmqstore.scan.firstuse import prepare
+    from rmqstore.pipeline.remote import is_remote, log_size
 
     started = time.monotonic()
-    job = StatsJob.over([StoreAt.of(store, broker_conf, settings) for store in dict.fromkeys(stores)])
-    choice = choose(wish, sum(part.size for part in job.parts), STATS, remote=job.remote)
+    places = [StoreAt.of(store, broker_conf, settings) for store in dict.fromkeys(stores)]
+    choice = choose(wish, sum(map(log_size, places)), STATS, remote=any(is_remote(at.path) for at in places))
+    # Where it is Spark it starts here, and everything that takes long to load is loaded meanwhile.
+    runner = runner_of(choice, wish)
+    from rmqstore.pipeline.stats.job import StatsJob
+    from rmqstore.pipeline.stats.result import objects, summary
+
+    job = StatsJob.over(places)
     if choice.engine == "local":
+        from rmqstore.scan.firstuse import prepare
+
         prepare(quiet=view.quiet)
-    counts = _run(job, choice, wish, view)
+    counts = _run(job, runner, view)
     found = list(objects(counts, top))
     sums = summary(counts, job.stores)
     engine = {"engine": choice.engine, "engine_because": choice.why, "seconds": round(time.monotonic() - started, 3)}
@@ -75,8 +81,7 @@ def command(
     _print(found, {**sums, **engine}, view)
 
 
-def _run(job: StatsJob, choice: Choice, wish: Wish, view: View) -> Counts:
-    from rmqstore.pipeline.engine import runner_of
+def _run(job: StatsJob, runner: Runner, view: View) -> Counts:
     from rmqstore.pipeline.stats.job import counts_of
 
     total = sum(part.size for part in job.parts)
@@ -89,7 +94,7 @@ def _run(job: StatsJob, choice: Choice, wish: Wish, view: View) -> Counts:
             covered += count
             bar.advance(count)
 
-        return counts_of(runner_of(choice, wish).run(job, advance))
+        return counts_of(runner.run(job, advance))
 
 
 def _print(found: list[dict[str, Any]], sums: dict[str, Any], view: View) -> None:

@@ -18,7 +18,7 @@ from rmqstore.errors import UnreadableError
 
 if TYPE_CHECKING:
     from rmqstore.findings import Finding
-    from rmqstore.pipeline.engine import Choice, Wish
+    from rmqstore.pipeline.engine import Choice, Runner, Wish
     from rmqstore.pipeline.job import StoreAt
     from rmqstore.store.root import Store
     from rmqstore.verify.context import Options
@@ -69,56 +69,52 @@ def command(
     Ends with status 1 when a finding of severity error is new, 0 otherwise. `rmqstore explain CODE` tells more about a finding.
     """
     known = _read_baseline(baseline) if baseline is not None else Counter()
-    from rmqstore.pipeline.engine import VERIFY, choose
+    from rmqstore.pipeline.engine import VERIFY, choose, runner_of
     from rmqstore.pipeline.job import StoreAt
-    from rmqstore.pipeline.remote import is_remote
-    from rmqstore.scan.firstuse import prepare
+    from rmqstore.pipeline.remote import is_remote, log_size
     from rmqstore.verify.context import Options
 
     options = Options(frozenset(parts), frozenset(topics), quick, wish.cores)
     places = [StoreAt.of(store, broker_conf, settings) for store in stores]
     report = _Report(view, known, limit)
     alone = places[0].open() if len(places) == 1 and not is_remote(places[0].path) else None
-    if alone is not None:
-        total = alone.message_log.length
-    else:
-        from rmqstore.pipeline.verify import log_size
-
-        total = sum(map(log_size, places))
+    total = alone.message_log.length if alone is not None else sum(map(log_size, places))
     choice = choose(wish, total, VERIFY, remote=any(is_remote(at.path) for at in places))
+    # Where it is Spark it starts here, and everything that takes long to load is loaded meanwhile.
+    runner = runner_of(choice, wish)
     if choice.engine == "local":
+        from rmqstore.scan.firstuse import prepare
+
         prepare(quiet=view.quiet)
     if alone is not None:
-        _verify_one(report, alone, places[0], options, choice, wish)
+        _verify_one(report, alone, places[0], options, choice, runner)
     else:
-        _verify_several(report, places, options, choice, wish, total)
+        _verify_several(report, places, options, choice, runner, total)
     if report.failed:
         context.exit(EXIT_FINDINGS)
 
 
-def _verify_one(report: _Report, store: Store, at: StoreAt, options: Options, choice: Choice, wish: Wish) -> None:
+def _verify_one(report: _Report, store: Store, at: StoreAt, options: Options, choice: Choice, runner: Runner) -> None:
     from rmqstore.verify.engine import Verification
 
     verification = Verification(store, options)
     with report.progress(verification.total_bytes) as advance:
         if choice.engine != "local":
-            from rmqstore.pipeline.engine import runner_of
             from rmqstore.pipeline.verify import passes_of
 
-            verification = Verification(store, options, passes_of(runner_of(choice, wish), at, options))
+            verification = Verification(store, options, passes_of(runner, at, options))
         for finding in verification.run(advance):
             report.finding(finding)
     report.end(verification.totals, choice)
 
 
-def _verify_several(report: _Report, stores: Sequence[StoreAt], options: Options, choice: Choice, wish: Wish, total: int) -> None:
-    from rmqstore.pipeline.engine import runner_of
+def _verify_several(report: _Report, stores: Sequence[StoreAt], options: Options, choice: Choice, runner: Runner, total: int) -> None:
     from rmqstore.pipeline.verify import MOST_FINDINGS, reports
     from rmqstore.verify.engine import Totals
 
     sums, started = Totals(), time.perf_counter()
     with report.progress(total) as advance:
-        for each in reports(runner_of(choice, wish), stores, options, MOST_FINDINGS if report.limit is None else report.limit, advance):
+        for each in reports(runner, stores, options, MOST_FINDINGS if report.limit is None else report.limit, advance):
             for finding in each.findings:
                 report.finding(finding)
             report.add_counts(each.findings, each.counts)

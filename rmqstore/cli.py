@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -95,6 +97,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if "_RMQSTORE_COMPLETE" in os.environ:
         group.main(prog_name="rmqstore")
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments is None:
+        _set_up_process()
     meta: dict[str, Any] = {}
     try:
         status = _run(list(words), meta)
@@ -119,6 +123,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         what = f"unexpected {type(error).__name__}: {error}".splitlines()[0]
         return _failed(what, "this is a defect of rmqstore; `rmqstore --debug ...` shows where, please report it", EXIT_FAILED)
+
+
+def _set_up_process() -> None:
+    # Nothing is to be searched for garbage at the end, which would take 0.15 s where much was loaded.
+    atexit.register(gc.freeze)
+    # The linear algebra of numpy, which nothing here uses, would begin with a thread per processor that waits busily.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def _run(words: list[str], meta: dict[str, Any]) -> int:

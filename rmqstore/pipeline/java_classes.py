@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from rmqstore.kept import kept_directory
 from rmqstore.pipeline.publish import publish
-from rmqstore.scan.cache import kept_directory
 
 _AHEAD_OF_TIME = 25
 """The first Java that makes such a cache in one go."""

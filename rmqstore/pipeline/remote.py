@@ -52,6 +52,14 @@ def stored_bytes(uri: str) -> int:
         return sum(info.size or 0 for info in _listed(*_opened(uri)))
 
 
+def log_size(at: StoreAt) -> int:
+    """Bytes of the log of a store, of a remote one of all its files; 0 where it cannot be opened, which whoever reads it will tell."""
+    try:
+        return stored_bytes(at.path) if is_remote(at.path) else at.open().message_log.length
+    except RmqstoreError:
+        return 0
+
+
 @contextmanager
 def _told(uri: str) -> Iterator[None]:
     """What pyarrow says of a file system, as one sentence."""

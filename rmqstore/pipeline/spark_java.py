@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -155,6 +156,10 @@ class SparkJava:
             self._keep_classes(self._classes)
         if self._plain:
             self._process.kill()
+        if self._daemon is not None:
+            # With its workers: whatever they still do, nobody waits for it.
+            with suppress(OSError):
+                os.killpg(self._daemon.pid, signal.SIGKILL)
         for process in (self._process, self._daemon):
             if process is not None:
                 _ended(process)

@@ -29,6 +29,9 @@ _NOTHING_TO_FINISH = frozenset({"spark.driver.memory", "spark.sql.session.timeZo
 """Settings that leave nothing behind which Spark would have to put in order at its end."""
 _java: SparkJava | None = None
 
+Opener = Callable[[], "SparkSession"]
+"""Waits for Spark that begins to start."""
+
 
 def default_master(cores: int | None = None) -> str:
     """All processors that this process may use, or `cores` of them, in one Java process."""
@@ -50,10 +53,20 @@ def begin_context(master: str | None = None, conf: Mapping[str, str] | None = No
 
 def open_session(master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
     """Spark with its SQL, for tables; otherwise as `open_context`."""
-    _begin(master, conf or {}, "sql")()
-    from pyspark.sql import SparkSession
+    return begin_session(master, conf)()
 
-    return SparkSession.builder.getOrCreate()
+
+def begin_session(master: str | None = None, conf: Mapping[str, str] | None = None) -> Opener:
+    """As `begin_context`, for `open_session`."""
+    connected = _begin(master, conf or {}, "sql")
+
+    def opened() -> SparkSession:
+        connected()
+        from pyspark.sql import SparkSession
+
+        return SparkSession.builder.getOrCreate()
+
+    return opened
 
 
 def has_worked() -> None:

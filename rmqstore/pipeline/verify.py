@@ -15,7 +15,7 @@ from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding
 from rmqstore.pipeline.engine import Runner
 from rmqstore.pipeline.job import Advance, MapOnly, Packet, Part, StoreAt
-from rmqstore.pipeline.remote import at_hand, is_remote, stored_bytes
+from rmqstore.pipeline.remote import at_hand, is_remote, log_size
 from rmqstore.store.mapped import MappedFile
 from rmqstore.verify.context import Options
 from rmqstore.verify.engine import Outcome, Passes, Totals, Verification
@@ -107,16 +107,6 @@ def _note(report: StoreReport, each: Finding, limit: int) -> None:
     if of_code < min(limit, MOST_FINDINGS):
         report.findings.append(replace(each, store=report.at.path))
     report.counts[each.code, str(each.severity)] += 1
-
-
-def log_size(at: StoreAt) -> int:
-    """Bytes of the log of a store, of a remote one of all its files; 0 where it cannot be opened, which its verification will tell."""
-    try:
-        if is_remote(at.path):
-            return stored_bytes(at.path)
-        return at.open().message_log.length
-    except RmqstoreError:
-        return 0
 
 
 def reports(runner: Runner, stores: Sequence[StoreAt], options: Options, limit: int, advance: Advance) -> Iterator[StoreReport]:

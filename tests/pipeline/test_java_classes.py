@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 from numba.core import config
 
+from rmqstore.kept import kept_directory
 from rmqstore.pipeline.java_classes import KeptClasses
-from rmqstore.scan import cache, raw  # noqa: F401  -- raw tells numba where kernels are kept
+from rmqstore.scan import raw  # noqa: F401  -- raw tells numba where kernels are kept
 from tests.support import stores
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -103,11 +105,11 @@ def test_without_a_place_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_directory_that_somebody_else_could_fill_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))  # where no directory can be made
-    monkeypatch.setattr(cache.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path))
     shared = tmp_path / f"rmqstore-{os.getuid()}"
-    assert cache.kept_directory("kernels") == shared / "rmqstore" / "kernels"
+    assert kept_directory("kernels") == shared / "rmqstore" / "kernels"
     shared.chmod(0o777)
-    assert cache.kept_directory("kernels") is None
+    assert kept_directory("kernels") is None
 
 
 def test_the_second_command_keeps_them_and_the_next_one_starts_with_them(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -215,7 +215,7 @@ def test_spark_is_not_started_for_what_is_no_store(monkeypatch: pytest.MonkeyPat
     def must_not(*_: Any) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(spark_session, "open_session", must_not)
+    monkeypatch.setattr(spark_session, "begin_session", must_not)
 
     for path in (tmp_path, tmp_path / "nowhere"):
         run = rmqstore("sql", path, "select * from messages")

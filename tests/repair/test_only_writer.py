@@ -30,7 +30,7 @@ ALLOWED = {
     "rmqstore/store/liveness.py": ("O_",),  # what other processes opened
     "rmqstore/cli.py": ("O_WRONLY",),  # the null device, in the place of a closed pipe
     "rmqstore/pipeline/spark_daemon.py": ("O_RDWR",),  # the null device, in the place of streams that were handed over
-    "rmqstore/scan/cache.py": ("mkdir",),  # compiled kernels, in the cache of the user
+    "rmqstore/kept.py": ("mkdir",),  # compiled kernels and loaded classes, in the cache of the user
 }
 
 # Methods of os, shutil and Path by which a disk changes, whatever they are called on.

@@ -44,11 +44,6 @@ class StatsJob:
         return cls(parts, facts, len(stores))
 
     @property
-    def remote(self) -> bool:
-        """Whether any store has to be fetched."""
-        return len(self.facts) < self.stores
-
-    @property
     def shuffles(self) -> bool:
         """All packets come together."""
         return True

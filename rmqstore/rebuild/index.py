@@ -1,6 +1,7 @@
 """Rebuilds index files: batches of records with their keys in log order → headers, hash slots and items (fact sheet queues §6).
 
-Memory is one open file in the sink; what items hold stands in `kernels_items`.
+Memory is the slots of one open file, and a block of items: those are written one behind the other. What they hold stands in
+`kernels_items`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from rmqstore.rebuild.sink import Bytes, Sink
 from rmqstore.scan.walk import Batch
 from rmqstore.versions import Profile
 
+_BLOCK = 16_384
+"""Items that are written at a time: they stay in the cache of a processor until then."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -55,6 +58,8 @@ class IndexBuilder:
         self._inherited = follows
         self._header = np.zeros(1, HEADER_DTYPE)
         self._scratch = np.zeros(AHEAD, np.int32)
+        self._block = np.zeros(_BLOCK * declared.ITEM_SIZE, np.uint8)
+        self._written = 0  # number of the first item in the block
         self._memory: Bytes | None = None
         self._name = ""
         self._files: list[RebuiltIndexFile] = []
@@ -81,11 +86,15 @@ class IndexBuilder:
                 self._tags,
                 memory.ctypes.data + declared.HEADER_SIZE,
                 self._slots,
-                memory.ctypes.data + declared.item_position(0, self._slots),
-                self._items,
+                self._block.ctypes.data - self._written * declared.ITEM_SIZE,
+                min(self._items, self._written + _BLOCK),
                 self._header.ctypes.data,
                 self._scratch.ctypes.data,
             )
+            if self._written + _BLOCK == self._header["index_count"][0]:
+                self._write_block()
+            if key < len(keys) and not self._is_full:
+                continue
             row = None if self.done else self._next_to_ask(batch, key)
             memory = self._writable(batch, row) if row is not None else None
 
@@ -127,6 +136,7 @@ class IndexBuilder:
         end_time, end_offset = self._inherited
         self._header[0] = (end_time, end_time, end_offset, end_offset, 0, 1)
         self._name = self._next_name(int(batch.records["store_timestamp"][row]))
+        self._written = 1
         self._memory = self._sink.open(f"index/{self._name}", declared.file_size(self._slots, self._items))
         return self._memory
 
@@ -138,9 +148,18 @@ class IndexBuilder:
             name = ""
         return rising(name, self._name)
 
+    def _write_block(self) -> None:
+        count = int(self._header["index_count"][0]) - self._written
+        if not count:
+            return
+        position = declared.item_position(self._written, self._slots)
+        self._sink.write(f"index/{self._name}", position, self._block[: count * declared.ITEM_SIZE])
+        self._written += count
+
     def _close(self) -> None:
         if self._memory is None:
             return
+        self._write_block()
         values = {name: int(self._header[name][0]) for name in HEADER_DTYPE.names or ()}
         if values["index_count"] == 1 and not self._flushes:
             # The number reaches the file with the first item, or with a flush.

@@ -46,9 +46,9 @@ def put_items(
 ) -> int:
     """Makes items of the keys [key, last_key) until the file is full; returns the first key that still needs one.
 
-    `records` (RECORD_DTYPE), `keys` (KEY_DTYPE), `slots` and `items` (where slot 0 and item 0 lie in the file), `header` (HEADER_DTYPE)
-    and `scratch` (int32[AHEAD], for use) are addresses; `tags` = 1 makes items of tags, too; `slot_count` and `room` are S and N. Keys of
-    a record that lies before the last indexed one make no items (`buildIndex`).
+    `records` (RECORD_DTYPE), `keys` (KEY_DTYPE), `slots` (where slot 0 lies), `items` (where item 0 would lie, which need not be in memory),
+    `header` (HEADER_DTYPE) and `scratch` (int32[AHEAD], for use) are addresses; `tags` = 1 makes items of tags, too; `slot_count` and
+    `room` are S and N. Keys of a record that lies before the last indexed one make no items (`buildIndex`).
     """
     begin, end, begin_offset, end_offset, used, number = _read_header(header)
     for ahead in range(key - AHEAD, last_key):

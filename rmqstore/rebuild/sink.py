@@ -21,6 +21,10 @@ class Sink(Protocol):
         """
         ...
 
+    def write(self, relative_path: str, position: int, data: Bytes) -> None:
+        """Puts bytes into an open file, for those who write one behind the other: the array is for those who go to and fro."""
+        ...
+
     def close(self, relative_path: str) -> object:
         """The array of that path is not touched any more."""
         ...
@@ -49,6 +53,10 @@ class MemorySink:
             raise ValueError(f"{relative_path} is open, or has {array.size} bytes and not {length}")
         self.open_paths.add(relative_path)
         return array
+
+    def write(self, relative_path: str, position: int, data: Bytes) -> None:
+        """See Sink."""
+        self.files[relative_path][position : position + data.size] = data
 
     def close(self, relative_path: str) -> None:
         """See Sink."""

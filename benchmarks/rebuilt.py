@@ -33,7 +33,7 @@ def main() -> None:
     from rmqstore.repair.staging import Staging
     from rmqstore.versions import profile_of
 
-    profile, staging = profile_of(WRITTEN_AS), Staging(Path(target))
+    profile, staging = profile_of(WRITTEN_AS), Staging(Path(target), forced=False)
     log = FutureLog(store.message_log.files, int(log_end))
     queues = QueueRequest(Mode.USEFUL, lambda key: True)
     rebuild_derived(store, log, profile, staging, queues=queues, index=[IndexRequest()], rebuilder=rebuilder)

@@ -48,16 +48,17 @@ class IndexFile(Part):
 
 @dataclass(frozen=True, slots=True)
 class GatherJob(MapOnly):
-    """Over everything that is built; each result is pickled."""
+    """Over everything that is built; each result is pickled. `forced` as Staging takes it."""
 
     source: Source
     parts: Sequence[QueueShare | IndexFile]
     directory: str
+    forced: bool
 
     def map(self, part: Part, advance: Advance) -> Iterator[Packet]:
         """One packet. Raises what reading the regions and writing files raise."""
         assert isinstance(part, QueueShare | IndexFile)
-        sink = StagedFiles(Staging.attempt(Path(self.directory)))
+        sink = StagedFiles(Staging.attempt(Path(self.directory), forced=self.forced))
         result = self._queues(part, sink) if isinstance(part, QueueShare) else self._index(part, sink)
         advance(part.size)
         yield Packet(part.name, 0, pickle.dumps((result, sink.files)))

@@ -63,7 +63,7 @@ class Elsewhere:
             job = ScatterJob(source, (), mode, shares, index, str(directory))
             scattered = self._scattered(job, advance)
             outputs = outputs_of(job, scattered, capacity)
-            results = self._runner.run(GatherJob(source, outputs, str(directory)), silent)
+            results = self._runner.run(GatherJob(source, outputs, str(directory), staging.forced), silent)
             built = [(output, *pickle.loads(data)) for output, (_, data) in zip(outputs, results, strict=True)]
             return Rebuilt(
                 None if queues is None else _queues(scattered, built, queues, staging),

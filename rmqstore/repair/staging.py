@@ -1,4 +1,7 @@
-"""The staging area: where new files lie, complete and on the disk, before any of them takes its place in the store."""
+"""The staging area: where new files lie, complete and on the disk, before any of them takes its place in the store.
+
+Files of a plan that is only shown are complete as well, but nothing waits for a disk to have them.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +48,10 @@ class _Open:
 class Staging:
     """A directory of staged files, made when the first one is. `open`, `write` and `close` are the sink that rebuilt files are written to."""
 
-    def __init__(self, directory: Path, writer: Writer | None = None) -> None:
+    def __init__(self, directory: Path, writer: Writer | None = None, *, forced: bool = True) -> None:
+        """`forced`: a file that is closed is on the disk."""
         self.directory = directory
+        self.forced = forced
         self._writer = writer or Writer()
         self._open: dict[str, _Open] = {}
         self._count = 0
@@ -56,7 +61,7 @@ class Staging:
     def temporary(cls) -> Iterator[Staging]:
         """A staging area outside of the store that is gone afterwards, for plans that are only shown."""
         with TemporaryDirectory(prefix="rmqstore-") as directory:
-            staging = cls(Path(directory))
+            staging = cls(Path(directory), forced=False)
             try:
                 yield staging
             finally:
@@ -99,15 +104,17 @@ class Staging:
         self._writer.write(staged.descriptor, staged.path, position, data.data)
 
     def close(self, relative_path: str) -> StagedFile:
-        """The file is complete: to the disk with it. Raises OSError (among others when the disk became full while it was written)."""
+        """The file is complete. Raises OSError (among others when the disk became full while it was written)."""
         from rmqstore.scan import sigbus
 
         staged = self._open.pop(relative_path)
         try:
-            staged.mapping.flush()
+            if self.forced:
+                staged.mapping.flush()
             if sigbus.faults() != staged.faults:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(staged.path))
-            self._writer.fsync(staged.descriptor, staged.path)
+            if self.forced:
+                self._writer.fsync(staged.descriptor, staged.path)
         finally:
             _release(staged)
         return StagedFile(staged.path, staged.path.name, staged.length)
@@ -117,7 +124,8 @@ class Staging:
         path = self._next_path()
         with self._writer.create(path) as descriptor:
             self._writer.write(descriptor, path, 0, data)
-            self._writer.fsync(descriptor, path)
+            if self.forced:
+                self._writer.fsync(descriptor, path)
         return StagedFile(path, path.name, len(data))
 
     @contextmanager
@@ -132,9 +140,9 @@ class Staging:
             shutil.rmtree(directory, ignore_errors=True)
 
     @classmethod
-    def attempt(cls, directory: Path) -> Staging:
-        """A staging area of one attempt in a directory of `attempts`."""
-        return cls(Path(mkdtemp(dir=directory)))
+    def attempt(cls, directory: Path, *, forced: bool) -> Staging:
+        """A staging area of one attempt in a directory of `attempts`; `forced` as the area that the directory belongs to."""
+        return cls(Path(mkdtemp(dir=directory)), forced=forced)
 
     def adopt(self, staged: StagedFile) -> StagedFile:
         """A file that an attempt completed becomes one of this area. Raises OSError."""

@@ -20,7 +20,6 @@ from rmqstore.rebuild.packing import Unpacker, packets
 from rmqstore.repair.rebuilding import StagedFiles
 from rmqstore.repair.staging import Staging
 from rmqstore.scan.walk import Batch
-from rmqstore.store.window import read_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +91,10 @@ class GatherJob(MapOnly):
 
 def _batches(regions: Sequence[Region], unpacker: Unpacker) -> Iterator[Batch]:
     for region in regions:
-        for packet in packets(read_at(Path(region.path), region.position, region.length)):
-            yield unpacker.batch(packet)
+        with Path(region.path).open("rb") as file:
+            file.seek(region.position)
+            for packet in packets(file, region.length):
+                yield unpacker.batch(packet)
 
 
 def _behind(batches: Iterator[Batch], skipped: int) -> tuple[tuple[int, int], Iterator[Batch]]:

@@ -13,7 +13,7 @@ import zlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -21,16 +21,15 @@ import numpy.typing as npt
 from rmqstore.pipeline.futureparts import FuturePiece, Source
 from rmqstore.pipeline.job import Advance, MapOnly, Packet, Part
 from rmqstore.rebuild import Mode
-from rmqstore.rebuild.packing import FOR_INDEX, FOR_QUEUES, pack, without_bytes
+from rmqstore.rebuild.packing import FOR_INDEX, FOR_QUEUES, pack, pack_apart, without_bytes
 from rmqstore.rebuild.requests import QueueOf, requests_of
 from rmqstore.repair.rebuilding import IndexRequest
-from rmqstore.scan.columns import Mark
+from rmqstore.scan.columns import READ_PROPERTIES, Mark
 from rmqstore.scan.walk import Batch
 from rmqstore.verify.units import QueueKey
 
 _MOST_WAITING = 32 << 20
 """Bytes of packets that are kept in memory."""
-_NO_ROWS = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +98,21 @@ class ScatterJob(MapOnly):
 def _for_queues(shelves: _Shelves, batch: Batch, mode: Mode, shares: _Shares, fans_out: bool, queue_of: QueueOf) -> int:
     """Adds the records of a batch for every share; how many were refused."""
     kept, refused = requests_of(batch, mode, queue_of)
-    everywhere = np.flatnonzero(kept.records["marks"] & int(Mark.MULTI_DISPATCH)) if fans_out else _NO_ROWS
-    for share, rows in enumerate(shares.rows(kept.records["queue"])):
-        wanted = np.union1d(rows, everywhere) if everywhere.size else rows
-        if wanted.size:
-            shelves.add(of_share(share), pack(_taken(kept, wanted), queue_of, FOR_QUEUES))
+    # Text that is no UTF-8 was read there.
+    kept = replace(kept, marks=kept.marks & ~Mark.MALFORMED_TEXT)
+    if not len(kept.records):
+        return refused
+    of_queues = shares.of_queues(int(kept.records["queue"].max()) + 1)
+    if not kept.marks & READ_PROPERTIES:
+        for share, packet in pack_apart(kept, of_queues, queue_of):
+            shelves.add(of_share(share), packet)
+        return refused
+    everywhere = kept.records["marks"] & int(Mark.MULTI_DISPATCH) != 0 if fans_out else False
+    of_records = of_queues[kept.records["queue"]]
+    for share in range(shares.count):
+        rows = np.flatnonzero((of_records == share) | everywhere)
+        if rows.size:
+            shelves.add(of_share(share), pack(_taken(kept, rows), queue_of, FOR_QUEUES))
     return refused
 
 
@@ -128,7 +137,7 @@ def _indexed(batch: Batch, follows: int, *, tags: bool) -> npt.NDArray[np.void]:
 def _taken(batch: Batch, rows: npt.NDArray[np.int64]) -> Batch:
     """A batch of these records, without keys, and with the marks of its own records."""
     records = batch.records.take(rows)
-    marks = Mark(int(np.bitwise_or.reduce(records["marks"], initial=0))) & ~Mark.MALFORMED_TEXT
+    marks = Mark(int(np.bitwise_or.reduce(records["marks"], initial=0))) & batch.marks
     return replace(batch, records=records, keys=batch.keys[:0], marks=marks)
 
 
@@ -172,20 +181,17 @@ class _Shelves:
 class _Shares:
     """The share of every queue by its number in a scan."""
 
-    def __init__(self, queue_of: Callable[[int], QueueKey], shares: int) -> None:
+    def __init__(self, queue_of: Callable[[int], QueueKey], count: int) -> None:
         self._queue_of = queue_of
-        self._shares = shares
+        self.count = count
         self._known = np.zeros(0, np.uint8)
 
-    def rows(self, numbers: npt.NDArray[Any]) -> list[npt.NDArray[np.int64]]:
-        """Of a column of numbers, the rows of each share, in their order."""
-        highest = int(numbers.max(initial=-1))
-        if highest >= len(self._known):
-            more = [share_of(self._queue_of(number), self._shares) for number in range(len(self._known), highest + 1)]
+    def of_queues(self, numbers: int) -> npt.NDArray[np.uint8]:
+        """The shares of at least as many queues."""
+        if numbers > len(self._known):
+            more = [share_of(self._queue_of(number), self.count) for number in range(len(self._known), numbers)]
             self._known = np.concatenate([self._known, np.array(more, np.uint8)])
-        shares = self._known[numbers]
-        order = np.argsort(shares, kind="stable")
-        return np.split(order, np.searchsorted(shares[order], np.arange(1, self._shares)))
+        return self._known
 
 
 def share_of(key: QueueKey, shares: int) -> int:

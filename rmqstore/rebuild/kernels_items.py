@@ -46,7 +46,7 @@ def put_items(
 ) -> int:
     """Makes items of the keys [key, last_key) until the file is full; returns the first key that still needs one.
 
-    `records` (RECORD_DTYPE), `keys` (KEY_DTYPE), `slots` (where slot 0 lies), `items` (where item 0 would lie, which need not be in memory),
+    `records` (RECORD_DTYPE), `keys` (KEY_DTYPE), `slots` (where slot 0 lies), `items` (where item 0 would lie, which need not be there),
     `header` (HEADER_DTYPE) and `scratch` (int32[AHEAD], for use) are addresses; `tags` = 1 makes items of tags, too; `slot_count` and
     `room` are S and N. Keys of a record that lies before the last indexed one make no items (`buildIndex`).
     """

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import pickle
 import struct
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from itertools import accumulate
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -26,16 +28,19 @@ FOR_QUEUES = ("physical_offset", "queue_offset", "store_timestamp", "tags_code",
 """Columns that a QueueBuilder reads of such records."""
 _FOR_PROPERTIES = ("position", "properties_length", "marks")
 _KEYS: tuple[str, ...] = KEY_DTYPE.names or ()
-_HEAD = struct.Struct("<II")
-"""Bytes of a packet behind this, and of the head that follows."""
+_LENGTH = struct.Struct("<I")
+"""The length of a packet stands in front of it, and in a packet that of its head."""
 _WIDTHS = ((1, ""), (1 << 8, "u1"), (1 << 16, "u2"), (1 << 32, "u4"))
+_ROOM = 1 << 12
+"""Rows by whose multiples the memory of an Unpacker grows."""
 _Column = tuple[str, int, str]
 """Name, smallest number, type of what its numbers exceed it by: "" where all are the same."""
+_Array = npt.NDArray[Any]
 
 
 def pack(batch: Batch, queue_of: QueueOf, columns: tuple[str, ...]) -> bytes:
     """These columns of the batch, its keys and, as far as a builder asks for them, the properties: nothing else of the log's bytes."""
-    records: dict[str, npt.NDArray[Any]] = {name: batch.records[name] for name in columns}
+    records: dict[str, _Array] = {name: batch.records[name] for name in columns}
     window = b""
     if batch.marks & READ_PROPERTIES:
         records |= {name: batch.records[name] for name in _FOR_PROPERTIES}
@@ -44,21 +49,58 @@ def pack(batch: Batch, queue_of: QueueOf, columns: tuple[str, ...]) -> bytes:
         # A builder finds the properties of a record in front of its end.
         records["position"] = np.cumsum([len(block) for block in blocks]) - batch.records["size"]
     names = {number: queue_of(number) for number in np.unique(records["queue"]).tolist()} if "queue" in records else {}
+    of_records, of_keys = _narrowed(records), _narrowed({name: batch.keys[name] for name in _KEYS})
+    return _packet(batch, (len(batch.records), len(batch.keys)), names, of_records, of_keys, window)
+
+
+def pack_apart(batch: Batch, groups: npt.NDArray[np.uint8], queue_of: QueueOf) -> Iterator[tuple[int, bytes]]:
+    """(group, packet) for every group of queues; `groups` = the group of each queue by its number.
+
+    What a QueueBuilder reads of a batch without records whose properties are read, keys left out: the same as `pack` for each group, but
+    the numbers are looked through once.
+    """
+    described, data = _narrowed({name: batch.records[name] for name in FOR_QUEUES})
+    of_records = groups[batch.records["queue"]]
+    order = np.argsort(of_records, kind="stable")
+    data = [numbers.take(order) for numbers in data]
+    present = np.unique(batch.records["queue"])
+    of_present = groups[present]
+    counts = np.bincount(of_records).tolist()
+    for group, (count, end) in enumerate(zip(counts, accumulate(counts), strict=True)):
+        if count:
+            names = {number: queue_of(number) for number in present[of_present == group].tolist()}
+            part = described, [numbers[end - count : end] for numbers in data]
+            yield group, _packet(batch, (count, 0), names, part, ([], []), b"")
+
+
+def _packet(
+    batch: Batch,
+    counts: tuple[int, int],
+    names: dict[int, tuple[str, int]],
+    of_records: tuple[list[_Column], list[_Array]],
+    of_keys: tuple[list[_Column], list[_Array]],
+    window: bytes,
+) -> bytes:
     flags = int(batch.faults), int(batch.marks), int(batch.oddities)
-    of_records, of_keys = list(_narrowed(records)), list(_narrowed({name: batch.keys[name] for name in _KEYS}))
-    described = [column for column, _ in of_records], [column for column, _ in of_keys]
-    head = pickle.dumps((*described, names, len(batch.records), len(batch.keys), flags))
-    body = [head, *(data for _, data in of_records), *(data for _, data in of_keys), window]
-    return b"".join((_HEAD.pack(sum(map(len, body)), len(head)), *body))
+    head = pickle.dumps((of_records[0], of_keys[0], names, counts, flags))
+    numbers = of_records[1] + of_keys[1]
+    length = _LENGTH.size + len(head) + sum(column.nbytes for column in numbers) + len(window)
+    return b"".join((_LENGTH.pack(length), _LENGTH.pack(len(head)), head, *(column.data for column in numbers), window))
 
 
-def packets(data: bytes) -> Iterator[memoryview]:
-    """The packets that lie one behind the other."""
-    rest = memoryview(data)
-    while rest:
-        length = _HEAD.size + _HEAD.unpack_from(rest)[0]
-        yield rest[:length]
-        rest = rest[length:]
+def packets(file: BinaryIO, length: int) -> Iterator[bytes]:
+    """The packets that lie one behind the other in the next `length` bytes. Raises EOFError where the file ends before, OSError."""
+    while length > 0:
+        size = _LENGTH.unpack(_read(file, _LENGTH.size))[0]
+        yield _read(file, size)
+        length -= _LENGTH.size + size
+
+
+def _read(file: BinaryIO, length: int) -> bytes:
+    data = file.read(length)
+    if len(data) < length:
+        raise EOFError(f"{file.name} ends within a packet")
+    return data
 
 
 class Unpacker:
@@ -67,34 +109,56 @@ class Unpacker:
     def __init__(self) -> None:
         self._numbers: dict[tuple[str, int], int] = {}
         self._keys: list[tuple[str, int]] = []
+        self._memory = deque(_Memory() for _ in range(BUFFERS))
 
     def queue(self, number: int) -> tuple[str, int]:
         """(topic, queue id) of a number, as `LogScanner.queue`."""
         return self._keys[number]
 
-    def batch(self, data: bytes | memoryview) -> Batch:
-        """What was packed; other columns are zeros. Of the log's bytes there are properties alone, where their record ends."""
-        _, length = _HEAD.unpack_from(data)
-        at = _HEAD.size + length
-        of_records, of_keys, names, count, key_count, flags = pickle.loads(data[_HEAD.size : at])
-        records, keys = np.zeros(count, RECORD_DTYPE), np.empty(key_count, KEY_DTYPE)
+    def batch(self, data: bytes) -> Batch:
+        """What a packet holds; other columns are zeros. Of the log's bytes there are properties alone, where their record ends."""
+        at = _LENGTH.size + _LENGTH.unpack_from(data)[0]
+        of_records, of_keys, names, counts, flags = pickle.loads(memoryview(data)[_LENGTH.size : at])
+        self._memory.rotate(1)
+        records, keys = self._memory[0].rows(counts, {name for name, _, _ in of_records})
         at = _widened(of_records, records, data, at)
         at = _widened(of_keys, keys, data, at)
         if names:
             records["queue"] = self._renumbered(names, records["queue"])
         faults, marks, oddities = flags
         window = np.frombuffer(data, np.uint8, offset=at)
-        return Batch(records, keys, window, 0, Fault(faults), Mark(marks), Oddity(oddities), lasts=BUFFERS)
+        return Batch(records, keys, window, 0, Fault(faults), Mark(marks), Oddity(oddities), lasts=BUFFERS - 1)
 
-    def _renumbered(self, names: dict[int, tuple[str, int]], numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def _renumbered(self, names: dict[int, tuple[str, int]], numbers: _Array) -> _Array:
         table = np.zeros(max(names, default=0) + 1, numbers.dtype)
         for number, key in names.items():
             if key not in self._numbers:
                 self._numbers[key] = len(self._keys)
                 self._keys.append(key)
             table[number] = self._numbers[key]
-        renumbered: npt.NDArray[Any] = table[numbers]
+        renumbered: _Array = table[numbers]
         return renumbered
+
+
+class _Memory:
+    """Rows that are used again, because memory that is new has to be cleared first: columns that nobody fills stay zeros."""
+
+    def __init__(self) -> None:
+        self._records = np.zeros(0, RECORD_DTYPE)
+        self._keys = np.empty(0, KEY_DTYPE)
+        self._filled: set[str] = set()
+
+    def rows(self, counts: tuple[int, int], columns: set[str]) -> tuple[npt.NDArray[np.void], npt.NDArray[np.void]]:
+        """So many records and keys; these columns of the records will be filled."""
+        count, key_count = counts
+        if len(self._records) < count:
+            self._records = np.zeros(-(-count // _ROOM) * _ROOM, RECORD_DTYPE)
+        if len(self._keys) < key_count:
+            self._keys = np.empty(-(-key_count // _ROOM) * _ROOM, KEY_DTYPE)
+        for name in self._filled - columns:
+            self._records[name] = 0
+        self._filled = columns
+        return self._records[:count], self._keys[:key_count]
 
 
 def without_bytes(batch: Batch) -> Batch:
@@ -102,18 +166,27 @@ def without_bytes(batch: Batch) -> Batch:
     return replace(batch, marks=batch.marks & ~READ_PROPERTIES)
 
 
-def _narrowed(columns: dict[str, npt.NDArray[Any]]) -> Iterator[tuple[_Column, bytes]]:
-    for name, values in columns.items():
-        low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
+def _narrowed(columns: dict[str, _Array]) -> tuple[list[_Column], list[_Array]]:
+    """The columns, and the numbers of those that need any."""
+    described: list[_Column] = []
+    data: list[_Array] = []
+    for name, column in columns.items():
+        # One behind the other, they are read at the pace of memory.
+        numbers = column.astype("i8")
+        low, high = (int(numbers.min()), int(numbers.max())) if len(numbers) else (0, 0)
         for limit, code in _WIDTHS:
             if high - low < limit:
-                yield (name, low, code), (values.astype("i8") - low).astype(code).tobytes() if code else b""
+                described.append((name, low, code))
+                if code:
+                    data.append(np.subtract(numbers, low, out=np.empty(len(numbers), code), casting="unsafe"))
                 break
         else:
-            yield (name, 0, values.dtype.str), values.tobytes()
+            described.append((name, 0, numbers.dtype.str))
+            data.append(numbers)
+    return described, data
 
 
-def _widened(columns: list[_Column], rows: npt.NDArray[np.void], data: bytes | memoryview, at: int) -> int:
+def _widened(columns: list[_Column], rows: npt.NDArray[np.void], data: bytes, at: int) -> int:
     """Fills the columns of the rows with what lies at `at`, and returns where it ends."""
     for name, low, code in columns:
         if not code:

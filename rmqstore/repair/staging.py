@@ -46,7 +46,7 @@ class _Open:
 
 
 class Staging:
-    """A directory of staged files, made when the first one is. `open`, `write` and `close` are the sink that rebuilt files are written to."""
+    """A directory of staged files, made when the first one is. `open`, `write` and `close` are a sink for rebuilt files."""
 
     def __init__(self, directory: Path, writer: Writer | None = None, *, forced: bool = True) -> None:
         """`forced`: a file that is closed is on the disk."""

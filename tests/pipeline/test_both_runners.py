@@ -71,7 +71,7 @@ def scatter_job(at: StoreAt, out: Path) -> ScatterJob:
 def gather_job(scatter: ScatterJob, scattered: Sequence[Scattered]) -> GatherJob:
     """What is built of them."""
     capacity = scatter.source.settings.index_capacity
-    return GatherJob(scatter.source, outputs_of(scatter, scattered, capacity), scatter.directory)
+    return GatherJob(scatter.source, outputs_of(scatter, scattered, capacity), scatter.directory, forced=False)
 
 
 def _exported(out: Path) -> Decode:

@@ -27,7 +27,7 @@ from rmqstore.repair.staging import Staging
 from rmqstore.verify.units import QueueKey
 from rmqstore.versions import Profile
 
-_SHARE = 512 << 20
+_SHARE = 1 << 30
 """Bytes of log per share of the queues: with more shares, packets are smaller and cost more, with fewer, processors wait."""
 _LEAST_SHARES, _MOST_SHARES = 4, 64
 

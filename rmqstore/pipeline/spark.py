@@ -1,17 +1,18 @@
-"""The runner on Spark: a task per part, packets brought together by key in the tasks that reduce them.
+"""The runner on Spark: parts in tasks, packets brought together by key in the tasks that reduce them.
 
 Spark moves rows with one packet each, pickled, through Java, which copies every byte eight times: a job whose parts become many bytes
-writes them into files and says where. Nothing of Spark's SQL is used, which takes seconds to start. Largest parts begin first. An error
-that trying again cannot mend comes back as a value and ends the job as it would here; any other error makes Spark try the task again.
+writes them into files and says where. Nothing of Spark's SQL is used, which takes seconds to start. Tasks with most bytes begin first. An
+error that trying again cannot mend comes back as a value and ends the job as it would here; any other error makes Spark try the task again.
 """
 
 from __future__ import annotations
 
 import pickle
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import groupby
+from heapq import heappop, heappush
+from itertools import chain, groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -24,8 +25,10 @@ if TYPE_CHECKING:
     from pyspark import SparkContext, SparkStageInfo
 
 _GROUP = "rmqstore"
-_TASKS_PER_CORE = 2
-"""Tasks that reduce: more than there are cores, because keys differ in weight."""
+_TASKS_PER_CORE = 4
+"""More tasks than there are cores, because parts and keys differ in weight."""
+_LEAST_TASK = 512 << 20
+"""Bytes of parts that are worth a task where there are enough of them: a task costs some 15 ms besides its work."""
 
 
 class _Place(NamedTuple):
@@ -62,25 +65,25 @@ class SparkRunner:
 
     def run(self, job: Job, advance: Advance) -> Iterator[tuple[str, bytes]]:
         """As `LocalRunner.run`. Raises what the job raises, and RmqstoreError with what Spark says when tasks failed too often."""
-        parts = sorted(job.parts, key=lambda part: -part.size)
-        if not parts:
+        tasks = _tasks_of(job.parts, self._context.defaultParallelism)
+        if not tasks:
             return
-        with self._progress(sum(part.size for part in parts), len(parts), advance):
-            rows = self._collect(job, parts)
+        with self._progress(sum(part.size for part in job.parts), len(tasks), advance):
+            rows = self._collect(job, tasks)
         failures = [(place.part, load.data) for place, load in rows if load.failed]
         if failures:
             raise pickle.loads(min(failures)[1])
         for place, load in sorted(rows, key=itemgetter(0) if job.shuffles else _by_part):
             yield place.key, load.data
 
-    def _collect(self, job: Job, parts: list[Part]) -> list[_Row]:
+    def _collect(self, job: Job, tasks: list[list[Part]]) -> list[_Row]:
         context = self._context
         with _errors_translated():
             context.setJobGroup(_GROUP, "rmqstore", interruptOnCancel=True)
-            rows = context.parallelize(range(len(parts)), len(parts)).mapPartitions(_mapped(job, parts))
+            rows = context.parallelize(range(len(tasks)), len(tasks)).mapPartitions(_mapped(job, tasks))
             if job.shuffles:
-                tasks = min(len(parts), max(1, context.defaultParallelism)) * _TASKS_PER_CORE
-                rows = rows.repartitionAndSortWithinPartitions(tasks, _task_of).mapPartitions(_reduced(job))
+                reducing = min(len(tasks), context.defaultParallelism * _TASKS_PER_CORE)
+                rows = rows.repartitionAndSortWithinPartitions(reducing, _task_of).mapPartitions(_reduced(job))
             return rows.collect()
 
     @contextmanager
@@ -120,10 +123,21 @@ def _task_of(place: _Place) -> int:
     return zlib.crc32(place.key.encode("utf-8", "surrogatepass"))
 
 
-def _mapped(job: Job, parts: list[Part]) -> Callable[[Iterable[int]], Iterator[_Row]]:
+def _tasks_of(parts: Sequence[Part], cores: int) -> list[list[Part]]:
+    """The parts of every task, about as many bytes in each as can be; tasks with most bytes come first, and large parts in a task."""
+    count = min(len(parts), max(cores * _TASKS_PER_CORE, sum(part.size for part in parts) // _LEAST_TASK))
+    lightest = [(0, number) for number in range(count)]
+    tasks: list[list[Part]] = [[] for _ in lightest]
+    for part in sorted(parts, key=lambda part: -part.size):
+        size, number = heappop(lightest)
+        tasks[number].append(part)
+        heappush(lightest, (size + part.size, number))
+    return [tasks[number] for _, number in sorted(lightest, key=lambda task: -task[0])]
+
+
+def _mapped(job: Job, tasks: list[list[Part]]) -> Callable[[Iterable[int]], Iterator[_Row]]:
     def work(numbers: Iterable[int]) -> Iterator[_Row]:
-        for number in numbers:
-            part = parts[number]
+        for part in chain.from_iterable(tasks[number] for number in numbers):
             try:
                 for packet in job.map(part, silent):
                     yield _Place(packet.key, part.number, packet.order), _Load(packet.data, False)

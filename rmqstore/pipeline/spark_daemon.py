@@ -1,7 +1,8 @@
 """The process from which Spark forks its Python workers: what every worker needs is loaded once, here.
 
-Loading takes a second, which Spark would spend after Java has started. So on this machine a command starts the process itself, beside Java
-(`--wait PATH`), and the one that Spark starts only hands over to it: standard streams, environment, arguments and directory.
+Loading takes half a second, which Spark would spend after Java has started. So on this machine a command starts the process itself, beside
+Java (`--wait PATH KIND`, the kind of work), and the one that Spark starts only hands over to it: standard streams, environment, arguments
+and directory.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ import sys
 WAITING = "RMQSTORE_WAITING_DAEMON"
 """The variable that names the socket where a process waits."""
 
+JOBS, SQL = "jobs", "sql"
+"""Kinds of work."""
+
 _TAKEN = b"\1"
 _LENGTH = 8
 
@@ -24,13 +28,19 @@ def main() -> None:
     """Waits, hands over, or is the process itself."""
     path = os.environ.get(WAITING)
     if sys.argv[1:2] == ["--wait"]:
-        _wait(sys.argv[2])
+        _wait(*sys.argv[2:])
     elif path is None or not _handed_over(path):
+        _load(SQL)
         _serve()
 
 
-def _load() -> None:
-    import pyarrow  # noqa: F401
+def _load(kind: str) -> None:
+    # Two processors are busy with three processes that start, so neither garbage is looked for, nor anything loaded that jobs seldom need.
+    gc.disable()
+    if kind == SQL:
+        import pyarrow  # noqa: F401
+    import pyspark.daemon
+    import pyspark.worker  # noqa: F401
 
     import rmqstore.pipeline.rebuild
     import rmqstore.pipeline.spark
@@ -41,10 +51,10 @@ def _load() -> None:
     compile_walker()
     # Workers collect garbage after every task, and would look through all that was loaded each time: 40 ms.
     gc.freeze()
+    gc.enable()
 
 
 def _serve() -> None:
-    _load()
     from pyspark.daemon import manager
 
     manager()
@@ -70,11 +80,11 @@ def _handed_over(path: str) -> bool:
     return True
 
 
-def _wait(path: str) -> None:
+def _wait(path: str, kind: str) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen(1)
-        _load()
+        _load(kind)
         # Standard input ends with the command.
         if listener.fileno() not in select.select([listener.fileno(), 0], [], [])[0]:
             return

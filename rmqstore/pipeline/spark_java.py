@@ -78,7 +78,7 @@ class SparkJava:
         self._directory = Path(tempfile.mkdtemp(prefix="rmqstore-spark-"))
         self.has_worked = False
         """Whether it did what it was started for: then its classes are worth keeping."""
-        self._daemon = self._wait_for_work(self._directory / "daemon") if self._plain else None
+        self._daemon = self._wait_for_work(self._directory / "daemon", kind) if self._plain else None
         self._process = self._launch()
         atexit.register(self._end)
 
@@ -115,10 +115,10 @@ class SparkJava:
         return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": str(self._directory)}
 
     @staticmethod
-    def _wait_for_work(path: Path) -> subprocess.Popen[bytes]:
+    def _wait_for_work(path: Path, kind: str) -> subprocess.Popen[bytes]:
         """The process that Python workers will come from, beside Java. Ctrl-C is not for it, either; it ends with its input or Spark's."""
         return subprocess.Popen(
-            [os.environ.get("PYSPARK_PYTHON") or sys.executable, "-m", spark_daemon.__name__, "--wait", path],
+            [os.environ.get("PYSPARK_PYTHON") or sys.executable, "-m", spark_daemon.__name__, "--wait", path, kind],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

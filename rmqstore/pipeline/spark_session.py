@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from rmqstore.errors import RefusedError, RmqstoreError
+from rmqstore.pipeline import spark_daemon
 from rmqstore.pipeline.spark_java import SparkJava
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def open_context(master: str | None = None, conf: Mapping[str, str] | None = Non
 
 def begin_context(master: str | None = None, conf: Mapping[str, str] | None = None) -> Callable[[], SparkContext]:
     """Starts Java; what comes back waits for it, and is then `open_context`. Both raise RefusedError."""
-    return _begin(master, conf or {}, "jobs")
+    return _begin(master, conf or {}, spark_daemon.JOBS)
 
 
 def open_session(master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
@@ -58,7 +59,7 @@ def open_session(master: str | None = None, conf: Mapping[str, str] | None = Non
 
 def begin_session(master: str | None = None, conf: Mapping[str, str] | None = None) -> Opener:
     """As `begin_context`, for `open_session`."""
-    connected = _begin(master, conf or {}, "sql")
+    connected = _begin(master, conf or {}, spark_daemon.SQL)
 
     def opened() -> SparkSession:
         connected()

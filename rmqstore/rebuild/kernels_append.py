@@ -20,7 +20,7 @@ QUEUE_DTYPE = np.dtype(
         ("gate", "i8"),  # FAST, DECIDE or SKIP
         ("next_offset", "i8"),  # QUEUEOFFSET of the record that follows on
         ("address", "i8"),  # where its unit goes
-        ("room", "i8"),  # units that still fit into the open file
+        ("room", "i8"),  # units that still fit there
         ("max_physic_offset", "i8"),  # end of the last message, -1 for none
         ("ext_address", "i8"),  # where its ext unit goes; 0: the queue has none
         ("ext_room", "i8"),  # ext units that still fit into the open ext file
@@ -56,7 +56,8 @@ def append_units(records: int, row: int, end: int, numbers: int, queues: int) ->
     """Appends the units of the records [row, end) up to the first one that needs a decision, and returns its row.
 
     `records` (RECORD_DTYPE), `numbers` (int32 per record: the row of its queue) and `queues` (QUEUE_DTYPE) are addresses. A record needs
-    a decision when its queue is not FAST, its QUEUEOFFSET is not the next one, it does not end behind the last message, or a file is full.
+    a decision when its queue is not FAST, its QUEUEOFFSET is not the next one, it does not end behind the last message, or its unit has no
+    room.
     """
     while row < end:
         record = records + row * _RECORD_SIZE

@@ -113,9 +113,14 @@ class QueueBuilder:
         records, numbers = expanded.records.ctypes.data, expanded.numbers.ctypes.data
         while row < end:
             row = append_units(records, row, end, numbers, self._table.rows.ctypes.data)
-            if row < end:
+            if row < end and not self._goes_on(int(expanded.numbers[row])):
                 self._take(expanded, row, further=False)
-            row += 1
+                row += 1
+
+    def _goes_on(self, number: int) -> bool:
+        """Whether all that a queue needed was a look at its buffer."""
+        queue = self._queues.get(number)
+        return queue is not None and queue.go_on()
 
     def _take(self, expanded: Expanded, row: int, *, further: bool) -> None:
         """One record, decided about by the mode."""

@@ -87,6 +87,10 @@ class SimpleQueue:
         """A message with this queue offset follows on."""
         self._table.rows["next_offset"][self._number] = queue_offset
 
+    def go_on(self) -> bool:
+        """See `UnitFiles`."""
+        return self._files.go_on()
+
     def make_room(self) -> None:
         """A new file where the last one is full."""
         self._files.make_room()

@@ -1,12 +1,15 @@
 """The files of one queue while they are written: opened one after the other, filled unit by unit, cut back.
 
-A place is the number of a unit: its byte offset in the queue divided by the length of a unit. Compiled code moves the write position of
-the open file in the queue's row; everything else is done here.
+A place is the number of a unit: its byte offset in the queue divided by the length of a unit. Units wait in a buffer until it is full:
+writing them then costs a sixth of what touching the pages of a mapped file does. Compiled code moves the write position in the queue's row;
+everything else is done here.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+
+import numpy as np
 
 from rmqstore.formats.naming import offset_to_file_name
 from rmqstore.rebuild.sink import Bytes, Sink
@@ -14,6 +17,9 @@ from rmqstore.rebuild.table import QueueTable
 
 MOST_OPEN = 16_384
 """Files that are open at a time: a process has some 65 000 mappings."""
+_ALL_BUFFERS = 32 << 20
+"""Bytes that the open files share; with more and more of them, it becomes five times as much."""
+_LEAST_BUFFER, _MOST_BUFFER = 4 << 10, 256 << 10
 
 
 class OpenFiles:
@@ -30,6 +36,15 @@ class OpenFiles:
             next(iter(self._owners.values())).close()
         self._owners[path] = owner
         return self._sink.open(path, length)
+
+    @property
+    def buffer_size(self) -> int:
+        """Bytes of the buffer of the file that was opened last."""
+        return max(_LEAST_BUFFER, min(_ALL_BUFFERS // len(self._owners), _MOST_BUFFER))
+
+    def write(self, path: str, position: int, data: Bytes) -> None:
+        """As `Sink.write`."""
+        self._sink.write(path, position, data)
 
     def close(self, path: str) -> None:
         """As `Sink.close`."""
@@ -49,6 +64,8 @@ class UnitFiles:
         self._table = table
         self._number = number
         self._memory: Bytes | None = None
+        self._buffer = np.empty(0, np.uint8)
+        self._written = 0  # units in front of the buffer, in the open file
         self._first = self._current = 0  # numbers of files
         self._used = 0  # units in the current file while it is not open
         self._left_over: set[int] = set()  # files that hold units which were taken away
@@ -57,7 +74,7 @@ class UnitFiles:
     @property
     def used(self) -> int:
         """Units in the current file."""
-        return self._used if self._memory is None else self._capacity - int(self._table.rows["room"][self._number])
+        return self._used if self._memory is None else self._written + self._waiting_at_most - int(self._table.rows["room"][self._number])
 
     @property
     def end(self) -> int:
@@ -83,21 +100,32 @@ class UnitFiles:
     def fill(self, unit: bytes, count: int) -> None:
         """`count` times the same unit at the end."""
         while count > 0:
-            memory = self.make_room()
-            used = self.used
-            units = min(count, self._capacity - used)
-            start = used * self._unit_size
-            memory[start : start + units * self._unit_size].reshape(units, -1)[:] = memoryview(unit)
-            self._point(memory, used + units)
+            self.make_room()
+            row = self._table.rows[self._number]
+            units = min(count, int(row["room"]))
+            start = (self.used - self._written) * self._unit_size
+            self._buffer[start : start + units * self._unit_size].reshape(units, -1)[:] = memoryview(unit)
+            row["address"] += units * self._unit_size
+            row["room"] -= units
             count -= units
 
-    def make_room(self) -> Bytes:
-        """The open file with room for a unit: a new one where the last one is full."""
+    def make_room(self) -> None:
+        """Room for a unit: in a new file where the last one is full."""
         if self.used == self._capacity:
             self.close()
             self._current += 1
             self._used = 0
-        return self._open() if self._memory is None else self._memory
+        if self._memory is None:
+            self._open()
+        else:
+            self.go_on()
+
+    def go_on(self) -> bool:
+        """Empties a full buffer; whether that made room, which it does not in a full file."""
+        if self._memory is None or self._table.rows["room"][self._number] or self.used == self._capacity:
+            return False
+        self._write()
+        return True
 
     def read(self, place: int) -> bytes:
         """The unit at a place that was written."""
@@ -105,6 +133,7 @@ class UnitFiles:
         part = slice(inside * self._unit_size, (inside + 1) * self._unit_size)
         if number == self._current:
             memory = self._open() if self._memory is None else self._memory
+            self._write()
             return memory[part].tobytes()
         path = self._path(number)
         unit = self._files.open(path, self._file_size, self)[part].tobytes()
@@ -127,8 +156,10 @@ class UnitFiles:
     def close(self) -> None:
         """Closes the open file, for good or until more is written."""
         if self._memory is not None:
-            self._used = self.used
+            self._write()
+            self._used = self._written
             self._memory = None
+            self._buffer = np.empty(0, np.uint8)
             self._table.rows["room"][self._number] = 0
             self._files.close(self._path(self._current))
 
@@ -138,13 +169,28 @@ class UnitFiles:
             self._left_over.remove(self._current)
             memory[:] = 0
         self._memory = memory
-        self._point(memory, self._used)
+        self._buffer = np.empty(max(1, self._files.buffer_size // self._unit_size) * self._unit_size, np.uint8)
+        self._begin_buffer(self._used)
         return memory
 
-    def _point(self, memory: Bytes, used: int) -> None:
+    def _write(self) -> None:
+        """What waits goes into the open file."""
+        used = self.used
+        if used > self._written:
+            units = self._buffer[: (used - self._written) * self._unit_size]
+            self._files.write(self._path(self._current), self._written * self._unit_size, units)
+        self._begin_buffer(used)
+
+    def _begin_buffer(self, used: int) -> None:
+        self._written = used
         row = self._table.rows[self._number]
-        row["address"] = memory.ctypes.data + used * self._unit_size
-        row["room"] = self._capacity - used
+        row["address"] = self._buffer.ctypes.data
+        row["room"] = self._waiting_at_most
+
+    @property
+    def _waiting_at_most(self) -> int:
+        """Units that can be in the buffer at a time."""
+        return min(len(self._buffer) // self._unit_size, self._capacity - self._written)
 
     def _path(self, number: int) -> str:
         return f"{self._directory}/{offset_to_file_name(number * self._file_size)}"

@@ -99,7 +99,7 @@ class LogScanner:
         batch = batch or BATCH
         self._records = np.zeros(batch, RECORD_DTYPE)
         self._keys = np.zeros(batch * KEYS_PER_RECORD + 8192, KEY_DTYPE)
-        self._others = deque((np.zeros_like(self._records), np.zeros_like(self._keys)) for _ in range(buffers - 1))
+        self._others = deque((np.zeros(len(self._records), RECORD_DTYPE), np.zeros(len(self._keys), KEY_DTYPE)) for _ in range(buffers - 1))
         self._topics: list[str] = []
 
     @property

@@ -37,7 +37,7 @@ def daemon(*arguments: str, environment: dict[str, str] | None = None) -> Iterat
 @pytest.fixture
 def waiting(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
     path = tmp_path / "daemon"
-    with daemon("--wait", str(path)) as process:
+    with daemon("--wait", str(path), "jobs") as process:
         until = time.monotonic() + _SECONDS
         while not path.exists():
             assert time.monotonic() < until

@@ -5,11 +5,13 @@ from __future__ import annotations
 import tempfile
 from datetime import UTC, timedelta, timezone
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import rmqstore.rebuild.index
 from rmqstore.errors import UsageError
 from rmqstore.formats import index
 from rmqstore.rebuild import IndexBuilder, IndexResult, MemorySink, Mode, Settings
@@ -56,6 +58,12 @@ def test_a_record_without_keys_asks_for_a_file_behind_a_full_one(tags: str, foll
 @given(built())
 def test_files_are_those_of_items_put_one_by_one(given_store: tuple[StoreBuilder, str]) -> None:
     are_those_of_items_put_one_by_one(*given_store)
+
+
+@given(built(), st.integers(1, 3))
+def test_files_are_the_same_however_few_items_wait_in_memory(given_store: tuple[StoreBuilder, str], items: int) -> None:
+    with patch.object(rmqstore.rebuild.index, "_BLOCK", items):
+        are_those_of_items_put_one_by_one(*given_store)
 
 
 def are_those_of_items_put_one_by_one(builder: StoreBuilder, release: str) -> None:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqstore.rebuild import Gap, LeftOut, Mode, Restart
+from rmqstore.rebuild import Gap, LeftOut, Mode, Restart, unitfiles
 from rmqstore.recovery.changes import Changes
 from rmqstore.recovery.consumequeue import ConsumeQueue
 from tests.rebuild.columns import RECORD_LENGTH, UNITS_PER_FILE, build, of_offsets, record_numbers, spread, units
@@ -162,3 +163,16 @@ def test_a_file_that_has_to_give_way_is_written_on_later(rows: list[dict[str, in
         assert few == many
         for queue in few.queues:
             assert units(queue, few_sink) == units(queue, many_sink)
+
+
+@given(histories())
+def test_files_are_the_same_however_little_waits_in_memory(rows: list[dict[str, int]]) -> None:
+    rows = [{**row, "queue": queue} for row in rows for queue in range(3)]
+    for mode in Mode:
+        expected, expected_sink = build(rows, mode)
+        for waiting in (1, 2):
+            with patch.multiple(unitfiles, _LEAST_BUFFER=20 * waiting, _MOST_BUFFER=20 * waiting):
+                found, sink = build(rows, mode)
+            assert found == expected
+            for queue in found.queues:
+                assert units(queue, sink) == units(queue, expected_sink)

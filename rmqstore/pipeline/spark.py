@@ -65,7 +65,7 @@ class SparkRunner:
 
     def run(self, job: Job, advance: Advance) -> Iterator[tuple[str, bytes]]:
         """As `LocalRunner.run`. Raises what the job raises, and RmqstoreError with what Spark says when tasks failed too often."""
-        tasks = _tasks_of(job.parts, self._context.defaultParallelism)
+        tasks = tasks_of(job.parts, self._context.defaultParallelism)
         if not tasks:
             return
         with self._progress(sum(part.size for part in job.parts), len(tasks), advance):
@@ -123,7 +123,7 @@ def _task_of(place: _Place) -> int:
     return zlib.crc32(place.key.encode("utf-8", "surrogatepass"))
 
 
-def _tasks_of(parts: Sequence[Part], cores: int) -> list[list[Part]]:
+def tasks_of(parts: Sequence[Part], cores: int) -> list[list[Part]]:
     """The parts of every task, about as many bytes in each as can be; tasks with most bytes come first, and large parts in a task."""
     count = min(len(parts), max(cores * _TASKS_PER_CORE, sum(part.size for part in parts) // _LEAST_TASK))
     lightest = [(0, number) for number in range(count)]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -96,3 +98,38 @@ def test_a_command_without_java_ends_with_a_sentence(without_java: Path, monkeyp
     run = rmqstore("verify", stores.sample_store("5.3.3-plain"), "--engine", "spark")
     assert (run.status, run.crashed) == (3, False)
     assert "Spark needs Java" in run.err
+
+
+BEGINS = """
+import sys
+from rmqstore import cli
+from rmqstore.pipeline import spark_session
+
+def begins(*_):
+    print(*sorted({"numpy", "numba", "pyarrow", "pyspark"} & set(sys.modules)))
+    sys.stdout.flush()
+    raise KeyboardInterrupt
+
+spark_session.begin_context = spark_session.begin_session = begins
+sys.exit(cli.main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("verify", "--engine", "spark"),
+        ("stats", "--engine", "spark"),
+        ("recover", "--engine", "spark", "--strategy", "salvage", "--dry-run"),
+        ("rebuild-consumequeue", "--engine", "spark", "--dry-run"),
+        ("rebuild-index", "--engine", "spark", "--dry-run"),
+        ("sql", "select count(*) from messages"),
+    ],
+    ids=lambda command: command[0],
+)
+def test_spark_begins_to_start_before_anything_slow_is_loaded(command: tuple[str, ...]) -> None:
+    """Loading takes half a second, as long as Java needs a processor anyway."""
+    name, *options = command
+    words = [name, str(stores.sample_store("5.3.3-plain-crash")), *options]
+    ended = subprocess.run([sys.executable, "-c", BEGINS, *words], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (130, "\n"), ended.stderr

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqstore.errors import RmqstoreError, StoreChangedError
-from rmqstore.pipeline.job import silent
+from rmqstore.pipeline.job import Part, silent
 from rmqstore.pipeline.local import LocalRunner
-from rmqstore.pipeline.spark import SparkRunner
+from rmqstore.pipeline.spark import SparkRunner, tasks_of
 from tests.pipeline.jobs import PARTS, Failing, Letters, Nothing, Numbers
 
 if TYPE_CHECKING:
@@ -102,3 +102,29 @@ def test_spark_gives_up_with_a_reason(session: SparkSession, tmp_path: Path) -> 
     assert "No space left on device" in raised.value.message
     assert "\n" not in raised.value.message
     assert list(SparkRunner(session.sparkContext).run(Numbers(), silent)) == EXPECTED  # the session goes on
+
+
+GIB = 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("sizes", "cores", "tasks"),
+    [
+        ([], 2, []),
+        ([0], 2, [1]),
+        ([5, 5, 5], 2, [1, 1, 1]),
+        ([GIB // 4] * 16, 2, [2] * 8),  # as much for every core, and few tasks
+        ([GIB // 4] * 16, 8, [1] * 16),
+        ([GIB // 4] * 100, 2, [2] * 50),  # half a GiB is worth a task
+        ([10, *[1] * 15], 2, [1, 3, *[2] * 6]),
+    ],
+)
+def test_parts_are_dealt_out_to_tasks(sizes: list[int], cores: int, tasks: list[int]) -> None:
+    parts = [Part(number, str(number), size) for number, size in enumerate(sizes)]
+
+    dealt = tasks_of(parts, cores)
+
+    assert sorted(part.number for task in dealt for part in task) == list(range(len(parts)))
+    assert [len(task) for task in dealt] == tasks
+    loads = [sum(part.size for part in task) for task in dealt]
+    assert loads == sorted(loads, reverse=True)

@@ -1,4 +1,4 @@
-"""Rebuild of queues and index from the log: ours into mapped files, and beside it the broker's own on a copy of the same log.
+"""Rebuild of queues and index from the log: ours into a staging area, and beside it the broker's own on a copy of the same log.
 
 Both leave their files in the page cache, neither forces them to the disk. Ours scans in one thread and builds in another; a broker recovers
 as after a crash, without queues, index and checkpoint. Both check the CRC of every body.
@@ -6,23 +6,21 @@ as after a crash, without queues, index and checkpoint. Both check the CRC of ev
 
 from __future__ import annotations
 
-import mmap
-import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from benchmarks.generator import Made
 from benchmarks.measure import Runs
 from rmqstore.formats.delay import DEFAULT_DELAY_LEVELS
 from rmqstore.rebuild import IndexBuilder, IndexResult, QueueBuilder, QueueResult, Settings, rebuild
-from rmqstore.rebuild.sink import advise
+from rmqstore.repair.rebuilding import StagedFiles
+from rmqstore.repair.staging import StagedFile, Staging
 from rmqstore.scan.ahead import BATCH, BUFFERS
 from rmqstore.scan.columns import Check
 from rmqstore.scan.walk import LogScanner
@@ -35,31 +33,6 @@ BROKERS = {"4.9.8": 8, "5.3.3": 20}
 """Releases that are measured beside, and how many times as fast the rebuild has to be."""
 
 
-class MappedFiles:
-    """The sink of a rebuild: new files below a directory, mapped."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self._arrays: dict[str, mmap.mmap] = {}
-
-    def open(self, relative_path: str, length: int) -> npt.NDArray[np.uint8]:
-        """See rmqstore.rebuild.Sink."""
-        path = self.root / relative_path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            os.ftruncate(descriptor, length)
-            mapping = self._arrays[relative_path] = mmap.mmap(descriptor, length)
-            advise(mapping)
-        finally:
-            os.close(descriptor)
-        return np.frombuffer(mapping, np.uint8)
-
-    def close(self, relative_path: str) -> None:
-        """See rmqstore.rebuild.Sink. The mapping goes with its last reader."""
-        del self._arrays[relative_path]
-
-
 def ours(made: Made, repeat: int) -> Runs:
     """Rebuilds queues and index `repeat` times; the first of one run more warms up, and its files are compared with those of the store.
 
@@ -69,11 +42,11 @@ def ours(made: Made, repeat: int) -> Runs:
     for number in range(repeat + 1):
         with _directory(made) as target:
             wall, processor = time.perf_counter(), time.process_time()
-            queues, index = _build(made, target)
+            queues, index, files = _build(made, target)
             runs.seconds.append(time.perf_counter() - wall)
             runs.processor_seconds.append(time.process_time() - processor)
             if number == 0:
-                _compare(made, target, queues, index)
+                _compare(made, files, queues, index)
     del runs.seconds[0], runs.processor_seconds[0]
     return runs
 
@@ -98,20 +71,20 @@ def broker(made: Made, release: str) -> Runs | None:
     return runs
 
 
-def _build(made: Made, target: Path) -> tuple[QueueResult, IndexResult]:
+def _build(made: Made, target: Path) -> tuple[QueueResult, IndexResult, Mapping[str, StagedFile]]:
     shape = made.shape
     settings = Settings(mapped_file_size_consume_queue=shape.queue_file_size, max_hash_slot_num=shape.slots, max_index_num=shape.items)
     log = Store.open(made.root, settings=shape.settings).commitlog
     delays = np.array([0, *DEFAULT_DELAY_LEVELS], np.int64)
     scanner = LogScanner(checks=Check.BODY_CRC | Check.KEYS, delays=delays, batch=BATCH, buffers=BUFFERS)
-    sink, profile = MappedFiles(target), profile_of(WRITTEN_AS)
+    sink, profile = StagedFiles(Staging(target, forced=False)), profile_of(WRITTEN_AS)
     queues = QueueBuilder(scanner.queue, settings, profile, sink, log_start=log.min_offset)
     index = IndexBuilder(scanner.queue, settings, profile, sink)
     rebuild((event for file in log.files for event in scanner.scan(file)), queues, index)
-    return queues.finish(), index.finish()
+    return queues.finish(), index.finish(), sink.files
 
 
-def _compare(made: Made, target: Path, queues: QueueResult, index: IndexResult) -> None:
+def _compare(made: Made, files: Mapping[str, StagedFile], queues: QueueResult, index: IndexResult) -> None:
     """Queue files by name; index files by their order, because they are named by a clock."""
     paths = {path: path for queue in queues.queues for path in queue.files}
     clocked = sorted(f"index/{path.name}" for path in (made.root / "index").iterdir())
@@ -120,7 +93,7 @@ def _compare(made: Made, target: Path, queues: QueueResult, index: IndexResult) 
     if len(paths) != written:
         raise RuntimeError(f"{len(paths)} files were rebuilt, the store has {written}")
     for mine, theirs in paths.items():
-        if not np.array_equal(np.memmap(target / mine, np.uint8, "r"), np.memmap(made.root / theirs, np.uint8, "r")):
+        if not np.array_equal(np.memmap(files[mine].path, np.uint8, "r"), np.memmap(made.root / theirs, np.uint8, "r")):
             raise RuntimeError(f"the rebuilt {mine} is not {theirs} of the store")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 from typing import Protocol
 
 import numpy as np
@@ -28,15 +27,6 @@ class Sink(Protocol):
     def close(self, relative_path: str) -> object:
         """The array of that path is not touched any more."""
         ...
-
-
-def advise(mapping: mmap.mmap) -> None:
-    """Tells the system how a new mapped file will be written: single pages, as they are touched.
-
-    Without it the system reads ahead into the holes of new files, and clears pages that nobody asks for. Large pages are filled faster, but
-    have to be found first, which takes longer where memory is full of other files or comes from a host when it is touched.
-    """
-    mapping.madvise(mmap.MADV_RANDOM)
 
 
 class MemorySink:

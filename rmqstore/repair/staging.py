@@ -89,12 +89,13 @@ class Staging:
     def _map(self, relative_path: str, path: Path, length: int, descriptor: int) -> NDArray[np.uint8]:
         import numpy as np
 
-        from rmqstore.rebuild.sink import advise
         from rmqstore.scan import sigbus
 
         sigbus.install()  # under a mapping a full disk shows itself as a signal
         mapping = mmap.mmap(descriptor, length)
-        advise(mapping)
+        # Single pages, as they are touched. Otherwise the system reads ahead into the holes of new files, and clears pages that nobody asks
+        # for; large pages have to be found first, which takes longer where memory is full of other files or comes from a host.
+        mapping.madvise(mmap.MADV_RANDOM)
         self._open[relative_path] = _Open(path, length, os.dup(descriptor), mapping, sigbus.faults())
         return np.frombuffer(mapping, dtype=np.uint8)
 

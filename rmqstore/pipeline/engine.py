@@ -15,7 +15,7 @@ from typing import Protocol
 from rmqstore.errors import UsageError
 from rmqstore.pipeline.job import Advance, Job
 
-SPARK_START = 3.0
+SPARK_START = 2.3
 """Seconds that Spark takes to start and to end, on a machine with two cores."""
 
 
@@ -36,9 +36,9 @@ class Pace:
         return SPARK_START + size / (self.spark * cores)
 
 
-VERIFY = Pace(local=1.6e9, threads=8, spark=1.2e9)
-REBUILD = Pace(local=900e6, threads=2, spark=500e6)
-STATS = Pace(local=0.9e9, threads=4, spark=0.7e9)
+VERIFY = Pace(local=2.2e9, threads=8, spark=2.0e9)
+REBUILD = Pace(local=1.8e9, threads=2, spark=1.1e9)
+STATS = Pace(local=1.7e9, threads=4, spark=1.7e9)
 EXPORT = Pace(local=110e6, threads=2, spark=100e6)
 
 

@@ -112,7 +112,8 @@ def show(wish: Wish, dialog: Dialog, plan_out: Path | None = None) -> Result:
     Raises RefusedError, UnreadableError, OSError.
     """
     store = wish.open_store()
-    with lock.locked_for_reading(store), Staging.temporary() as staging:
+    # A copy leaves the holes of its source out, and some systems know of bytes that are not on the disk yet as little as of holes.
+    with lock.locked_for_reading(store), Staging.temporary(forced=plan_out is not None) as staging:
         refuse_unfinished(store.root)
         plan = _plan(wish, store, staging)
         dialog.show(plan)

@@ -58,10 +58,10 @@ class Staging:
 
     @classmethod
     @contextmanager
-    def temporary(cls) -> Iterator[Staging]:
-        """A staging area outside of the store that is gone afterwards, for plans that are only shown."""
+    def temporary(cls, *, forced: bool = False) -> Iterator[Staging]:
+        """A staging area outside of the store that is gone afterwards, for plans that are only shown, or kept somewhere else."""
         with TemporaryDirectory(prefix="rmqstore-") as directory:
-            staging = cls(Path(directory), forced=False)
+            staging = cls(Path(directory), forced=forced)
             try:
                 yield staging
             finally:
@@ -158,8 +158,8 @@ class Staging:
         return disk.f_bavail * disk.f_frsize < _NO_ROOM
 
     def sync(self) -> None:
-        """The names of all staged files to the disk. Raises OSError."""
-        if self.directory.is_dir():
+        """The names of all staged files to the disk, too. Raises OSError."""
+        if self.forced and self.directory.is_dir():
             self._writer.fsync_directory(self.directory)
 
     def discard_open(self) -> None:

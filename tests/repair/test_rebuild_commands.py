@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from rmqstore.repair.writer import Writer
 from tests.repair.mending import Mending
 from tests.support import stores
 from tests.support.cli import Run, rmqstore
@@ -175,3 +176,23 @@ def test_the_index_of_a_store_with_queues_in_rocksdb(tmp_path: Path) -> None:
 
     assert result.left == 0
     assert sorted(path.read_bytes() for path in (mending.root / "index").iterdir()) == before
+
+
+@pytest.mark.parametrize("command", ["rebuild-consumequeue", "rebuild-index"])
+def test_a_disk_is_waited_for_where_files_are_to_stay(
+    command: str, mending: Mending, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lose(mending, command)
+    forced: list[Path] = []
+    fsync = Writer.fsync
+
+    def watched(self: Writer, descriptor: int, path: Path) -> None:
+        forced.append(path.parent)
+        fsync(self, descriptor, path)
+
+    monkeypatch.setattr(Writer, "fsync", watched)
+
+    assert run(command, mending, "--dry-run").status == 0
+    assert not forced
+    assert run(command, mending, "--dry-run", "--plan-out", tmp_path / "plan").status == 0
+    assert {path.name.startswith("rmqstore-") for path in forced} == {True, False}  # what is staged, and what is kept

@@ -57,11 +57,13 @@ def command(
     """
     from rmqstore.pipeline.engine import STATS, choose, runner_of
     from rmqstore.pipeline.job import StoreAt
-    from rmqstore.pipeline.remote import is_remote, log_size
+    from rmqstore.pipeline.remote import is_remote
 
     started = time.monotonic()
     places = [StoreAt.of(store, broker_conf, settings) for store in dict.fromkeys(stores)]
-    choice = choose(wish, sum(map(log_size, places)), STATS, remote=any(is_remote(at.path) for at in places))
+    here = [at for at in places if not is_remote(at.path)]
+    size = sum(at.open().message_log.length for at in here)
+    choice = choose(wish, size, STATS, remote=len(here) < len(places))
     # Where it is Spark it starts here, and everything that takes long to load is loaded meanwhile.
     runner = runner_of(choice, wish)
     from rmqstore.pipeline.stats.job import StatsJob

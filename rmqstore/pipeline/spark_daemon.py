@@ -1,8 +1,8 @@
 """The process from which Spark forks its Python workers: what every worker needs is loaded once, here.
 
-Loading takes half a second, which Spark would spend after Java has started. So on this machine a command starts the process itself, beside
-Java (`--wait PATH KIND`, the kind of work), and the one that Spark starts only hands over to it: standard streams, environment, arguments
-and directory.
+Loading takes half a second, which Spark would spend after Java has started. So on this machine a command starts the process itself
+when Java listens (`--wait PATH KIND`, the kind of work), and the one that Spark starts only hands over to it: standard streams,
+environment, arguments and directory.
 """
 
 from __future__ import annotations

@@ -133,3 +133,15 @@ def test_spark_begins_to_start_before_anything_slow_is_loaded(command: tuple[str
     words = [name, str(stores.sample_store("5.3.3-plain-crash")), *options]
     ended = subprocess.run([sys.executable, "-c", BEGINS, *words], capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stdout) == (130, "\n"), ended.stderr
+
+
+@pytest.mark.parametrize("command", ["verify", "stats", "rebuild-index"])
+def test_spark_is_not_started_for_what_is_no_store(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def must_not(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(spark_session, "begin_context", must_not)
+
+    run = rmqstore(command, tmp_path, "--engine", "spark")
+
+    assert run.status == 4 and not run.crashed

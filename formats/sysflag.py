@@ -24,6 +24,10 @@ class SysFlag(IntEnum):
     COMPRESSION_TYPE_MASK = 0x700
 
 
+KNOWN_SYS_FLAGS = 0x7FF
+"""All bits that some release writes."""
+
+
 class TransactionType(IntEnum):
     """Value below TRANSACTION_MASK."""
 

@@ -1,32 +1,98 @@
-"""Directories of this user for what was made once and is of use to later commands."""
+"""Directories of this user for what was made once and is of use to later commands, or for one process alone.
+
+What is in them is executed: compiled kernels are unpickled, classes are loaded by Java. So a directory in which another user could have
+put something is not used.
+"""
 
 from __future__ import annotations
 
+import atexit
 import os
-import stat
+import shutil
 import tempfile
+from functools import cache, partial
 from pathlib import Path
+
+from rmqstore.errors import RefusedError
+from rmqstore.ownership import make_private, problem_of
+from rmqstore.terminal import warn
+
+_PRIVATE = 0o700
+_TEMPORARY = ("/tmp", "/var/tmp")
 
 
 def kept_directory(*names: str) -> Path | None:
-    """A directory that stays, made if need be: below XDG_CACHE_HOME or ~/.cache, or in the temporary one where those cannot be written.
+    """Return a directory that stays, made if need be: below XDG_CACHE_HOME or ~/.cache, else below the temporary one.
 
-    What lies there is executed, so in a directory that all users share it has to be our own. None where there is no place.
+    None where there is no place that is safe and can be written to.
     """
-    home = os.environ.get("XDG_CACHE_HOME")
-    user = Path(home) if home else Path("~/.cache").expanduser()
-    shared = Path(tempfile.gettempdir()) / f"rmqstore-{os.getuid()}"
-    for base in (user, shared):
+    shared = Path(tempfile.gettempdir()) / f"rmqstore-{os.geteuid()}"
+    for base in (_of_user(), shared):
+        if base is None:
+            continue
         directory = base.joinpath("rmqstore", *names)
         try:
-            if base is shared:
-                base.mkdir(mode=0o700, exist_ok=True)
-                status = base.lstat()
-                if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
-                    continue
-            directory.mkdir(parents=True, exist_ok=True)
+            problem = _made(base / "rmqstore", names)
         except OSError:
             continue
-        if os.access(directory, os.W_OK):
+        if problem is not None:
+            warn_unsafe(problem)
+        elif os.access(directory, os.W_OK):
             return directory
     return None
+
+
+def private_directory(prefix: str) -> Path:
+    """Return a new temporary directory of this user alone. Raises RefusedError where there is no safe place for it, OSError."""
+    problems = []
+    for place in dict.fromkeys((tempfile.gettempdir(), *_TEMPORARY)):
+        if Path(place).is_dir():
+            directory = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
+            problem = problem_of(directory)
+            if problem is None:
+                return directory
+            directory.rmdir()
+            problems.append(problem)
+    raise RefusedError(
+        f"There is no safe temporary directory: {'; '.join(problems)}.", "Name one with TMPDIR that only this user may write to."
+    )
+
+
+def process_directory(prefix: str) -> Path:
+    """Return a new temporary directory that goes with this process. Raises as `private_directory` does."""
+    directory = private_directory(prefix)
+    atexit.register(partial(_remove, directory, os.getpid()))
+    return directory
+
+
+@cache
+def warn_unsafe(problem: str) -> None:
+    """Say, once, that a directory is not used."""
+    warn(f"warning: {problem}, so nothing that is kept there is used.")
+
+
+def _of_user() -> Path | None:
+    home = os.environ.get("XDG_CACHE_HOME", "")
+    if Path(home).is_absolute():
+        return Path(home)
+    try:
+        return Path("~/.cache").expanduser().absolute()
+    except RuntimeError:  # a user without a home
+        return None
+
+
+def _made(directory: Path, names: tuple[str, ...]) -> str | None:
+    """Make a directory and those below it, closed for other users; return what is wrong with one of them."""
+    for path in (directory, *(directory.joinpath(*names[: count + 1]) for count in range(len(names)))):
+        problem = make_private(path)
+        if problem is not None:
+            return problem
+        if path.lstat().st_mode & 0o777 != _PRIVATE:
+            path.chmod(_PRIVATE)
+    return None
+
+
+def _remove(directory: Path, pid: int) -> None:
+    # Processes that were forked end with the same registrations.
+    if os.getpid() == pid:
+        shutil.rmtree(directory, ignore_errors=True)

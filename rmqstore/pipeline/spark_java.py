@@ -12,14 +12,15 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib import util
 from pathlib import Path
 
+from rmqstore.children import environment
 from rmqstore.errors import RefusedError
+from rmqstore.kept import private_directory
 from rmqstore.pipeline import spark_daemon
 from rmqstore.pipeline.java import find_java, version_of
 from rmqstore.pipeline.java_classes import KeptClasses
@@ -76,7 +77,7 @@ class SparkJava:
         self._plain = plain and not outside
         version = version_of(self._java) or 0
         self._classes = KeptClasses(self._java, version, self._home / "jars", _OPTIONS, kind) if self._plain else None
-        self._directory = Path(tempfile.mkdtemp(prefix="rmqstore-spark-"))
+        self._directory = private_directory("rmqstore-spark-")
         self.has_worked = False
         """Whether it did what it was started for: then its classes are worth keeping."""
         self._kind = kind
@@ -97,7 +98,7 @@ class SparkJava:
         else:
             command += ["org.apache.spark.deploy.SparkSubmit"]
             command += [word for setting in settings for word in ("--conf", setting)] + ["pyspark-shell"]
-        environment = os.environ | {
+        variables = {
             spark_daemon.WAITING: str(self._directory / "daemon"),
             "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._directory / "connection"),
             "SPARK_HOME": str(self._home),
@@ -110,7 +111,7 @@ class SparkJava:
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
-                env=environment,
+                env=environment(**variables),
                 start_new_session=True,
             )
 
@@ -128,6 +129,7 @@ class SparkJava:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            env=environment(),
             process_group=0,
         )
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError, Py4JJavaError
 
+from rmqstore.children import SAFE_PATH
 from rmqstore.errors import RefusedError, RmqstoreError
 from rmqstore.pipeline import spark_daemon
 from rmqstore.pipeline.spark_java import SparkJava
@@ -134,6 +135,7 @@ def _settings(master: str | None, conf: Mapping[str, str]) -> dict[str, str]:
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
         "spark.python.daemon.module": "rmqstore.pipeline.spark_daemon",
+        f"spark.executorEnv.{SAFE_PATH}": "1",
         "spark.sql.python.filterPushdown.enabled": "true",
         # Packets are dense numbers; packing them costs more than moving them.
         "spark.shuffle.compress": "false",

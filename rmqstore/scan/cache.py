@@ -8,24 +8,40 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from pathlib import Path
 
 from numba.core import config
 
 import rmqstore.formats as formats
-from rmqstore.kept import kept_directory
+from rmqstore.kept import kept_directory, process_directory, warn_unsafe
+from rmqstore.ownership import make_private
+
+_CHOSEN = "NUMBA_CACHE_DIR"
 
 
 def use_kernel_cache() -> None:
-    """Points numba at the cache directory, unless NUMBA_CACHE_DIR does already. Must run before the first kernel is declared."""
-    if not os.environ.get("NUMBA_CACHE_DIR"):
-        config.CACHE_DIR = str(kernel_cache())
+    """Point numba at the cache directory, which NUMBA_CACHE_DIR may name. Must run before the first kernel is declared.
+
+    numba unpickles what it finds there, so a directory that other users could have filled is not used.
+    """
+    chosen = os.environ.get(_CHOSEN)
+    problem = None if not chosen else _problem(Path(chosen).absolute())
+    if problem is not None:
+        warn_unsafe(problem)
+    if chosen and problem is None:
+        return
+    kept = kept_directory("kernels", _mark())
+    config.CACHE_DIR = str(kept or process_directory("rmqstore-kernels-"))
+    if problem is not None or kept is None:
+        # For processes that this one starts; numba also looks at the variable again.
+        os.environ[_CHOSEN] = config.CACHE_DIR
 
 
-def kernel_cache() -> Path:
-    """The directory of compiled kernels, for this process alone where no other can be kept."""
-    return kept_directory("kernels", _mark()) or Path(tempfile.mkdtemp(prefix="rmqstore-kernels-"))
+def _problem(directory: Path) -> str | None:
+    try:
+        return make_private(directory)
+    except OSError as error:
+        return f"{directory} cannot be used: {error.strerror}"
 
 
 def _mark() -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from rmqstore.children import environment
 from rmqstore.scan import kernels_index, kernels_queue, kernels_record, raw, sigbus
 
 
@@ -32,6 +33,7 @@ def prepare(*, quiet: bool) -> None:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            env=environment(),
         )
     try:
         compile_walker()
@@ -51,7 +53,7 @@ def compile_others() -> None:
     """The same for all other kernels of a verification: rows and buffers are addresses, and no row is to be looked at."""
     memory = _memory()
     nothing = memory.ctypes.data
-    kernels_record.resync(nothing, 0, 0, 0, 0)
+    kernels_record.resync(nothing, 0, 0, 0, 0, 0)
     raw.first_nonzero(nothing, 0, 0)
     kernels_queue.claim_units(nothing, 0, 0, 1, *[nothing] * 5)
     kernels_index.follow_chains(nothing, 1, 0, nothing, 1, nothing, 0, 0)

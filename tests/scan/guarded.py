@@ -97,7 +97,7 @@ def main() -> None:
             for file_end in (size, size + 4096):
                 for lead in (0, ENTRY_HEADER_SIZE):
                     through(base, data, file_end, lead)
-                resync(base, 0, size, file_end, 0)
+                resync(base, 0, size, file_end, 0, 0)
             first_nonzero(base, 0, size)
     newest, links = np.zeros(7 + SCRATCH_BYTES // 4, np.int32), np.zeros(4, LINK_DTYPE)
     matched, oddities = np.zeros(1, MATCHED_DTYPE), np.zeros(64, ODDITY_DTYPE)

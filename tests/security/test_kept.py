@@ -1,0 +1,228 @@
+"""Directories from which code is loaded: only those that no other user could have filled."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rmqstore import kept
+from rmqstore.kept import kept_directory, private_directory
+from rmqstore.ownership import problem_of
+from rmqstore.pipeline.java_classes import KeptClasses
+
+NOBODY = 65534
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give directories to other users")
+MADE = "import sys; from rmqstore.scan import raw; from numba.core import config; print(config.CACHE_DIR)"
+
+
+@pytest.fixture(autouse=True)
+def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache of its own, and every warning may come again."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir(mode=0o700)
+    kept.warn_unsafe.cache_clear()
+
+
+def _shared(tmp_path: Path) -> Path:
+    return tmp_path / "temporary" / f"rmqstore-{os.geteuid()}" / "rmqstore" / "kernels"
+
+
+def test_everything_that_is_made_is_closed_for_others(tmp_path: Path) -> None:
+    old = os.umask(0)
+    try:
+        directory = kept_directory("kernels", "mark")
+    finally:
+        os.umask(old)
+    assert directory == tmp_path / "cache" / "rmqstore" / "kernels" / "mark"
+    for path in (directory, *directory.parents[:3]):
+        assert path.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_directory_that_others_may_only_read_is_closed(tmp_path: Path) -> None:
+    (tmp_path / "cache" / "rmqstore").mkdir(parents=True, mode=0o755)
+    assert kept_directory("kernels") == tmp_path / "cache" / "rmqstore" / "kernels"
+    assert (tmp_path / "cache" / "rmqstore").stat().st_mode & 0o777 == 0o700
+
+
+def _linked(path: Path) -> None:
+    path.rmdir()
+    (path.parent / "other").mkdir(mode=0o700)
+    path.symlink_to(path.parent / "other")
+
+
+def _given_away(path: Path) -> None:
+    os.chown(path, NOBODY, NOBODY)
+
+
+UNSAFE: dict[str, tuple[str, Callable[[Path], None]]] = {
+    "others may write to it": ("cache/rmqstore", lambda path: path.chmod(0o777)),
+    "the group may write to it": ("cache/rmqstore", lambda path: path.chmod(0o770)),
+    "sticky does not help inside": ("cache/rmqstore", lambda path: path.chmod(0o1777)),
+    "others may write to what is in it": ("cache/rmqstore/kernels", lambda path: path.chmod(0o777)),
+    "others may write above it": ("cache", lambda path: path.chmod(0o777)),
+    "it is a link": ("cache/rmqstore", _linked),
+    "what is in it is a link": ("cache/rmqstore/kernels", _linked),
+}
+GIVEN_AWAY: dict[str, tuple[str, Callable[[Path], None]]] = {
+    "it belongs to another user": ("cache/rmqstore", _given_away),
+    "what is in it belongs to another user": ("cache/rmqstore/kernels", _given_away),
+    "the home belongs to another user, as with sudo": ("cache", _given_away),
+}
+
+
+@pytest.mark.parametrize(
+    ("place", "harm"),
+    [
+        *(pytest.param(*one, id=name) for name, one in UNSAFE.items()),
+        *(pytest.param(*one, id=name, marks=AS_ROOT) for name, one in GIVEN_AWAY.items()),
+    ],
+)
+def test_what_others_could_have_filled_is_not_used(
+    place: str, harm: Callable[[Path], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "cache" / "rmqstore" / "kernels").mkdir(parents=True, mode=0o700)
+    for directory in (tmp_path / "cache", tmp_path / "cache" / "rmqstore"):
+        directory.chmod(0o700)
+    if harm is _linked and place.endswith("rmqstore"):
+        (tmp_path / "cache" / "rmqstore" / "kernels").rmdir()
+    harm(tmp_path / place)
+    assert kept_directory("kernels") == _shared(tmp_path)
+    assert kept_directory("kernels") == _shared(tmp_path)
+    told = capsys.readouterr().err
+    assert told.startswith("warning: ")
+    assert told.count("\n") == 1
+
+
+def test_a_sticky_directory_above_is_safe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache").chmod(0o1777)
+    assert kept_directory("kernels") == tmp_path / "cache" / "rmqstore" / "kernels"
+    assert capsys.readouterr().err == ""
+
+
+def test_a_link_on_the_way_is_followed_where_nobody_else_can_change_it(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir(mode=0o700)
+    (tmp_path / "cache").symlink_to("disk/../disk")
+    assert kept_directory("kernels") == tmp_path / "cache" / "rmqstore" / "kernels"
+    (tmp_path / "disk").chmod(0o777)
+    assert kept_directory("kernels") == _shared(tmp_path)
+
+
+@AS_ROOT
+def test_a_link_of_another_user_in_a_sticky_directory(tmp_path: Path) -> None:
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o1777)
+    (tmp_path / "target").mkdir(mode=0o700)
+    (tmp_path / "open" / "link").symlink_to(tmp_path / "target")
+    (tmp_path / "target" / "mine").mkdir(mode=0o700)
+    assert problem_of(tmp_path / "open" / "link" / "mine") is None
+    os.chown(tmp_path / "open" / "link", NOBODY, NOBODY, follow_symlinks=False)
+    assert problem_of(tmp_path / "open" / "link" / "mine") == f"{tmp_path}/open/link belongs to user {NOBODY}"
+
+
+def test_a_loop_of_links(tmp_path: Path) -> None:
+    (tmp_path / "cache").symlink_to("cache")
+    assert kept_directory("kernels") == _shared(tmp_path)
+
+
+def test_a_relative_cache_home_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "cache")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    assert kept_directory("kernels") == tmp_path / "home" / ".cache" / "rmqstore" / "kernels"
+
+
+def test_nothing_is_safe(tmp_path: Path) -> None:
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache").chmod(0o777)
+    (tmp_path / "temporary").chmod(0o777)
+    assert kept_directory("kernels") is None
+    private = private_directory("x-")
+    assert not private.is_relative_to(tmp_path)
+    assert problem_of(private) is None
+    private.rmdir()
+    assert list((tmp_path / "temporary").glob("x-*")) == []
+
+
+@AS_ROOT
+def test_classes_of_java_of_another_user_are_not_loaded(tmp_path: Path) -> None:
+    java = tmp_path / "jdk" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.touch()
+    first = KeptClasses(java, 17, tmp_path / "jars", (), "jobs")
+    assert first._path is not None
+    first._path.write_bytes(b"planted")
+    assert KeptClasses(java, 17, tmp_path / "jars", (), "jobs").are_kept
+    _given_away(first._path.parent)
+    assert not KeptClasses(java, 17, tmp_path / "jars", (), "jobs").are_kept
+
+
+def _used(**environment: str) -> tuple[Path, str]:
+    """Where a new process keeps kernels, and what it says."""
+    variables = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"} | environment
+    done = subprocess.run([sys.executable, "-c", MADE], env=variables, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return Path(done.stdout.strip()), done.stderr
+
+
+def test_a_chosen_directory_of_kernels(tmp_path: Path) -> None:
+    chosen = tmp_path / "chosen"
+    assert _used(NUMBA_CACHE_DIR=str(chosen)) == (chosen, "")
+    chosen.chmod(0o777)
+    used, told = _used(NUMBA_CACHE_DIR=str(chosen))
+    assert used.is_relative_to(tmp_path / "cache" / "rmqstore" / "kernels")
+    assert told == f"warning: other users may write to {chosen}, so nothing that is kept there is used.\n"
+
+
+@AS_ROOT
+def test_the_home_of_another_user(tmp_path: Path) -> None:
+    """As under a sudo that keeps HOME."""
+    cache = tmp_path / "home" / ".cache"
+    (cache / "rmqstore").mkdir(parents=True)
+    for path in (tmp_path / "home", cache, cache / "rmqstore"):
+        _given_away(path)
+    (tmp_path / "t").mkdir(mode=0o700)
+    used, told = _used(HOME=str(tmp_path / "home"), XDG_CACHE_HOME="", TMPDIR=str(tmp_path / "t"))
+    assert used.is_relative_to(tmp_path / "t" / f"rmqstore-{os.geteuid()}")
+    assert told == f"warning: {cache / 'rmqstore'} belongs to user {NOBODY}, so nothing that is kept there is used.\n"
+    assert list((cache / "rmqstore").iterdir()) == []
+
+
+@AS_ROOT
+def test_a_planted_kernel_is_not_unpickled(tmp_path: Path) -> None:
+    """The file that numba would load is replaced by one that leaves a mark."""
+    code = (
+        "import sys; from rmqstore.scan import raw; from rmqstore.scan.firstuse import _memory\n"
+        "memory = _memory(); raw.first_nonzero(memory.ctypes.data, 0, 0)"
+    )
+    variables = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    variables |= {"XDG_CACHE_HOME": str(tmp_path / "cache"), "TMPDIR": str(tmp_path / "temporary")}
+    run = [sys.executable, "-c", code]
+    subprocess.run(run, env=variables, check=True, timeout=120)
+    mark = tmp_path / "mark"
+    planted = f"cos\nsystem\n(S'touch {mark}'\ntR.".encode()
+    indexes = list((tmp_path / "cache").rglob("*.nbi"))
+    assert indexes
+    for index in indexes:
+        index.write_bytes(planted)
+    subprocess.run(run, env=variables, capture_output=True, check=False, timeout=120)
+    assert mark.exists()  # this is what would happen
+    mark.unlink()
+    (tmp_path / "cache" / "rmqstore").chmod(0o777)
+    done = subprocess.run(run, env=variables, capture_output=True, text=True, check=True, timeout=120)
+    assert not mark.exists()
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_directory_of_one_process_goes_with_it(tmp_path: Path) -> None:
+    code = "from rmqstore.kept import process_directory; print(process_directory('x-'))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.startswith("/")
+    assert not Path(done.stdout.strip()).exists()

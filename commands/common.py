@@ -31,12 +31,13 @@ class View:
     quiet: bool
     show_progress: bool
     color: str
+    csv_raw: bool = False
 
     def output(self) -> Output:
         """The writer of standard output for the chosen format."""
         from rmqstore.render.output import open_output
 
-        return open_output(self.format, color=self.color, quiet=self.quiet)
+        return open_output(self.format, color=self.color, quiet=self.quiet, csv_raw=self.csv_raw)
 
     def progress(self, label: str, total: int | None, unit: str = "bytes") -> AbstractContextManager[Bar]:
         """A progress bar over `total` units (None: not known), silent under --quiet, --no-progress and without a terminal."""
@@ -104,8 +105,10 @@ def view_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """--quiet, --no-progress and --color → `view: View`, for people."""
 
     @wraps(command)
-    def with_view(*arguments: Any, quiet: bool, no_progress: bool, color: str, output_format: str = "table", **options: Any) -> Any:
-        return command(*arguments, view=View(output_format, quiet, not no_progress, color), **options)
+    def with_view(
+        *arguments: Any, quiet: bool, no_progress: bool, color: str, output_format: str = "table", csv_raw: bool = False, **options: Any
+    ) -> Any:
+        return command(*arguments, view=View(output_format, quiet, not no_progress, color, csv_raw), **options)
 
     for option in (
         click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True, help="Colours."),
@@ -116,8 +119,14 @@ def view_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_view
 
 
+csv_raw_option = click.option(
+    "--csv-raw", is_flag=True, help="Leave cells of CSV as they are; else one that a spreadsheet would execute begins with a single quote."
+)
+"""--csv-raw → `csv_raw: bool`."""
+
+
 def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--format, --quiet, --no-progress and --color → `view: View`."""
+    """--format, --csv-raw, --quiet, --no-progress and --color → `view: View`."""
     output_format = click.option(
         "--format",
         "output_format",
@@ -126,4 +135,4 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
         show_default=True,
         help="table for people; json: one object per line; csv.",
     )
-    return output_format(view_options(command))
+    return output_format(csv_raw_option(view_options(command)))

@@ -49,7 +49,7 @@ _PARTS = (
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help="At most N objects.")
 @click.option("--tail", type=click.IntRange(min=0), metavar="N", help="The last N objects.")
 @click.option("--body", type=click.Choice(["none", "text", "hex", "base64"]), default="none", show_default=True, help="Show bodies.")
-@click.option("--decompress", is_flag=True, help="Decompress bodies (zlib, LZ4, Zstandard) before they are shown.")
+@click.option("--decompress", is_flag=True, help="Decompress bodies (zlib, LZ4, Zstandard; up to 32 MiB each).")
 @click.option("--slots", is_flag=True, help="The hash slots of index files too.")
 @click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads for a large log; one per processor when not given.")
 @store_options
@@ -93,14 +93,14 @@ def _note_compiling(view: View) -> None:
 def _print(items: Watched, target: Target, view: View) -> None:
     from rmqstore.dump.items import objects, write_json
     from rmqstore.dump.shapes import columns, is_tree, readable
+    from rmqstore.terminal import line_sink
 
     on_interrupt(lambda: f"{items.count} objects were written")
     to_terminal = sys.stdout.isatty()
     with nullcontext() if to_terminal else view.progress("dump", None, unit="objects") as bar:
         items.advance = None if bar is None else bar.advance
         if view.format == "json":
-            sys.stdout.flush()
-            write_json(items, sys.stdout.buffer)
+            write_json(items, line_sink(sys.stdout))
         elif is_tree(target.kind):
             output = view.output()
             for value in objects(items):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rmqstore.commands.common import View, on_interrupt, store_options, view_options
+from rmqstore.commands.common import View, csv_raw_option, on_interrupt, store_options, view_options
 from rmqstore.commands.engines import engine_options, store_or_uri_argument
 from rmqstore.commands.filters import filter_options
 
@@ -40,7 +40,8 @@ def _names(context: click.Context, parameter: click.Parameter, value: str | None
     type=click.Choice(["none", "raw", "decoded"]),
     default="none",
     show_default=True,
-    help="Bodies: as they are stored, or decompressed; in jsonl and csv as base64, decoded as text where they are UTF-8.",
+    help="Bodies: as they are stored, or decompressed (up to 32 MiB each); in jsonl and csv as base64, decoded as text where they are "
+    "UTF-8.",
 )
 @click.option(
     "--partition-by",
@@ -51,6 +52,7 @@ def _names(context: click.Context, parameter: click.Parameter, value: str | None
 @filter_options
 @store_options
 @engine_options
+@csv_raw_option
 @view_options
 def command(
     store: Path | str,
@@ -81,7 +83,7 @@ def command(
     from rmqstore.scan.firstuse import prepare
 
     started = time.monotonic()
-    request = ExportRequest.of(Format(file_format), columns, Body(body), partition_by or (), filters)
+    request = ExportRequest.of(Format(file_format), columns, Body(body), partition_by or (), filters, csv_raw=view.csv_raw)
     with ExitStack() as stack:
         at = stack.enter_context(at_hand(StoreAt.of(store, broker_conf, settings)))
         pieces = wanted_pieces(at, request.conditions)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import atexit
 import gc
+import io
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from importlib import import_module
+from types import TracebackType
 from typing import Any, NamedTuple
 
 import click
@@ -15,6 +18,7 @@ import click
 from rmqstore import __version__
 from rmqstore.commands.common import INTERRUPTION_REPORT
 from rmqstore.errors import RmqstoreError
+from rmqstore.terminal import printable
 
 _OBJECTS_PER_SEARCH = 50_000
 EXIT_USAGE = 2
@@ -133,6 +137,12 @@ def set_up_process() -> None:
     atexit.register(gc.freeze)
     # The linear algebra of numpy, which nothing here uses, would begin with a thread per processor that waits busily.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    sys.excepthook = _traceback
+
+
+def _traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Print the traceback that --debug asks for; messages in it hold names from the store."""
+    _say("".join(traceback.format_exception(kind, error, trace)).rstrip("\n"))
 
 
 def _run(words: list[str], meta: dict[str, Any]) -> int:
@@ -145,19 +155,31 @@ def _run(words: list[str], meta: dict[str, Any]) -> int:
     except click.exceptions.Exit as ending:
         return ending.exit_code
     except click.exceptions.NoArgsIsHelpError as ending:
-        ending.show()
+        _show(ending)
         return EXIT_USAGE
     except click.ClickException as mistake:
-        mistake.show()
+        _show(mistake)
         return EXIT_USAGE
     except click.Abort:
         raise KeyboardInterrupt from None
 
 
+def _show(mistake: click.ClickException) -> None:
+    told = io.StringIO()
+    mistake.show(told)
+    _say(told.getvalue().rstrip("\n"))
+
+
+def _say(text: str) -> None:
+    """Write lines to standard error."""
+    for line in text.split("\n"):
+        click.echo(printable(line), err=True)
+
+
 def _interrupted(meta: dict[str, Any]) -> int:
     report = meta.get("report")
     covered = f": {report()}" if report is not None else ""
-    print(f"\ninterrupted{covered}", file=sys.stderr)
+    print("\n" + printable(f"interrupted{covered}"), file=sys.stderr)
     try:
         sys.stdout.flush()
     except OSError:
@@ -166,12 +188,14 @@ def _interrupted(meta: dict[str, Any]) -> int:
 
 
 def _failed(message: str, hint: str, status: int) -> int:
+    from rmqstore.render.console import wants_color
+
     try:
         sys.stdout.flush()
     except OSError:
         _forget_stdout()
-    click.secho(f"error: {message}", fg="red", err=True, color=None if sys.stderr.isatty() else False)
-    click.echo(f"hint: {hint}", err=True)
+    click.secho(printable(f"error: {message}"), fg="red", err=True, color=wants_color(sys.stderr, "auto"))
+    click.echo(printable(f"hint: {hint}"), err=True)
     return status
 
 

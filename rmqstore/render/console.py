@@ -13,23 +13,18 @@ from typing import TYPE_CHECKING, Any, TextIO
 from rmqstore.findings import Finding, Severity
 from rmqstore.render.output import cell
 from rmqstore.render.progress import without_bar
+from rmqstore.terminal import printable
 
 if TYPE_CHECKING:
     import rich.console
 
 SCREENFUL = 50
+_LARGE = 4 << 20
 _INDENT = " " * 9
 
 _SEVERITY_STYLE = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
-# Topics and bodies come from the store: what they hold must not move the cursor or break a row.
-_CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(0x7F, 0xA0))} | {9: "\\t", 10: "\\n", 13: "\\r"}
 
 Span = tuple[str, str]
-
-
-def printable(value: Any) -> str:
-    """A value as one line of text without control characters."""
-    return cell(value).translate(_CONTROL)
 
 
 def wants_color(stream: TextIO, color: str) -> bool:
@@ -55,7 +50,7 @@ class Console:
     def rows(self, rows: Iterable[Mapping[str, Any]], columns: Sequence[str] | None = None) -> None:
         """Columns are as wide as the first screenful needs; a later, wider cell pushes its own row only."""
         pending = iter(rows)
-        head = list(islice(pending, SCREENFUL))
+        head = list(islice(_while_small(pending), SCREENFUL))
         shown: tuple[str, ...] | None = None
         widths: dict[str, int] = {}
         for row in chain(head, pending):
@@ -63,9 +58,9 @@ class Console:
             if names != shown:
                 shown = names
                 sample = [row, *head]
-                widths = {name: max(len(name), *(len(printable(one.get(name))) for one in sample)) for name in names}
-                self._line((_aligned([(name, name, False) for name in names], widths), "bold"))
-            self._line((_aligned([(name, printable(row.get(name)), _is_number(row.get(name))) for name in names], widths), ""))
+                widths = {name: max(map(len, (printable(name), *(_shown(one.get(name)) for one in sample)))) for name in names}
+                self._line((_aligned([(name, printable(name), False) for name in names], widths), "bold"))
+            self._line((_aligned([(name, _shown(row.get(name)), _is_number(row.get(name))) for name in names], widths), ""))
 
     def object(self, value: Mapping[str, Any]) -> None:
         self._tree(value, "")
@@ -77,12 +72,10 @@ class Console:
             (_place(finding), ""),
         ]
         self._line(*head)
-        evidence = [
-            f"{name} {printable(seen)}" for name, seen in (("expected", finding.expected), ("found", finding.found)) if seen is not None
-        ]
-        self._line((" " * 8 + printable("; ".join([finding.message, *evidence])), ""))
+        evidence = [f"{name} {cell(seen)}" for name, seen in (("expected", finding.expected), ("found", finding.found)) if seen is not None]
+        self._line((" " * 8 + "; ".join([finding.message, *evidence]), ""))
         if finding.mend and finding.code not in self._explained:
-            self._line((" " * 8 + "mend: ", "green"), (printable(finding.mend), ""))
+            self._line((" " * 8 + "mend: ", "green"), (finding.mend, ""))
         self._explained.add(finding.code)
 
     def explanation(self, value: Mapping[str, Any]) -> None:
@@ -106,7 +99,7 @@ class Console:
         style = _SEVERITY_STYLE[Severity(severity)] if severity in list(Severity) else ""
         self._line((f"{severity:<9}", style), (f"{value['code'] or ''}  ".lstrip(), "bold"), (_seen(value), ""))
         text = value["template"] if value["code"] else value["example"]
-        self._line((_INDENT + printable(text), ""))
+        self._line((_INDENT + text, ""))
         for name, values in value["values"].items():
             self._line((f"{_INDENT}  {_label(name)}: ", ""), (_listed(values), ""))
         if value["lines_with_other_values"]:
@@ -117,11 +110,11 @@ class Console:
                 self._prose(label + told, _INDENT, _INDENT)
         for place in value["store"] or ():
             where = f" ({_position(place)})" if place["file"] is not None else ""
-            self._line((f"{_INDENT}in the store: ", "cyan"), (printable(f"{place['place']}{where}: {place['detail']}"), ""))
+            self._line((f"{_INDENT}in the store: ", "cyan"), (f"{place['place']}{where}: {place['detail']}", ""))
         if value["codes"]:
             self._line((f"{_INDENT}findings: ", ""), (", ".join(value["codes"]), ""))
         if value["next"]:
-            self._line((f"{_INDENT}next: ", "green"), (printable(value["next"]), ""))
+            self._line((f"{_INDENT}next: ", "green"), (value["next"], ""))
         self._line()
 
     def summary(self, value: Mapping[str, Any]) -> None:
@@ -131,7 +124,7 @@ class Console:
 
     def _tree(self, value: Mapping[str, Any], indent: str) -> None:
         leaves = {name: item for name, item in value.items() if not _is_nested(item)}
-        width = max(map(len, leaves), default=0)
+        width = max((len(_label(name)) for name in leaves), default=0)
         for name, item in leaves.items():
             self._line((f"{indent}{_label(name):<{width}}  ", "bold"), (_listed(item), ""))
         for name, item in value.items():
@@ -150,6 +143,8 @@ class Console:
             self._line((line, ""))
 
     def _line(self, *spans: Span) -> None:
+        """Write one line; all text for people passes here."""
+        spans = tuple((printable(text), style) for text, style in spans)
         with without_bar() if self._stream.isatty() else nullcontext():
             if self._rich is None:
                 self._stream.write("".join(text for text, _ in spans).rstrip() + "\n")
@@ -165,11 +160,26 @@ def _seen(value: Mapping[str, Any]) -> str:
         return f"releases: {value['releases']}" if value["releases"] else ""
     first, last = value["first_time"], value["last_time"]
     when = "" if first is None else f", {first}" if first == last else f", {first} to {last}"
-    return printable(f"{value['count']} x {value['level'] or 'line'}{when}")
+    return f"{value['count']} x {value['level'] or 'line'}{when}"
 
 
 def _position(place: Mapping[str, Any]) -> str:
     return place["file"] if place["position"] is None else f"{place['file']} @ {place['position']}"
+
+
+def _while_small(rows: Iterator[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Return rows up to one with which they hold much text."""
+    size = 0
+    for row in rows:
+        yield row
+        size += sum(len(value) for value in row.values() if isinstance(value, str))
+        if size > _LARGE:
+            return
+
+
+def _shown(value: Any) -> str:
+    """Return the text of a cell as it is shown: columns are as wide as that."""
+    return printable(cell(value))
 
 
 def _is_number(value: Any) -> bool:
@@ -182,8 +192,8 @@ def _is_nested(value: Any) -> bool:
 
 def _listed(value: Any) -> str:
     if isinstance(value, (list, tuple, Mapping)):
-        return ", ".join(map(printable, value)) or "none"
-    return printable(value)
+        return ", ".join(map(cell, value)) or "none"
+    return cell(value)
 
 
 def _label(name: str) -> str:
@@ -200,14 +210,14 @@ def _place(finding: Finding) -> str:
 
 def _place_parts(finding: Finding) -> Iterator[str]:
     if finding.store is not None:
-        yield printable(finding.store)
+        yield finding.store
     if finding.file is not None:
         position = "" if finding.position is None else f" @ {finding.position}"
         length = "" if finding.length is None else f" +{finding.length}"
-        yield printable(finding.file) + position + length
+        yield finding.file + position + length
     if finding.topic is not None:
         queue = "" if finding.queue_id is None else f"/{finding.queue_id}"
         entry = "" if finding.queue_offset is None else f" #{finding.queue_offset}"
-        yield printable(finding.topic) + queue + entry
+        yield finding.topic + queue + entry
     if finding.offset is not None and finding.offset != finding.position:
         yield f"physical offset {finding.offset}"

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, TextIO
 
 from rmqstore.findings import Finding
+from rmqstore.render.formulas import defused
+from rmqstore.terminal import printable, printable_json
 
 FINDING_COLUMNS = tuple(name for name in Finding.__dataclass_fields__ if name != "store")
 
@@ -36,8 +38,13 @@ class Output(Protocol):
         """Write what was covered and counted; the last thing a command writes."""
 
 
-def open_output(output_format: str, *, color: str = "auto", quiet: bool = False, stream: TextIO | None = None) -> Output:
-    """The output for `table`, `json` or `csv` on `stream` (standard output); `color` is auto, always or never."""
+def open_output(
+    output_format: str, *, color: str = "auto", quiet: bool = False, csv_raw: bool = False, stream: TextIO | None = None
+) -> Output:
+    """The output for `table`, `json` or `csv` on `stream` (standard output); `color` is auto, always or never.
+
+    `csv_raw`: cells of CSV stay as they are, also those that a spreadsheet would execute.
+    """
     target = sys.stdout if stream is None else stream
     if isinstance(target, io.TextIOWrapper):
         # A lone surrogate becomes a backslash escape: in a JSON string that is its correct spelling, elsewhere it stays readable.
@@ -48,7 +55,7 @@ def open_output(output_format: str, *, color: str = "auto", quiet: bool = False,
     if output_format == "json":
         return JsonLines(target)
     if output_format == "csv":
-        return Csv(target)
+        return Csv(target, raw=csv_raw)
     from rmqstore.render.console import Console
 
     return Console(target, color=color, quiet=quiet)
@@ -75,13 +82,15 @@ class JsonLines:
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
+        self._to_terminal = stream.isatty()
 
     def rows(self, rows: Iterable[Mapping[str, Any]], columns: Sequence[str] | None = None) -> None:
         for row in rows:
             self.object(row)
 
     def object(self, value: Mapping[str, Any]) -> None:
-        self._stream.write(compact_json(value) + "\n")
+        line = compact_json(value)
+        self._stream.write((printable_json(line) if self._to_terminal else line) + "\n")
 
     def finding(self, finding: Finding) -> None:
         self.object(finding.as_json())
@@ -99,16 +108,20 @@ class JsonLines:
 class Csv:
     """Comma separated values with one header per kind of row; a summary has no place in it and is left out."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, *, raw: bool) -> None:
         self._stream = stream
-        self._writer = csv.writer(stream, lineterminator="\n")
+        self._to_terminal = stream.isatty()
+        self._raw = raw
+        # The writer quotes a carriage return in a cell only where lines end with one.
+        self._row = io.StringIO(newline="")
+        self._writer = csv.writer(self._row, lineterminator="\r\n")
         self._header: tuple[str, ...] | None = None
 
     def rows(self, rows: Iterable[Mapping[str, Any]], columns: Sequence[str] | None = None) -> None:
         for row in rows:
             header = tuple(columns) if columns is not None else tuple(row)
             self._begin(header)
-            self._writer.writerow([cell(row.get(name)) for name in header])
+            self._write(row.get(name) for name in header)
 
     def object(self, value: Mapping[str, Any]) -> None:
         self.rows({"field": name, "value": item} for name, item in flattened(value))
@@ -131,8 +144,15 @@ class Csv:
             return
         if self._header is not None:
             self._stream.write("\n")
-        self._writer.writerow(header)
+        self._write(header)
         self._header = header
+
+    def _write(self, values: Iterable[Any]) -> None:
+        cells = (cell(value) if self._raw or not isinstance(value, str) else defused(value) for value in values)
+        self._writer.writerow(map(printable, cells) if self._to_terminal else cells)
+        self._stream.write(self._row.getvalue().removesuffix("\r\n") + "\n")
+        self._row.seek(0)
+        self._row.truncate()
 
 
 def flattened(value: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:

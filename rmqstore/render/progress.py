@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
+from rmqstore.terminal import printable
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
@@ -110,7 +112,7 @@ def note(text: str, *, quiet: bool = False) -> None:
     """One line for a person, on standard error."""
     if not quiet:
         with without_bar():
-            print(text, file=sys.stderr, flush=True)
+            print(printable(text), file=sys.stderr, flush=True)
 
 
 def _live_bar(unit: str) -> Progress:

@@ -23,6 +23,7 @@ from rmqstore.pipeline.export.request import Body, ExportRequest, Format
 from rmqstore.pipeline.job import Advance, Packet, Part, StoreAt, silent
 from rmqstore.pipeline.local import LocalRunner
 from rmqstore.pipeline.tables.message_parts import wanted_pieces
+from rmqstore.render.formulas import defused
 from rmqstore.render.output import cell
 from tests.support.cli import rmqstore
 from tests.support.stores import case
@@ -87,7 +88,7 @@ def read(out: Path, format: str) -> list[Message]:
 
 def spelled(messages: list[Message]) -> list[dict[str, str]]:
     """Messages as CSV spells them."""
-    return [{key: cell(item) for key, item in one.items()} for one in messages]
+    return [{key: defused(item) if isinstance(item, str) else cell(item) for key, item in one.items()} for one in messages]
 
 
 def _jsonl(path: Path) -> list[Message]:

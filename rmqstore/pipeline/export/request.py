@@ -35,7 +35,10 @@ class Body(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ExportRequest:
-    """A request that fits together: made by `of`. `whole_lines`: JSON lines are those of a dump, with the fields that each has."""
+    """A request that fits together: made by `of`. `whole_lines`: JSON lines are those of a dump, with the fields that each has.
+
+    `csv_raw`: cells of CSV stay as they are, also those that a spreadsheet would execute.
+    """
 
     format: Format
     columns: tuple[str, ...]
@@ -43,9 +46,19 @@ class ExportRequest:
     partition_by: tuple[str, ...]
     filters: Filters
     whole_lines: bool
+    csv_raw: bool = False
 
     @classmethod
-    def of(cls, format: Format, columns: Sequence[str] | None, body: Body, partition_by: Sequence[str], filters: Filters) -> ExportRequest:
+    def of(
+        cls,
+        format: Format,
+        columns: Sequence[str] | None,
+        body: Body,
+        partition_by: Sequence[str],
+        filters: Filters,
+        *,
+        csv_raw: bool = False,
+    ) -> ExportRequest:
         """The request; without columns, all that the format has. Raises UsageError for what does not fit together."""
         known = known_columns(format, body)
         unknown = next((name for name in columns or () if name not in known), None)
@@ -61,7 +74,8 @@ class ExportRequest:
         chosen = tuple(dict.fromkeys(columns or known))
         if set(chosen) <= set(partition_by):
             raise UsageError("No column would be left for the files.", "Give more columns than those that the files are divided by.")
-        return cls(format, chosen, body, tuple(dict.fromkeys(partition_by)), filters, format is Format.JSONL and not columns)
+        whole_lines = format is Format.JSONL and not columns
+        return cls(format, chosen, body, tuple(dict.fromkeys(partition_by)), filters, whole_lines, csv_raw and format is Format.CSV)
 
     @property
     def conditions(self) -> Selection:
@@ -92,6 +106,8 @@ class ExportRequest:
         """Everything that decides what is written, by the names of the options."""
         wanted = {one.name: getattr(self.filters, one.name) for one in fields(Filters) if not one.name.startswith("_")}
         plain = {name: value for name, value in asdict(self).items() if name != "filters"}
+        if self.format is not Format.CSV:
+            del plain["csv_raw"]
         return {**plain, "columns": list(self.columns), "partition_by": list(self.partition_by), "filters": wanted}
 
 

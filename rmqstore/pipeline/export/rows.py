@@ -16,11 +16,14 @@ from rmqstore.pipeline.logparts import LogPiece, PieceReader
 from rmqstore.pipeline.tables import messages
 from rmqstore.pipeline.tables.message_columns import BatchColumns
 from rmqstore.pipeline.tables.table import TYPES, schema
+from rmqstore.render import formulas
 from rmqstore.render.output import compact_json
 from rmqstore.scan.columns import Check
 
 _FAULTY_BODY = "compression"
 """What `rmqstore dump` calls a body that is not what SYSFLAG says."""
+_PORTION = 32 << 20
+"""Bytes of bodies that are enough for one batch."""
 
 
 class PieceRows:
@@ -47,8 +50,8 @@ class PieceRows:
             rows = messages.wanted_rows(batch, self._reader, conditions)
             if len(rows):
                 made = self._chosen(self._maker.make(batch, rows))
-                if made.num_rows:
-                    yield self._told(made)
+                for arrays in self._decoded(made):
+                    yield self._told(arrays)
 
     def _chosen(self, made: pa.RecordBatch) -> pa.RecordBatch:
         """The rows with the wanted tag and key."""
@@ -63,11 +66,17 @@ class PieceRows:
             made = made.filter(pa.array([key == unique or key in (others or "").split(" ") for unique, others in keys], pa.bool_()))
         return made
 
-    def _told(self, made: pa.RecordBatch) -> pa.RecordBatch:
+    def _decoded(self, made: pa.RecordBatch) -> Iterator[dict[str, pa.Array]]:
+        """The columns of the rows, of those with decompressed bodies in portions."""
+        decodes = self._request.body is Body.DECODED and "body" in self._columns
+        start = 0
+        while start < made.num_rows:
+            count, replaced = _decompressed(made.slice(start)) if decodes else (made.num_rows, {})
+            yield {name: made[name].slice(start, count) for name in self._columns} | replaced
+            start += count
+
+    def _told(self, arrays: dict[str, pa.Array]) -> pa.RecordBatch:
         """The rows as they are written."""
-        arrays = {name: made[name] for name in self._columns}
-        if self._request.body is Body.DECODED:
-            _decode(arrays)
         if self._request.format is Format.CSV:
             _spell(arrays, self._request)
         names = exported(self._request)
@@ -99,22 +108,29 @@ def _needed(request: ExportRequest) -> list[str]:
     return list(dict.fromkeys(needed))
 
 
-def _decode(arrays: dict[str, pa.Array]) -> None:
-    """Decompresses bodies; one that is not what SYSFLAG says stays as it is and is a fault of its message."""
-    if "body" not in arrays:
-        return
-    flags = arrays["sys_flag"].to_pylist()
+def _decompressed(made: pa.RecordBatch) -> tuple[int, dict[str, pa.Array]]:
+    """How many rows are taken, and their columns that change: a body that is not what SYSFLAG says stays and is a fault of its message.
+
+    A few bytes can become a large body, so rows are taken only until their bodies are many bytes.
+    """
+    flags = made["sys_flag"].to_pylist()
     if not any(flag & SysFlag.COMPRESSED for flag in flags):
-        return
-    bodies, faults = arrays["body"].to_pylist(), arrays["faults"].to_pylist()
+        return made.num_rows, {}
+    stored, faults = made["body"], made["faults"].to_pylist()
+    bodies: list[bytes] = []
+    size = 0
     for row, flag in enumerate(flags):
-        if flag & SysFlag.COMPRESSED:
-            try:
-                bodies[row] = decompress(bodies[row], flag)
-            except BodyError:
-                faults[row] = [*(faults[row] or ()), _FAULTY_BODY]
-    arrays["body"] = pa.array(bodies, TYPES["binary"])
-    arrays["faults"] = pa.array(faults, TYPES["array<string>"])
+        if size >= _PORTION:
+            break
+        body = stored[row].as_py()
+        try:
+            bodies.append(decompress(body, flag) if flag & SysFlag.COMPRESSED else body)
+        except BodyError:
+            bodies.append(body)
+            faults[row] = [*(faults[row] or ()), _FAULTY_BODY]
+        size += len(bodies[-1] or b"")
+    count = len(bodies)
+    return count, {"body": pa.array(bodies, TYPES["binary"]), "faults": pa.array(faults[:count], TYPES["array<string>"])}
 
 
 def _spell(arrays: dict[str, pa.Array], request: ExportRequest) -> None:
@@ -127,6 +143,21 @@ def _spell(arrays: dict[str, pa.Array], request: ExportRequest) -> None:
         if name in arrays:
             values = arrays[name].to_pylist()
             arrays[name] = pa.array([None if value is None else compact_json(plain(value)) for value in values], pa.string())
+    if not request.csv_raw:
+        for name in arrays.keys() & set(request.columns):
+            if pa.types.is_string(arrays[name].type):
+                arrays[name] = _defused(arrays[name])
+
+
+def _defused(texts: pa.Array) -> pa.Array:
+    """Return the texts as `formulas.defused` makes them."""
+    risky = pc.and_not(
+        pc.match_substring_regex(texts, f"^{formulas.STARTS}"),
+        pc.match_substring_regex(texts, f"^(?:{formulas.NUMBER})$"),
+    )
+    if not pc.any(risky).as_py():
+        return texts
+    return pc.if_else(risky, pc.binary_join_element_wise(formulas.MARK, texts, ""), texts)
 
 
 _AS_JSON: dict[str, Callable[[Any], Any]] = {"properties": dict, "faults": list}

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import base64
+import io
 import zlib
+from collections.abc import Iterator
 
 from rmqstore.dump.request import BodyForm
 from rmqstore.formats.sysflag import CompressionType, compression_type
 
-# A damaged or hostile body must not fill the memory; brokers accept 4 MiB by default.
-LARGEST_BODY = 256 * 1024 * 1024
-_ZSTANDARD_PIECE = 1024
+LARGEST_BODY = 32 << 20
+"""Bytes that a body may have when it is decompressed: one that becomes larger stays as it is. Brokers accept 4 MiB by default."""
+_PIECE = 1 << 20
+_ZSTANDARD_PIECE = 128
+_LARGEST_WINDOW = LARGEST_BODY
+"""Bytes that a Zstandard frame may ask for."""
 
 
 class BodyError(ValueError):
@@ -23,11 +28,8 @@ def decompress(body: bytes, sys_flag: int) -> bytes:
         kind = compression_type(sys_flag)
         if kind is None:
             return body
-        if kind is CompressionType.LZ4:
-            return _lz4(body)
-        if kind is CompressionType.ZSTD:
-            return _zstandard(body)
-        return _zlib(body)
+        stream = {CompressionType.LZ4: _lz4, CompressionType.ZSTD: _zstandard}.get(kind, _zlib)
+        return _collected(stream(body))
     except (ValueError, RuntimeError, zlib.error, EOFError) as error:
         raise BodyError(str(error)) from error
 
@@ -44,37 +46,48 @@ def encode(body: bytes, form: BodyForm) -> tuple[str, str]:
     return base64.b64encode(body).decode("ascii"), "base64"
 
 
-def _zlib(body: bytes) -> bytes:
+def _zlib(body: bytes) -> Iterator[bytes]:
     stream = zlib.decompressobj()
-    data = stream.decompress(body, LARGEST_BODY)
-    if not stream.eof:
-        raise BodyError("the zlib stream is cut off or too long")
-    return data
+    while not stream.eof:
+        data = stream.decompress(body, _PIECE)
+        if not data and not stream.eof:
+            raise BodyError("the zlib stream is cut off")
+        yield data
+        body = stream.unconsumed_tail
 
 
-def _lz4(body: bytes) -> bytes:
+def _lz4(body: bytes) -> Iterator[bytes]:
     import lz4.frame
 
     stream = lz4.frame.LZ4FrameDecompressor()
-    data: bytes = stream.decompress(body, LARGEST_BODY)
-    if not stream.eof:
-        raise BodyError("the LZ4 frame is cut off or too long")
-    return data
+    while not stream.eof:
+        data: bytes = stream.decompress(body, _PIECE)
+        if not data and not stream.eof:
+            raise BodyError("the LZ4 frame is cut off")
+        yield data
+        body = b""
 
 
-def _zstandard(body: bytes) -> bytes:
+def _zstandard(body: bytes) -> Iterator[bytes]:
     import zstandard
 
-    stream = zstandard.ZstdDecompressor().decompressobj()
-    data = bytearray()
+    stream = zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW).decompressobj()
     try:
-        # In small pieces: a few bytes of a hostile frame can stand for 128 KiB each.
+        # In small pieces: four bytes of a hostile frame can stand for 128 KiB.
         for start in range(0, len(body), _ZSTANDARD_PIECE):
-            data += stream.decompress(body[start : start + _ZSTANDARD_PIECE])
-            if len(data) > LARGEST_BODY:
-                raise BodyError("the Zstandard frame is too long")
+            yield stream.decompress(body[start : start + _ZSTANDARD_PIECE])
             if stream.eof:
-                return bytes(data)
+                return
     except zstandard.ZstdError as error:
         raise BodyError(str(error)) from error
     raise BodyError("the Zstandard frame is cut off")
+
+
+def _collected(pieces: Iterator[bytes]) -> bytes:
+    """The pieces as one body. Raises BodyError when there are too many, before it holds more than the largest body."""
+    collected = io.BytesIO()
+    for piece in pieces:
+        if collected.tell() + len(piece) > LARGEST_BODY:
+            raise BodyError(f"it becomes longer than {LARGEST_BODY} bytes")
+        collected.write(piece)
+    return collected.getvalue()

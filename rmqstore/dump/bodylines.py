@@ -17,8 +17,8 @@ _SYS_FLAG, _BODY_LENGTH = _HEAD["sys_flag"], _HEAD["body_length"]
 
 def with_bodies(
     lines: bytes, records: memoryview, origin: int, form: BodyForm, unpack: bool, one_by_one: Callable[[int], bytes]
-) -> Iterator[bytes]:
-    """`lines` one by one with bodies. The record at log offset `origin` begins at `records[0]`.
+) -> Iterator[tuple[int, bytes]]:
+    """(log offset, line with body) of each of `lines`. The record at log offset `origin` begins at `records[0]`.
 
     `one_by_one` makes the whole line of the record at a log offset, for a body that is not what SYSFLAG says.
     """
@@ -32,8 +32,8 @@ def with_bodies(
             try:
                 body = decompress(body, sys_flag)
             except BodyError:
-                yield one_by_one(offset)
+                yield offset, one_by_one(offset)
                 continue
         text, encoding = encode(body, form)
         quoted = json.dumps(text, ensure_ascii=False) if encoding == BodyForm.TEXT else f'"{text}"'
-        yield b'%b,"body":%b,"body_encoding":"%b"}\n' % (line[:-1], quoted.encode(), encoding.encode())
+        yield offset, b'%b,"body":%b,"body_encoding":"%b"}\n' % (line[:-1], quoted.encode(), encoding.encode())

@@ -106,7 +106,8 @@ class FastLog:
         self._delays = np.array([0, *delay_levels], np.int64)
         self._body = body
         self._unpack = unpack
-        self._threads = threads
+        # A few bytes can become a large body, so results with such bodies do not wait for each other.
+        self._threads, self._ahead = (1, 0) if unpack else (threads, 2 * threads)
         self._pool: deque[NDArray[np.uint8]] = deque()
 
     def results(self, start: Place) -> Iterator[tuple[Place, Result]]:
@@ -117,7 +118,7 @@ class FastLog:
             tasks = self._tasks(start)
             try:
                 while True:
-                    while len(waiting) <= self._threads * 2 and (task := next(tasks, None)) is not None:
+                    while len(waiting) <= self._ahead and (task := next(tasks, None)) is not None:
                         waiting.append((task, executor.submit(self._run, task)))
                     if not waiting:
                         return
@@ -198,19 +199,23 @@ class FastLog:
                 at, written, count, ending = write_messages(
                     base, *ahead, file.start + start, self._wanted, self._delays, address, room, _NO_POSITIONS, spans
                 )
+                stopped = None
                 if self._body is BodyForm.NONE:
                     output.written(int(written), int(count))
                 else:
-                    lines = with_bodies(
-                        output.peek(int(written)),
-                        window.array.data,
-                        file.start + start,
-                        self._body,
-                        self._unpack,
-                        partial(_line, file, steps),
+                    stopped = output.made(
+                        with_bodies(
+                            output.peek(int(written)),
+                            window.array.data,
+                            file.start + start,
+                            self._body,
+                            self._unpack,
+                            partial(_line, file, steps),
+                        )
                     )
-                    output.made(b"".join(lines), int(count))
                 output.result.empty = output.result.empty and start + at == position
+                if stopped is not None:
+                    return stopped - file.start
                 position = start + int(at)
                 if ending == Ending.ODD:
                     step = steps.step(position)
@@ -257,11 +262,20 @@ class _Output:
         """What the kernel wrote into that memory, which is used again."""
         return bytes(self.result.buffers[-1].data[self._used : self._used + length])
 
-    def made(self, text: bytes, count: int) -> None:
-        """Finished lines."""
-        if count:
-            self.result.items.append(Lines(memoryview(text), count))
-            self.piled += len(text)
+    def made(self, lines: Iterator[tuple[int, bytes]]) -> int | None:
+        """Finished lines with the offsets of their records, as many as may pile up; the offset of the first one that is left."""
+        taken: list[bytes] = []
+        left = None
+        for offset, line in lines:
+            if self.piled >= _PILE:
+                left = offset
+                break
+            taken.append(line)
+            self.piled += len(line)
+        text = b"".join(taken)
+        if text:
+            self.result.items.append(Lines(memoryview(text), sum(map(bool, taken))))
+        return left
 
     def step(self, step: Step, accept: Callable[[Value], bool]) -> None:
         """What was read record by record."""

@@ -6,9 +6,10 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any
 
 from rmqstore.dump.message import json_line
+from rmqstore.terminal import LineSink
 
 Value = dict[str, Any]
 _DAMAGE = "damage"
@@ -118,7 +119,7 @@ class Watched:
             yield item
 
 
-def write_json(items: Iterable[Item], stream: BinaryIO) -> None:
+def write_json(items: Iterable[Item], stream: LineSink) -> None:
     """One line per object. Raises BrokenPipeError when nobody reads any more."""
     pending: list[bytes] = []
     size = 0

@@ -33,7 +33,7 @@ def next_record(file: MappedFile, position: int) -> int | None:
         length = min(length, file.length - position)
         with map_window(file, position, length) as window:
             base = window.array.ctypes.data
-            found, stop = resync(base, 0, length, file.length - position, file.start + position)
+            found, stop = resync(base, 0, length, file.length - position, file.start + position, 0)
         if sigbus.faults() != known_faults:
             raise StoreChangedError(f"{file.path} shrank while it was read.", "Stop the broker or work on a snapshot, then try again.")
         if stop in (Stop.NONE, Stop.BLANK):

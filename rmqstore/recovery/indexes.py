@@ -21,7 +21,7 @@ from rmqstore.recovery.checkpoint import Checkpoint
 from rmqstore.recovery.java import parse_long
 from rmqstore.recovery.kernels_dispatch import HEADER_DTYPE, put_keys
 from rmqstore.store.mapped import list_directory
-from rmqstore.store.window import read_at, read_whole
+from rmqstore.store.window import read_whole
 from rmqstore.versions import Profile
 
 _HEADER = struct.Struct(struct_format(declared.HEADER))
@@ -140,13 +140,12 @@ class IndexService:
                 continue
             if entry.is_dir():
                 raise LoadStopped(BlockerCode.INDEX, f"load file {entry.name} error: it is a directory", path)
-            length = entry.stat().st_size
-            if length < self.file_size:
-                self._changes.modify(path)
             try:
-                head = read_at(path, 0, min(length, _HEADER.size)).ljust(_HEADER.size, b"\0")
+                head = read_whole(path, _HEADER.size).ljust(_HEADER.size, b"\0")
             except RmqstoreError as error:
                 raise LoadStopped(BlockerCode.INDEX, f"load file {entry.name} error: {error}", path) from error
+            if entry.stat().st_size < self.file_size:
+                self._changes.modify(path)
             file = IndexFile(path, self._slots, self._items, _HEADER.unpack(head))
             if not last_exit_ok and file.header().end_timestamp > index_msg_timestamp:
                 self._changes.delete(path)

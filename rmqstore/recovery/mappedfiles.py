@@ -7,13 +7,13 @@ Source: `MappedFileQueue`, `DefaultMappedFile`; fact sheet commit log §4.2, §5
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterable
 from pathlib import Path
 
 from rmqstore.recovery.blockers import BlockerCode, LoadStopped
 from rmqstore.recovery.changes import Changes
 from rmqstore.recovery.java import offset_name, parse_long, quotient, remainder
+from rmqstore.store.entries import Entry
 from rmqstore.store.mapped import list_directory
 from rmqstore.store.window import open_read_only, read_descriptor
 from rmqstore.versions import Profile
@@ -131,18 +131,18 @@ class MappedFiles:
         entries = sorted((entry for directory in self.directories for entry in _entries(directory)), key=lambda entry: entry.name)
         for number, entry in enumerate(entries):
             path = Path(entry.path)
-            status = entry.stat()
-            if stat.S_ISDIR(status.st_mode):
+            length = entry.length
+            if entry.is_dir():
                 if profile.skips_directories:
                     continue
                 raise LoadStopped(BlockerCode.DIRECTORY, "a directory lies among the files; its length does not match", path)
-            if status.st_size == 0:
+            if length == 0:
                 if profile.deletes_empty_last_file and number == len(entries) - 1:
                     self._changes.delete(path)
                     continue
                 raise LoadStopped(BlockerCode.EMPTY_FILE, "0 length not matched message store config value, please check it manually", path)
-            if status.st_size != self.file_size:
-                text = f"{status.st_size} length not matched message store config value, please check it manually"
+            if length != self.file_size:
+                text = f"{length} length not matched message store config value, please check it manually"
                 raise LoadStopped(BlockerCode.FILE_LENGTH, text, path)
             start = parse_long(entry.name)
             if start is None:
@@ -230,5 +230,5 @@ class MappedFiles:
                 self._changes.modify(file.path)
 
 
-def _entries(directory: Path) -> list[os.DirEntry[str]]:
+def _entries(directory: Path) -> list[Entry]:
     return list_directory(directory) if directory.is_dir() else []

@@ -52,11 +52,27 @@ class Liveness:
         return self.lock_holder is not None or any(user.writes for user in self.users)
 
 
-def liveness(store: Store) -> Liveness:
-    """Look who uses the store. Never raises for what the system does not show."""
+def liveness(store: Store, users: tuple[tuple[StoreUser, ...], bool] | None = None) -> Liveness:
+    """Look who uses the store. Never raises for what the system does not show.
+
+    `users` is what `store_users` says, where it was asked before: with other rights, it may be.
+    """
+    found, complete = store_users(store) if users is None else users
+    abort_pid = _abort_pid(store)
+    alive = abort_pid is not None and _may_have_written(abort_pid, store.abort_path)
+    return Liveness(_lock_holder(store.lock_path), found, abort_pid, alive, complete)
+
+
+def store_users(store: Store) -> tuple[tuple[StoreUser, ...], bool]:
+    """The processes that have files of the store open, and whether all processes could be looked at. Opens no file of the store."""
     prefixes = tuple(
         os.path.realpath(path) + os.sep
-        for path in (store.root, *store.commitlog_directories.writable, *store.commitlog_directories.read_only)
+        for path in (
+            store.root,
+            *store.commitlog_directories.writable,
+            *store.commitlog_directories.read_only,
+            *(link.target for link in store.part_links()),
+        )
     )
     users = []
     complete = _PROC.is_dir()
@@ -70,9 +86,7 @@ def liveness(store: Store) -> Liveness:
         else:
             if user is not None:
                 users.append(user)
-    abort_pid = _abort_pid(store)
-    alive = abort_pid is not None and _may_have_written(abort_pid, store.abort_path)
-    return Liveness(_lock_holder(store.lock_path), tuple(users), abort_pid, alive, complete)
+    return tuple(users), complete
 
 
 def parse_locks(text: str) -> Iterator[tuple[int, int, int, int]]:

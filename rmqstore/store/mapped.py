@@ -6,6 +6,7 @@ verification can report it (fact sheet commit log §1.2, §4.2; queues §2.1, §
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 import stat
@@ -18,6 +19,7 @@ from functools import cached_property
 from pathlib import Path
 
 from rmqstore.errors import UnreadableError
+from rmqstore.store.entries import Entry
 
 OFFSET_NAME_LENGTH = 20
 _LARGEST_OFFSET = 2**63 - 1
@@ -100,14 +102,14 @@ class MappedFileQueue:
         `configured_size` is what the broker's configuration says and always wins; without it the length is inferred from the files,
         and `expected_size` (bytes) decides where they say nothing. Raises UnreadableError.
         """
-        entries: list[os.DirEntry[str]] = []
+        entries: list[Entry] = []
         for directory in [directories] if isinstance(directories, Path) else directories:
             entries.extend(list_directory(directory))
         return cls.of_entries(entries, configured_size=configured_size, expected_size=expected_size)
 
     @classmethod
     def of_entries(
-        cls, entries: Iterable[os.DirEntry[str]], *, configured_size: int | None = None, expected_size: int | None = None
+        cls, entries: Iterable[Entry], *, configured_size: int | None = None, expected_size: int | None = None
     ) -> MappedFileQueue:
         """The queue that directory entries make up; the first directory wins where two hold the same name."""
         files: dict[int, MappedFile] = {}
@@ -201,17 +203,17 @@ def infer_file_size(files: Sequence[MappedFile], expected_size: int | None = Non
     return max(candidates, key=votes)
 
 
-def list_directory(directory: Path) -> list[os.DirEntry[str]]:
-    """Entries of a directory sorted by name, empty when it does not exist. Raises UnreadableError."""
+def list_directory(directory: Path) -> list[Entry]:
+    """Return the entries of a directory by name, none where there is no directory. Raises UnreadableError.
+
+    What is there in place of a directory – a file, a link to itself – is a finding of verification, and holds no entries.
+    """
     try:
         with os.scandir(directory) as entries:
-            return sorted(entries, key=lambda entry: entry.name)
-    except FileNotFoundError:
-        return []
-    except NotADirectoryError as error:
-        hint = "A directory is expected at this place of a store; move the file away or give another path."
-        raise UnreadableError(f"{directory} is a file, not a directory.", hint) from error
+            return sorted(map(Entry, entries), key=lambda entry: entry.name)
     except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            return []
         raise unreadable(directory, error) from error
 
 
@@ -226,7 +228,7 @@ def unreadable(path: Path, error: OSError) -> UnreadableError:
     )
 
 
-def _classify(entry: os.DirEntry[str]) -> MappedFile | OddEntry:
+def _classify(entry: Entry) -> MappedFile | OddEntry:
     path = Path(entry.path)
     try:
         status = entry.stat()

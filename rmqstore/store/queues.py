@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rmqstore.store.entries import Entry
 from rmqstore.store.mapped import MappedFileQueue, list_directory, parse_offset_name
+
+_INT_RANGE = range(-(2**31), 2**31)
 
 QueuePlace = tuple[str, int, Path]
 """Topic, queue id, directory."""
@@ -26,10 +29,11 @@ class QueueDirectory:
 
 @dataclass(frozen=True, slots=True)
 class Stray:
-    """An entry below a part that no broker puts there. `path` is absolute."""
+    """An entry below a part that no broker puts there. `path` is absolute; `loaded`: brokers load it as a queue all the same."""
 
     path: Path
     reason: str
+    loaded: bool = False
 
 
 def open_queues(places: Sequence[QueuePlace], configured: int | None, default: int | None) -> Iterator[QueueDirectory]:
@@ -76,24 +80,35 @@ def tree_strays(tree: Path, *, rocksdb: bool) -> Iterator[Stray]:
             if not queue.is_dir():
                 yield Stray(Path(queue.path), "a file among queues")
             elif _queue_id(queue.name) is None:
-                yield Stray(Path(queue.path), "the directory name is no queue id")
+                number = _loaded_as(queue.name)
+                loaded = "" if number is None else f" that a broker writes, and it is loaded as queue {number}"
+                yield Stray(Path(queue.path), f"the directory name is no queue id{loaded}", number is not None)
 
 
-def directories(directory: Path) -> Iterator[os.DirEntry[str]]:
+def directories(directory: Path) -> Iterator[Entry]:
     """The directories in a directory, by name."""
     return (entry for entry in list_directory(directory) if entry.is_dir())
 
 
 def _queue_id(name: str) -> int | None:
-    return int(name) if name.isascii() and name.isdigit() and len(name) <= 10 else None
+    """Return the queue id that a broker gives this name to."""
+    number = _loaded_as(name)
+    return number if number is not None and number >= 0 and str(number) == name else None
 
 
-def _majority_length(queues: list[list[os.DirEntry[str]]]) -> int | None:
+def _loaded_as(name: str) -> int | None:
+    """Return the queue id that brokers read in a directory name: also in `-1`, `+1` and `01`, which they never write."""
+    if re.fullmatch(r"[+-]?[0-9]{1,20}", name, re.ASCII) is None:
+        return None
+    return int(name) if int(name) in _INT_RANGE else None
+
+
+def _majority_length(queues: list[list[Entry]]) -> int | None:
     lengths: Counter[int] = Counter()
     for entries in queues:
         for entry in entries:
             if parse_offset_name(entry.name) is not None and entry.is_file():
-                lengths[entry.stat().st_size] += 1
+                lengths[entry.length] += 1
     del lengths[0]
     # More of one length win; between equals the longer one, because copies and crashes cut files but never extend them.
     return max(lengths, key=lambda length: (lengths[length], length), default=None)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from rmqstore.errors import NotAStoreError
 from rmqstore.formats import checkpoint
+from rmqstore.shellwords import quoted
+from rmqstore.store.entries import Entry
 from rmqstore.store.mapped import list_directory, unreadable
 from rmqstore.store.parts import PartKind, part_kind
 
@@ -23,7 +25,7 @@ _TELLING = frozenset(
 )
 
 
-def tells_a_root(entry: os.DirEntry[str]) -> bool:
+def tells_a_root(entry: Entry) -> bool:
     """Whether a directory with this entry is the root of a store."""
     kind = part_kind(entry.name)
     if kind is PartKind.INDEX and entry.is_dir():
@@ -50,13 +52,13 @@ def demand_directory(root: Path) -> None:
         raise NotAStoreError(f"{root} is {kind}, not a store.", hint)
 
 
-def not_a_store(root: Path, entries: Sequence[os.DirEntry[str]]) -> NotAStoreError:
+def not_a_store(root: Path, entries: Sequence[Entry]) -> NotAStoreError:
     """What to tell about a directory with these entries, among them nothing of a store."""
     if not entries:
         return NotAStoreError(f"{root} is empty.", "Give the broker's storePathRootDir (default ~/store).")
     for child in entries:
         if child.is_dir() and os.access(child.path, os.R_OK | os.X_OK) and any(map(tells_a_root, list_directory(Path(child.path)))):
-            return NotAStoreError(f"{root} is not a store, but {child.name} in it looks like one.", f"Give {child.path}.")
+            return NotAStoreError(f"{root} is not a store, but {child.name} in it looks like one.", f"Give {quoted(child.path)}.")
     return NotAStoreError(
         f"{root} is not a store: no commitlog, consumequeue, index or other part of one lies in it.",
         "Give the broker's storePathRootDir, or with --broker-conf the broker.conf that names the commit log directories.",

@@ -11,8 +11,11 @@ from pathlib import Path
 from rmqstore.formats import consumequeue, dledger
 from rmqstore.store.brokerconf import ROCKSDB_STORE, BrokerConfig
 from rmqstore.store.commitlogpaths import CommitLogDirectories, find_commit_log_directories
+from rmqstore.store.entries import Entry
 from rmqstore.store.identify import identify_directory
+from rmqstore.store.links import PartLink, part_links
 from rmqstore.store.mapped import MappedFile, MappedFileQueue, list_directory
+from rmqstore.store.obstacles import Obstacle, in_files, obstacles
 from rmqstore.store.parts import Part, PartKind, list_parts, part_kind, relative_to_root
 from rmqstore.store.queues import QueueDirectory, Stray, directories, open_queues, single_queues, tree_queues, tree_strays
 from rmqstore.store.recognise import demand_directory, is_index_name, not_a_store, tells_a_root
@@ -120,12 +123,26 @@ class Store:
             return CommitLogDirectories((self.root,) if self.only is PartKind.COMMITLOG else (), (), ())
         return find_commit_log_directories(self.root, self.config)
 
+    def part_links(self) -> list[PartLink]:
+        """The parts that are symbolic links to directories. Raises UnreadableError."""
+        return [] if self.only is not None else list(part_links(self.root, self.config, self.commitlog_directories))
+
+    def unnamed_links(self) -> list[PartLink]:
+        """Those whose target no setting names: nothing but the link itself says that the directory belongs to the store."""
+        return [link for link in self.part_links() if link.named is None]
+
     @cached_property
     def commitlog(self) -> MappedFileQueue:
         """The files of all commit log directories as one queue. Empty on a pure DLedger store."""
         paths = [*self.commitlog_directories.writable, *self.commitlog_directories.read_only]
         default = BrokerConfig().integer("mappedFileSizeCommitLog")
         return MappedFileQueue.scan(paths, configured_size=self.config.commit_log_file_size, expected_size=default)
+
+    def with_commitlog(self, files: MappedFileQueue) -> Store:
+        """The same store with other commit log files, wherever they lie: how a repair looks at the log that it is going to write."""
+        store = Store(self.root, self.config, self.only)
+        store.commitlog = files
+        return store
 
     @cached_property
     def dledger(self) -> DLedgerLog | None:
@@ -217,7 +234,7 @@ class Store:
     # Index, timer, the rest
 
     def index_files(self) -> list[IndexFile]:
-        """The files of `index/` by name; directories are left out (see `index_directories`)."""
+        """The files of `index/` by name; what is no file is left out (see `index_obstacles`)."""
         result = []
         for entry in self._entries(PartKind.INDEX):
             if entry.is_file():
@@ -225,9 +242,15 @@ class Store:
                 result.append(IndexFile(Path(entry.path), status.st_size, status.st_blocks * 512, is_index_name(entry.name)))
         return result
 
-    def index_directories(self) -> list[Path]:
-        """Directories inside `index/`, which stop a 5.x broker from starting (fact sheet commit log §4.3)."""
-        return [Path(entry.path) for entry in self._entries(PartKind.INDEX) if entry.is_dir()]
+    def index_obstacles(self) -> Iterator[Obstacle]:
+        """Yield what is no file in `index/`; a directory stops a 5.x broker from starting (fact sheet commit log §4.3)."""
+        if self.covers(PartKind.INDEX):
+            yield from in_files(self.path_of(PartKind.INDEX), named=is_index_name)
+
+    def obstacles(self) -> Iterator[Obstacle]:
+        """Yield what is in the way in a whole store. Raises UnreadableError."""
+        if self.only is None:
+            yield from obstacles(self.root, self.commitlog_directories, rocksdb=self.rocksdb_queues)
 
     @cached_property
     def timerlog(self) -> MappedFileQueue:
@@ -244,7 +267,7 @@ class Store:
         wheel = PartKind.TIMERWHEEL
         return [Path(entry.path) for entry in list_directory(self.root) if part_kind(entry.name) is wheel and entry.is_file()]
 
-    def _entries(self, kind: PartKind) -> list[os.DirEntry[str]]:
+    def _entries(self, kind: PartKind) -> list[Entry]:
         return list_directory(self.path_of(kind)) if self.covers(kind) else []
 
     def parts(self) -> list[Part]:

@@ -15,8 +15,10 @@ from rmqstore.formats.dledger import ENTRY_HEADER_SIZE
 from rmqstore.store.ends import Far, LogEnds, QueueEnds, batch_queue_ends, log_ends, queue_ends, read_records
 from rmqstore.store.liveness import Liveness, liveness
 from rmqstore.store.mapped import MappedFileQueue, Problem
+from rmqstore.store.obstacles import QUEUE_TREES
 from rmqstore.store.parts import Part, PartKind, relative_to_root
 from rmqstore.store.root import QueueDirectory, Store
+from rmqstore.store.transactions import Transactions, read_transactions
 from rmqstore.store.window import read_whole
 from rmqstore.store.writer import WriterGuess, guess_writer
 
@@ -89,6 +91,7 @@ class StoreSummary:
 
     path: str
     only: PartKind | None
+    transactions: Transactions
     state: State
     abort: bool
     liveness: Liveness
@@ -114,6 +117,7 @@ class StoreSummary:
             "type": "info",
             "path": self.path,
             "only": None if self.only is None else str(self.only),
+            "unfinished": None if self.transactions.stopped is None else self.transactions.stopped.as_json(),
             "state": str(self.state),
             "abort": self.abort,
             "in_use": {
@@ -155,6 +159,7 @@ def summarize(store: Store, far: Far | None = None) -> StoreSummary:
     ends = log_ends(log, entry_header=header, hint=newest[-1][0] if newest else -1, far=far)
     # The last records of many queues show more signs than the last records of the log, which tend to be of one topic.
     sample = list(read_records(log, sorted({*ends.tail, *newest})))
+    transactions = Transactions() if store.only is not None else read_transactions(store.root)
     users = liveness(store)
     abort = store.abort_present
     stopped = State.UNKNOWN if store.only is not None else State.CRASHED if abort else State.CLEAN
@@ -163,6 +168,7 @@ def summarize(store: Store, far: Far | None = None) -> StoreSummary:
     return StoreSummary(
         path=str(store.root),
         only=store.only,
+        transactions=transactions,
         state=State.IN_USE if users.in_use else stopped,
         abort=abort,
         liveness=users,
@@ -174,7 +180,7 @@ def summarize(store: Store, far: Far | None = None) -> StoreSummary:
         checkpoint=_checkpoint(store),
         parts=tuple(store.parts()),
         strays=tuple(_strays(store)),
-        notes=tuple(_notes(store)),
+        notes=(*_notes(store), *(f"{store.relative(one.path)}: {one.why}. {one.hint}" for one in transactions.damaged)),
     )
 
 
@@ -268,14 +274,16 @@ def _checkpoint(store: Store) -> dict[str, int] | None:
 
 
 def _strays(store: Store) -> Iterator[str]:
-    for kind in (PartKind.CONSUMEQUEUE, PartKind.CONSUMEQUEUE_EXT, PartKind.BATCHCONSUMEQUEUE):
-        for stray in store.strays(kind):
-            yield f"{store.relative(stray.path)}: {stray.reason}"
+    strays = [stray for kind in QUEUE_TREES for stray in store.strays(kind)]
+    for stray in strays:
+        yield f"{store.relative(stray.path)}: {stray.reason}"
     for file in store.index_files():
         if not file.named_right:
             yield f"{store.relative(file.path)}: the name is none of an index file"
-    for path in store.index_directories():
-        yield f"{store.relative(path)}: a directory in the index"
+    told = {stray.path for stray in strays}
+    for obstacle in dict.fromkeys((*store.obstacles(), *store.index_obstacles())):
+        if obstacle.path not in told:
+            yield f"{store.relative(obstacle.path)}: {obstacle.reason}"
 
 
 def _notes(store: Store) -> Iterator[str]:

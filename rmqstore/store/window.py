@@ -159,11 +159,12 @@ def data_extents(file: MappedFile) -> Iterator[tuple[int, int]]:
     The whole file is one range where the file system does not tell. Raises UnreadableError.
     """
     with open_read_only(file.path) as descriptor:
-        length = min(file.length, os.fstat(descriptor).st_size)
-        yield from _extents(descriptor, file.path, length)
+        yield from descriptor_extents(descriptor, file.path, file.length)
 
 
-def _extents(descriptor: int, path: Path, length: int) -> Iterator[tuple[int, int]]:
+def descriptor_extents(descriptor: int, path: Path, length: int) -> Iterator[tuple[int, int]]:
+    """As `data_extents`, of the first `length` bytes of a file that is open."""
+    length = min(length, os.fstat(descriptor).st_size)
     seek_data: Any = getattr(os, "SEEK_DATA", None)
     seek_hole: Any = getattr(os, "SEEK_HOLE", None)
     position = 0

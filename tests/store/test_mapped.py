@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from rmqstore.errors import UnreadableError
 from rmqstore.store.mapped import MappedFileQueue, ProblemKind, parse_offset_name
 from tests.store.trees import offset_name, problems, put
 
@@ -106,10 +106,10 @@ def test_a_sparse_file_is_long_and_not_allocated(tmp_path: Path) -> None:
     assert queue.allocated < 1024 * 1024
 
 
-def test_a_file_in_place_of_the_directory_is_told(tmp_path: Path) -> None:
-    (tmp_path / "commitlog").write_bytes(b"")
-    with pytest.raises(UnreadableError, match="is a file, not a directory"):
-        MappedFileQueue.scan(tmp_path / "commitlog")
+@pytest.mark.parametrize("make", [lambda path: path.write_bytes(b""), lambda path: path.symlink_to(path.name), os.mkfifo])
+def test_what_takes_the_place_of_the_directory_has_no_entries(make: Callable[[Path], None], tmp_path: Path) -> None:
+    make(tmp_path / "commitlog")
+    assert MappedFileQueue.scan(tmp_path / "commitlog") == MappedFileQueue(())
 
 
 @pytest.mark.parametrize("name", ["0", "0000000000000000001", "000000000000000000001", "9" * 20, "0000000000000000000x", "٠" * 20, ""])

@@ -74,7 +74,7 @@ def test_index_files_with_a_foreign_name_are_marked(tmp_path: Path) -> None:
         ("20240101000000000", True),
         ("20240101000000000.bak", False),
     ]
-    assert [path.name for path in store.index_directories()] == ["20240101000000001"]
+    assert [(found.path.name, found.found) for found in store.index_obstacles()] == [("20240101000000001", "directory")]
 
 
 def test_sizes_of_parts_are_logical_and_allocated(tmp_path: Path) -> None:
@@ -170,10 +170,9 @@ def test_a_common_word_alone_is_no_store(name: str, tmp_path: Path) -> None:
         Store.open(tmp_path)
 
 
-def test_a_file_in_place_of_the_commit_log_is_told(tmp_path: Path) -> None:
+def test_a_file_in_place_of_the_commit_log_holds_no_log(tmp_path: Path) -> None:
     (tmp_path / "commitlog").write_bytes(b"x")
-    with pytest.raises(UnreadableError, match="commitlog is a file, not a directory"):
-        _ = Store.open(tmp_path).commitlog
+    assert Store.open(tmp_path).commitlog.files == ()
 
 
 def test_a_single_directory_elsewhere_is_enough_when_configured(tmp_path: Path) -> None:

@@ -1,0 +1,112 @@
+"""What is in the way in a store: entries that are no file or directory where one belongs, and names that no broker gives.
+
+A link is judged by what it leads to, because brokers follow it: one that leads to a file is a file. What an entry holds is never opened.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from rmqstore.store.commitlogpaths import CommitLogDirectories
+from rmqstore.store.mapped import list_directory, parse_offset_name
+from rmqstore.store.parts import PartKind, part_kind
+from rmqstore.store.queues import tree_queues, tree_strays
+from rmqstore.store.recognise import is_index_name
+
+QUEUE_TREES = (PartKind.CONSUMEQUEUE, PartKind.CONSUMEQUEUE_EXT, PartKind.BATCHCONSUMEQUEUE)
+ROOT_FILES = frozenset(
+    {
+        *(PartKind.ABORT, PartKind.ABORT_BACKUP, PartKind.LOCK, PartKind.EPOCH, PartKind.BROKER_IDENTITY, PartKind.TIMERWHEEL),
+        PartKind.CHECKPOINT,
+    }
+)
+"""Parts that are plain files; every other part is a directory."""
+CONFIG_FILES = ("timercheck", "timermetrics")
+_FILE, _DIRECTORY = "file", "directory"
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """An entry that is in the way: its path, what it is, and what belongs there (None: nothing)."""
+
+    path: Path
+    found: str
+    wanted: str | None
+
+    @property
+    def reason(self) -> str:
+        """Why it is in the way."""
+        belongs = "that no broker puts here" if self.wanted is None else f"where a {self.wanted} belongs"
+        return f"{self.found} {belongs}"
+
+
+def obstacles(root: Path, log: CommitLogDirectories, *, rocksdb: bool) -> Iterator[Obstacle]:
+    """Yield what is in the way in the store at `root`, part by part; with `rocksdb`, `consumequeue` belongs to a database.
+
+    What lies among the files of the commit log are odd entries of that queue. Raises UnreadableError.
+    """
+    linked = set()
+    for entry in list_directory(root):
+        kind, path = part_kind(entry.name), Path(entry.path)
+        if kind is None or kind is PartKind.OTHER or path in (*log.writable, *log.read_only):
+            continue
+        wanted = _FILE if kind in ROOT_FILES else _DIRECTORY
+        found = kind_of(path)
+        if found != wanted:
+            yield Obstacle(path, found, wanted)
+        elif entry.is_symlink():
+            linked.add(kind)  # what is in there may belong to anything
+    for part in (*QUEUE_TREES, PartKind.INDEX, PartKind.TIMERLOG, PartKind.CONFIG):
+        if part not in linked:
+            yield from _in_part(root / part, part, rocksdb=rocksdb)
+
+
+def kind_of(path: Path) -> str:
+    """Return what an entry is, in a word or two, without opening it; a link to a file or directory is what it leads to."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return "link that leads nowhere" if path.is_symlink() else "entry that cannot be looked at"
+    kinds = {stat.S_IFREG: _FILE, stat.S_IFDIR: _DIRECTORY, stat.S_IFIFO: "named pipe", stat.S_IFSOCK: "socket"}
+    return kinds.get(stat.S_IFMT(mode), "device")
+
+
+def _in_part(directory: Path, part: PartKind, *, rocksdb: bool) -> Iterator[Obstacle]:
+    if part in QUEUE_TREES:
+        yield from _in_queues(directory, rocksdb=rocksdb and part is PartKind.CONSUMEQUEUE)
+    elif part is PartKind.CONFIG:
+        yield from _in_configuration(directory)
+    else:
+        yield from in_files(directory, named=is_index_name if part is PartKind.INDEX else _is_offset)
+
+
+def _in_queues(tree: Path, *, rocksdb: bool) -> Iterator[Obstacle]:
+    for stray in tree_strays(tree, rocksdb=rocksdb):
+        yield Obstacle(stray.path, kind_of(stray.path), None)
+    for _, _, queue in tree_queues(tree):
+        yield from in_files(queue, named=_is_offset)
+
+
+def in_files(directory: Path, *, named: Callable[[str], bool]) -> Iterator[Obstacle]:
+    """Yield the entries of a directory that are no files; where the name is one that a file can have (`named`), a file belongs there."""
+    for entry in list_directory(directory):
+        found = kind_of(Path(entry.path))
+        if found != _FILE:
+            yield Obstacle(Path(entry.path), found, _FILE if named(entry.name) else None)
+
+
+def _is_offset(name: str) -> bool:
+    return parse_offset_name(name) is not None
+
+
+def _in_configuration(directory: Path) -> Iterator[Obstacle]:
+    """Directories are the databases of RocksDB, unless their name is that of a file."""
+    for entry in list_directory(directory):
+        found = kind_of(Path(entry.path))
+        named = entry.name.removesuffix(".bak")
+        is_file_name = named.endswith(".json") or named in CONFIG_FILES
+        if found != _FILE and (found != _DIRECTORY or is_file_name):
+            yield Obstacle(Path(entry.path), found, _FILE if is_file_name else None)

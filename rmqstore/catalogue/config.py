@@ -69,7 +69,8 @@ ENTRIES = (
             ALL: "Loaded and written back as it is. A consumer that asks beyond the end is sent to the end; what arrived until then "
             "below the stored offset is never delivered to the group. Negative: consumed from the beginning."
         },
-        mend="`rmqstore recover STORE` sets it to the end of the queue (the finding's expected value), or a negative one to 0.",
+        mend="`rmqstore recover STORE` sets it to the end of the queue (the finding's expected value), or a negative one to 0; that of a "
+        "delay level to the first message that was still to be delivered when the broker stopped.",
         crash_severity=WARNING,
     ),
     Entry(

@@ -34,6 +34,15 @@ ENTRIES = (
         mend="Compare the ways to start, or rebuild: " + REBUILD_QUEUES,
     ),
     Entry(
+        "RMQ-CQ-EXCHANGED",
+        ERROR,
+        "a queue holds the units of another one",
+        meaning="Every unit of the file is at the place of a record of one other queue: directories or files of queues were exchanged or "
+        "copied over each other. Consumers of this queue get the messages of the other one. The commit log is not affected.",
+        broker={ALL: "Serves the messages of the other queue to consumers of this one; new messages are appended after them."},
+        mend="Move the directories back where they belong, or rebuild: " + REBUILD_QUEUES,
+    ),
+    Entry(
         "RMQ-CQ-MISSING",
         ERROR,
         "queue missing",

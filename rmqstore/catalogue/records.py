@@ -72,6 +72,20 @@ ENTRIES = (
         mend=_RESTORE + "Until then keep forceVerifyPropCRC off.",
     ),
     Entry(
+        "RMQ-CL-MOVED",
+        ERROR,
+        "bytes of another place of the log",
+        meaning="Sound records one after another agree on another place in the log than the one they lie at: log files were exchanged, "
+        "renamed or copied over each other, blocks of the disk were exchanged, or a lost or inserted sector shifts the rest of a file. "
+        "The bytes are whole; where they belong, they may be missing.",
+        broker={
+            ALL: "Accepted as far as a scan reads them; queue units get wrong offsets, and messages are found twice or not at all. Where "
+            "the bytes do not begin with a record, recovery stops and cuts the log there."
+        },
+        mend="Broker stopped: `rmqstore recover STORE` moves the bytes to where they belong, as far as no sound records are there. Files "
+        "that were exchanged can be given their names back by hand.",
+    ),
+    Entry(
         "RMQ-CL-PHYOFFSET",
         ERROR,
         "record does not stand where it says",

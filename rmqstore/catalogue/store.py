@@ -24,6 +24,37 @@ ENTRIES = (
         mend="Do not remove it: without it the start is a clean one and does not repair the queues.",
     ),
     Entry(
+        "RMQ-ST-UNFINISHED",
+        ERROR,
+        "a repair was stopped in the middle",
+        meaning="A command that changes the store was killed, or failed, while it worked: a part of its changes is done and a part is not. "
+        "Other findings may follow from that.",
+        broker={ALL: "Starts on what is there and may cut or rewrite it; then the repair can no longer be continued or taken back."},
+        mend="Before anything else, continue it (`rmqstore apply STORE/.rmqstore/ID/plan.json`) or take it back "
+        "(`rmqstore undo STORE ID`). `rmqstore history STORE` lists all transactions.",
+    ),
+    Entry(
+        "RMQ-ST-TRANSACTION",
+        WARNING,
+        "folder of a repair that cannot be understood",
+        meaning="In `.rmqstore` is something that no repair leaves there: a folder with another name or a link, or a plan or journal that "
+        "cannot be read. It was damaged, or something else made it. Until it is gone no command changes the store; "
+        "a folder that only has another name is left alone.",
+        broker={ALL: "Ignored."},
+        mend="Move it out of the store, and keep it: it may hold old bytes of the store.",
+    ),
+    Entry(
+        "RMQ-ST-LINK",
+        WARNING,
+        "symbolic link that nothing confirms",
+        meaning="A part of the store, or something below it, is a symbolic link. The owner of the store can make one, so the link alone "
+        "does not show that its target belongs to the store. A repair follows only the link of a part, and only if a setting names "
+        "its target.",
+        broker={ALL: "Follows it."},
+        mend="Of a part: name the target in broker.conf or with --set; the message has the setting. Below a part: put the file or "
+        "directory itself in the place of the link.",
+    ),
+    Entry(
         "RMQ-ST-LOCK",
         INFO,
         "lock file is missing or unusual",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from rmqstore.formats.sysflag import KNOWN_SYS_FLAGS
 from rmqstore.scan import names
 from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE, Check, Fault, Mark, Oddity, Stop
 from rmqstore.scan.crc import crc32
@@ -56,7 +57,6 @@ from rmqstore.scan.raw import (
 from rmqstore.scan.rows import field_offset, fields_reader, fields_writer
 
 _V6_EXTRA = HOST_V6_WIDTH - HOST_V4_WIDTH
-_KNOWN_SYS_FLAGS = 0x7FF
 _MAX_COMPRESSION = 3
 
 _SPACE = np.uint64(0x2020202020202020)
@@ -433,7 +433,7 @@ def walk(
             faults |= _F_PHY
         if queue_id < 0:
             faults |= _F_QUEUE
-        if (sys_flag & ~_KNOWN_SYS_FLAGS) != 0 or ((sys_flag >> 8) & 7) > _MAX_COMPRESSION:
+        if (sys_flag & ~KNOWN_SYS_FLAGS) != 0 or ((sys_flag >> 8) & 7) > _MAX_COMPRESSION:
             faults |= _F_SYS
         born_host_length = HOST_V6_WIDTH if sys_flag & BORN_HOST_V6 else HOST_V4_WIDTH
         store_host_length = HOST_V6_WIDTH if sys_flag & STORE_HOST_V6 else HOST_V4_WIDTH
@@ -635,12 +635,12 @@ def walk(
 
 
 @njit(nogil=True, cache=True)
-def resync(base: int, at: int, end: int, file_end: int, origin: int) -> tuple[int, int]:
+def resync(base: int, at: int, end: int, file_end: int, origin: int, displaced: int) -> tuple[int, int]:
     """The next place at or behind `at` that is plausible: (position, Stop).
 
     NONE: a record with consistent lengths, PHYSICALOFFSET = position and a matching body CRC. BLANK: a BLANK whose size is exactly the
     rest of the file; nothing behind it counts. WINDOW_END: nothing found before `position`, go on there with more bytes.
-    TRUNCATED: nothing up to the end of the file.
+    TRUNCATED: nothing up to the end of the file. With `displaced` (1), records of any PHYSICALOFFSET count, and no BLANK.
     """
     first = np.uint64(0xDADADADADADADADA)
     other = np.uint64(0xCBCBCBCBCBCBCBCB)
@@ -659,11 +659,12 @@ def resync(base: int, at: int, end: int, file_end: int, origin: int) -> tuple[in
             return file_end, _STOP_TRUNCATED
         start = found - MAGIC
         reason, size, body, body_length, _, _ = structure(base, start, end, file_end)
-        if reason == _STOP_BLANK and size == file_end - start:
+        if reason == _STOP_BLANK and size == file_end - start and displaced == 0:
             return start, _STOP_BLANK
         if reason == _STOP_WINDOW:
             return start, _STOP_WINDOW
-        if reason == 0 and be64(base, start + PHYSICAL_OFFSET) == origin + start:
+        own_place = be64(base, start + PHYSICAL_OFFSET) == origin + start
+        if reason == 0 and (own_place or displaced != 0):
             stored = be32u(base, start + BODY_CRC)
             if (crc32(base, body, body_length) & 0x7FFFFFFF) == stored:
                 return start, 0

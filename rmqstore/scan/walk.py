@@ -85,10 +85,12 @@ class LogScanner:
         windows: Windows = map_window,
         batch: int = 0,
         buffers: int = 1,
+        displaced: bool = False,
     ) -> None:
         """`delays` = ms per delay level, index 0 unused; `lead` = bytes in front of every record (a DLedger entry header) or 0;
         `windows` = where mapped bytes come from; `batch` = most records of a batch, 0 for the usual number; `buffers` = batches whose
-        records and keys are there at a time, the last one included.
+        records and keys are there at a time, the last one included; `displaced` = go on after damage, and after a BLANK, at records of
+        any PHYSICALOFFSET.
         """
         sigbus.install()
         self._names = Names()
@@ -96,6 +98,7 @@ class LogScanner:
         self._delays = delays
         self._lead = lead
         self._windows = windows
+        self._displaced = displaced
         batch = batch or BATCH
         self._records = np.zeros(batch, RECORD_DTYPE)
         self._keys = np.zeros(batch * KEYS_PER_RECORD + 8192, KEY_DTYPE)
@@ -154,7 +157,7 @@ class LogScanner:
             if reason is Stop.WINDOW_END:
                 window = WINDOW if progressed else window * 2
                 continue
-            if reason is Stop.BLANK and size == file.length - at:
+            if reason is Stop.BLANK and size == file.length - at and not self._displaced:
                 yield FileEnd(file.start + at, Stop.BLANK)
                 return
             if reason in (Stop.END_OF_DATA, Stop.TRUNCATED) and self._last_nonzero(file, at) is None:
@@ -236,7 +239,8 @@ class LogScanner:
             length = min(window, file.length - position)
             with self._windows(file, position, length) as mapped:
                 array = mapped.array
-                found, stop = resync(array.ctypes.data, 0, array.size, file.length - position, file.start + position)
+                rest, origin = file.length - position, file.start + position
+                found, stop = resync(array.ctypes.data, 0, array.size, rest, origin, int(self._displaced))
             reason = Stop(stop)
             if reason is Stop.NONE:
                 return position + found - self._lead, False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -46,7 +47,7 @@ def check(context: Context) -> Iterator[Finding]:
     path = store.checkpoint_path
     if not store.covers(PartKind.CHECKPOINT):
         return
-    if not path.exists():
+    if not os.path.lexists(path):
         yield context.finding("RMQ-CP-MISSING", "there is no checkpoint", file=path)
     elif not path.is_file():
         yield context.finding("RMQ-ST-KIND", "checkpoint is not a file: no release starts", file=path)

@@ -19,17 +19,19 @@ from rmqstore.formats.index import message_keys
 from rmqstore.formats.javahash import index_key_hash
 from rmqstore.formats.naming import is_filler_topic
 from rmqstore.formats.record import SysFlag, decode_record
-from rmqstore.scan.columns import Check, Mark, Oddity
+from rmqstore.scan.columns import Check, Fault, Mark, Oddity
 from rmqstore.scan.walk import Batch, Damage, FileEnd, LogScanner
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import QueueDirectory
 from rmqstore.verify.batchqueue import BatchRows
 from rmqstore.verify.context import Context
+from rmqstore.verify.displaced import displaced_runs, rows_of, runs_inside
 from rmqstore.verify.ext import ExtReader
 from rmqstore.verify.findings_of_records import Neighbours, of_damage, of_faults
 from rmqstore.verify.index import IndexCursor, IndexMatch, IndexView
 from rmqstore.verify.live import LiveRecords, Overflow, Tail
 from rmqstore.verify.multidispatch import Dispatches, Peculiarity, Renumbered
+from rmqstore.verify.runs import Run
 from rmqstore.verify.units import QueueClaims, QueueKey, QueueSpan
 
 _COMMIT, _ROLLBACK = int(SysFlag.TRANSACTION_COMMIT), int(SysFlag.TRANSACTION_ROLLBACK)
@@ -69,6 +71,8 @@ class FileResult:
     tail: Tail | None = None
     findings: list[Finding] = field(default_factory=list)
     damages: list[tuple[int, int]] = field(default_factory=list)
+    moved: list[Run] = field(default_factory=list)  # records of another place
+    leftover: list[Run] = field(default_factory=list)  # the same in the tail, where they may be what an older life of the log left
     queues: dict[QueueKey, QueueSpan] = field(default_factory=dict)
     events: list[tuple[QueueKey, npt.NDArray[np.void]]] = field(default_factory=list)
     index: IndexMatch = field(default_factory=IndexMatch)
@@ -128,11 +132,13 @@ class FilePass:
             elif isinstance(event, Damage):
                 result.damages.append((event.start, event.end if event.resumed else file.end))
                 result.findings.append(of_damage(self._context, event))
+                result.moved += runs_inside(file, event.start, event.end)
             elif isinstance(event, Overflow):
                 result.damages.append((event.start, event.end))
                 result.findings.append(self._of_overflow(event))
             elif isinstance(event, Tail):
                 result.tail = event
+                result.leftover = runs_inside(file, event.start, event.end) if event.kind != "torn" else []
             else:
                 result.end = event
         return self._close()
@@ -160,7 +166,10 @@ class FilePass:
             result.late = Tally()
         if batch.faults:
             topics = {int(number): self._scanner.topic(int(number)) for number in np.unique(records["topic"])}
-            result.findings.extend(of_faults(self._context, records, topics))
+            runs = displaced_runs(result.file, records) if Fault.PHYSICAL_OFFSET in batch.faults else []
+            result.moved += runs
+            result.damages += [(begin, begin + run.length) for run in runs for begin in [result.file.start + run.position]]
+            result.findings.extend(of_faults(self._context, records, topics, rows_of(runs, records, result.file)))
         result.findings.extend(self._neighbours.check(records, batch.oddities))
         if Mark.MALFORMED_TEXT in batch.marks:
             self._rehash(records, keys, batch)

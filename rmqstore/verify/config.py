@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -14,6 +15,7 @@ from rmqstore.formats.naming import LMQ_PREFIX, SCHEDULE_TOPIC
 from rmqstore.store import tolerant_json
 from rmqstore.store.ends import QueueEnds, batch_queue_ends, queue_ends
 from rmqstore.store.mapped import MappedFileQueue, list_directory
+from rmqstore.store.obstacles import kind_of
 from rmqstore.store.parts import PartKind
 from rmqstore.store.root import Store
 from rmqstore.store.window import read_whole
@@ -140,8 +142,8 @@ def in_use(text: Text, backup: Text) -> Text:
 def _file(context: Context, name: str, texts: dict[str, Text]) -> Iterator[Finding]:
     path = context.store.config_path / name
     for candidate in (path, path.with_name(name + ".bak")):
-        if candidate.exists() and not candidate.is_file():
-            kind = "directory" if candidate.is_dir() else "special file"
+        if os.path.lexists(candidate) and not candidate.is_file():
+            kind = kind_of(candidate)
             yield context.finding("RMQ-ST-KIND", f"{candidate.name} is a {kind}, where a file should be", file=candidate, found=kind)
     text, backup = read_both(path)
     texts[name] = in_use(text, backup)
@@ -260,13 +262,13 @@ def _offsets_in_use(store: Store, texts: Mapping[str, Text]) -> str:
 
 def _offset(context: Context, stored: StoredOffset) -> Iterator[Finding]:
     topic, queue_id, offset = stored.topic, stored.queue_id, stored.offset
-    end = queue_end(context.store, topic, queue_id) if context.options.wants_topic(topic) else None
+    end = end_for_offsets(context.store, topic, queue_id) if context.options.wants_topic(topic) else None
     if end is None or 0 <= offset <= end:
         return
     where = f"beyond its end, {end}" if offset > end else "negative"
     message = f"offset {offset} of {stored.owner} in {topic}/{queue_id} is {where}"
     code = "RMQ-CF-LMQ-OFFSET" if topic.startswith(LMQ_PREFIX) else "RMQ-CF-OFFSET"
-    expected = stored.within(end)
+    expected = None if topic == SCHEDULE_TOPIC else stored.within(end)  # a level goes on with what is still to be delivered
     yield context.finding(code, message, file=stored.path, topic=topic, queue_id=queue_id, expected=expected, found=offset)
 
 
@@ -285,3 +287,24 @@ def queue_end(store: Store, topic: str, queue_id: int) -> int | None:
         if queue.files:
             return ends(queue).max_offset
     return None
+
+
+def end_for_offsets(store: Store, topic: str, queue_id: int) -> int | None:
+    """Return the end of the queue that a stored offset is about, None where there is no queue to compare with.
+
+    A delay level without a queue ends at 0: once it has one, a broker sets a larger offset to its end, and does not deliver what is there.
+    """
+    end = queue_end(store, topic, queue_id)
+    return 0 if end is None and topic == SCHEDULE_TOPIC else end
+
+
+def topics_of_offsets(text: Text) -> Iterator[str]:
+    """Yield the topic of every entry of a file of consumer offsets, also of entries without a sound offset."""
+    for table in (_OFFSETS, _LMQ_OFFSETS):
+        yield from (key.partition("@")[0] for key in _table(text, table) or {})
+
+
+def configured_topics(store: Store) -> frozenset[str] | None:
+    """Return the topics of topics.json or its .bak, None where neither is whole. Raises UnreadableError."""
+    table = _table(in_use(*read_both(store.config_path / TOPICS)), "topicConfigTable")
+    return None if table is None else frozenset(table)

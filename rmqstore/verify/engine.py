@@ -11,16 +11,32 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from rmqstore.errors import RmqstoreError, StoreChangedError
 from rmqstore.findings import Finding
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import QueueDirectory, Store
 from rmqstore.store.window import read_at
-from rmqstore.verify import batchqueue, checkpoint, compaction, config, files, index, queues, surroundings, tail, timer
+from rmqstore.verify import (
+    batchqueue,
+    checkpoint,
+    compaction,
+    config,
+    displaced,
+    files,
+    index,
+    queues,
+    surroundings,
+    tail,
+    timer,
+    transactions,
+)
 from rmqstore.verify.commitlog import FilePass, FileResult, Surroundings
 from rmqstore.verify.context import Context, LogFacts, Options
+from rmqstore.verify.exchanged import Held
 from rmqstore.verify.index import IndexView
+from rmqstore.verify.runs import Run
 from rmqstore.verify.units import QueueKey
 
 Advance = Callable[[int], None]
@@ -60,6 +76,7 @@ class Verification:
         self.options = options or Options()
         self.context = Context(store, self.options)
         self.totals = Totals()
+        self.exchanged: dict[Path, Held] = {}  # queue files that hold units of another place, once the queues were judged
         # Chains take memory for all slots of a file: one file at a time.
         self._following = threading.Lock()
 
@@ -82,6 +99,7 @@ class Verification:
 
     def _run(self, advance: Advance) -> Iterator[Finding]:
         context, options = self.context, self.options
+        yield from self._guarded(transactions.check)
         yield from self._guarded(files.check)
         if options.wants("consumequeue"):
             yield from self._guarded(compaction.check)
@@ -194,6 +212,7 @@ class Verification:
                 for path, message in result.unreadable.items():
                     yield context.finding("RMQ-ST-UNREADABLE", message, file=path)
         if options.wants("commitlog"):
+            yield from displaced.findings_of(context, _moved(results, context.log))
             yield from tail.check(context, results)
         if options.wants("consumequeue"):
             yield from self._queues(results, around)
@@ -217,6 +236,7 @@ class Verification:
         for key in sorted(set(histories) - set(around.queues) - set(around.batch_queues)):
             if histories[key].runs:
                 yield from judge.missing(key, histories[key])
+        self.exchanged = judge.exchanged
         yield from queues.renumbered(context, results)
         for key in sorted(around.batch_queues):
             try:
@@ -293,6 +313,13 @@ def last_file_with_data(log_files: list[MappedFile]) -> MappedFile | None:
         except RmqstoreError:
             return file
     return None
+
+
+def _moved(results: Sequence[FileResult], log: LogFacts) -> Iterator[Run]:
+    """Records of another place, and those behind the end of the log whose own place is damaged."""
+    for result in results:
+        yield from result.moved
+        yield from (run for run in result.leftover if log.is_damaged(run.start) or log.is_damaged(run.end - 1))
 
 
 def _facts(store: Store, results: list[FileResult]) -> LogFacts:

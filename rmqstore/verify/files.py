@@ -201,7 +201,10 @@ def _queues(context: Context, kind: PartKind) -> Iterator[Finding]:
 
 def _strays(context: Context, kind: PartKind) -> Iterator[Finding]:
     for stray in context.store.strays(kind):
-        yield context.finding("RMQ-ST-FOREIGN", f"{stray.path.name}: {stray.reason}; every release ignores it", file=stray.path)
+        if stray.loaded:
+            yield context.finding("RMQ-CQ-NAME", f"{stray.path.name}: {stray.reason}", file=stray.path)
+        else:
+            yield context.finding("RMQ-ST-FOREIGN", f"{stray.path.name}: {stray.reason}; every release ignores it", file=stray.path)
 
 
 def _queue_problems(context: Context, kind: PartKind) -> Iterator[Finding]:
@@ -231,12 +234,13 @@ def _directories(context: Context, kind: PartKind) -> Iterator[QueueDirectory]:
 
 def _index(context: Context) -> Iterator[Finding]:
     store = context.store
-    for directory in store.index_directories():
-        if directory.name.isascii() and directory.name.isdigit():
-            message = f"{directory.name} is a directory with a number as name: 4.9.x loads no later index file, 5.x does not start"
-            yield context.finding("RMQ-ST-KIND", message, file=directory)
+    for obstacle in store.index_obstacles():
+        name = obstacle.path.name
+        if name.isascii() and name.isdigit():
+            message = f"{name} is a {obstacle.found} with a number as name: 4.9.x loads no later index file, 5.x does not start"
+            yield context.finding("RMQ-ST-KIND", message, file=obstacle.path, found=obstacle.found)
         else:
-            yield context.finding("RMQ-IX-NAME", f"{directory.name} is a directory, which no broker makes here", file=directory)
+            yield context.finding("RMQ-IX-NAME", f"{name} is a {obstacle.found}, which no broker makes here", file=obstacle.path)
     files = store.index_files()
     for file in files:
         if not file.named_right:

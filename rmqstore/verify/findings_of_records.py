@@ -67,10 +67,11 @@ DAMAGE_TEXTS: dict[Stop, str] = {
 }
 
 
-def of_faults(context: Context, records: npt.NDArray[np.void], topic_of: dict[int, str]) -> Iterator[Finding]:
-    """One finding for every fault of every record that has one."""
-    for record in records[records["faults"] != 0]:
-        faults = Fault(int(record["faults"]))
+def of_faults(context: Context, records: npt.NDArray[np.void], topic_of: dict[int, str], moved: npt.NDArray[np.bool_]) -> Iterator[Finding]:
+    """One finding for every fault of every record that has one; that a record of `moved` is not in its place is reported with its run."""
+    for row in np.flatnonzero(records["faults"]).tolist():
+        record = records[row]
+        faults = Fault(int(record["faults"])) & ~(Fault.PHYSICAL_OFFSET if moved[row] else Fault(0))
         for fault, (code, text) in FAULTS.items():
             if fault in faults:
                 field = _FIELDS.get(fault)

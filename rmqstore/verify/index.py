@@ -68,11 +68,15 @@ class IndexView:
         """Physical offset that an item stores."""
         return int(declared.ITEM.parse(read_at(self.file, self.item_position(item), ITEM_SIZE))["phy_offset"])
 
-    def item_offsets(self, start: int, stop: int) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
-        """Physical offsets of the items [start, stop), in pieces of (number of the first item, offsets)."""
+    def rows(self, start: int, stop: int) -> Iterator[tuple[int, npt.NDArray[np.void]]]:
+        """The items [start, stop), in pieces of (number of the first item, ITEM_ROWS)."""
         for first in range(start, stop, WINDOW // ITEM_SIZE):
             count = min(WINDOW // ITEM_SIZE, stop - first)
-            rows = np.frombuffer(read_at(self.file, self.item_position(first), count * ITEM_SIZE), ITEM_ROWS)
+            yield first, np.frombuffer(read_at(self.file, self.item_position(first), count * ITEM_SIZE), ITEM_ROWS)
+
+    def item_offsets(self, start: int, stop: int) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
+        """Physical offsets of the items [start, stop), in pieces of (number of the first item, offsets)."""
+        for first, rows in self.rows(start, stop):
             yield first, rows["phy_offset"].astype(np.int64)
 
 

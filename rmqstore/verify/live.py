@@ -170,10 +170,8 @@ class LiveRecords:
 
     def _release_held(self) -> Iterator[Event]:
         lost = self._held_count - self._kept_count
-        held, self._held = self._held, []
         end = self._held_end
-        self._held_start = self._held_end = -1
-        self._held_count = 0
+        held = self._forget_held()
         for batch in held:
             yield self._live(batch)
         if lost:
@@ -187,7 +185,14 @@ class LiveRecords:
             yield from self._release_held()
             return
         yield Tail(self._held_start, self._held_end, "stale", Stop.NONE, self._held_count)
-        self._held = []
+        self._forget_held()
+
+    def _forget_held(self) -> list[Batch]:
+        """Empty what was held back and return it."""
+        held, self._held = self._held, []
+        self._held_start = self._held_end = -1
+        self._held_count = 0
+        return held
 
     def _known_to_queue(self, record: npt.NDArray[np.void]) -> bool:
         """Whether the queue unit at the record's QUEUEOFFSET points at it."""

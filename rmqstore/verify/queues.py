@@ -24,6 +24,7 @@ from rmqstore.store.window import data_extents, read_at
 from rmqstore.verify import config
 from rmqstore.verify.commitlog import FileResult
 from rmqstore.verify.context import Context
+from rmqstore.verify.exchanged import Held, exchanged_files, summed_up
 from rmqstore.verify.guard import limited
 from rmqstore.verify.multidispatch import Peculiarity, Renumbered
 from rmqstore.verify.targets import Pointed, Target, Targets
@@ -31,6 +32,9 @@ from rmqstore.verify.units import QueueKey
 
 _CHUNK_UNITS = 51_200
 _MOST_REPEATED = 1_000_000
+
+# What a file with units of another queue shows first.
+_FOREIGN = frozenset({"RMQ-CQ-UNIT", "RMQ-CQ-SURPLUS", "RMQ-CQ-ORDER"})
 
 Interval = tuple[int, int]
 
@@ -126,6 +130,7 @@ class QueueJudge:
         self._multi_dispatch = multi_dispatch
         self._has_records = False
         self._targets = Targets(context)
+        self.exchanged: dict[Path, Held] = {}  # files that hold units of another place
         self._equal: dict[Path, range] = {}  # the last run of equal units that was met
 
     def missing(self, key: QueueKey, history: QueueHistory) -> Iterator[Finding]:
@@ -161,7 +166,17 @@ class QueueJudge:
         return "RMQ-CQ-MISSING", ""
 
     def judge(self, key: QueueKey, directory: QueueDirectory, history: QueueHistory | None) -> Iterator[Finding]:
-        """A queue with files: claims that failed, and units that nobody claimed."""
+        """A queue with files: those that hold another queue, claims that failed, and units that nobody claimed."""
+        findings = list(self._by_unit(key, directory, history))
+        if any(finding.code in _FOREIGN for finding in findings):
+            exchanged = exchanged_files(self._context, self._targets, key, directory)
+            self.exchanged |= exchanged
+            if exchanged and self._has_records:
+                yield from summed_up(self._context, key, directory, exchanged, findings)
+                return
+        yield from findings
+
+    def _by_unit(self, key: QueueKey, directory: QueueDirectory, history: QueueHistory | None) -> Iterator[Finding]:
         rows = history.rows() if history is not None and history.runs else np.zeros(0, _RUN)
         held = union([_interval(row) for row in rows[rows["claim"] <= Claim.SIZE]])
         end = held[-1][1] if held else 0

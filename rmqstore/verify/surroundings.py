@@ -14,21 +14,16 @@ from rmqstore.formats.epoch import EpochFile, parse_epoch_file
 from rmqstore.formats.lock import LOCK
 from rmqstore.store.liveness import liveness
 from rmqstore.store.mapped import list_directory
+from rmqstore.store.obstacles import ROOT_FILES, kind_of
 from rmqstore.store.parts import PartKind, part_kind
 from rmqstore.store.window import read_whole
+from rmqstore.verify import links
 from rmqstore.verify.context import Context
 from rmqstore.verify.guard import guarded, limited
 
 _MARK = LOCK.build({})
 _EPOCH_LIMIT = 16 << 20
 
-# Parts that are plain files; every other part is a directory. The checkpoint has its own check.
-_FILES = frozenset(
-    {
-        *(PartKind.ABORT, PartKind.ABORT_BACKUP, PartKind.LOCK, PartKind.EPOCH, PartKind.BROKER_IDENTITY, PartKind.TIMERWHEEL),
-        PartKind.CHECKPOINT,
-    }
-)
 # What a file system or its owner puts into the root of a mount.
 _NOT_FOREIGN = frozenset({"lost+found"})
 
@@ -40,6 +35,7 @@ def check(context: Context) -> Iterator[Finding]:
         yield from guarded(context, store.abort_path, partial(_abort_and_users, context))
         yield from guarded(context, store.lock_path, partial(_lock, context))
         yield from guarded(context, store.root, partial(_root_entries, context))
+        yield from guarded(context, store.root, partial(links.check, context))
         yield from _kinds_of_store(context)
         yield from guarded(context, _epoch_path(context), partial(_epoch, context))
     for top in _trees(context):
@@ -91,15 +87,12 @@ def _root_entries(context: Context) -> Iterator[Finding]:
             if entry.name not in _NOT_FOREIGN:
                 yield context.finding("RMQ-ST-FOREIGN", f"no release knows {entry.name} in a store root; all ignore it", file=path)
         elif kind is not PartKind.CHECKPOINT:
-            yield from _kind(context, path, directory=kind not in _FILES)
+            yield from _kind(context, path, directory=kind not in ROOT_FILES)
 
 
 def _kind(context: Context, path: Path, *, directory: bool) -> Iterator[Finding]:
-    wanted, right = ("directory", path.is_dir()) if directory else ("file", path.is_file())
-    if not path.exists():
-        yield context.finding("RMQ-ST-KIND", f"{path.name} is a link that leads nowhere", file=path, expected=wanted)
-    elif not right:
-        found = "directory" if path.is_dir() else "file" if path.is_file() else "special file"
+    wanted, found = "directory" if directory else "file", kind_of(path)
+    if found != wanted:
         message = f"{path.name} is a {found}, where a {wanted} should be"
         yield context.finding("RMQ-ST-KIND", message, file=path, expected=wanted, found=found)
 

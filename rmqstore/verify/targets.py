@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rmqstore.formats.consumequeue import PRE_BLANK_SIZE
+from rmqstore.formats.naming import LMQ_PREFIX
 from rmqstore.scan.columns import RECORD_DTYPE, Check, Fault, Mark
 from rmqstore.scan.walk import Batch, LogScanner
 from rmqstore.verify.context import Context
@@ -82,6 +83,20 @@ class Targets:
             elif run.target is Target.OTHER_QUEUE:
                 run.other = keys[int(details[begin])]
             yield run
+
+    def owners(self, key: QueueKey, units: npt.NDArray[np.void]) -> tuple[list[QueueKey], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return (queues, row of `queues` per unit, QUEUEOFFSET per unit) of the records that these units (UNIT_ROWS) of `key` point at.
+
+        A row of -1 means no record, one that was not looked at, or in a light queue one that belongs into such queues.
+        Raises UnreadableError.
+        """
+        wanted, which = np.unique(units["physical_offset"].astype(np.int64), return_inverse=True)
+        records, looked = self._records(wanted)
+        known = looked & (records["size"] > 0)
+        if key[0].startswith(LMQ_PREFIX):
+            known &= (records["marks"] & int(Mark.MULTI_DISPATCH)) == 0
+        numbers = np.where(known, records["queue"], -1).astype(np.int64)
+        return list(self._numbers), numbers[which], records["queue_offset"].astype(np.int64)[which]
 
     def _judge(
         self, key: QueueKey, offsets: npt.NDArray[np.int64], records: npt.NDArray[np.void], looked: npt.NDArray[np.bool_]

@@ -149,7 +149,7 @@ def _passed(context: Context, check: Any | None) -> int:
 def _holds_entries(database: Path) -> bool:
     """Whether a RocksDB has anything in it: from 5.5.1 on an empty one is always there (fact sheet timer observed §1)."""
     entries = list_directory(database) if database.is_dir() else []
-    return any(entry.name.endswith((".sst", ".log")) and entry.stat().st_size > 0 for entry in entries)
+    return any(entry.name.endswith((".sst", ".log")) and entry.length > 0 for entry in entries)
 
 
 def _last_sign(check: Any | None) -> int:

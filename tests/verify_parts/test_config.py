@@ -98,7 +98,7 @@ def test_topics_missing_beside_queues(tmp_path: Path) -> None:
     assert "queues of 1 topics" in only(run(config, tmp_path), "RMQ-CF-MISSING").message
 
 
-@pytest.mark.parametrize(("make", "kind"), [(os.mkdir, "directory"), (os.mkfifo, "special file")])
+@pytest.mark.parametrize(("make", "kind"), [(os.mkdir, "directory"), (os.mkfifo, "named pipe")])
 def test_something_else_in_place_of_a_file(make: Callable[[Path], None], kind: str, tmp_path: Path) -> None:
     directory = given_store(tmp_path)
     (directory / "topics.json").unlink()
@@ -161,7 +161,7 @@ def test_a_delay_offset_beyond_its_queue(tmp_path: Path) -> None:
     assert run(config, tmp_path) == []
     path.write_text('{"offsetTable":{3:99999}}')
     found = only(run(config, tmp_path), "RMQ-CF-OFFSET")
-    assert (found.queue_id, found.expected, found.found) == (2, 1, 99999)
+    assert (found.queue_id, found.expected, found.found) == (2, None, 99999)
 
 
 # Queue types

@@ -132,7 +132,7 @@ def test_a_file_in_place_of_the_commit_log_directory_does_not_end_the_check(tmp_
     (tmp_path / "commitlog").write_bytes(b"x")
     (tmp_path / "index" / "readme").write_bytes(b"x")
     found = codes(list(files.check(_context_without_log(tmp_path))))
-    assert found == {"RMQ-ST-UNREADABLE": 1, "RMQ-IX-NAME": 1}
+    assert found == {"RMQ-CL-EMPTY": 1, "RMQ-IX-NAME": 1}
 
 
 def _context_without_log(root: Path) -> files.Context:

@@ -1,0 +1,138 @@
+"""Runs of sound records in a file, and where in the log each belongs by its PHYSICALOFFSETs: what shows that bytes were moved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from rmqstore.formats.message import BLANK, BLANK_MAGIC, BLANK_SIZE
+from rmqstore.scan.columns import Check, Fault
+from rmqstore.scan.walk import Batch, LogScanner
+from rmqstore.store.mapped import MappedFile
+from rmqstore.store.window import read_at
+
+_DEEPEST = 2  # unsound records in unsound ones that are searched: blocks of a disk lie in one, and bytes may be made to nest for ever
+_UNSOUND = int(Fault.BODY_CRC | Fault.PROPERTY_CRC)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Sound records one after another, `length` bytes from byte `position` of `file`, that belong at physical offset `start`.
+
+    `first_timestamp` and `last_timestamp` are STORETIMESTAMPs of its first and last record, in ms since the epoch.
+    """
+
+    file: MappedFile
+    position: int
+    start: int
+    length: int
+    records: int
+    first_timestamp: int
+    last_timestamp: int
+    last_size: int  # bytes of the last record
+
+    @property
+    def end(self) -> int:
+        """The physical offset after the last record, where it belongs."""
+        return self.start + self.length
+
+    @property
+    def position_end(self) -> int:
+        """The byte of the file after the last record."""
+        return self.position + self.length
+
+    @property
+    def shift(self) -> int:
+        """How far the run is from its place by the name of its file: bytes to add; 0 for records in their place."""
+        return self.start - self.file.start - self.position
+
+
+def runs_of(file: MappedFile, start: int = 0, stop: int | None = None, *, depth: int = 0) -> Iterator[Run]:
+    """Yield the runs of a file in the order of their bytes, those in their place among them; `start` and `stop` are bytes of the file.
+
+    Sound means consistent lengths, and CRCs of body and properties that fit. Bytes inside of a record that is not sound are searched as
+    well, up to a `depth`: they may be those of another place. Raises UnreadableError, StoreChangedError.
+    """
+    yield from joined(_pieces(file, start, stop, depth))
+
+
+def _pieces(file: MappedFile, start: int, stop: int | None, depth: int) -> Iterator[Run]:
+    """The runs of a file, cut where batches of the scan end."""
+    scanner = LogScanner(checks=Check.BODY_CRC | Check.PROPERTY_CRC, delays=np.zeros(1, np.int64), displaced=True)
+    part = file if stop is None else replace(file, length=min(stop, file.length))
+    for event in scanner.scan(part, start=file.start + start):
+        if not isinstance(event, Batch):
+            continue
+        for run, sound in runs_of_batch(file, event.records):
+            if sound:
+                yield run
+            elif depth < _DEEPEST:
+                yield from _inside(file, run.position, event.records, depth + 1)
+
+
+def blank_after(run: Run, file_size: int) -> int:
+    """Return the bytes of the BLANK after a run that closes the log file of `file_size` bytes where the run belongs, 0 for none."""
+    rest = -run.end % file_size
+    if rest < BLANK_SIZE or run.position_end + BLANK_SIZE > run.file.length:
+        return 0
+    fields = BLANK.parse(read_at(run.file, run.position_end, BLANK_SIZE))
+    return rest if (fields.total_size, fields.magic_code) == (rest, BLANK_MAGIC) else 0
+
+
+def _inside(file: MappedFile, position: int, records: npt.NDArray[np.void], depth: int) -> Iterator[Run]:
+    """Runs inside of records that are not sound, from the one at byte `position` of the file on, which are of one kind."""
+    for row in range(int(np.searchsorted(records["position"], file.start + position)), len(records)):
+        if not records["faults"][row] & _UNSOUND:
+            return
+        begin = int(records["position"][row]) - file.start
+        yield from runs_of(file, begin + 1, begin + int(records["size"][row]), depth=depth)
+
+
+def runs_of_batch(file: MappedFile, records: npt.NDArray[np.void]) -> Iterator[tuple[Run, bool]]:
+    """Yield the runs of consecutive records of a scan (RECORD_DTYPE), each with whether its records are sound."""
+    if not len(records):
+        return
+    sound = ((records["faults"] & _UNSOUND) == 0) & (records["physical_offset"] >= 0)
+    places, sizes = records["position"], records["size"].astype(np.int64)
+    shifts = np.where(sound, records["physical_offset"] - places, 0)
+    breaks = np.flatnonzero((shifts[1:] != shifts[:-1]) | (places[1:] != places[:-1] + sizes[:-1]) | (sound[1:] != sound[:-1])) + 1
+    for first, behind in zip([0, *breaks.tolist()], [*breaks.tolist(), len(records)], strict=True):
+        last = behind - 1
+        run = Run(
+            file,
+            int(places[first]) - file.start,
+            int(records["physical_offset"][first]),
+            int(places[last] + sizes[last] - places[first]),
+            behind - first,
+            int(records["store_timestamp"][first]),
+            int(records["store_timestamp"][last]),
+            int(sizes[last]),
+        )
+        yield run, bool(sound[first])
+
+
+def joined(runs: Iterable[Run]) -> Iterator[Run]:
+    """Yield runs in the order of their bytes, those that go on in the next one joined to it."""
+    run: Run | None = None
+    for found in runs:
+        if run is not None and run.file == found.file and (run.position_end, run.end) == (found.position, found.start):
+            run = _joined(run, found)
+            continue
+        if run is not None:
+            yield run
+        run = found
+    if run is not None:
+        yield run
+
+
+def _joined(run: Run, following: Run) -> Run:
+    return replace(
+        run,
+        length=run.length + following.length,
+        records=run.records + following.records,
+        last_timestamp=following.last_timestamp,
+        last_size=following.last_size,
+    )

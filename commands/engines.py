@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqstore.commands.common import Decorated, parse_settings
+from rmqstore.errors import RefusedError
 
 if TYPE_CHECKING:
     from rmqstore.pipeline.engine import Wish
@@ -88,9 +89,15 @@ def _wish(engine: str, master: str | None, conf: dict[str, str], threads: int | 
 
 
 def rebuilder_of(wish: Wish, store: Store, at: StoreAt) -> Rebuilder | None:
-    """Who rebuilds queues and index, None for this process. Raises RefusedError when Spark cannot be started."""
+    """Who rebuilds queues and index, None for this process. Raises RefusedError when Spark cannot be started, or not used."""
     from rmqstore.pipeline.engine import REBUILD, choose, runner_of
+    from rmqstore.repair import rights
 
+    if rights.are_reduced_for(store.root):
+        # Processes of Spark cannot take the rights of the owner of the store.
+        if wish.engine == "spark":
+            raise RefusedError(f"{store.root} belongs to another user, with whose rights Spark cannot work.", "Run this as that user.")
+        return None
     choice = choose(wish, store.message_log.length, REBUILD)
     if choice.engine == "local":
         return None

@@ -8,7 +8,8 @@ import click
 
 from rmqstore.commands.common import View, output_options, store_argument
 
-COLUMNS = ("id", "state", "command", "actions", "lost", "kept_bytes", "undo")
+COLUMNS = ("id", "state", "command", "actions", "lost", "kept_bytes", "undo", "problem")
+EXIT_DAMAGED = 1
 
 
 @click.command("history", short_help="What was done to a store, and how to take it back.")
@@ -17,10 +18,17 @@ COLUMNS = ("id", "state", "command", "actions", "lost", "kept_bytes", "undo")
 def command(store: Path, view: View) -> None:
     """List the transactions of STORE, oldest first: state, command, actions, messages given up, bytes kept, and the command that takes it
     back.
+
+    What is damaged, or no transaction at all, is listed with what is wrong with it, and ends the command with status 1. Commands that
+    change the store refuse until a damaged transaction is moved out of STORE/.rmqstore.
     """
     from rmqstore.repair.history import history
+    from rmqstore.repair.transaction import State
     from rmqstore.store.recognise import demand_directory
 
     root = store.absolute()
     demand_directory(root)
-    view.output().rows((entry.as_json() for entry in history(root)), None if view.format == "json" else COLUMNS)
+    entries = history(root)
+    view.output().rows((entry.as_json() for entry in entries), None if view.format == "json" else COLUMNS)
+    if any(entry.state is State.DAMAGED for entry in entries):
+        click.get_current_context().exit(EXIT_DAMAGED)

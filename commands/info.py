@@ -43,7 +43,9 @@ def for_people(summary: StoreSummary) -> dict[str, Any]:
     from rmqstore.store.parts import relative_to_root
 
     writer, log, queues, index = summary.writer, summary.log, summary.queues, summary.index
+    stopped = summary.transactions.stopped
     screen: dict[str, Any] = {
+        **({} if stopped is None else {"unfinished": f"{stopped.message}. {stopped.hint}"}),
         "store": summary.path,
         "state": _state(summary),
         "written by": writer.lowest if writer.lowest == writer.highest else f"{writer.lowest} to {writer.highest}",

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqstore.commands.common import View
+from rmqstore.render.progress import note
 
 if TYPE_CHECKING:
     from rmqstore.recovery.whatif import Compared, Variant
     from rmqstore.store.root import Store
+    from rmqstore.store.transactions import Stopped
 
 EXIT_HARM = 1
 
@@ -27,14 +29,18 @@ def read_ways(texts: Sequence[str], release: str) -> tuple[Variant, ...]:
 def predict(store: Store, ways: Sequence[Variant], because: str, view: View) -> None:
     """Shows what a broker does, or compares several ways to start; harm ends the command with status 1. `because`: why this release."""
     from rmqstore.recovery.whatif import compare, least_harmful, why_least
+    from rmqstore.store.transactions import read_transactions
 
+    stopped = read_transactions(store.root).stopped
     results = []
     for result in compare(store, ways):
         results.append(result)
         if view.format != "table":
-            view.output().object(_json(result, store.root, because))
+            view.output().object(_json(result, store.root, because, stopped))
     best = least_harmful(results)
     if view.format == "table":
+        if stopped is not None:
+            note(f"warning: {stopped.message}. {stopped.hint}")
         if len(results) == 1:
             view.output().object(for_people(best, store.root, because))
         else:
@@ -46,10 +52,15 @@ def predict(store: Store, ways: Sequence[Variant], because: str, view: View) -> 
         click.get_current_context().exit(EXIT_HARM)
 
 
-def _json(result: Compared, root: Path, because: str) -> dict[str, Any]:
+def _json(result: Compared, root: Path, because: str, stopped: Stopped | None) -> dict[str, Any]:
     from rmqstore.recovery.report import as_json
 
-    return {**as_json(result.outcome, root, result.consequences), "version_because": because, "what_if": result.variant.label}
+    return {
+        **as_json(result.outcome, root, result.consequences),
+        "version_because": because,
+        "what_if": result.variant.label,
+        "unfinished": None if stopped is None else stopped.as_json(),
+    }
 
 
 def for_people(result: Compared, root: Path, because: str) -> dict[str, Any]:

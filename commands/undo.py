@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
-from rmqstore.commands.common import View, output_options, store_argument
+from rmqstore.commands.common import View, output_options, store_argument, store_options
 from rmqstore.commands.writing import PlanDialog, dry_run_option, tell, yes_option
 
 
@@ -15,13 +16,26 @@ from rmqstore.commands.writing import PlanDialog, dry_run_option, tell, yes_opti
 @click.argument("transaction", required=False, metavar="[TRANSACTION]")
 @dry_run_option
 @yes_option
+@store_options
 @output_options
-def command(store: Path, transaction: str | None, dry_run: bool, yes: bool, view: View) -> None:
+def command(
+    store: Path,
+    transaction: str | None,
+    dry_run: bool,
+    yes: bool,
+    broker_conf: Path | None,
+    settings: Mapping[str, str],
+    view: View,
+) -> None:
     """Take back TRANSACTION (a name of `rmqstore history`, or its beginning), by default the last one that still stands.
 
     Puts back every byte, length, mode, owner and modification time. Refused when the store changed since, except after a transaction
-    that was stopped in the middle. An undo is a transaction itself: named, it is taken back in turn.
+    that was stopped in the middle. An undo is a transaction itself: named, it is taken back in turn. The settings are those with which
+    the store was changed; others win over them.
     """
     from rmqstore.repair import run
+    from rmqstore.store.brokerconf import BrokerConfig
 
-    tell(view, run.undo(store.absolute(), transaction, PlanDialog(view, yes), dry_run=dry_run))
+    root = store.absolute()
+    given = BrokerConfig.load(broker_conf, settings, root=root).given
+    tell(view, run.undo(root, transaction, PlanDialog(view, yes), dry_run=dry_run, settings=given))

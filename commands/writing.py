@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqstore.commands.common import View, on_interrupt
+from rmqstore.shellwords import command
 
 if TYPE_CHECKING:
     from rmqstore.repair.plan import Action, Plan
@@ -36,12 +37,12 @@ plan_out_option = click.option(
 """--plan-out → `plan_out: Path | None`."""
 
 
-def writing_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def writing_options(decorated: Callable[..., Any]) -> Callable[..., Any]:
     """--dry-run, --yes and --plan-out → `how: How`, to be called with the wish. Stands above `output_options`."""
 
-    @wraps(command)
+    @wraps(decorated)
     def with_how(*arguments: Any, dry_run: bool, yes: bool, plan_out: Path | None, view: View, **options: Any) -> Any:
-        return command(*arguments, view=view, how=How(view, dry_run, yes, plan_out), **options)
+        return decorated(*arguments, view=view, how=How(view, dry_run, yes, plan_out), **options)
 
     return dry_run_option(yes_option(plan_out_option(with_how)))
 
@@ -78,9 +79,9 @@ class PlanDialog:
         if self._view.format == "table":
             self._view.output().object(for_people(plan))
         else:
-            from rmqstore.repair.codec import plan_object
+            from rmqstore.repair.codec import shown_object
 
-            self._view.output().object({name: part for name, part in plan_object(plan).items() if name != "files"})
+            self._view.output().object(shown_object(plan))
 
     def confirm(self, plan: Plan) -> bool:
         """Asks, unless `--yes` was given."""
@@ -153,7 +154,7 @@ def _outcome(result: Result) -> dict[str, Any]:
     screen: dict[str, Any] = {}
     if result.transaction is not None:
         screen["transaction"] = f"{result.transaction.id}: {result.transaction.state}"
-        screen["takes it back"] = f"rmqstore undo {result.transaction.root} {result.transaction.id}"
+        screen["takes it back"] = command("rmqstore", "undo", result.transaction.root, result.transaction.id)
     elif result.kept_in is not None:
         screen["plan"] = f"kept in {result.kept_in}; nothing was changed"
     else:

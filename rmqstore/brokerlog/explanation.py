@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator
 from typing import Any
 
 from rmqstore.brokerlog.groups import Group
 from rmqstore.brokerlog.places import Place, Places
 from rmqstore.brokerlog.state import state_of
+from rmqstore.shellwords import quoted
 from rmqstore.store.root import Store
 
 _SHOWN_PLACES = 20
-_VALUE = re.compile(r"\{(\w+)\}")
-_STORE = re.compile(r"\bSTORE\b")
+_VALUE = re.compile(r"\{(\w+)\}|\bSTORE\b")
 UNKNOWN = "Not in the table of log lines: nothing is known about it."
 
 
@@ -56,9 +55,13 @@ class Explainer:
         if known is None:
             return None
         values = group.places[0] if group.places else {}
-        root = shlex.quote(str(self._store.root)) if self._store is not None else "STORE"
-        command = _VALUE.sub(lambda name: shlex.quote(values[name[1]]) if name[1] in values else name[1].upper(), known.next)
-        return _STORE.sub(lambda _: root, command)
+        root = "STORE" if self._store is None else quoted(self._store.root)
+
+        def word(found: re.Match[str]) -> str:
+            name = found[1]
+            return root if name is None else quoted(values[name]) if name in values else name.upper()
+
+        return _VALUE.sub(word, known.next)
 
     def _found(self, group: Group) -> Iterator[Place]:
         if self._places is None or self._store is None:

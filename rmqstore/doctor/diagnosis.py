@@ -27,14 +27,23 @@ from rmqstore.scan.far import last_records
 from rmqstore.store.mapped import list_directory
 from rmqstore.store.root import QueueDirectory, Store
 from rmqstore.store.summary import StoreSummary, summarize
-from rmqstore.verify import checkpoint, config, files, surroundings, timer
+from rmqstore.verify import checkpoint, config, files, surroundings, timer, transactions
 from rmqstore.verify.config import TOPICS
 from rmqstore.verify.context import Context, LogFacts, Options
 from rmqstore.verify.units import QueueKey
 from rmqstore.versions import profile_of
 
 _MOST_DANGEROUS = (
-    *("RMQ-ST-IN-USE", "RMQ-CL-EMPTY", "RMQ-ST-NO-START", "RMQ-ST-CUT", "RMQ-ST-PATH", "RMQ-CQ-START", "RMQ-ST-ABORT-GONE"),
+    *(
+        "RMQ-ST-UNFINISHED",
+        "RMQ-ST-IN-USE",
+        "RMQ-CL-EMPTY",
+        "RMQ-ST-NO-START",
+        "RMQ-ST-CUT",
+        "RMQ-ST-PATH",
+        "RMQ-CQ-START",
+        "RMQ-ST-ABORT-GONE",
+    ),
     *("RMQ-TM-WHEEL-BEYOND", "RMQ-ST-RELEASE", "RMQ-ST-SPACE"),
 )
 """Codes that come first, in this order, because of what the next start does; all others follow by severity and part."""
@@ -131,10 +140,13 @@ def diagnose(store: Store, asked_release: str, commands: Commands) -> Diagnosis:
     found += _checks(context, traps.Start(context, summary.writer, outcome))
     found += _abort_gone(context, outcome, found)
     found += _empty_volumes(context, found)
-    commands = replace(commands, repairs=may_repair(found))
+    stopped = summary.transactions.stopped
+    commands = replace(commands, repairs=may_repair(found), ways_out=() if stopped is None else stopped.ways_out)
     ordered = tuple(_with_next(commands, finding) for finding in sorted(found, key=_danger))
     spins = any(finding.code == "RMQ-TM-WHEEL-BEYOND" for finding in found)
     verdict = sentence(prediction, starts=starts, reason=reasons[0].line if reasons else None, timer_spins=spins)
+    if stopped is not None:
+        verdict = f"{stopped.message}: continue it or take it back before a broker starts. As it is, {verdict}"
     return Diagnosis(
         release=chosen.release,
         because=chosen.because,
@@ -218,6 +230,7 @@ def _log(outcome: Outcome, prediction: Prediction, reasons: tuple[Reason, ...]) 
 
 def _checks(context: Context, start: traps.Start) -> list[Finding]:
     checks: tuple[Callable[[], Iterator[Finding]], ...] = (
+        lambda: transactions.check(context),
         lambda: files.check(context),
         lambda: surroundings.check(context),
         lambda: checkpoint.check(context),
@@ -271,7 +284,8 @@ def _danger(finding: Finding) -> tuple[int, int, int]:
 def _next_commands(commands: Commands, findings: tuple[Finding, ...]) -> tuple[str, ...]:
     """Each command once; where nothing worse than an info was found, the one that looks at everything."""
     worth_it = [finding for finding in findings if finding.severity is not Severity.INFO]
-    return tuple(dict.fromkeys(next_step(commands, finding) for finding in worth_it)) or (commands.verify(),)
+    steps = (next_step(commands, finding) for finding in worth_it)
+    return tuple(dict.fromkeys((*commands.ways_out, *steps))) or (commands.verify(),)
 
 
 def _with_next(commands: Commands, finding: Finding) -> Finding:

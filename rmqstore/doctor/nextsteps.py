@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rmqstore import shellwords
 from rmqstore.findings import Finding, Severity
 
 
@@ -14,13 +14,15 @@ from rmqstore.findings import Finding, Severity
 class Commands:
     """Writes commands about one store. `settings` are words that every command on it needs, `release` is "" where none was asked for.
 
-    `repairs`: whether commands may change the store; they show a plan and ask before they do.
+    `repairs`: whether commands may change the store; they show a plan and ask before they do. `ways_out` are the commands that end a
+    repair that was stopped in the middle.
     """
 
     store: Path
     settings: Sequence[str] = ()
     release: str = ""
     repairs: bool = True
+    ways_out: Sequence[str] = ()
 
     def verify(self, *words: str) -> str:
         """`rmqstore verify STORE ...`."""
@@ -51,7 +53,7 @@ class Commands:
         return ("--broker-version", self.release) if self.release else ()
 
     def _command(self, name: str, *words: Path | str) -> str:
-        return shlex.join(["rmqstore", name, *map(str, words)])
+        return shellwords.command("rmqstore", name, *words)
 
 
 Step = Callable[[Commands, Finding], str]
@@ -60,7 +62,12 @@ WAYS_TO_START = ("--what-if", "abort=present,absent", "--what-if", "checkpoint=k
 
 
 # With one of these, nothing should be changed before a person has seen to it: a broker runs, or files are not where they should be.
-_HANDS_OFF = frozenset({"RMQ-ST-IN-USE", "RMQ-ST-PATH", "RMQ-ST-EMPTY", "RMQ-CL-EMPTY", "RMQ-CL-NORECORD", "RMQ-ST-UNREADABLE"})
+_HANDS_OFF = frozenset(
+    {
+        *("RMQ-ST-IN-USE", "RMQ-ST-PATH", "RMQ-ST-EMPTY", "RMQ-CL-EMPTY", "RMQ-CL-NORECORD", "RMQ-ST-UNREADABLE"),
+        *("RMQ-ST-UNFINISHED", "RMQ-ST-TRANSACTION"),
+    }
+)
 
 
 # Errors of the timer that follow from others, in the log or in the timer log, and go away with a recovery.
@@ -126,8 +133,15 @@ def _backup(commands: Commands, finding: Finding) -> str:
     return commands.verify("--part", "config")
 
 
+def _link(commands: Commands, finding: Finding) -> str:
+    """The same with the setting that names the target of a part; what else a link can be is explained."""
+    return commands.explain(finding.code) if finding.expected is None else commands.verify("--set", str(finding.expected))
+
+
 # By code; then by the part that the code names.
 _BY_CODE: Mapping[str, Step] = {
+    "RMQ-ST-UNFINISHED": lambda commands, finding: commands.ways_out[0],
+    "RMQ-ST-LINK": _link,
     "RMQ-ST-NO-START": _no_start,
     "RMQ-ST-CUT": _cut,
     "RMQ-CQ-START": _cut,

@@ -22,7 +22,8 @@ from rmqstore.pipeline.scatter import QUEUES, Scattered, ScatterJob, of_range, o
 from rmqstore.rebuild import IndexResult, Mode, QueueResult, RebuiltIndexFile
 from rmqstore.rebuild.index import rising
 from rmqstore.repair.logview import FutureLog
-from rmqstore.repair.rebuilding import IndexRequest, Made, QueueRequest, Rebuilt, settings_of
+from rmqstore.repair.rebuilding import IndexRequest, Made, QueueRequest, Rebuilt
+from rmqstore.repair.settings_evidence import settings_of
 from rmqstore.repair.staging import Staging
 from rmqstore.verify.units import QueueKey
 from rmqstore.versions import Profile
@@ -55,6 +56,7 @@ class Elsewhere:
     ) -> Rebuilt:
         """As `rmqstore.repair.rebuilding.rebuild_derived` does it in this process."""
         settings = settings_of(self._at.open())
+        settings = settings if queues is None else queues.settings(settings)
         capacity = settings.index_capacity if index else 0
         with staging.attempts() as directory:
             source = Source(self._at, log, profile, settings)

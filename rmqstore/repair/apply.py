@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
-from rmqstore.errors import RmqstoreError
-from rmqstore.repair import codec, copies, fingerprint
-from rmqstore.repair.check import check_contents
+from rmqstore.errors import RmqstoreError, UnreadableError
+from rmqstore.repair import beneath, codec, copies, fingerprint, rights
+from rmqstore.repair.check import check_kept, check_transaction, demand_contents, demand_file
 from rmqstore.repair.journal import Journal
 from rmqstore.repair.perform import ForeignChangeError, Performer
 from rmqstore.repair.places import Places
@@ -37,7 +37,7 @@ def put_plan(transaction: Transaction, plan: Plan, writer: Writer, contents: Pat
     try:
         if contents is not None:
             _copy_contents(transaction, plan, contents, writer)
-        if transaction.staged.is_dir():
+        if beneath.is_directory(transaction.staged):
             writer.fsync_directory(transaction.staged)
         part = transaction.plan_path.with_suffix(".part")
         data = codec.encode(plan)
@@ -63,12 +63,16 @@ def apply(
     `advance` is told every action that is done; `stop` is asked between them. Raises RefusedError (nothing was changed),
     ForeignChangeError, WriteFailedError, KeyboardInterrupt (`stop` said so).
     """
+    check_transaction(transaction, places)
     try:
-        if transaction.state is State.PLANNED:
+        state = transaction.state
+        if state is State.PLANNED:
             prepare(transaction, places, writer)
-        if transaction.state is State.APPLYING:
+        elif state is State.APPLYING:
+            check_kept(transaction)
+        if state is not State.APPLIED:
             _perform(transaction, places, writer, advance, stop)
-    except OSError as error:
+    except (OSError, UnreadableError) as error:
         if transaction.state is State.PLANNED:
             raise _failed(error, _UNCHANGED, _TRY_AGAIN) from error
         continued, undone = ways_out(transaction)
@@ -107,15 +111,20 @@ def _copy_contents(transaction: Transaction, plan: Plan, contents: Path, writer:
         wanted = action.contents
         if wanted is None or wanted.file is None:
             continue
-        source = contents / wanted.file
-        check_contents(wanted, source)
-        if not transaction.staged.is_dir():
+        source, target = contents / wanted.file, transaction.staged / wanted.file
+        if not beneath.is_directory(transaction.staged):
             writer.mkdir(transaction.staged)
-        target = transaction.staged / wanted.file
-        if not os.path.lexists(target):
-            copies.copy_range(writer, source, 0, wanted.length, target)
+        with ExitStack() as stack:
+            with rights.of_starter():  # the contents are files of the operator
+                demand_file(source)
+                read = stack.enter_context(beneath.reading(source))
+            demand_contents(wanted, read, source)
+            if not beneath.exists(target):
+                copies.copy_descriptor(writer, read, source, 0, wanted.length, target)
 
 
-def _failed(error: OSError, state: str, hint: str) -> WriteFailedError:
+def _failed(error: OSError | UnreadableError, state: str, hint: str) -> WriteFailedError:
     """An error of the system, with what it means for the store."""
+    if isinstance(error, UnreadableError):
+        return WriteFailedError(f"{error.message} {state}", hint)
     return WriteFailedError(f"{error.filename or 'the disk'}: {error.strerror}. {state}", hint)

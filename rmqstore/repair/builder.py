@@ -9,15 +9,15 @@ from pathlib import Path
 
 from rmqstore.errors import RefusedError
 from rmqstore.formats import checkpoint
-from rmqstore.repair import fingerprint
+from rmqstore.repair import beneath, entries, fingerprint, hardlinks
 from rmqstore.repair.fingerprint import BLOCK, blocks_with_data
-from rmqstore.repair.likeness import attributes_of, like_sibling, missing_directories
-from rmqstore.repair.places import Places
+from rmqstore.repair.likeness import attributes_of, like_sibling, missing_directories, of_new_file
+from rmqstore.repair.places import Places, device
 from rmqstore.repair.plan import Action, ActionKind, Contents, Directory, Expected, LostMessage, Phase, Plan
 from rmqstore.repair.staging import StagedFile, Staging
 from rmqstore.repair.touched import Touched
 from rmqstore.store.root import Store
-from rmqstore.store.window import open_read_only, read_descriptor
+from rmqstore.store.window import read_descriptor
 
 INLINE_LIMIT = 4096
 """Bytes that a plan holds itself; longer ones are staged."""
@@ -45,6 +45,7 @@ class PlanBuilder:
         self._lost: list[LostMessage] = []
         self._notes: list[str] = []
         self._freed: set[Path] = set()  # directories that leave the store
+        self._taken: dict[Path, Action] = {}  # other entries that leave it
 
     # Changes in place
 
@@ -69,49 +70,79 @@ class PlanBuilder:
     def create(
         self, path: Path | str, staged: StagedFile | bytes, *, reason: str, code: str | None = None, like: Path | None = None
     ) -> None:
-        """A new file with mode and owner of a sibling, or of `like` and then with its mtime too. Missing directories are made."""
-        file = self._file(path)
-        if os.path.lexists(file) and file not in self._freed:
+        """A new file with mode and owner of a sibling, or of `like` and then with its mtime too. Missing directories are made.
+
+        What is in its place and no file goes to quarantine.
+        """
+        file = self._entry(path)
+        if not beneath.is_file(file):
+            self.quarantine(file, reason=reason, code=code)
+        taken = self._taken.pop(file, None)
+        if taken is not None:
+            self._drop(taken)
+        elif beneath.exists(file) and file not in self._freed:
             raise ValueError(f"{file} is there already")
         contents = self._contents(staged)
         self._add(
             Action(
-                ActionKind.CREATE,
+                ActionKind.CREATE if taken is None else ActionKind.REPLACE,
                 self._places.name(file),
                 0,
                 contents.length,
                 reason,
-                Expected(None),
+                Expected(None) if taken is None else taken.expect,
                 code,
                 contents,
-                like_sibling(file, self._store.root) if like is None else attributes_of(like),
+                like_sibling(file, self._store.root) if like is None else of_new_file(attributes_of(like)),
                 directories=missing_directories(file, self._places),
             )
         )
 
-    def replace(self, path: Path | str, staged: StagedFile | bytes, *, reason: str, code: str | None = None) -> None:
-        """A new file in the place of an old one, with its mode, owner and mtime; the old one goes to quarantine. Nothing if equal."""
+    def replace(
+        self, path: Path | str, staged: StagedFile | bytes, *, reason: str, code: str | None = None, like: Path | None = None
+    ) -> None:
+        """A new file in the place of an old one, with its mode and owner, and its mtime or that of `like`. Nothing if equal.
+
+        The old file goes to quarantine. In the place of anything but a file it is a new one.
+        """
+        if not beneath.is_file(self._entry(path)):
+            self.create(path, staged, reason=reason, code=code, like=like)
+            return
         file = self._file(path)
         if not _same(file, staged):
             contents = self._contents(staged)
             name, expect = self._places.name(file), _stamp(file)
-            self._add(Action(ActionKind.REPLACE, name, 0, contents.length, reason, expect, code, contents, attributes_of(file)))
+            attributes = of_new_file(attributes_of(file))
+            if like is not None:
+                attributes = replace(attributes, mtime_ns=attributes_of(like).mtime_ns)
+            self._add(Action(ActionKind.REPLACE, name, 0, contents.length, reason, expect, code, contents, attributes))
 
     def quarantine(self, path: Path | str, *, reason: str, code: str | None = None) -> None:
-        """Takes a file out of the store, into the folder of the transaction. Nothing if there is none."""
-        file = self._file(path)
-        if os.path.lexists(file):
-            self._take(file, _stamp(file), reason, code, ())
+        """Take whatever is at a path out of the store, into the folder of the transaction: a link itself, a directory with all it holds.
+
+        Nothing if there is nothing, or if it is taken out already. Raises RefusedError for a special file on another file system, which
+        cannot be copied.
+        """
+        file = self._store.root / path
+        if beneath.is_directory(file):
+            self.quarantine_directory(file, reason=reason, code=code)
+        elif beneath.exists(self._entry(file)) and file not in self._taken:
+            self._taken[file] = self._take(file, _stamp(file), reason, code, ())
 
     def quarantine_directory(self, path: Path | str, *, reason: str, code: str | None = None) -> None:
         """Takes a directory out of the store with everything in it; a file may take its place afterwards. Nothing if there is none."""
-        top = self._file(path)
-        if not top.is_dir():
+        top = self._store.root / path
+        if not beneath.is_directory(top):
+            self.quarantine(top, reason=reason, code=code)
+            return
+        if top in self._freed:
             return
         self._freed.add(top)
-        for path_here, inner, names in os.walk(top, topdown=False):
+        for path_here, inner, others in os.walk(top, topdown=False):
             here = Path(path_here)
             above = tuple(Directory(self._places.spell(parent), None) for parent in _down_to(here, top))
+            # The walk counts links to directories among these, and does not enter them.
+            names = [*others, *(name for name in inner if not beneath.is_directory(here / name))]
             for name in names:
                 self._take(here / name, _stamp(here / name), reason, code, above)
             if not inner and not names:
@@ -126,22 +157,25 @@ class PlanBuilder:
 
     def remove_abort(self, *, reason: str, code: str | None = None) -> None:
         """Makes the next start a normal one."""
-        if self._store.abort_path not in self._freed:
-            self.quarantine(self._store.abort_path, reason=reason, code=code)
+        self.quarantine(self._store.abort_path, reason=reason, code=code)
 
     def write_checkpoint(self, data: bytes, *, reason: str, code: str | None = None) -> None:
         """The whole checkpoint file, `formats.checkpoint.FILE_SIZE` bytes."""
         path = self._store.checkpoint_path
         if len(data) != checkpoint.FILE_SIZE:
             raise ValueError(f"a checkpoint of {len(data)} bytes")
-        if path in self._freed or not os.path.lexists(path):
+        if path in self._freed or path in self._taken or not beneath.exists(path):
             self.create(path, data, reason=reason, code=code)
-        elif path.stat().st_size == len(data):
+        elif _stamp(path).size == len(data):
             self.write(path, 0, data, reason=reason, code=code)
         else:
             self.replace(path, data, reason=reason, code=code)
 
     # What goes with it
+
+    def holds(self, path: Path) -> bool:
+        """Return whether a path is below the root of the store."""
+        return path.is_relative_to(self._store.root)
 
     @property
     def changes_something(self) -> bool:
@@ -173,12 +207,15 @@ class PlanBuilder:
             None,
             tuple(actions),
             tuple(self._lost),
-            tuple(self._notes),
+            (*self._notes, *hardlinks.notes(actions, self._places)),
             self._files,
         )
 
     def _file(self, path: Path | str) -> Path:
         return self._places.path(self._places.name(path))
+
+    def _entry(self, path: Path | str) -> Path:
+        return entries.entry_path(self._places, self._places.name(path))
 
     def _inside(self, path: Path | str, position: int, length: int) -> Path:
         file = self._file(path)
@@ -198,15 +235,24 @@ class PlanBuilder:
         digest = fingerprint.digest(self._places.path(action.path), action.position, action.length)
         self._add(replace(action, expect=replace(action.expect, digest=digest)))
 
-    def _take(self, file: Path, expect: Expected, reason: str, code: str | None, directories: tuple[Directory, ...]) -> None:
+    def _take(self, file: Path, expect: Expected, reason: str, code: str | None, directories: tuple[Directory, ...]) -> Action:
+        if entries.is_special(file) and device(file) != self._store.root.stat().st_dev:
+            raise RefusedError(f"{file} is in the way, and on another file system than the store.", "Move it away by hand, then try again.")
         name = self._places.name(file)
-        self._add(Action(ActionKind.QUARANTINE, name, 0, expect.size or 0, reason, expect, code, directories=directories))
+        action = Action(ActionKind.QUARANTINE, name, 0, expect.size or 0, reason, expect, code, directories=directories)
+        self._add(action)
+        return action
 
     def _add(self, action: Action) -> None:
         clash = self._touched.add(action)
         if clash is not None:
             raise ValueError(clash)
         self._actions.setdefault(action.path, []).append(action)
+
+    def _drop(self, action: Action) -> None:
+        """Forget an action that another one takes the place of."""
+        self._touched.drop(action)
+        del self._actions[action.path]
 
 
 def _down_to(directory: Path, top: Path) -> list[Path]:
@@ -218,8 +264,12 @@ def _down_to(directory: Path, top: Path) -> list[Path]:
 
 
 def _stamp(file: Path) -> Expected:
-    with open_read_only(file) as descriptor:
-        status = os.fstat(descriptor)
+    if entries.is_special(file):  # never opened
+        status = beneath.status(file)
+        assert status is not None
+    else:
+        with beneath.reading(file) as descriptor:
+            status = os.fstat(descriptor)
     return Expected(status.st_size, status.st_mtime_ns)
 
 
@@ -229,13 +279,13 @@ def _same(file: Path, staged: StagedFile | bytes) -> bool:
         return False
     if isinstance(staged, bytes):
         return not _differs(file, 0, length, lambda begin, size: staged[begin : begin + size])
-    with open_read_only(staged.path) as descriptor:
+    with beneath.reading(staged.path) as descriptor:
         return not _differs(file, 0, length, lambda begin, size: read_descriptor(descriptor, staged.path, begin, size))
 
 
 def _differs(file: Path, position: int, length: int, wanted: Callable[[int, int], bytes]) -> bool:
     """Whether any of `length` bytes from `position` on is another than `wanted(begin, size)`, `begin` counted from `position`."""
-    with open_read_only(file) as descriptor:
+    with beneath.reading(file) as descriptor:
         return any(
             read_descriptor(descriptor, file, position + begin, size) != wanted(begin, size)
             for begin in range(0, length, BLOCK)
@@ -246,7 +296,7 @@ def _differs(file: Path, position: int, length: int, wanted: Callable[[int, int]
 def _nonzero_bounds(file: Path, position: int, length: int) -> tuple[int, int] | None:
     """The range between the first and behind the last byte that is not zero; None where all are."""
     first = last = None
-    with open_read_only(file) as descriptor:
+    with beneath.reading(file) as descriptor:
         for begin, size in blocks_with_data(file, position, length):
             block = read_descriptor(descriptor, file, begin, size)
             kept = block.lstrip(b"\0")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 from rmqstore.errors import RefusedError
+from rmqstore.repair import beneath
 from rmqstore.repair.jsonvalues import from_json, to_json
 from rmqstore.repair.plan import Plan
-from rmqstore.store.window import read_whole
+from rmqstore.store.window import read_descriptor
 
 _FORMAT = 1
 _LARGEST_PLAN = 1 << 30
@@ -26,6 +28,13 @@ def plan_object(plan: Plan) -> dict[str, Any]:
     """The plan as the object of a plan file, every part of it."""
     said = to_json(plan)
     return {"type": "plan", "format": _FORMAT, "id": _id(said), **said}
+
+
+def shown_object(plan: Plan) -> dict[str, Any]:
+    """Return the plan as commands print it: lists are there although they are empty, the files of the store are left out."""
+    shown = {"type": "plan", "actions": [], "lost": [], "notes": [], **plan_object(plan)}
+    shown.pop("files", None)
+    return shown
 
 
 def encode(plan: Plan) -> bytes:
@@ -52,7 +61,8 @@ def decode(data: bytes, source: Path) -> Plan:
 
 def read_plan(path: Path) -> Plan:
     """The plan in a file. Raises UnreadableError, RefusedError."""
-    return decode(read_whole(path, _LARGEST_PLAN), path)
+    with beneath.reading(path) as descriptor:
+        return decode(read_descriptor(descriptor, path, 0, min(os.fstat(descriptor).st_size, _LARGEST_PLAN)), path)
 
 
 def contents_directory(path: Path) -> Path:

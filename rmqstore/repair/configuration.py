@@ -7,11 +7,14 @@ the end misses nothing (observed on 4.9.7 and 5.3.3, fact sheet timer-and-config
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from rmqstore.formats.naming import LMQ_PREFIX
+from rmqstore.formats.naming import LMQ_PREFIX, SCHEDULE_TOPIC
 from rmqstore.repair.builder import PlanBuilder
+from rmqstore.repair.delays import Pending, pending
+from rmqstore.repair.logview import FutureLog
 from rmqstore.store.root import Store
 from rmqstore.store.tolerant_json import with_integers
 from rmqstore.store.window import read_whole
@@ -19,6 +22,7 @@ from rmqstore.verify import config
 from rmqstore.verify.units import QueueKey
 
 _BROKEN = (config.State.EMPTY, config.State.NOTHING, config.State.DAMAGED)
+_MOST_NOTES = 20
 Integers = Mapping[tuple[str, ...], int]
 Both = tuple[config.Text, config.Text]
 
@@ -28,19 +32,75 @@ def plan_backups(builder: PlanBuilder, store: Store) -> None:
     _plan(builder, store, _read(store), {}, restores=True)
 
 
-def plan_configuration(builder: PlanBuilder, store: Store, ends: Mapping[QueueKey, int], *, restores: bool) -> None:
-    """As `plan_backups`, if it `restores`, and offsets within their queues; `ends`: of the queues that will not end where they do now."""
+@dataclass(frozen=True, slots=True)
+class FutureQueues:
+    """What the queues will be: the future log, and `ends`, where those end that will not end where they do now."""
+
+    log: FutureLog
+    ends: Mapping[QueueKey, int]
+
+    def end(self, store: Store, topic: str, queue_id: int) -> int | None:
+        """Return the queue offset after the last message of a queue, None where there is no queue to compare with."""
+        end = self.ends.get((topic, queue_id))
+        return config.end_for_offsets(store, topic, queue_id) if end is None else end
+
+
+def plan_configuration(builder: PlanBuilder, store: Store, queues: FutureQueues, *, restores: bool) -> None:
+    """As `plan_backups`, if it `restores`, and offsets within their queues. Raises UnreadableError, StoreChangedError."""
     found = _read(store)
     texts = {name: config.in_use(*both) for name, both in found.items()}
     changes: dict[Path, dict[tuple[str, ...], int]] = defaultdict(dict)
+    notes: list[str] = []
+    for stored, offset, note in _corrected(store, queues, texts):
+        changes[stored.path][stored.keys] = offset
+        notes.append(note)
+    _plan(builder, store, found, changes, restores=restores)
+    for note in notes[:_MOST_NOTES]:
+        builder.note(note)
+    if len(notes) > _MOST_NOTES:
+        builder.note(f"{len(notes) - _MOST_NOTES} more offsets were outside of their queues.")
+
+
+def _corrected(store: Store, queues: FutureQueues, texts: Mapping[str, config.Text]) -> Iterator[tuple[config.StoredOffset, int, str]]:
+    """Yield the offsets outside of their queues, what each becomes, and a sentence on what is delivered again and what is skipped."""
+    still_due: Pending | None = None
     for stored in config.stored_offsets(store, texts) if not store.rocksdb_queues else ():
         if stored.topic.startswith(LMQ_PREFIX):
             continue  # clients set any offset there
-        end = ends.get((stored.topic, stored.queue_id))
-        end = config.queue_end(store, stored.topic, stored.queue_id) if end is None else end
-        if end is not None and stored.offset != stored.within(end):
-            changes[stored.path][stored.keys] = stored.within(end)
-    _plan(builder, store, found, changes, restores=restores)
+        end = queues.end(store, stored.topic, stored.queue_id)
+        if end is None or stored.offset == stored.within(end):
+            continue
+        if stored.topic == SCHEDULE_TOPIC:
+            still_due = still_due or pending(store, queues.log)
+            offset = still_due.first.get(stored.queue_id, end)
+            yield stored, offset, _level_note(stored, offset, end, still_due.last_time_text)
+        else:
+            offset = stored.within(end)
+            yield stored, offset, _group_note(stored, offset, end)
+
+
+def _level_note(stored: config.StoredOffset, offset: int, end: int, last_time: str) -> str:
+    """What becomes of a delay level; what was due and not delivered yet when the broker stopped cannot be told from what was."""
+    was = f"The offset {stored.offset} of {stored.owner} is outside of its queue, which ends at {end}"
+    until = f"at {last_time}, the newest time in the log or the checkpoint"
+    if offset == end:
+        return f"{was}: set to {end}, because no message was still to be delivered {until}; none is delivered again."
+    return (
+        f"{was}: set to {offset}, the first message that was still to be delivered {until}; {_messages(end - offset)} from there on are "
+        f"delivered, {_messages(offset)} before count as delivered."
+    )
+
+
+def _group_note(stored: config.StoredOffset, offset: int, end: int) -> str:
+    was = f"The offset {stored.offset} of {stored.owner} in {stored.topic}/{stored.queue_id}"
+    if stored.offset < 0:
+        again = f"up to {_messages(end)}, all that the queue has, are delivered again"
+        return f"{was} is negative: set to 0, as every release takes it; {again}."
+    return f"{was} is beyond the end: set to {offset}; nothing in the queue is skipped or delivered again."
+
+
+def _messages(count: int) -> str:
+    return "1 message" if count == 1 else f"{count} messages"
 
 
 def _read(store: Store) -> dict[str, Both]:
@@ -64,7 +124,8 @@ def _plan_file(builder: PlanBuilder, path: Path, source: Path, integers: Integer
     data = read_whole(source, source.stat().st_size)
     if integers:
         count = "1 offset lies" if len(integers) == 1 else f"{len(integers)} offsets lie"
-        data, reason, code = with_integers(data, integers), f"{count} outside of the queue: brought to its end, or to 0", "RMQ-CF-OFFSET"
+        data, code = with_integers(data, integers), "RMQ-CF-OFFSET"
+        reason = f"{count} outside of the queue: the notes say what is delivered again"
     else:
         reason, code = "it cannot be read, its backup can", "RMQ-CF-JSON"
     if path.exists():

@@ -6,11 +6,11 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from rmqstore.repair.fingerprint import blocks_with_data
+from rmqstore.repair import beneath
+from rmqstore.repair.fingerprint import descriptor_blocks
 from rmqstore.repair.plan import Attributes
 from rmqstore.repair.writer import Writer
-from rmqstore.store.mapped import MappedFile
-from rmqstore.store.window import data_extents, open_read_only, read_descriptor
+from rmqstore.store.window import descriptor_extents, read_descriptor
 
 _BLOCK = 4096
 
@@ -20,9 +20,17 @@ def copy_range(writer: Writer, source: Path, position: int, length: int, target:
 
     Raises OSError, UnreadableError, StoreChangedError.
     """
-    with writer.create(target) as descriptor, open_read_only(source) as read:
+    with beneath.reading(source) as read:
+        copy_descriptor(writer, read, source, position, length, target, attributes)
+
+
+def copy_descriptor(
+    writer: Writer, read: int, source: Path, position: int, length: int, target: Path, attributes: Attributes | None = None
+) -> None:
+    """The same of a file that is open."""
+    with writer.create(target) as descriptor:
         writer.truncate(descriptor, target, length)
-        for begin, size in blocks_with_data(source, position, length):
+        for begin, size in descriptor_blocks(read, source, position, length):
             writer.write(descriptor, target, begin - position, read_descriptor(read, source, begin, size))
         if attributes is not None:
             writer.set_attributes(descriptor, target, attributes)
@@ -38,28 +46,31 @@ def move(writer: Writer, source: Path, target: Path, attributes: Attributes) -> 
         writer.rename(source, target)
         return
     part = target.with_name(f"{target.name}.part")
-    if os.path.lexists(part):
+    if beneath.exists(part):
         writer.unlink(part)
-    copy_range(writer, source, 0, source.stat().st_size, part, attributes)
+    with beneath.reading(source) as read:
+        copy_descriptor(writer, read, source, 0, os.fstat(read).st_size, part, attributes)
     writer.rename(part, target)
     writer.fsync_directory(target.parent)
     writer.unlink(source)
 
 
 def same_device(path: Path, directory: Path) -> bool:
-    """Whether a file and a directory lie on one file system."""
-    return path.lstat().st_dev == directory.stat().st_dev
+    """Whether a file and a directory lie on one file system. Raises LinkError, OSError."""
+    found, there = beneath.status(path), beneath.status(directory)
+    return found is not None and there is not None and found.st_dev == there.st_dev
 
 
 def holes(path: Path, position: int, length: int) -> Iterator[tuple[int, int]]:
-    """Holes [begin, end) of a file that touch the range, cut to whole blocks around it. Raises UnreadableError."""
-    size = path.stat().st_size
-    begin = position // _BLOCK * _BLOCK
-    end = min(-(-(position + length) // _BLOCK) * _BLOCK, size)
-    for data_begin, data_end in data_extents(MappedFile(path, 0, size, 0)):
-        if data_begin > begin:
-            yield begin, min(data_begin, end)
-        begin = max(begin, data_end)
-        if begin >= end:
-            return
+    """Holes [begin, end) of a file that touch the range, cut to whole blocks around it. Raises LinkError, UnreadableError."""
+    with beneath.reading(path) as descriptor:
+        size = os.fstat(descriptor).st_size
+        begin = position // _BLOCK * _BLOCK
+        end = min(-(-(position + length) // _BLOCK) * _BLOCK, size)
+        for data_begin, data_end in descriptor_extents(descriptor, path, size):
+            if data_begin > begin:
+                yield begin, min(data_begin, end)
+            begin = max(begin, data_end)
+            if begin >= end:
+                return
     yield begin, end

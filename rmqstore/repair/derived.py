@@ -8,15 +8,16 @@ from rmqstore.errors import RefusedError
 from rmqstore.formats.naming import TIMER_TOPIC
 from rmqstore.repair.builder import PlanBuilder
 from rmqstore.repair.checkpoint import plan_abort, plan_checkpoint
+from rmqstore.repair.configuration import FutureQueues
 from rmqstore.repair.index import choose_index, full_until, plan_index
 from rmqstore.repair.judgement import judge, present_log
 from rmqstore.repair.logview import FutureLog
 from rmqstore.repair.queues import LostUnits, QueueWish, choose_queues, plan_queues
 from rmqstore.repair.rebuilding import Rebuilder, rebuild_derived
+from rmqstore.repair.settings_evidence import note_on_log
 from rmqstore.repair.staging import Staging
 from rmqstore.repair.timer import plan_timer
 from rmqstore.store.root import Store
-from rmqstore.verify.units import QueueKey
 from rmqstore.versions import Profile
 
 Advance = Callable[[int], None]
@@ -34,11 +35,11 @@ def plan_derived(
     removes_abort: bool = True,
     advance: Advance = lambda count: None,
     rebuilder: Rebuilder | None = None,
-) -> dict[QueueKey, int]:
+) -> FutureQueues:
     """Plans what a broker needs to start on the future `log` as after a clean stop, and to change nothing.
 
     `rebuilder` builds queues and index, without it this process. `advance` is told the bytes of the log as they are read.
-    Returns the ends of the queues that change, as `plan_queues` does.
+    Returns what the queues will be then.
     Raises RefusedError, UnreadableError, StoreChangedError, OSError.
     """
     judgement = judge(store, advance=advance)
@@ -53,7 +54,10 @@ def plan_derived(
     plan_checkpoint(builder, store, profile, log, index_full_until)
     if removes_abort:
         plan_abort(builder, store, log)
-    return ends
+    about_log = note_on_log(store) if builder.changes_something else None
+    if about_log is not None:
+        builder.note(about_log)
+    return FutureQueues(log, ends)
 
 
 def plan_rebuilt_queues(

@@ -4,30 +4,36 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from rmqstore.repair import beneath
 from rmqstore.repair.places import TOOL_DIRECTORY, Places
 from rmqstore.repair.plan import FileStamp
-from rmqstore.store.mapped import MappedFile, unreadable
 from rmqstore.store.parts import PartKind
-from rmqstore.store.window import data_extents, open_read_only, read_descriptor
+from rmqstore.store.window import descriptor_extents, read_descriptor
 
 BLOCK = 1 << 16
 _ZEROS = bytes(BLOCK)
 
 
 def take(places: Places) -> dict[str, FileStamp]:
-    """Every file of the store with its length and modification time, whatever it is, by the path that plans use. Reads no file."""
+    """Return length and modification time of everything in the store that is no directory, by the path that plans use. Reads no file.
+
+    A symbolic link is one of these files; only the links that a setting names are followed. Raises UnreadableError, LinkError.
+    """
     found: dict[str, FileStamp] = {}
     inside = len(f"{places.root}{os.sep}")
-    for directory, start in ((places.root, inside), *((outside, 0) for outside in places.outside)):
-        for entry in _entries(str(directory), top=directory == places.root):
-            try:
-                status = entry.stat(follow_symlinks=False)
-            except FileNotFoundError:
-                continue  # taken away this moment: whoever compares will see that it is gone
-            found[entry.path[start:]] = FileStamp(status.st_size, status.st_mtime_ns)
+    linked = {str(path) for path in places.linked}
+    # Plain strings: a store may have hundreds of thousands of files.
+    for top in places.tops:
+        start = 0 if top in places.outside else inside
+        for path, status in beneath.walk(top, without=places.root / TOOL_DIRECTORY):
+            name = path[start:]
+            # The lock file says nothing about the data, and a broker that is refused may touch it.
+            if not (stat.S_ISDIR(status.st_mode) or path in linked or name in (TOOL_DIRECTORY, PartKind.LOCK.value)):
+                found[name] = FileStamp(status.st_size, status.st_mtime_ns)
     return found
 
 
@@ -48,12 +54,9 @@ def differences(before: Mapping[str, FileStamp], now: Mapping[str, FileStamp]) -
 
 
 def stamp(path: Path) -> FileStamp | None:
-    """The stamp of one file, None if there is none. Raises OSError."""
-    try:
-        status = path.lstat()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    return FileStamp(status.st_size, status.st_mtime_ns)
+    """The stamp of one file, None if there is none. Raises LinkError, OSError."""
+    status = beneath.status(path)
+    return None if status is None else FileStamp(status.st_size, status.st_mtime_ns)
 
 
 def digest(path: Path, position: int, length: int) -> str:
@@ -61,9 +64,14 @@ def digest(path: Path, position: int, length: int) -> str:
 
     Holes are not read, and make no difference against zeros on the disk. Raises UnreadableError, StoreChangedError.
     """
-    with open_read_only(path) as descriptor:
-        pieces = blocks_with_data(path, position, length)
-        return _digest(length, ((begin - position, read_descriptor(descriptor, path, begin, size)) for begin, size in pieces))
+    with beneath.reading(path) as descriptor:
+        return descriptor_digest(descriptor, path, position, length)
+
+
+def descriptor_digest(descriptor: int, path: Path, position: int, length: int) -> str:
+    """The same of a file that is open."""
+    pieces = descriptor_blocks(descriptor, path, position, length)
+    return _digest(length, ((begin - position, read_descriptor(descriptor, path, begin, size)) for begin, size in pieces))
 
 
 def digest_of(data: bytes) -> str:
@@ -87,30 +95,17 @@ def _digest(length: int, blocks: Iterable[tuple[int, bytes]]) -> str:
 
 def blocks_with_data(path: Path, position: int, length: int) -> Iterator[tuple[int, int]]:
     """(begin, bytes) of the pieces of at most BLOCK bytes, counted from `position`, that lie in or touch data and not only holes."""
+    with beneath.reading(path) as descriptor:
+        yield from descriptor_blocks(descriptor, path, position, length)
+
+
+def descriptor_blocks(descriptor: int, path: Path, position: int, length: int) -> Iterator[tuple[int, int]]:
+    """The same of a file that is open."""
     end = position + length
     following = position
-    for data_begin, data_end in data_extents(MappedFile(path, 0, end, 0)):
+    for data_begin, data_end in descriptor_extents(descriptor, path, end):
         begin = max(position + (data_begin - position) // BLOCK * BLOCK, following)
         while begin < min(data_end, end):
             yield begin, min(BLOCK, end - begin)
             begin += BLOCK
         following = max(following, begin)
-
-
-def _entries(directory: str, *, top: bool = False) -> Iterator[os.DirEntry[str]]:
-    try:
-        with os.scandir(directory) as scan:
-            entries = list(scan)
-    except FileNotFoundError:
-        return  # as a commit log directory that is configured and was never made
-    except OSError as error:
-        raise unreadable(Path(directory), error) from error
-    for entry in entries:
-        # The lock file says nothing about the data, and a broker that is refused may touch it.
-        if top and (entry.name == TOOL_DIRECTORY or (entry.name == PartKind.LOCK.value and not entry.is_dir())):
-            continue
-        # Only the parts themselves may be links, to directories on other disks.
-        if entry.is_dir(follow_symlinks=top):
-            yield from _entries(entry.path)
-        else:
-            yield entry

@@ -2,30 +2,48 @@
 
 from __future__ import annotations
 
+import stat
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rmqstore.errors import RefusedError
+from rmqstore.errors import RefusedError, UnreadableError
+from rmqstore.repair import beneath
 from rmqstore.repair.codec import plan_id
-from rmqstore.repair.transaction import State, Transaction, find, transactions, unfinished, ways_out
-from rmqstore.store.mapped import list_directory
+from rmqstore.repair.places import TOOL_DIRECTORY
+from rmqstore.repair.transaction import (
+    DamagedError,
+    State,
+    Transaction,
+    find,
+    folder,
+    is_transaction_name,
+    last_stopped,
+    see_history,
+    transactions,
+    ways_out,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One transaction. `undone_by` is the one that took it back, as long as that one stands; `kept` is bytes on the disk."""
+    """One transaction. `undone_by` is the one that took it back, as long as that one stands; `kept` is bytes on the disk.
+
+    Of a damaged one, or something else in the folder of the transactions, `problem` says what is wrong with it.
+    """
 
     transaction: Transaction
     state: State
     undone_by: str | None
     kept: int
     can_be_undone: bool
+    problem: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         """The entry as the object that `--format json` prints."""
-        plan = None if self.state is State.INCOMPLETE else self.transaction.plan
-        continued, undone = ways_out(self.transaction)
+        plan = None if self.state in (State.INCOMPLETE, State.DAMAGED) else self.transaction.plan
+        continued, undone = (None, None) if plan is None else ways_out(self.transaction)
         return {
             "type": "transaction",
             "id": self.transaction.id,
@@ -36,19 +54,54 @@ class Entry:
             "kept_bytes": self.kept,
             "undoes": None if plan is None else plan.undoes,
             "undone_by": self.undone_by,
-            "continue": continued if self.state is State.APPLYING else None,
+            "continue": continued if self.state is State.APPLYING and self.problem is None else None,
             "undo": undone if self.can_be_undone else None,
+            "problem": self.problem,
         }
 
 
 def history(root: Path) -> list[Entry]:
-    """All transactions of the store at `root`, oldest first. Raises RefusedError (a folder that makes no sense), UnreadableError."""
-    chain = _Chain(root)
-    stopped = unfinished(root)
-    allowed = chain.undoable if stopped is None else [stopped] * (not chain.undoes_a_stopped_one(stopped))
+    """All that is in the folder of the transactions of the store at `root`, oldest first. Raises UnreadableError.
+
+    Where something is damaged, nothing is offered to be taken back: what a damaged transaction did to the store is not known.
+    """
+    try:
+        found = folder(root)
+    except DamagedError as error:
+        return [_damaged(Transaction(root, TOOL_DIRECTORY), error.problem)]
+    every = [Transaction(root, name) for name, _ in found]
+    states: dict[str, State] = {}
+    problems: dict[str, str] = {}
+    for one in every:
+        try:
+            states[one.id] = _state(one)
+        except DamagedError as error:
+            problems[one.id] = error.problem
+        except UnreadableError as error:
+            problems[one.id] = error.message.removesuffix(".")
+    bad = next(filter(is_transaction_name, problems), None)
+    sound = [one for one in every if one.id in states]
+    chain = _Chain(sound, states)
+    stopped = last_stopped(sound, states)
+    allowed = [stopped] * (not chain.undoes_a_stopped_one(stopped)) if stopped is not None else chain.undoable
+    waits = None if bad is None else f"it stays as it is until {bad} is moved away"
     return [
-        Entry(one, chain.states[one.id], chain.undone_by.get(one.id), _kept_bytes(one.directory), one in allowed) for one in chain.every
+        _damaged(one, problems[one.id])
+        if one.id in problems
+        else Entry(one, states[one.id], chain.undone_by.get(one.id), _kept_bytes(one.directory), bad is None and one in allowed, waits)
+        for one in every
     ]
+
+
+def _damaged(one: Transaction, problem: str) -> Entry:
+    return Entry(one, State.DAMAGED, None, 0, False, problem)
+
+
+def _state(one: Transaction) -> State:
+    """The state of an entry of the folder. Raises DamagedError if it is no transaction that can be used."""
+    if not is_transaction_name(one.id):
+        raise DamagedError(one.directory, "it is no transaction of rmqstore")
+    return one.state
 
 
 def to_undo(root: Path, name: str | None) -> Transaction:
@@ -56,22 +109,25 @@ def to_undo(root: Path, name: str | None) -> Transaction:
 
     Raises RefusedError where there is none, or where another one has to be taken back first.
     """
-    stopped = unfinished(root)
+    every = transactions(root)
+    states = {one.id: one.state for one in every}
+    stopped = last_stopped(every, states)
     if name is None:
-        standing = [stopped] if stopped is not None else _Chain(root).standing
+        standing = [stopped] if stopped is not None else _Chain(every, states).standing
         if not standing:
-            raise RefusedError(f"Nothing was done to {root} that could be taken back.", f"See `rmqstore history {root}`.")
+            raise RefusedError(f"Nothing was done to {root} that could be taken back.", see_history(root))
         return standing[-1]
     entries = {entry.transaction.id: entry for entry in history(root)}
     entry = entries[find(root, name).id]
     if not entry.can_be_undone:
-        raise RefusedError(f"Transaction {entry.transaction.id} {_why_not(entry, stopped)}.", f"See `rmqstore history {root}`.")
+        raise RefusedError(f"Transaction {entry.transaction.id} {_why_not(entry, stopped)}.", see_history(root))
     return entry.transaction
 
 
 def begun(root: Path, name: str) -> Transaction | None:
     """The transaction that applies the plan called `name` (`codec.plan_id`): stopped in the middle, or done and not taken back."""
-    chain = _Chain(root)
+    every = transactions(root)
+    chain = _Chain(every, {one.id: one.state for one in every})
     alive = [one for one in chain.every if chain.states[one.id] in (State.APPLYING, State.APPLIED) and one.id not in chain.undone_by]
     return next((one for one in reversed(alive) if plan_id(one.plan) == name), None)
 
@@ -92,9 +148,9 @@ class _Chain:
     What was taken back and then brought back again is represented by the undo that did so: that one keeps its files.
     """
 
-    def __init__(self, root: Path) -> None:
-        self.every = transactions(root)
-        self.states = {one.id: one.state for one in self.every}
+    def __init__(self, every: list[Transaction], states: Mapping[str, State]) -> None:
+        self.every = every
+        self.states = states
         self._undoes = {one.id: one.plan.undoes for one in self.every if self.states[one.id] is not State.INCOMPLETE}
         applied = self._in_state(State.APPLIED)
         changing = self._in_state(State.APPLYING)
@@ -117,21 +173,27 @@ class _Chain:
     def undoes_a_stopped_one(self, one: Transaction) -> bool:
         """Whether it takes back a transaction that was stopped in the middle; a middle is no state to go back to."""
         target = self._undoes[one.id]
-        return target is not None and self.states[target] is State.APPLYING
+        return target is not None and self.states.get(target) is State.APPLYING
 
     def _in_state(self, state: State) -> list[Transaction]:
         return [one for one in self.every if self.states[one.id] is state]
 
     def _depth(self, name: str) -> int:
-        target = self._undoes.get(name)
-        return 0 if target is None else 1 + self._depth(target)
+        depth = 0
+        while (target := self._undoes.get(name)) is not None:
+            name = target  # always an earlier one
+            depth += 1
+        return depth
 
 
 def _kept_bytes(directory: Path) -> int:
     total = 0
-    for entry in list_directory(directory):
-        if entry.is_dir(follow_symlinks=False):
-            total += _kept_bytes(Path(entry.path))
-        else:
-            total += entry.stat(follow_symlinks=False).st_blocks * 512
+    pending = [directory]
+    while pending:
+        here = pending.pop()
+        for name, status in beneath.entries(here):
+            if stat.S_ISDIR(status.st_mode):
+                pending.append(here / name)
+            else:
+                total += status.st_blocks * 512
     return total

@@ -21,7 +21,8 @@ from rmqstore.repair.indexranges import KeyRange, first_border, last_border
 from rmqstore.repair.judgement import Judgement
 from rmqstore.repair.logview import FutureLog
 from rmqstore.repair.queuetarget import in_ranges
-from rmqstore.repair.rebuilding import IndexRequest, Made, Rebuilder, rebuild_derived, settings_of
+from rmqstore.repair.rebuilding import IndexRequest, Made, Rebuilder, rebuild_derived
+from rmqstore.repair.settings_evidence import evidence_of, settings_of
 from rmqstore.repair.staging import StagedFile, Staging
 from rmqstore.store.parts import PartKind
 from rmqstore.store.root import Store
@@ -55,13 +56,17 @@ class Gap:
 
 @dataclass(frozen=True)
 class ChosenIndex:
-    """Which index files of `store` stay, and which gaps between them are filled; `builds`: the broker is configured to have an index."""
+    """Which index files of `store` stay, and which gaps between them are filled; `builds`: the broker is configured to have an index.
+
+    `unknown` is a file whose numbers of slots and items nothing says: then no file is touched, because this one may be right.
+    """
 
     store: Store
     judgement: Judgement
     staying: Sequence[IndexView]
     gaps: Sequence[Gap]
     builds: bool
+    unknown: str | None = None
 
     @property
     def requests(self) -> list[IndexRequest]:
@@ -75,11 +80,17 @@ class ChosenIndex:
         Raises RefusedError, UnreadableError, StoreChangedError, OSError.
         """
         _foreign_names(builder, self.store)
-        if not self.gaps:
+        if self.unknown is not None:
+            builder.note(
+                f"The index is left as it is: nothing says how many slots and items {self.unknown} has; give --broker-conf FILE, or "
+                "--set maxHashSlotNum=N --set maxIndexNum=N."
+            )
+        elif not self.gaps:
             if self.builds:
                 _count_from_one(builder, self.staying)
             else:
                 builder.note("The broker is configured to build no index, so the index is left as it is.")
+        if not self.gaps:
             return _full_until([view.end_timestamp for view in self.staying])
         results = iter(made)
         ends: list[int] = []
@@ -89,6 +100,9 @@ class ChosenIndex:
                 _place(builder, self.store, gap, [_File.of(file, files) for file in result.files], self.judgement)
                 ends += [file.end_timestamp for file in result.files]
             ends += [gap.before.end_timestamp] if gap.before is not None else []
+        if any(result.files for result, _ in made):
+            for note in evidence_of(self.store).notes_on({PartKind.INDEX}):
+                builder.note(note)
         return _full_until(ends)
 
 
@@ -101,6 +115,9 @@ def choose_index(store: Store, profile: Profile, log: FutureLog, judgement: Judg
     views = open_views(Context(store, Options()))[0]
     staying = [] if everything else [view for view in views if _stays(view, log, judgement)]
     codes = {finding.code for finding in judgement.coverage}
+    unknown = files.keys() - {view.file.path.name for view in views} - judgement.index.keys()
+    if unknown and not everything:
+        return ChosenIndex(store, judgement, staying, (), builds=True, unknown=min(unknown))
     if not everything and len(staying) == len(files) and not codes:
         return ChosenIndex(store, judgement, staying, (), builds=True)
     if not settings_of(store).builds_index(profile):
@@ -140,11 +157,11 @@ def _full_until(ends: Sequence[int]) -> int:
 
 
 def _foreign_names(builder: PlanBuilder, store: Store) -> None:
+    for obstacle in store.index_obstacles():
+        builder.quarantine(obstacle.path, reason=obstacle.reason, code=_NAME if obstacle.wanted is None else "RMQ-ST-KIND")
     for file in store.index_files():
         if not file.named_right:
             builder.quarantine(file.path, reason=CATALOGUE[_NAME].title, code=_NAME)
-    for directory in store.index_directories():
-        builder.note(f"{directory} is a directory among index files; move it away by hand.")
 
 
 def _count_from_one(builder: PlanBuilder, views: Sequence[IndexView]) -> None:

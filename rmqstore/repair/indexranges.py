@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from rmqstore.scan.walk import Batch
 from rmqstore.verify.index import IndexView, first_record_items, last_record_items
@@ -16,10 +17,11 @@ from rmqstore.verify.index import IndexView, first_record_items, last_record_ite
 
 @dataclass(frozen=True, slots=True)
 class Border:
-    """The record at physical offset `position`, of which a file that stays has `keys` items."""
+    """The record at physical offset `position`, of which a file that stays has `keys` items, the first of them with this hash."""
 
     position: int
     keys: int
+    first_hash: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,27 +49,38 @@ class KeyRange:
                 continue
             rows = keys["record"]
             positions = batch.records["position"][rows]
-            # The keys of a record stand together: how many, and which of them each one is.
-            counts = np.bincount(rows, minlength=len(batch.records))
+            # The keys of a record follow each other: which of them each one is.
             numbers = np.arange(len(rows)) - np.searchsorted(rows, rows)
             wanted = np.ones(len(rows), np.bool_)
             if self.after is not None:
                 wanted &= (positions > self.after.position) | ((positions == self.after.position) & (numbers >= self.after.keys))
             if self.before is not None:
-                left = counts[rows] - self.before.keys
-                wanted &= (positions < self.before.position) | ((positions == self.before.position) & (numbers < left))
+                here = positions == self.before.position
+                wanted &= (positions < self.before.position) | (here & (numbers < self._left(keys[here])))
             if wanted.any():
                 first, last = int(rows[wanted][0]), int(rows[wanted][-1])
                 kept = keys[wanted].copy()
                 kept["record"] -= first
                 yield replace(batch, records=batch.records[first : last + 1], keys=kept)
 
+    def _left(self, keys: npt.NDArray[np.void]) -> int:
+        """How many of the keys (KEY_DTYPE) of the border's record come before those that the file `before` has.
+
+        A file of a release before 5.4.0 has no item for the tag, which is the last key.
+        """
+        assert self.before is not None
+        with_tag = len(keys) - self.before.keys
+        for left in (with_tag, with_tag - int(keys["is_tag"].sum())):
+            if 0 <= left < len(keys) and int(keys["hash"][left]) == self.before.first_hash:
+                return left
+        return with_tag
+
 
 def first_border(view: IndexView) -> Border:
     """The border at the beginning of a file with items. Raises UnreadableError, StoreChangedError."""
-    return Border(view.item_offset(1), first_record_items(view))
+    return Border(view.item_offset(1), first_record_items(view), view.first_hash)
 
 
 def last_border(view: IndexView) -> Border:
     """The border at the end of a file with items. Raises UnreadableError, StoreChangedError."""
-    return Border(view.last_offset, last_record_items(view))
+    return Border(view.last_offset, last_record_items(view), 0)

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from rmqstore.repair import beneath
 from rmqstore.repair.jsonvalues import from_json, to_json
 from rmqstore.repair.plan import Attributes, Directory, FileStamp
 from rmqstore.repair.writer import Writer
-from rmqstore.store.window import read_whole
+from rmqstore.store.window import read_descriptor
 
 _LARGEST_JOURNAL = 1 << 30
 
@@ -24,7 +25,7 @@ class Before:
 
     `undo` names the file in the folder of the transaction with the old bytes of the range, `holes` are the holes in and around it.
     `directories` are those the action can touch; without attributes: it did not exist. `placed` is the modification time in nanoseconds
-    that a new file will have, by which it is known again.
+    that a new file will have, by which it is known again. `linked`: the file has other names, and a copy takes its place before it changes.
     """
 
     action: int
@@ -34,6 +35,7 @@ class Before:
     holes: tuple[tuple[int, int], ...] = ()
     directories: tuple[Directory, ...] = ()
     placed: int | None = None
+    linked: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,9 +75,9 @@ class Journal:
 
         It is written anew: after a stop nobody knows how much of the old file reached the disk, even where it can be read.
         """
-        lines = b"" if fresh or not path.is_file() else read_whole(path, _LARGEST_JOURNAL)[: read_journal(path).length]
+        lines = b"" if fresh else _read(path)[: read_journal(path).length]
         part = path.with_suffix(".part")
-        if os.path.lexists(part):
+        if beneath.exists(part):
             writer.unlink(part)
         with writer.create(part) as descriptor:
             writer.write(descriptor, part, 0, lines)
@@ -115,14 +117,12 @@ class Journal:
 
 def read_journal(path: Path) -> Story:
     """What the journal at `path` tells; an empty story if there is none. Raises ValueError for what no journal says, UnreadableError."""
-    if not path.is_file():
-        return Story()
     before: dict[int, Before] = {}
     copying: set[int] = set()
     prepared = False
     files = None
     length = 0
-    for line in read_whole(path, _LARGEST_JOURNAL).splitlines(keepends=True):
+    for line in _read(path).splitlines(keepends=True):
         values = _parsed(line)
         if values is None:
             break
@@ -140,6 +140,13 @@ def read_journal(path: Path) -> Story:
         else:
             raise ValueError(f"{path} tells of an unknown event {event!r}")
     return Story(before, frozenset(copying), prepared, files, length)
+
+
+def _read(path: Path) -> bytes:
+    if not beneath.exists(path):
+        return b""
+    with beneath.reading(path) as descriptor:
+        return read_descriptor(descriptor, path, 0, min(os.fstat(descriptor).st_size, _LARGEST_JOURNAL))
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:

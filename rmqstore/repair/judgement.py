@@ -9,29 +9,34 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from rmqstore.errors import RefusedError
 from rmqstore.findings import Finding, Severity
+from rmqstore.formats.naming import LITE_PREFIX
 from rmqstore.repair.logview import FutureLog
+from rmqstore.repair.settings_evidence import light_queues
 from rmqstore.store.parts import PartKind
 from rmqstore.store.root import Store
 from rmqstore.verify.context import LogFacts, Options
 from rmqstore.verify.engine import Verification, files_as_mapped
+from rmqstore.verify.exchanged import Held
 from rmqstore.verify.units import QueueKey
 
 PARTS = frozenset({"consumequeue", "index"})
 QUEUE_TREES = (PartKind.CONSUMEQUEUE, PartKind.CONSUMEQUEUE_EXT, PartKind.BATCHCONSUMEQUEUE)
 
 # Queues whose absence has a good reason more often than not: deleted topics, expired lite topics, dispatch switched off.
-_MAYBE_INTENDED = frozenset({"RMQ-CQ-DELETED", "RMQ-CQ-LMQ-MISSING"})
+_LIGHT_QUEUE = "RMQ-CQ-LMQ-MISSING"
+_MAYBE_INTENDED = frozenset({"RMQ-CQ-DELETED", _LIGHT_QUEUE})
 _TREE_NAMES = frozenset(tree.value for tree in QUEUE_TREES)
 
 
 @dataclass(frozen=True)
 class Judgement:
     """`log`: what the commit log holds; `queues` and `index` (by file name): findings that ask for a repair; `absent`: queues of the log
-    that have no files, maybe on purpose; `coverage`: findings about keys of the log that lie in no index file.
+    that have no files, maybe on purpose; `coverage`: findings about keys of the log that lie in no index file; `exchanged`: queue files
+    that hold units of another place.
     """
 
     log: LogFacts
@@ -39,6 +44,7 @@ class Judgement:
     absent: dict[QueueKey, Finding] = field(default_factory=dict)
     index: dict[str, list[Finding]] = field(default_factory=lambda: defaultdict(list))
     coverage: list[Finding] = field(default_factory=list)
+    exchanged: dict[Path, Held] = field(default_factory=dict)
 
 
 def no_record() -> RefusedError:
@@ -63,16 +69,18 @@ def judge(
     log = verification.context.log
     if log.without_records:
         raise no_record()
-    judgement = Judgement(log)
+    judgement = Judgement(log, exchanged=verification.exchanged)
+    filled = light_queues(store) is not None
     for finding in findings:
         if finding.severity is not Severity.INFO:
-            _enter(judgement, finding)
+            _enter(judgement, finding, light_queues_were_filled=filled)
     return judgement
 
 
-def _enter(judgement: Judgement, finding: Finding) -> None:
+def _enter(judgement: Judgement, finding: Finding, *, light_queues_were_filled: bool) -> None:
     key = _queue_of(finding)
-    if finding.code in _MAYBE_INTENDED and key is not None:
+    lost = light_queues_were_filled and finding.code == _LIGHT_QUEUE and key is not None and not key[0].startswith(LITE_PREFIX)
+    if finding.code in _MAYBE_INTENDED and key is not None and not lost:
         judgement.absent[key] = finding
     elif finding.code.startswith("RMQ-CQ-") and key is not None:
         judgement.queues[key].append(finding)

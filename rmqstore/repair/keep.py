@@ -7,29 +7,35 @@ from dataclasses import replace
 from pathlib import Path
 
 from rmqstore.errors import RefusedError
-from rmqstore.repair import codec, copies, fingerprint
+from rmqstore.repair import beneath, codec, copies, fingerprint, rights
 from rmqstore.repair.plan import Action, Plan
 from rmqstore.repair.staging import Staging
 from rmqstore.repair.writer import Writer
 
 
 def keep_plan(plan: Plan, staging: Staging, path: Path) -> Path:
-    """Writes the plan to the new file `path`, with a digest of each file of contents. Raises RefusedError (it exists), OSError."""
+    """Writes the plan to the new file `path`, with a digest of each file of contents. Raises RefusedError (it exists), OSError.
+
+    The new files are the operator's, and what they are copied from is the store's: each is opened with the rights for it.
+    """
     writer = Writer()
     path = path.absolute()
     directory = codec.contents_directory(path)
-    for taken in (path, directory):
-        if os.path.lexists(taken):
-            raise RefusedError(f"{taken} exists already.", "Give --plan-out another name, or take it away.")
+    with rights.of_starter():
+        for taken in (path, directory):
+            if beneath.exists(taken):
+                raise RefusedError(f"{taken} exists already.", "Give --plan-out another name, or take it away.")
     actions = tuple(_with_digest(action, staging) for action in plan.actions)
     names = [action.contents.file for action in actions if action.contents is not None and action.contents.file is not None]
     if names:
-        writer.mkdir(directory)
+        with rights.of_starter():
+            writer.mkdir(directory)
     for name in names:
         source = staging.directory / name
-        copies.copy_range(writer, source, 0, source.stat().st_size, directory / name)
+        with beneath.reading(source) as read, rights.of_starter():
+            copies.copy_descriptor(writer, read, source, 0, os.fstat(read).st_size, directory / name)
     data = codec.encode(replace(plan, actions=actions))
-    with writer.create(path, 0o644) as descriptor:
+    with rights.of_starter(), writer.create(path, 0o644) as descriptor:
         writer.write(descriptor, path, 0, data)
         writer.fsync(descriptor, path)
     return path

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from dataclasses import replace
 from pathlib import Path
 
+from rmqstore.repair import beneath
 from rmqstore.repair.places import Places
 from rmqstore.repair.plan import Attributes, Directory
-from rmqstore.store.mapped import list_directory
 from rmqstore.store.parts import PartKind
 
+MODE_OF_FILES = 0o777
+"""The bits that a file of a store may have: none that gives who runs it the rights of its owner."""
 _FILE_MODE = 0o644
 _MODELS = (PartKind.CHECKPOINT, PartKind.LOCK, PartKind.ABORT)
 
 
 def attributes_of(path: Path) -> Attributes:
-    """Mode, owner and mtime of what is at `path`. Raises OSError."""
-    return of_status(path.lstat())
+    """Mode, owner and mtime of what is at `path`. Raises LinkError, OSError."""
+    status = beneath.status(path)
+    if status is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    return of_status(status)
 
 
 def of_status(status: os.stat_result) -> Attributes:
@@ -26,20 +32,32 @@ def of_status(status: os.stat_result) -> Attributes:
     return Attributes(stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid, status.st_mtime_ns)
 
 
+def of_new_file(model: Attributes) -> Attributes:
+    """The attributes of a new file that is to be like `model`: no set-id bit, and no owner or group that this process cannot give."""
+    return replace(model, mode=model.mode & MODE_OF_FILES, uid=_uid(model.uid), gid=_gid(model.gid))
+
+
+def may_give(wanted: Attributes) -> bool:
+    """Whether this process can give a file this owner and this group."""
+    return (_uid(wanted.uid), _gid(wanted.gid)) == (wanted.uid, wanted.gid)
+
+
 def like_sibling(path: Path, root: Path) -> Attributes:
     """What a new file at `path` gets: mode and owner of a file beside it, else of a file of the root, else its directory's owner."""
-    siblings = (Path(entry.path) for entry in list_directory(path.parent)) if path.parent.is_dir() else iter(())
+    siblings = [path.parent / name for name, status in beneath.entries(path.parent)] if beneath.is_directory(path.parent) else []
     for model in (*siblings, *(root / kind for kind in _MODELS)):
-        if model != path and model.is_file() and not model.is_symlink():
-            return replace(attributes_of(model), mtime_ns=None)
-    owner = _existing(path.parent).stat()
-    return Attributes(_FILE_MODE, owner.st_uid, owner.st_gid, None)
+        status = beneath.status(model)
+        if model != path and status is not None and stat.S_ISREG(status.st_mode):
+            return of_new_file(replace(of_status(status), mtime_ns=None))
+    owner = attributes_of(_existing(path.parent))
+    return of_new_file(Attributes(_FILE_MODE, owner.uid, owner.gid, None))
 
 
 def missing_directories(path: Path, places: Places) -> tuple[Directory, ...]:
     """The directories above `path` that do not exist, outermost first, with mode and owner of the one that does."""
     existing = _existing(path.parent)
-    model = replace(of_status(existing.stat()), mtime_ns=None)
+    found = attributes_of(existing)
+    model = replace(found, uid=_uid(found.uid), gid=_gid(found.gid), mtime_ns=None)
     missing = []
     directory = path.parent
     while directory != existing:
@@ -49,6 +67,14 @@ def missing_directories(path: Path, places: Places) -> tuple[Directory, ...]:
 
 
 def _existing(directory: Path) -> Path:
-    while not directory.is_dir():
+    while not beneath.is_directory(directory):
         directory = directory.parent
     return directory
+
+
+def _uid(wanted: int) -> int:
+    return wanted if os.geteuid() == 0 else os.geteuid()
+
+
+def _gid(wanted: int) -> int:
+    return wanted if os.geteuid() == 0 or wanted in os.getgroups() else os.getegid()

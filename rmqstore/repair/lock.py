@@ -15,14 +15,15 @@ import fcntl
 import os
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from rmqstore.errors import RefusedError
+from rmqstore.errors import RefusedError, UnreadableError
 from rmqstore.formats.lock import LOCK, LOCKED_LENGTH, LOCKED_OFFSET
+from rmqstore.repair import beneath, rights
 from rmqstore.repair.likeness import attributes_of, like_sibling
 from rmqstore.repair.writer import Writer
-from rmqstore.store.liveness import Liveness, liveness
+from rmqstore.store.liveness import Liveness, liveness, store_users
 from rmqstore.store.root import Store
 
 _STOP = "Stop the broker (or whatever uses the store) and try again."
@@ -35,7 +36,7 @@ def locked(store: Store, writer: Writer | None = None) -> Iterator[None]:
 
     Raises RefusedError (in use, and by whom), OSError.
     """
-    if not os.path.lexists(store.lock_path):
+    if not beneath.exists(store.lock_path):
         refuse_if_used(store)
         _create(store, writer or Writer())
     with _held(store, demanded=True):
@@ -51,7 +52,9 @@ def locked_for_reading(store: Store) -> Iterator[None]:
 
 def refuse_if_used(store: Store) -> None:
     """Raises RefusedError when another process has a file of the store open or mapped, or wrote `abort` and may still live."""
-    found = liveness(store)
+    with rights.to_see_processes():
+        users = store_users(store)
+    found = liveness(store, users)
     if found.users:
         told = ", ".join(f"process {user.pid} ({user.command})" for user in found.users)
         raise RefusedError(f"{store.root} is in use: {told} has files of it open.", _STOP)
@@ -62,21 +65,18 @@ def refuse_if_used(store: Store) -> None:
 
 @contextmanager
 def _held(store: Store, *, demanded: bool) -> Iterator[None]:
-    try:
-        descriptor = os.open(store.lock_path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError as error:
-        # With a directory in its place no broker can take the lock, or start.
-        if demanded and error.errno != errno.EISDIR:
-            raise
+    with ExitStack() as stack:
+        try:
+            descriptor = stack.enter_context(beneath.regular_file(store.lock_path, os.O_RDWR))
+        except (OSError, UnreadableError, beneath.LinkError) as error:
+            # With a directory, a named pipe or a socket in its place no broker can take the lock, or start. One follows a link.
+            no_lock = isinstance(error, UnreadableError) or (isinstance(error, OSError) and error.errno in (errno.EISDIR, errno.ENXIO))
+            if demanded and not no_lock:
+                raise
+        else:
+            _lock(store, descriptor)
         refuse_if_used(store)
         yield
-        return
-    try:
-        _lock(store, descriptor)
-        refuse_if_used(store)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _may_be_the_broker(found: Liveness) -> bool:

@@ -14,6 +14,7 @@ from rmqstore.repair.logview import FutureLog, Patch
 from rmqstore.repair.plan import LostMessage
 from rmqstore.repair.staging import StagedFile, Staging
 from rmqstore.store.mapped import MappedFile
+from rmqstore.store.root import Store
 from rmqstore.store.window import data_extents, map_window
 
 _PIECE = 8 << 20
@@ -38,23 +39,34 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class FileEdit:
-    """A whole file that comes, changes its length or goes."""
+    """A whole file that comes, changes its length or goes. `assembled`: the staged file that holds its bytes before the edits."""
 
     path: Path
     fate: Fate
     reason: str
     code: str | None = None
+    assembled: StagedFile | None = None
+    like: Path | None = None
+
+    @property
+    def read_at(self) -> Path:
+        """Where the bytes are before the edits."""
+        return self.path if self.assembled is None else self.assembled.path
 
 
 @dataclass(frozen=True)
 class LogRepair:
-    """What a repair does to the commit log, and the log as it will be then. Edits are ascending and apart from each other."""
+    """What a repair does to the commit log, and the log as it will be then. Edits are ascending and apart from each other.
+
+    `store`: the store with the log files that the edits are made for, where some were put together; None for the store as it is.
+    """
 
     future: FutureLog
     edits: tuple[Edit, ...] = ()
     files: tuple[FileEdit, ...] = ()
     lost: tuple[LostMessage, ...] = ()
     notes: tuple[str, ...] = ()
+    store: Store | None = None
 
     @property
     def empty(self) -> bool:
@@ -64,18 +76,21 @@ class LogRepair:
 
 def plan_log(builder: PlanBuilder, staging: Staging, repair: LogRepair) -> None:
     """Tells the builder everything that `repair` wants. Raises UnreadableError, StoreChangedError, OSError."""
-    whole = {edit.path: edit for edit in repair.files}
+    whole = {edit.read_at: edit for edit in repair.files}
     for edit in repair.files:
-        if edit.fate is Fate.QUARANTINED:
-            leave = builder.quarantine_directory if edit.path.is_dir() else builder.quarantine
-            leave(edit.path, reason=edit.reason, code=edit.code)
+        if edit.fate is not Fate.QUARANTINED:
+            continue
+        if edit.path.is_dir() and not builder.holds(edit.path):
+            builder.note(f"{edit.path} is {edit.reason}, on another disk; brokers of 4.9 do not start with it: move it away by hand.")
+        else:
+            builder.quarantine(edit.path, reason=edit.reason, code=edit.code)
     for file in repair.future.files:
         anew = whole.get(file.path)
         if anew is None:
             _in_place(builder, file, repair.edits)
         else:
             put = builder.create if anew.fate is Fate.CREATED else builder.replace
-            put(file.path, _staged(staging, repair.future, file), reason=anew.reason, code=anew.code)
+            put(anew.path, _staged(staging, repair.future, file, anew), reason=anew.reason, code=anew.code, like=anew.like)
     for message in repair.lost:
         builder.lose(message)
     for note in repair.notes:
@@ -93,12 +108,15 @@ def _in_place(builder: PlanBuilder, file: MappedFile, edits: Sequence[Edit]) -> 
             builder.write(file.path, patch.start - file.start, patch.data, reason=edit.reason, code=edit.code)
 
 
-def _staged(staging: Staging, future: FutureLog, file: MappedFile) -> StagedFile:
+def _staged(staging: Staging, future: FutureLog, file: MappedFile, edit: FileEdit) -> StagedFile:
     """The file as it will be; what is zero in it takes no space."""
     name = str(file.path)
-    target = staging.open(name, file.length)
     present = future.present.get(name, file.length)
-    if present:
+    if edit.assembled is not None:
+        target = staging.reopen(name, edit.assembled)
+    else:
+        target = staging.open(name, file.length)
+    if present and edit.assembled is None:
         there = replace(file, length=present)
         for start, end in data_extents(there):
             for begin in range(start, end, _PIECE):

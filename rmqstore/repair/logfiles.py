@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -13,6 +13,7 @@ from rmqstore.repair.logedits import Fate, FileEdit
 from rmqstore.store.mapped import MappedFile, OddEntry, ProblemKind, infer_file_size
 from rmqstore.store.root import Store
 from rmqstore.verify.files import evidence_of_messages
+from rmqstore.verify.runs import runs_of
 
 _ODD_CODES = {
     ProblemKind.FOREIGN_NAME: ("RMQ-CL-NAME", "a foreign file among those of the log"),
@@ -46,12 +47,8 @@ def files_of(store: Store) -> LogFiles:
             "Take a copy of the store of a healthy member, or let the group rebuild this one from an empty store.",
         )
     log = store.commitlog
-    evidence = None if log.files else evidence_of_messages(store)
-    if evidence is not None:
-        raise RefusedError(
-            f"There is no commit log file in {store.commitlog_directories.writable[0]}, but {evidence}.",
-            "Mount the volume, or name the directory with --set storePathCommitLog=DIR, or put the files back.",
-        )
+    if not log.files and not log.odd:
+        demand_no_messages(store)
     size = log.file_size or store.config.integer("mappedFileSizeCommitLog")
     inferred = infer_file_size(log.files, size)
     if inferred != size and 2 * sum(file.length == inferred for file in log.files) > len(log.files):
@@ -59,14 +56,27 @@ def files_of(store: Store) -> LogFiles:
             f"mappedFileSizeCommitLog is {size}, but the files of the log have {inferred} bytes.",
             "Give the broker's own configuration with --broker-conf FILE, or --set mappedFileSizeCommitLog=BYTES.",
         )
-    for file in log.files:
-        if file.start % size:
+    misnamed = [file for file in log.files if file.start % size]
+    for file in misnamed:
+        if any(not run.shift for run in runs_of(file)):
             raise RefusedError(
-                f"{store.relative(file.path)} is named by an offset that is no multiple of the file length {size}.",
-                "Move the file away, or give it the name that the PHYSICALOFFSET of its first record tells.",
+                f"{store.relative(file.path)} is named by an offset that is no multiple of the file length {size}, and holds its records.",
+                "Give the broker's own configuration with --broker-conf FILE, or --set mappedFileSizeCommitLog=BYTES.",
             )
-    _demand_directories(store, log.files, size)
-    return LogFiles(tuple(replace(file, length=min(file.length, size)) for file in log.files), log.odd, size)
+    files = tuple(replace(file, length=min(file.length, size)) for file in log.files if file not in misnamed)
+    odd = (*log.odd, *(OddEntry(file.path, ProblemKind.FOREIGN_NAME, file.length, "the name is no offset of a file") for file in misnamed))
+    _demand_directories(store, files, size)
+    return LogFiles(files, odd, size)
+
+
+def demand_no_messages(store: Store) -> None:
+    """Raise RefusedError for a store without a log file in which something else tells of messages."""
+    evidence = evidence_of_messages(store)
+    if evidence is not None:
+        raise RefusedError(
+            f"There is no commit log file in {store.commitlog_directories.writable[0]}, but {evidence}.",
+            "Mount the volume, or name the directory with --set storePathCommitLog=DIR, or put the files back.",
+        )
 
 
 def _demand_directories(store: Store, files: Sequence[MappedFile], size: int) -> None:
@@ -96,8 +106,8 @@ def brought_to_length(store: Store, kept: Sequence[MappedFile], size: int) -> It
             yield FileEdit(file.path, Fate.REPLACED, f"brought to its full length of {size} bytes", "RMQ-CL-FILELEN")
 
 
-def missing(files: Sequence[MappedFile], size: int) -> Iterator[MappedFile]:
-    """Files that do not exist and should, between those that do, in the directory of the file before."""
+def missing(files: Sequence[MappedFile], size: int, place: Callable[[MappedFile], Path] = lambda file: file.path) -> Iterator[MappedFile]:
+    """Files that do not exist and should, between those that do, in the directory of the file before, which is at `place`."""
     for before, behind in pairwise(files):
         for start in range(before.start + size, behind.start, size):
-            yield MappedFile(before.path.with_name(offset_to_file_name(start)), start, size, 0)
+            yield MappedFile(place(before).with_name(offset_to_file_name(start)), start, size, 0)

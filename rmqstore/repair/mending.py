@@ -6,7 +6,7 @@ Pure: bytes and witnesses in, a change out. What is not certain is left alone, a
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rmqstore.formats.layout import fixed_layout
@@ -14,7 +14,7 @@ from rmqstore.formats.message import MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, RECORD_
 from rmqstore.formats.naming import is_legal_topic
 from rmqstore.formats.properties import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR, property_crc_matches
 from rmqstore.formats.record import Record, RecordError, decode_record
-from rmqstore.formats.sysflag import SysFlag, TransactionType, transaction_type
+from rmqstore.formats.sysflag import KNOWN_SYS_FLAGS, CompressionType, SysFlag, TransactionType, transaction_type
 from rmqstore.repair.logview import LostUnit
 
 _PREFIX = fixed_layout(RECORD_PREFIX)
@@ -23,6 +23,9 @@ _HOST_BITS = SysFlag.BORN_HOST_V6 | SysFlag.STORE_HOST_V6
 _PROPERTIES_WIDTH = 2
 _LONGEST_TOPIC = 255
 _CRC_MASK = 0x7FFF_FFFF
+_LZ4, _ZSTD, _DEFLATE = b"\x04\x22\x4d\x18", b"\x28\xb5\x2f\xfd", 8  # how streams begin
+_COMPRESSION_SHIFT = 8
+_TRIED = 4096  # bytes of a stream that are decompressed to see whether it is one
 _NAME_END, _PROPERTY_END = NAME_VALUE_SEPARATOR.encode(), PROPERTY_SEPARATOR.encode()
 
 
@@ -42,13 +45,16 @@ class Mended:
 # Records that are none by structure
 
 
-def of_structure(data: bytes, position: int, units: Sequence[LostUnit] = ()) -> Mended | None:
+def of_structure(
+    data: bytes, position: int, units: Sequence[LostUnit] = (), unqueued: Callable[[], TransactionType | None] = lambda: None
+) -> Mended | None:
     """What makes `data`, the bytes of a hole at physical offset `position`, one record of that length; None unless exactly one change does.
 
     The proof: the body has the CRC that the record stores, PHYSICALOFFSET is the position, all lengths add up, topic and properties look
     like what brokers write. Where several changes pass, one of the queue `units` that point at the record decides by topic and queue.
+    `unqueued` returns the type of a record that no queue holds although later ones are held, None for one that belongs into its queue.
     """
-    found = {mended for mended in _changes(data) if _proven(mended.applied(data), position)}
+    found = {mended for mended in _changes(data, unqueued) if is_proven(mended.applied(data), position)}
     if len(found) > 1:
         found = {mended for mended in found if _witnessed(decode_record(mended.applied(data)), units)}
     return found.pop() if len(found) == 1 else None
@@ -71,7 +77,8 @@ def sizes_at(data: bytes) -> list[int]:
     return sorted(size for size in found if smallest_record(MESSAGE_MAGIC_V1, 0) <= size <= len(data))
 
 
-def _proven(record: bytes, position: int) -> bool:
+def is_proven(record: bytes, position: int) -> bool:
+    """Return whether bytes are one record that belongs at physical offset `position`: see `of_structure` for the proof."""
     try:
         decoded = decode_record(record)
     except RecordError:
@@ -89,7 +96,7 @@ def _are_written(block: bytes) -> bool:
     return b"\0" not in block and all(piece.find(_NAME_END) > 0 for piece in pieces)
 
 
-def _changes(data: bytes) -> Iterator[Mended]:
+def _changes(data: bytes, unqueued: Callable[[], TransactionType | None]) -> Iterator[Mended]:
     """Every single field that may be what is wrong, with the value that the others demand."""
     if len(data) < smallest_record(MESSAGE_MAGIC_V1, 0):
         return
@@ -97,11 +104,49 @@ def _changes(data: bytes) -> Iterator[Mended]:
         yield _header("magic_code", magic, "MAGICCODE")
     yield _header("total_size", len(data), "TOTALSIZE")
     sys_flag = _integer(data, _PREFIX["sys_flag"].offset, 4)
-    for bits in (SysFlag.BORN_HOST_V6, SysFlag.STORE_HOST_V6, _HOST_BITS):
-        yield _header("sys_flag", sys_flag ^ bits, "SYSFLAG")
+    if sys_flag & ~KNOWN_SYS_FLAGS:
+        yield from _sys_flags(data, unqueued)
+    else:
+        for bits in (SysFlag.BORN_HOST_V6, SysFlag.STORE_HOST_V6, _HOST_BITS):
+            yield _header("sys_flag", sys_flag ^ bits, "SYSFLAG")
     magic = _integer(data, _PREFIX["magic_code"].offset, 4) & 0xFFFF_FFFF
     if magic in _MAGICS:
         yield from _lengths(data, magic)
+
+
+def _sys_flags(data: bytes, unqueued: Callable[[], TransactionType | None]) -> Iterator[Mended]:
+    """SYSFLAGs in place of one with bits that no release writes, of which no bit is believed: one for each length of the hosts."""
+    for hosts in (0, SysFlag.BORN_HOST_V6, SysFlag.STORE_HOST_V6, _HOST_BITS):
+        change = _header("sys_flag", hosts, "SYSFLAG")
+        try:
+            record = decode_record(change.applied(data))
+        except RecordError:
+            continue
+        if record.physical_offset >= 0:
+            yield _header("sys_flag", _derived_sys_flag(record, unqueued()), "SYSFLAG")
+
+
+def _derived_sys_flag(record: Record, unqueued: TransactionType | None) -> int:
+    """SYSFLAG as the rest of a record demands it; of its present value only the lengths of the hosts count."""
+    transaction: int = SysFlag.TRANSACTION_COMMIT if record.prepared_transaction_offset else 0
+    transaction = transaction if unqueued is None else unqueued
+    batch = SysFlag.INNER_BATCH | SysFlag.NEED_UNWRAP if record.is_inner_batch else 0
+    return record.sys_flag & _HOST_BITS | transaction | batch | _compression_bits(record.body)
+
+
+def _compression_bits(body: bytes) -> int:
+    """The bits of SYSFLAG that say how a body is compressed, by its first bytes."""
+    if body.startswith(_LZ4):
+        return SysFlag.COMPRESSED | CompressionType.LZ4 << _COMPRESSION_SHIFT
+    if body.startswith(_ZSTD):
+        return SysFlag.COMPRESSED | CompressionType.ZSTD << _COMPRESSION_SHIFT
+    if len(body) > 1 and body[0] & 0x0F == _DEFLATE and int.from_bytes(body[:2], "big") % 31 == 0:
+        try:
+            zlib.decompressobj().decompress(body, _TRIED)
+        except zlib.error:
+            return 0
+        return int(SysFlag.COMPRESSED)
+    return 0
 
 
 def _lengths(data: bytes, magic: int) -> Iterator[Mended]:
@@ -174,17 +219,20 @@ def of_physical_offset(position: int) -> Mended:
     return _header("physical_offset", position, "PHYSICALOFFSET")
 
 
-def of_compression(record: Record) -> Mended:
-    """SYSFLAG without the compression bit, of a body that is no compressed stream."""
-    return _header("sys_flag", record.sys_flag & ~(SysFlag.COMPRESSED | SysFlag.COMPRESSION_TYPE_MASK), "SYSFLAG")
+def of_sys_flag(record: Record, *, compressed: bool, queued: bool) -> Mended | None:
+    """SYSFLAG without what the record cannot be: a compressed body (unless `compressed`), and a type that no queue holds (if `queued`).
 
-
-def of_transaction(record: Record) -> Mended | None:
-    """SYSFLAG of a record that the queue holds, although prepared and rolled back ones get no place there (fact sheet queues §1)."""
-    if transaction_type(record.sys_flag) not in (TransactionType.PREPARED, TransactionType.ROLLBACK):
-        return None
-    kind = TransactionType.COMMIT if record.prepared_transaction_offset else TransactionType.NONE
-    return _header("sys_flag", (record.sys_flag & ~SysFlag.TRANSACTION_MASK) | kind, "SYSFLAG")
+    Prepared and rolled back records get no place in a queue (fact sheet queues §1). None where nothing of it is wrong.
+    """
+    value = record.sys_flag
+    if not compressed and value & ~KNOWN_SYS_FLAGS:
+        value = _derived_sys_flag(record, None)
+    elif not compressed:
+        value &= ~(SysFlag.COMPRESSED | SysFlag.COMPRESSION_TYPE_MASK)
+    if queued and transaction_type(value) in (TransactionType.PREPARED, TransactionType.ROLLBACK):
+        kind = TransactionType.COMMIT if record.prepared_transaction_offset else TransactionType.NONE
+        value = (value & ~SysFlag.TRANSACTION_MASK) | kind
+    return None if value == record.sys_flag else _header("sys_flag", value, "SYSFLAG")
 
 
 def of_queue_position(raw: bytes, record: Record, units: Sequence[LostUnit]) -> Mended | None:

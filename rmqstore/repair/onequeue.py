@@ -22,10 +22,11 @@ from rmqstore.repair.logview import FutureLog
 from rmqstore.repair.queuetarget import QueueTarget, Sources, Units
 from rmqstore.repair.staging import StagedFile, Staging
 from rmqstore.scan.unitruns import UNIT_ROWS
-from rmqstore.store.mapped import MappedFile, MappedFileQueue, ProblemKind
+from rmqstore.store.mapped import MappedFile, MappedFileQueue
 from rmqstore.store.parts import PartKind
 from rmqstore.store.root import QueueDirectory, Store
 from rmqstore.store.window import map_window
+from rmqstore.verify.exchanged import Held
 from rmqstore.verify.units import QueueKey
 
 EMPTY = MappedFileQueue(())
@@ -50,7 +51,10 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What the plans of all queues of a store have in common. `made`: the staged files of the rebuild by path below the root."""
+    """What the plans of all queues of a store have in common.
+
+    `made`: the staged files of the rebuild by path below the root; `exchanged`: queue files that hold units of another place.
+    """
 
     builder: PlanBuilder
     staging: Staging
@@ -59,6 +63,7 @@ class Work:
     log: FutureLog
     mode: Mode
     made: Mapping[str, StagedFile]
+    exchanged: Mapping[Path, Held]
 
     def read_made(self, path: str) -> Bytes:
         """The bytes of a rebuilt file."""
@@ -78,7 +83,7 @@ def plan_simple_queue(
     """Plans a consume queue and its extension. Raises UnreadableError, StoreChangedError, OSError."""
     size = consumequeue.file_size(work.settings.mapped_file_size_consume_queue)
     files = found.files if found is not None else EMPTY
-    good = _good_files(files, size)
+    good = _holders(work, key, _good_files(files, size), size)
     made = {_number(path, size): path for path in (rebuilt.files if rebuilt is not None else ())}
 
     # Each file is looked at several times in a row.
@@ -141,7 +146,7 @@ class _Fit:
         found = self._found.pop(start, None)
         if wanted.path in self._odd:
             self._odd.remove(wanted.path)
-            found = MappedFile(wanted.path, start, 0, 0)
+            found = MappedFile(wanted.path, start, 0, 0) if wanted.path.is_file() else None
         self._changed = self._fitter.fit(wanted, found) or self._changed
 
     def take_away_others(self) -> bool:
@@ -213,9 +218,20 @@ def _good_files(files: MappedFileQueue, size: int) -> dict[int, MappedFile]:
     return {file.start // size: file for file in files.files if file.length == size and file.start % size == 0}
 
 
+def _holders(work: Work, key: QueueKey, good: Mapping[int, MappedFile], size: int) -> dict[int, MappedFile]:
+    """The files that hold the units of a queue, by number: its own ones, those in other places for files that hold something else."""
+    capacity = size // consumequeue.UNIT_SIZE
+    exchanged = {
+        held.first // capacity: MappedFile(path, held.first * consumequeue.UNIT_SIZE, size, 0)
+        for path, held in work.exchanged.items()
+        if held.owner == key and held.first % capacity == 0 and path.stat().st_size == size
+    }
+    return exchanged | {number: file for number, file in good.items() if file.path not in work.exchanged}
+
+
 def _odd_files(files: MappedFileQueue) -> list[Path]:
-    """What lies in the directory of a queue and is none of its files: foreign names, empty files. Directories are left alone."""
-    return [entry.path for entry in files.odd if entry.kind is not ProblemKind.DIRECTORY]
+    """Return what is in the directory of a queue and is none of its files: foreign names, empty files, directories, special files."""
+    return [entry.path for entry in files.odd]
 
 
 def _directory(store: Store, kind: PartKind, key: QueueKey, found: QueueDirectory | None) -> Path:

@@ -14,14 +14,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from rmqstore.errors import RefusedError
-from rmqstore.repair import copies, fingerprint
+from rmqstore.repair import beneath, copies, entries, fingerprint
 from rmqstore.repair.fingerprint import BLOCK, blocks_with_data
 from rmqstore.repair.journal import Before, Journal, Story
 from rmqstore.repair.places import Places
 from rmqstore.repair.plan import Action, ActionKind, Attributes, FileStamp
 from rmqstore.repair.transaction import Transaction, ways_out
 from rmqstore.repair.writer import Writer
-from rmqstore.store.window import open_read_only, read_descriptor
+from rmqstore.store.window import read_descriptor
 
 _PAGE = 4096
 
@@ -56,7 +56,10 @@ class Performer:
         """Does one action. Names of files are on the disk after `sync` only. Raises ForeignChangeError, OSError, UnreadableError."""
         before = self._before[number]
         if action.in_place:
+            if before.linked:
+                self._take_own_copy(number, action, before)
             self._overwrite(action, before)
+            self._settle_directories(action, before)
             return
         self._make_directories(action)
         if action.kind is ActionKind.CREATE:
@@ -64,7 +67,7 @@ class Performer:
         elif action.kind is ActionKind.QUARANTINE:
             self._take_out(action, before)
         else:
-            if number not in self._copying and os.path.lexists(self._transaction.source(number, action)):
+            if number not in self._copying and beneath.exists(self._transaction.source(number, action)):
                 self._take_out(action, before)
             self._bring_in(number, action, before)
         self._settle_directories(action, before)
@@ -72,21 +75,34 @@ class Performer:
     def sync(self) -> None:
         """The names of all files that came or went to the disk."""
         for directory in sorted(self._unsynced):
-            if directory.is_dir():
+            if beneath.is_directory(directory):
                 self._writer.fsync_directory(directory)
         self._unsynced.clear()
 
     # Bytes of a file that stays
 
+    def _take_own_copy(self, number: int, action: Action, before: Before) -> None:
+        """The copy of a file with other names takes its place; the other names keep the file."""
+        copy, path = self._transaction.copy_of(number), self._places.path(action.path)
+        assert before.attributes is not None
+        if beneath.exists(copy):
+            if fingerprint.stamp(path) != FileStamp(before.size or 0, before.attributes.mtime_ns or 0):
+                raise ForeignChangeError(self._transaction, f"{action.path} is not the file that it was")
+            self._writer.rename(copy, path)
+        self._moved(copy, path)
+
     def _overwrite(self, action: Action, before: Before) -> None:
         path = self._places.path(action.path)
         attributes = action.attributes or before.attributes
         assert before.undo is not None and attributes is not None
-        if not path.is_file() or path.stat().st_size != before.size:
+        if not beneath.is_file(path):
             raise ForeignChangeError(self._transaction, f"{action.path} is not the file that it was")
         old_path = self._transaction.directory / before.undo
         with ExitStack() as stack:
             descriptor = stack.enter_context(self._writer.change(path))
+            status = os.fstat(descriptor)
+            if status.st_size != before.size or status.st_nlink > 1:
+                raise ForeignChangeError(self._transaction, f"{action.path} is not the file that it was, or has got another name")
             old = stack.enter_context(_reader(old_path))
             new = stack.enter_context(self._new_bytes(action))
             for begin, size in self._pieces(action, path):
@@ -131,17 +147,16 @@ class Performer:
     # Files that come and go
 
     def _take_out(self, action: Action, before: Before) -> None:
-        source, target = self._places.path(action.path), self._transaction.quarantined(action)
+        source, target = entries.path_of(self._places, action), self._transaction.quarantined(action)
         if before.attributes is None:
             return None  # there was none to take away, only directories
-        if not os.path.lexists(source):
-            if not os.path.lexists(target):
+        if not beneath.exists(source):
+            if not beneath.exists(target):
                 raise ForeignChangeError(self._transaction, f"{action.path} is gone")
             return self._moved(source, target)
-        status = source.lstat()
-        if (status.st_size, status.st_mtime_ns) != (before.size, before.attributes.mtime_ns):
+        if fingerprint.stamp(source) != FileStamp(before.size or 0, before.attributes.mtime_ns or 0):
             raise ForeignChangeError(self._transaction, f"{action.path} is not the file that it was")
-        if os.path.lexists(target):
+        if beneath.exists(target):
             if copies.same_device(source, target.parent):
                 raise ForeignChangeError(self._transaction, f"{action.path} is there again")
             self._writer.unlink(source)
@@ -151,18 +166,20 @@ class Performer:
         return self._moved(source, target)
 
     def _bring_in(self, number: int, action: Action, before: Before) -> None:
-        source, target = self._transaction.source(number, action), self._places.path(action.path)
+        source, target = self._transaction.source(number, action), entries.path_of(self._places, action)
         assert action.attributes is not None
         attributes = replace(action.attributes, mtime_ns=before.placed)
-        if not os.path.lexists(source):
+        if not beneath.exists(source):
             if fingerprint.stamp(target) != FileStamp(action.length, before.placed or 0):
                 raise ForeignChangeError(self._transaction, f"{action.path} is not the file that was put there")
             return self._moved(source, target)
-        if os.path.lexists(target):
+        if beneath.exists(target):
             if number not in self._copying:
                 raise ForeignChangeError(self._transaction, f"{action.path} is there already")
             self._writer.unlink(target)
-        if copies.same_device(source, target.parent):
+        if entries.is_special(source):
+            self._writer.rename(source, target)  # a rename leaves its attributes as they are
+        elif copies.same_device(source, target.parent):
             with self._writer.hold(source) as descriptor:
                 self._writer.set_attributes(descriptor, source, attributes)
                 self._writer.fsync(descriptor, source)
@@ -185,7 +202,7 @@ class Performer:
     def _make_directories(self, action: Action) -> None:
         for wanted in action.directories:
             path = self._places.directory(wanted.path)
-            if wanted.attributes is not None and not path.is_dir():
+            if wanted.attributes is not None and not beneath.is_directory(path):
                 self._writer.mkdir(path, wanted.attributes.mode)
                 self._unsynced.add(path.parent)
 
@@ -196,18 +213,18 @@ class Performer:
         }
         for one in reversed(action.directories):
             path = self._places.directory(one.path)
-            if one.attributes is None and path.is_dir():
+            if one.attributes is None and beneath.is_directory(path):
                 wanted.pop(one.path, None)
                 with _unless_filled():
                     self._writer.rmdir(path)
                     self._unsynced.add(path.parent)
         for name, attributes in wanted.items():
             path = self._places.directory(name)
-            if path.is_dir():
+            if beneath.is_directory(path):
                 self._writer.set_directory_attributes(path, attributes)
 
     def _make_quarantine(self, directory: Path) -> None:
-        if not directory.is_dir():
+        if not beneath.is_directory(directory):
             self._make_quarantine(directory.parent)
             self._writer.mkdir(directory)
             self._unsynced.add(directory.parent)
@@ -215,7 +232,7 @@ class Performer:
 
 @contextmanager
 def _reader(path: Path) -> Iterator[Reader]:
-    with open_read_only(path) as descriptor:
+    with beneath.reading(path) as descriptor:
         yield lambda begin, size: read_descriptor(descriptor, path, begin, size)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
+import shlex
 import stat
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from rmqstore.errors import RefusedError
+from rmqstore.repair import beneath
 from rmqstore.repair.plan import Phase
 from rmqstore.store.mapped import parse_offset_name
 from rmqstore.store.parts import PartKind, part_kind
@@ -28,6 +29,8 @@ _PHASES: Mapping[PartKind, Phase] = {
     PartKind.CONFIG: Phase.CONFIG,
     PartKind.LOCK: Phase.ABORT,  # what lies in a directory of that name; the file itself stays for ever
     PartKind.ABORT: Phase.ABORT,
+    PartKind.ABORT_BACKUP: Phase.ABORT,
+    PartKind.BROKER_IDENTITY: Phase.CONFIG,
 }
 
 
@@ -39,6 +42,24 @@ class Places:
         directories = store.commitlog_directories
         self.log_directories = (*directories.writable, *directories.read_only)
         self.outside = tuple(directory for directory in self.log_directories if not directory.is_relative_to(self.root))
+        links = store.part_links()
+        self.linked = {link.path: link.named for link in links if link.named is not None}
+        self._unnamed = [link for link in links if link.named is None]
+
+    @property
+    def tops(self) -> dict[Path, Path]:
+        """The directories below which no link is followed: by the path under which plans use each, the one that is meant."""
+        # A link to a directory of the log that is named itself would show its files twice.
+        linked = {path: named for path, named in self.linked.items() if named not in self.outside}
+        return {self.root: self.root, **{outside: outside for outside in self.outside}, **linked}
+
+    def refuse_unnamed_links(self) -> None:
+        """Raises RefusedError when a part of the store is a link to a directory that no setting names."""
+        for link in self._unnamed:
+            raise RefusedError(
+                f"{link.path} is a symbolic link to {link.target}, and no setting says that this directory belongs to the store.",
+                f"If it does, add --set {shlex.quote(f'{link.setting}={link.target}')}, or name it in the file given with --broker-conf.",
+            )
 
     def name(self, path: Path | str) -> str:
         """`path` (absolute, or relative to the root) as plans spell it. Raises ValueError for what is no place to change."""
@@ -59,44 +80,28 @@ class Places:
         return phase
 
     def directory(self, name: str) -> Path:
-        """The directory that `name` means: the root (`.`), or one above a path of a plan. Raises RefusedError as `path` does."""
-        full = self.root / name
-        below = full
-        while below.is_relative_to(self.root) and below.parent != self.root and below != self.root:
-            self._no_link(below)
-            below = below.parent
-        return full
+        """The directory that `name` means: the root (`.`), or one above a path of a plan. Raises LinkError."""
+        return self._no_link(self.root / name)
 
     def path(self, name: str) -> Path:
-        """The file that `name` means. Raises RefusedError for what is no place to change, or lies behind a symbolic link."""
+        """The file that `name` means. Raises RefusedError for what is no place to change, or is or lies behind a symbolic link."""
         self.phase(name)
-        full = self.root / name
-        # The directories of the parts themselves may be links to other disks; whoever set up the store made them.
-        part = full.parent if PurePosixPath(name).is_absolute() else self.root / PurePosixPath(name).parts[0]
-        below = full
-        while below not in (part, self.root):
-            self._no_link(below)
-            below = below.parent
-        if part == full:
-            self._no_link(full)
-        return full
+        return self._no_link(self.root / name)
 
-    @staticmethod
-    def _no_link(path: Path) -> None:
-        try:
-            linked = stat.S_ISLNK(path.lstat().st_mode)
-        except OSError:
-            return
-        if linked:
-            raise RefusedError(f"{path} is a symbolic link, which a repair does not follow.", "Put the file itself there.")
+    def _no_link(self, path: Path) -> Path:
+        status = beneath.status(path)
+        if status is not None and stat.S_ISLNK(status.st_mode) and path not in self.linked:
+            raise beneath.LinkError(path)
+        return path
 
     def _phase(self, name: str) -> Phase | None:
         plain = PurePosixPath(name)
         if plain.as_posix() != name or ".." in plain.parts or "\0" in name or not plain.parts:
             return None
-        in_log = (self.root / name).parent in self.log_directories and parse_offset_name(plain.name) is not None
+        among_log_files = (self.root / name).parent in self.log_directories
         if plain.is_absolute():
-            return Phase.COMMITLOG if in_log and not Path(name).is_relative_to(self.root) else None
+            return Phase.COMMITLOG if among_log_files and not Path(name).is_relative_to(self.root) else None
+        in_log = among_log_files and parse_offset_name(plain.name) is not None
         kind = part_kind(plain.parts[0])
         if kind is PartKind.LOCK and len(plain.parts) == 1:
             return None
@@ -107,8 +112,6 @@ class Places:
 
 def device(path: Path) -> int:
     """The file system that a path lies on or would lie on."""
-    while True:
-        try:
-            return os.lstat(path).st_dev if not path.is_symlink() else path.stat().st_dev
-        except (FileNotFoundError, NotADirectoryError):
-            path = path.parent
+    while (status := beneath.status(path)) is None:
+        path = path.parent
+    return status.st_dev

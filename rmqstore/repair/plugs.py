@@ -16,6 +16,7 @@ from rmqstore.repair.logedits import Edit
 from rmqstore.repair.logview import LostUnit
 from rmqstore.repair.plan import LostMessage
 from rmqstore.store.mapped import MappedFile
+from rmqstore.verify.queues import union
 
 ReadRecord = Callable[[int], Record | None]
 """The record that begins at a physical offset, None where there is none."""
@@ -69,7 +70,8 @@ def widened(plugs: Sequence[Plug], read: ReadRecord, style: Style) -> tuple[list
         before = result[-1] if result else None
         if before is not None and plug.end <= before.end:
             continue
-        if before is not None and before.end == plug.start and before.file == plug.file and _too_small(before, style):
+        touches = before is not None and before.end == plug.start and before.file == plug.file
+        if before is not None and touches and (_too_small(before, style) or _too_small(plug, style)):
             plug = replace(plug, start=result.pop().start, known=(*before.known, *plug.known))
         while _too_small(plug, style) and not _meets(plugs, plug.end):
             record = read(plug.end)
@@ -124,7 +126,7 @@ def fill(plugs: Sequence[Plug], read: ReadRecord, last: Neighbour, style: Style)
         if closing is not None:
             edits.append(Edit(blank(closing, plug.end), "a BLANK that closes the file", plug.code))
         lost += _messages(plug, style)
-    return Filled(tuple(edits), tuple(lost), _union(sorted(damages)))
+    return Filled(tuple(edits), tuple(lost), tuple(union(damages)))
 
 
 def _neighbour(plug: Plug, following: Plug | None, read: ReadRecord) -> Neighbour | None:
@@ -168,13 +170,3 @@ def _messages(plug: Plug, style: Style) -> Iterator[LostMessage]:
             reached = record.end
     if plug.end >= reached + style.smallest and not plug.closes:
         yield LostMessage(physical_offset=reached, size=plug.end - reached, why=plug.why)
-
-
-def _union(ranges: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    joined: list[tuple[int, int]] = []
-    for start, end in ranges:
-        if joined and start <= joined[-1][1]:
-            joined[-1] = joined[-1][0], max(end, joined[-1][1])
-        else:
-            joined.append((start, end))
-    return tuple(joined)

@@ -37,6 +37,18 @@ def units_into(store: Store, ranges: Sequence[tuple[int, int]]) -> list[LostUnit
     return sorted(found, key=lambda unit: (unit.position, unit.topic, unit.queue_id, unit.queue_offset))
 
 
+def last_position(store: Store, end: int) -> int:
+    """Return the greatest physical offset below `end` that a unit of the file queues points at, -1 without any.
+
+    Raises UnreadableError, StoreChangedError.
+    """
+    last = -1
+    for _, _, rows in chain(_plain_units(store), _batch_units(store)):
+        positions = rows["physical_offset"].astype(np.int64)
+        last = max(last, int(positions[(positions < end) & (rows["size"] > 0)].max(initial=-1)))
+    return last
+
+
 Units = Iterator[tuple[QueueDirectory, npt.NDArray[np.int64], npt.NDArray[np.void]]]
 """Queue, queue offsets, units."""
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import stat
+from collections.abc import Container, Mapping
 from pathlib import Path, PurePosixPath
 
 from rmqstore.errors import RefusedError
-from rmqstore.repair import copies, fingerprint
-from rmqstore.repair.check import check_contents, check_plan
+from rmqstore.repair import beneath, copies, entries, fingerprint
+from rmqstore.repair.check import check_contents
+from rmqstore.repair.hardlinks import demand_one_step, is_linked
 from rmqstore.repair.journal import Before, Journal
-from rmqstore.repair.likeness import attributes_of
+from rmqstore.repair.journalcheck import undo_name
+from rmqstore.repair.likeness import attributes_of, of_status
+from rmqstore.repair.ownership import demand_attributes
 from rmqstore.repair.places import Places
 from rmqstore.repair.plan import Action, ActionKind, Attributes, Directory, FileStamp
 from rmqstore.repair.space import demand_space
 from rmqstore.repair.transaction import Transaction
 from rmqstore.repair.writer import Writer
-from rmqstore.store.mapped import list_directory
 
 _NEW_PLAN = "Look at the store again and make a new plan."
 
@@ -27,16 +31,19 @@ def prepare(transaction: Transaction, places: Places, writer: Writer) -> None:
     OSError, UnreadableError.
     """
     plan = transaction.plan
-    check_plan(plan, places)
     refuse_changes(plan.files, fingerprint.take(places))
     demand_space(transaction, places)
     _empty(transaction.undo, writer)
+    copied: set[str] = set()
     with Journal.open(transaction.journal_path, writer, fresh=True) as journal:
         for number, action in enumerate(plan.actions):
             _stage(transaction, number, action, writer)
-            journal.before(_before(transaction, number, action, places, writer))
+            record = _before(transaction, number, action, places, writer, copied)
+            if record.linked:
+                copied.add(action.path)
+            journal.before(record)
         for directory in (transaction.undo, transaction.staged, transaction.directory):
-            if directory.is_dir():
+            if beneath.is_directory(directory):
                 writer.fsync_directory(directory)
         journal.prepared()
 
@@ -49,20 +56,38 @@ def refuse_changes(before: Mapping[str, FileStamp], now: Mapping[str, FileStamp]
         raise RefusedError(f"The store changed since it was planned for: {changed[0]}{more}.", _NEW_PLAN)
 
 
-def _before(transaction: Transaction, number: int, action: Action, places: Places, writer: Writer) -> Before:
-    path = places.path(action.path)
+def _before(transaction: Transaction, number: int, action: Action, places: Places, writer: Writer, copied: Container[str]) -> Before:
+    path = entries.path_of(places, action)
     attributes, size = _found(path, action)
     if (size, attributes and attributes.mtime_ns) != (action.expect.size, action.expect.mtime_ns):
         raise RefusedError(f"{action.path} changed since it was planned for.", _NEW_PLAN)
-    directories = _directories(action, places)
+    demand_attributes(transaction, number, action, path, attributes)
+    linked = action.in_place and action.path not in copied and is_linked(path)
+    directories = _directories(action, places, linked=linked)
     if not action.in_place:
         return Before(number, size, attributes, directories=directories, placed=_placed(transaction, number, action))
-    name = f"{transaction.undo.name}/{number:06d}"
+    name = undo_name(number)
     kept = transaction.directory / name
     copies.copy_range(writer, path, action.position, action.length, kept)
     if fingerprint.digest(kept, 0, action.length) != action.expect.digest:
         raise RefusedError(f"{action.path} changed since it was planned for, at byte {action.position}.", _NEW_PLAN)
-    return Before(number, size, attributes, name, tuple(copies.holes(path, action.position, action.length)), directories)
+    if linked:
+        _copy(transaction, number, path, writer)
+    holes = tuple(copies.holes(path, action.position, action.length))
+    return Before(number, size, attributes, name, holes, directories, linked=linked)
+
+
+def _copy(transaction: Transaction, number: int, path: Path, writer: Writer) -> None:
+    """A copy of a file that has other names, ready to take its place."""
+    copy = transaction.copy_of(number)
+    demand_one_step(path, transaction.directory)
+    if not beneath.is_directory(transaction.staged):
+        writer.mkdir(transaction.staged)
+    if beneath.exists(copy):
+        writer.unlink(copy)
+    with beneath.reading(path) as read:
+        status = os.fstat(read)
+        copies.copy_descriptor(writer, read, path, 0, status.st_size, copy, of_status(status))
 
 
 def _placed(transaction: Transaction, number: int, action: Action) -> int | None:
@@ -70,28 +95,29 @@ def _placed(transaction: Transaction, number: int, action: Action) -> int | None
         return None
     if action.attributes.mtime_ns is not None:
         return action.attributes.mtime_ns
-    return transaction.source(number, action).stat().st_mtime_ns
+    return attributes_of(transaction.source(number, action)).mtime_ns
 
 
 def _found(path: Path, action: Action) -> tuple[Attributes | None, int | None]:
-    # A directory in the place of a new file goes before; if it does not, the new file is not put there.
-    if not path.exists() or (path.is_dir() and action.kind is ActionKind.CREATE):
+    status = beneath.status(path)
+    # What is in the place of a new file goes before; if it does not, the new file is not put there.
+    if status is None or (action.kind is ActionKind.CREATE and not stat.S_ISREG(status.st_mode)):
         return None, None
-    if not path.is_file():
+    if stat.S_ISDIR(status.st_mode) or (action.in_place and not stat.S_ISREG(status.st_mode)):
         raise RefusedError(f"{path} is not a file.", "A repair changes files only.")
-    return attributes_of(path), path.stat().st_size
+    return of_status(status), status.st_size
 
 
-def _directories(action: Action, places: Places) -> tuple[Directory, ...]:
+def _directories(action: Action, places: Places, *, linked: bool) -> tuple[Directory, ...]:
     """The directories whose names or times the action can change, as they are, outermost first."""
-    if action.in_place:
+    if action.in_place and not linked and not action.directories:
         return ()
     named = [PurePosixPath(action.path).parent, *(PurePosixPath(directory.path) for directory in action.directories)]
     touched = {*named, *(path.parent for path in named if not path.is_absolute())}
     result = []
     for path in sorted(touched, key=lambda path: len(path.parts)):
         directory = places.directory(path.as_posix())
-        result.append(Directory(path.as_posix(), attributes_of(directory) if directory.is_dir() else None))
+        result.append(Directory(path.as_posix(), attributes_of(directory) if beneath.is_directory(directory) else None))
     return tuple(result)
 
 
@@ -102,9 +128,9 @@ def _stage(transaction: Transaction, number: int, action: Action, writer: Writer
         return
     source = transaction.source(number, action)
     if contents.data is not None and not action.in_place:
-        if not transaction.staged.is_dir():
+        if not beneath.is_directory(transaction.staged):
             writer.mkdir(transaction.staged)
-        if source.exists():
+        if beneath.exists(source):
             writer.unlink(source)
         with writer.create(source) as descriptor:
             writer.write(descriptor, source, 0, contents.data)
@@ -114,8 +140,8 @@ def _stage(transaction: Transaction, number: int, action: Action, writer: Writer
 
 
 def _empty(directory: Path, writer: Writer) -> None:
-    if directory.is_dir():
-        for entry in list_directory(directory):
-            writer.unlink(Path(entry.path))
+    if beneath.is_directory(directory):
+        for name, _ in beneath.entries(directory):
+            writer.unlink(directory / name)
     else:
         writer.mkdir(directory)

@@ -7,8 +7,9 @@ somebody asked for. All other queues are left as they are, however odd their his
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 
 import numpy as np
 
@@ -16,19 +17,23 @@ from rmqstore.catalogue import CATALOGUE
 from rmqstore.errors import UsageError
 from rmqstore.findings import Finding, Severity
 from rmqstore.formats.consumequeue import UNIT
-from rmqstore.rebuild.result import QueueResult, RebuiltQueue
+from rmqstore.formats.naming import LMQ_PREFIX
+from rmqstore.rebuild.result import QueueKind, QueueResult, RebuiltQueue
 from rmqstore.rebuild.settings import Mode
 from rmqstore.repair.builder import PlanBuilder
 from rmqstore.repair.judgement import Judgement
 from rmqstore.repair.logview import FutureLog
 from rmqstore.repair.onequeue import Planned, Why, Work, plan_batch_queue, plan_simple_queue
 from rmqstore.repair.queuetarget import in_ranges
-from rmqstore.repair.rebuilding import Made, QueueRequest, Rebuilder, rebuild_derived, settings_of
+from rmqstore.repair.rebuilding import Made, QueueRequest, Rebuilder, inner_batch_topics, rebuild_derived
+from rmqstore.repair.settings_evidence import LIGHT_QUEUES, evidence_of
 from rmqstore.repair.staging import Staging
 from rmqstore.scan.unitruns import UNIT_ROWS
 from rmqstore.store.root import QueueDirectory, Store
 from rmqstore.store.window import data_extents, map_window
+from rmqstore.verify import config
 from rmqstore.verify.batchqueue import UNIT_DTYPE
+from rmqstore.verify.exchanged import Held
 from rmqstore.verify.units import QueueKey
 from rmqstore.versions import Profile
 
@@ -96,6 +101,7 @@ class ChosenQueues:
     reasons: Mapping[QueueKey, Why]
     choice: _Choice
     request: QueueRequest | None
+    exchanged: Mapping[Path, Held] = field(default_factory=dict)
 
     def plan(self, builder: PlanBuilder, staging: Staging, made: tuple[QueueResult, Made] | None) -> dict[QueueKey, int]:
         """Plans with what was built.
@@ -113,12 +119,20 @@ class ChosenQueues:
         keys = {key for key in {*queues.simple, *queues.batch} if choice(key)} | rebuilt.keys()
         _demand_named(wish, keys, queues)
         placeholders = _placeholders(store, self.log) if wish.lost_units is LostUnits.PLACEHOLDER else {}
-        work = Work(builder, staging, store, settings_of(store), self.log, wish.mode, files)
+        evidence = evidence_of(store)
+        settings = evidence.settings if self.request is None else self.request.settings(evidence.settings)
+        work = Work(builder, staging, store, settings, self.log, wish.mode, files, self.exchanged)
         planned = {
             key: _plan(work, key, queues, rebuilt.get(key), self.reasons.get(key, _ASKED), placeholders.get(key, {}))
             for key in sorted(keys)
         }
-        _note(builder, result, [rebuilt[key] for key, plan in planned.items() if plan.changes and key in rebuilt])
+        changed = [rebuilt[key] for key, plan in planned.items() if plan.changes and key in rebuilt]
+        for note in evidence.notes_on(_parts(changed)):
+            builder.note(note)
+        by_records = frozenset() if self.request is None else self.request.batch_topics
+        for topic in sorted({queue.topic for queue in changed if queue.kind is QueueKind.BATCH} & by_records):
+            builder.note(f"The records of {topic} are inner batches, so it gets batch queues; no configuration names the topic.")
+        _note(builder, result, changed)
         for key in sorted(choice.left_out):
             builder.note(f"{key[0]}/{key[1]} has records and no files, maybe on purpose, and is left so; name it to have it rebuilt.")
         return {key: plan.end for key, plan in planned.items() if plan.end is not None}
@@ -133,8 +147,10 @@ def choose_queues(store: Store, log: FutureLog, judgement: Judgement, wish: Queu
     choice = _Choice(queues, reasons, judgement, wish)
     known = {key for key in {*queues.simple, *queues.batch} if choice(key)}
     needless = wish.only_needed and not any(choice(key) for key in reasons)
-    asked = (known or reasons or wish.rebuild) and not needless
-    return ChosenQueues(store, log, wish, queues, reasons, choice, QueueRequest(wish.mode, choice) if asked else None)
+    if needless or not (known or reasons or wish.rebuild):
+        return ChosenQueues(store, log, wish, queues, reasons, choice, None)
+    request = QueueRequest(wish.mode, choice, _batch_topics(store, log, queues, reasons, wish))
+    return ChosenQueues(store, log, wish, queues, reasons, choice, request, judgement.exchanged)
 
 
 def plan_queues(
@@ -155,8 +171,23 @@ def plan_queues(
     chosen.plan(builder, staging, rebuilt.queues)
 
 
+def _batch_topics(store: Store, log: FutureLog, queues: _Queues, reasons: Mapping[QueueKey, Why], wish: QueueWish) -> frozenset[str]:
+    """Return the topics without files and without configuration whose records say that their queues are batch queues.
+
+    Reads the log only if there can be such a topic.
+    """
+    configured = config.configured_topics(store)
+    with_files = {topic for kind in (queues.simple, queues.batch) for (topic, _), queue in kind.items() if queue.files.files}
+    named = {topic for topic, _ in (*reasons, *wish.queues)} | wish.topics
+    unknown = named - with_files - (configured or frozenset())
+    any_topic = configured is None and wish.rebuild and not (wish.topics or wish.queues)
+    if not unknown and not any_topic:
+        return frozenset()
+    return frozenset(topic for topic in inner_batch_topics(store, log) if topic in unknown or (any_topic and topic not in with_files))
+
+
 def _plan(work: Work, key: QueueKey, queues: _Queues, rebuilt: RebuiltQueue | None, why: Why, placeholders: Mapping[int, bytes]) -> Planned:
-    if key in queues.batch or key[0] in work.settings.batch_topics:
+    if key in queues.batch or (rebuilt is not None and rebuilt.kind is QueueKind.BATCH):
         return plan_batch_queue(work, key, queues.batch.get(key), rebuilt, why)
     return plan_simple_queue(work, key, queues.simple.get(key), queues.ext.get(key), rebuilt, why, placeholders)
 
@@ -257,6 +288,12 @@ def _placeholders(store: Store, log: FutureLog) -> dict[QueueKey, dict[int, byte
 
 
 # What people should know
+
+
+def _parts(changed: list[RebuiltQueue]) -> set[str]:
+    """Return the parts of the store that rebuilt files are in."""
+    parts = {path.partition("/")[0] for queue in changed for path in (*queue.files, *queue.ext_files)}
+    return parts | {LIGHT_QUEUES for queue in changed if queue.topic.startswith(LMQ_PREFIX)}
 
 
 def _note(builder: PlanBuilder, result: QueueResult, changed: list[RebuiltQueue]) -> None:

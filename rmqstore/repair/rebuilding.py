@@ -13,17 +13,15 @@ import numpy as np
 import numpy.typing as npt
 
 from rmqstore.errors import RefusedError, StoreChangedError
-from rmqstore.formats.naming import LMQ_PREFIX
+from rmqstore.formats.sysflag import SysFlag
 from rmqstore.rebuild import Builder, IndexBuilder, IndexResult, Mode, QueueBuilder, QueueResult, Settings, rebuild
-from rmqstore.recovery.options import Options
-from rmqstore.recovery.places import places_of
 from rmqstore.repair.indexranges import KeyRange
 from rmqstore.repair.logview import FutureLog
+from rmqstore.repair.settings_evidence import settings_of
 from rmqstore.repair.staging import StagedFile, Staging
 from rmqstore.scan.ahead import BATCH, BUFFERS
-from rmqstore.scan.columns import Check
+from rmqstore.scan.columns import Check, Mark
 from rmqstore.scan.walk import Batch, LogScanner
-from rmqstore.store.parts import PartKind
 from rmqstore.store.root import Store
 from rmqstore.verify.units import QueueKey
 from rmqstore.versions import Profile
@@ -37,10 +35,15 @@ Made = dict[str, StagedFile]
 
 @dataclass(frozen=True, slots=True)
 class QueueRequest:
-    """Queues to build: how, and which."""
+    """Queues to build: how, and which; `batch_topics` are topics whose queues are batch queues although no configuration says so."""
 
     mode: Mode
     wanted: Callable[[QueueKey], bool]
+    batch_topics: frozenset[str] = frozenset()
+
+    def settings(self, settings: Settings) -> Settings:
+        """Return the settings of the store with these topics among the batch topics."""
+        return replace(settings, batch_topics=settings.batch_topics | self.batch_topics)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,29 +137,13 @@ def records_of(store: Store, log: FutureLog, *, keys: bool) -> FutureRecords:
     return FutureRecords(LogScanner(checks=checks, delays=delays, lead=lead, windows=log.window, batch=BATCH, buffers=BUFFERS), log)
 
 
-def settings_of(store: Store) -> Settings:
-    """What the broker was configured to write: by its settings, and where they say nothing, by what lies in the store."""
-    options, places = Options.of(store.config), places_of(store)
-    has_light_queues = any(queue.topic.startswith(LMQ_PREFIX) for queue in store.queue_directories())
-
-    def flag(name: str, value: bool, sign: bool) -> bool:
-        return value if store.config.explicit(name) is not None else value or sign
-
-    return Settings(
-        mapped_file_size_consume_queue=places.queues.simple_file_size,
-        mapper_file_size_batch_consume_queue=places.queues.batch_file_size,
-        mapped_file_size_consume_queue_ext=places.queues.ext_file_size,
-        batch_topics=places.queues.batch_topics,
-        enable_consume_queue_ext=flag(
-            "enableConsumeQueueExt", options.enable_consume_queue_ext, store.path_of(PartKind.CONSUMEQUEUE_EXT).is_dir()
-        ),
-        enable_lmq=flag("enableLmq", options.enable_lmq, has_light_queues),
-        enable_multi_dispatch=flag("enableMultiDispatch", options.enable_multi_dispatch, has_light_queues),
-        message_index_enable=options.message_index_enable,
-        index_file_write_enable=options.index_file_write_enable,
-        max_hash_slot_num=places.index_slots,
-        max_index_num=places.index_items,
-    )
+def inner_batch_topics(store: Store, log: FutureLog) -> frozenset[str]:
+    """Return the topics with inner batches, which brokers take in topics with batch queues only (fact sheet queues §4.2)."""
+    records, found = records_of(store, log, keys=False), set()
+    for batch in records:
+        inner = (batch.records["marks"] & int(Mark.INNER_BATCH) != 0) & (batch.records["sys_flag"] & int(SysFlag.INNER_BATCH) != 0)
+        found |= {records.scanner.queue(number)[0] for number in np.unique(batch.records["queue"][inner]).tolist()}
+    return frozenset(found)
 
 
 def rebuild_derived(
@@ -201,7 +188,7 @@ def _pass(
         wanted = queues.wanted
         queue_builder = QueueBuilder(
             records.scanner.queue,
-            settings,
+            queues.settings(settings),
             profile,
             for_queues,
             log_start=log.min_offset,

@@ -70,14 +70,21 @@ class Recovery:
             plan_backups(builder, store)
             plan_minimal(builder, staging, store, profile, advance=advance, rebuilder=rebuilder)
             return
-        repair = self._log_repair(store, builder, advance)
+        repair = self._log_repair(store, builder, staging, advance)
         plan_log(builder, staging, repair)
         ends = plan_derived(
-            builder, staging, store, profile, repair.future, lost_units=self.lost_units, advance=advance, rebuilder=rebuilder
+            builder,
+            staging,
+            repair.store or store,
+            profile,
+            repair.future,
+            lost_units=self.lost_units,
+            advance=advance,
+            rebuilder=rebuilder,
         )
         plan_configuration(builder, store, ends, restores=True)
 
-    def _log_repair(self, store: Store, builder: PlanBuilder, advance: Advance) -> LogRepair:
+    def _log_repair(self, store: Store, builder: PlanBuilder, staging: Staging, advance: Advance) -> LogRepair:
         """The repair of the log, and notes that compare it with the other ways."""
         outcome = simulate(store, self.release)
         if self.strategy is Strategy.BROKER:
@@ -89,7 +96,8 @@ class Recovery:
             repair = cut_where_broker_stops(store, self.release, outcome.scan.stop_offset, advance=advance)
             plan_epoch(builder, store, repair.future.end_offset)
         else:
-            repair = salvage(store, self.release, placeholders=self.lost_units is LostUnits.PLACEHOLDER, advance=advance)
+            placeholders = self.lost_units is LostUnits.PLACEHOLDER
+            repair = salvage(store, self.release, staging=staging, placeholders=placeholders, advance=advance)
         if repair.future.damages and store.rocksdb_queues:
             builder.note(_IN_ROCKSDB)
         if repair.lost or outcome.starts is not True or (outcome.lost is not None and outcome.lost.messages):

@@ -14,15 +14,16 @@ from typing import Any, Protocol
 
 from rmqstore.errors import RefusedError
 from rmqstore.findings import Severity
-from rmqstore.repair import apply, history, lock
+from rmqstore.repair import apply, beneath, history, lock, rights
 from rmqstore.repair.builder import PlanBuilder
+from rmqstore.repair.check import check_kept, check_plan, check_transaction
 from rmqstore.repair.codec import contents_directory, plan_id, read_plan
 from rmqstore.repair.keep import keep_plan
 from rmqstore.repair.perform import ForeignChangeError
 from rmqstore.repair.places import Places
 from rmqstore.repair.plan import Action, Plan
 from rmqstore.repair.staging import Staging
-from rmqstore.repair.transaction import State, Transaction, begin, find, refuse_unfinished, remove_remains, transaction_of, unfinished
+from rmqstore.repair.transaction import State, Transaction, begin, find, refusal, remove_remains, transaction_of, unfinished
 from rmqstore.repair.undo import plan_undo
 from rmqstore.repair.writer import Writer
 from rmqstore.store.recognise import demand_directory
@@ -113,8 +114,8 @@ def show(wish: Wish, dialog: Dialog, plan_out: Path | None = None) -> Result:
     """
     store = wish.open_store()
     # A copy leaves the holes of its source out, and some systems know of bytes that are not on the disk yet as little as of holes.
-    with lock.locked_for_reading(store), Staging.temporary(forced=plan_out is not None) as staging:
-        refuse_unfinished(store.root)
+    with _at_work(store), lock.locked_for_reading(store), Staging.temporary(forced=plan_out is not None) as staging:
+        _refuse_unfinished(store.root)
         plan = _plan(wish, store, staging)
         dialog.show(plan)
         kept_in = None if plan_out is None else keep_plan(plan, staging, plan_out)
@@ -125,8 +126,8 @@ def carry_out(wish: Wish, dialog: Dialog, *, verify: Verify = verification_error
     """The whole procedure. Raises RefusedError, UnreadableError, WriteFailedError, KeyboardInterrupt."""
     store = wish.open_store()
     writer = writer or Writer()
-    with lock.locked(store, writer):
-        refuse_unfinished(store.root)
+    with _at_work(store), lock.locked(store, writer):
+        _refuse_unfinished(store.root)
         remove_remains(store.root, writer)
         with _fresh(store.root, writer) as new:
             staging = Staging(new.transaction.staged, writer)
@@ -136,12 +137,12 @@ def carry_out(wish: Wish, dialog: Dialog, *, verify: Verify = verification_error
                 staging.discard_open()
             dialog.show(plan)
             if plan.empty:
-                return Result(plan, errors=verify(wish.open_store()), left=0)
+                return Result(plan, errors=verify(_opened_again(wish)), left=0)
             _demand_consent(plan, dialog)
             apply.put_plan(new.transaction, plan, writer)
             new.keep = True
         _apply(new.transaction, store, dialog, writer)
-        after = wish.open_store()
+        after = _opened_again(wish)
         errors = verify(after)
         with Staging.temporary() as second:
             left = len(_plan(replace(wish, planner=wish.second or wish.planner), after, second).actions)
@@ -150,17 +151,19 @@ def carry_out(wish: Wish, dialog: Dialog, *, verify: Verify = verification_error
 
 def apply_file(path: Path, dialog: Dialog, *, verify: Verify = verification_errors, writer: Writer | None = None) -> Result:
     """Applies a kept plan, or continues the transaction that it began; nothing where it is done already. Raises as `carry_out` does."""
-    plan = read_plan(path)
-    store = open_as_planned(plan)
+    transaction = transaction_of(path)
+    plan = read_plan(path) if transaction is None else transaction.plan
+    store = open_as_planned(plan, None if transaction is None else transaction.root)
     writer = writer or Writer()
-    with lock.locked(store, writer):
-        transaction = transaction_of(path) or history.begun(store.root, plan_id(plan))
+    with _at_work(store), lock.locked(store, writer):
+        transaction = transaction or history.begun(store.root, plan_id(plan))
         if unfinished(store.root) not in (None, transaction):
-            refuse_unfinished(store.root)
+            _refuse_unfinished(store.root)
         dialog.show(plan)
         if plan.empty:
             return Result(plan)
         if transaction is None:
+            check_plan(plan, Places(store))
             _demand_consent(plan, dialog)
             remove_remains(store.root, writer)
             with _fresh(store.root, writer) as new:
@@ -170,45 +173,81 @@ def apply_file(path: Path, dialog: Dialog, *, verify: Verify = verification_erro
         elif transaction.state is not State.APPLIED:
             _demand_consent(plan, dialog)
         _apply(transaction, store, dialog, writer)
-        return Result(plan, transaction, None if plan.undoes else verify(open_as_planned(plan)))
+        return Result(plan, transaction, None if plan.undoes else verify(open_as_planned(plan, store.root)))
 
 
-def undo(root: Path, name: str | None, dialog: Dialog, *, writer: Writer | None = None, dry_run: bool = False) -> Result:
+def undo(
+    root: Path,
+    name: str | None,
+    dialog: Dialog,
+    *,
+    writer: Writer | None = None,
+    dry_run: bool = False,
+    settings: Mapping[str, str] | None = None,
+) -> Result:
     """Takes a transaction back, or, without a name, continues an undo that was stopped. Raises as `carry_out` does.
 
     An undo that was stopped is finished before it is taken back itself. Where somebody else's changes keep it from being finished, it is
-    planned anew from what is there.
+    planned anew from what is there. `settings` win over those of the transaction.
     """
     demand_directory(root)
     writer = writer or Writer()
-    store = open_as_planned(history.to_undo(root, name).plan, root)
-    with lock.locked_for_reading(store) if dry_run else lock.locked(store, writer):
+    store = open_as_planned(history.to_undo(root, name).plan, root, settings)
+    with _at_work(store), lock.locked_for_reading(store) if dry_run else lock.locked(store, writer):
         target = history.to_undo(root, name)
         if dry_run:
-            plan = target.plan if _is_stopped_undo(target) else plan_undo(target, Places(store))
+            plan = target.plan if _is_stopped_undo(target) else _plan_undo(target, store)
             dialog.show(plan)
             return Result(plan)
         if not _is_stopped_undo(target):
-            return _take_back(target, plan_undo(target, Places(store)), dialog, writer)
+            return _take_back(target, _plan_undo(target, store), dialog, writer)
         if name is not None:
             _continue(target, store, dialog, writer)
-            return _take_back(target, plan_undo(target, Places(store)), dialog, writer)
+            return _take_back(target, _plan_undo(target, store), dialog, writer)
         try:
             return _continue(target, store, dialog, writer)
         except ForeignChangeError:
             undone = find(root, target.plan.undoes or "")
-            return _take_back(undone, plan_undo(undone, Places(store), whatever_happened=True), dialog, writer)
+            return _take_back(undone, _plan_undo(undone, store, whatever_happened=True), dialog, writer)
 
 
-def open_as_planned(plan: Plan, root: Path | None = None) -> Store:
-    """The store of a plan, with the settings that it was planned with. Raises UnreadableError, NotAStoreError."""
-    return Store.open(plan.store if root is None else root, settings=plan.settings)
+def open_as_planned(plan: Plan, root: Path | None = None, settings: Mapping[str, str] | None = None) -> Store:
+    """The store of a plan, with the settings that it was planned with, and others over them. Raises UnreadableError, NotAStoreError."""
+    return Store.open(plan.store if root is None else root, settings={**plan.settings, **(settings or {})})
+
+
+@contextmanager
+def _at_work(store: Store) -> Iterator[None]:
+    """Access to the files of a store as long as a command is at work on it: its directories are opened once, no link below them is
+    followed, and root works with the rights of the owner. Raises RefusedError."""
+    places = Places(store)
+    places.refuse_unnamed_links()
+    with beneath.pinned(places.tops), rights.of_owner(places):
+        yield
+
+
+def _refuse_unfinished(root: Path) -> None:
+    """Raises RefusedError when a transaction has to be finished or taken back before anything else may change the store."""
+    stopped = unfinished(root)
+    if stopped is not None:
+        check_transaction(stopped, Places(open_as_planned(stopped.plan, root)))
+        check_kept(stopped)
+        raise refusal(stopped)
+
+
+def _opened_again(wish: Wish) -> Store:
+    with rights.of_starter():  # the broker.conf is a file of the operator
+        return wish.open_store()
 
 
 def _plan(wish: Wish, store: Store, staging: Staging) -> Plan:
     builder = PlanBuilder(store, staging, wish.command, wish.broker_version)
     wish.planner(store, builder, staging)
     return builder.build()
+
+
+def _plan_undo(target: Transaction, store: Store, *, whatever_happened: bool = False) -> Plan:
+    return replace(plan_undo(target, Places(store), whatever_happened=whatever_happened), settings=dict(store.config.given))
 
 
 def _is_stopped_undo(transaction: Transaction) -> bool:

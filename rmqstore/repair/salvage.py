@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 from rmqstore.errors import RefusedError
 from rmqstore.formats.message import BLANK, BLANK_MAGIC, BLANK_SIZE, RECORD_PREFIX
 from rmqstore.formats.record import Record, decode_record
+from rmqstore.formats.sysflag import TransactionType
 from rmqstore.repair import logfiles, mending, plugs
+from rmqstore.repair.field_evidence import Evidence, Proposal, indexed_starts
 from rmqstore.repair.fillers import LARGEST_FILLER, LostRecord, Neighbour, Style
+from rmqstore.repair.gaps import gaps_of, named_by_gaps
 from rmqstore.repair.logedits import Edit, Fate, FileEdit, LogRepair, merged
-from rmqstore.repair.logfiles import LogFiles
 from rmqstore.repair.logview import FutureLog, LostUnit, Patch
 from rmqstore.repair.mending import Mended
 from rmqstore.repair.plan import LostMessage
 from rmqstore.repair.plugs import Plug, witnesses
-from rmqstore.repair.pointers import units_into
+from rmqstore.repair.pointers import last_position, units_into
+from rmqstore.repair.relocation import Relocation, needs_relocation, relocate
+from rmqstore.repair.staging import Staging
 from rmqstore.repair.survey import FileSurvey, Hole, Suspect, demand_records, survey
 from rmqstore.repair.verdicts import Judge
 from rmqstore.scan.columns import Fault, Stop
@@ -31,6 +36,7 @@ from rmqstore.versions import Profile, profile_of
 Advance = Callable[[int], None]
 _MENDED_AT_ONCE = 8 << 20  # bytes of a hole up to which a mend is looked for
 _BEYOND = 1 << 62
+_MOST_FILES_BEHIND = 16  # and as many as there are: entries that point farther behind the end of the log are damage
 TAIL_TEXTS = {
     "torn": ("RMQ-CL-TORN", "a record that was only partly written"),
     "stale": ("RMQ-CL-STALE", "older records behind the end of the log"),
@@ -38,39 +44,70 @@ TAIL_TEXTS = {
 }
 
 
-def salvage(store: Store, release: str, *, placeholders: bool = False, advance: Advance = lambda count: None) -> LogRepair:
-    """What keeps most of the log of `store` for a broker of `release`. Raises RefusedError, UnreadableError, StoreChangedError."""
+def salvage(
+    store: Store, release: str, *, staging: Staging, placeholders: bool = False, advance: Advance = lambda count: None
+) -> LogRepair:
+    """Return what keeps most of the log of `store` for a broker of `release`; files that are put together go to `staging`.
+
+    Raises RefusedError, UnreadableError, StoreChangedError, OSError.
+    """
     log = logfiles.files_of(store)
-    if not log.files:
+    profile = profile_of(release)
+    relocation = Relocation(log, store)
+    if not log.files and not log.odd:
+        return LogRepair(FutureLog((), 0))
+    results = survey(store, list(log.files), reads_v2=profile.reads_v2, advance=advance)
+    if needs_relocation(map(_is_damaged, results), log):
+        found = relocate(store, log, staging)
+        if found is not None:
+            relocation = found
+            results = survey(found.store, list(found.log.files), reads_v2=profile.reads_v2, advance=advance)
+    if not relocation.log.files:
+        logfiles.demand_no_messages(store)
         return LogRepair(FutureLog((), 0), files=tuple(logfiles.gone(log.odd)))
-    return _Salvage(store, log, profile_of(release), placeholders, advance).run()
+    return _Salvage(relocation, results, profile, placeholders).run()
+
+
+def _is_damaged(result: FileSurvey) -> bool:
+    """Whether bytes of another place can be in a file, or bytes of this file in another place."""
+    displaced = any(Fault.PHYSICAL_OFFSET in suspect.faults for suspect in result.suspects.values())
+    return bool(result.holes) or displaced or (result.tail is not None and result.tail.kind != "torn")
+
+
+@dataclass(frozen=True, slots=True)
+class _Odd:
+    """A suspect in `file` (of full length) with its bytes and the queue entries that point at it."""
+
+    file: MappedFile
+    suspect: Suspect
+    raw: bytes
+    units: Sequence[LostUnit]
 
 
 class _Salvage:
     """The edits for one store and one release, collected while the log is judged from its first file to its end."""
 
-    def __init__(self, store: Store, log: LogFiles, profile: Profile, placeholders: bool, advance: Advance) -> None:
-        self._store = store
-        self._log = log
+    def __init__(self, relocation: Relocation, results: Sequence[FileSurvey], profile: Profile, placeholders: bool) -> None:
+        self._relocation = relocation
+        store = self._store = relocation.store
+        self._log = relocation.log
         self._style = _style(store, profile, placeholders)
         self._judge = Judge(store, profile)
-        results = survey(store, list(self._log.files), reads_v2=profile.reads_v2, advance=advance)
         demand_records(results)
         demand_property_crcs(store, profile, results)
         last = max((number for number, result in enumerate(results) if result.records), default=0)
         self._kept, self._behind = results[: last + 1], results[last + 1 :]
-        self._made = list(logfiles.missing([result.file for result in self._kept], self._log.file_size))
+        self._made = list(logfiles.missing([result.file for result in self._kept], self._log.file_size, relocation.place))
         self._holes = [(self._log.full(result.file), hole) for result in self._kept for hole in self._holes_of(result)]
         self._edits: list[Edit] = []
         self._plugs: list[Plug] = []
+        self._notes: list[str] = []
         self._end = self._kept[-1].end_offset
         self._units: Sequence[LostUnit] = units_into(store, self._ranges())
 
     def run(self) -> LogRepair:
         """The whole repair of the log."""
-        for result in self._kept:
-            for _, suspect in sorted(result.suspects.items()):
-                self._judge_suspect(self._log.full(result.file), suspect)
+        self._judge_suspects()
         for file, hole in self._holes:
             self._plug_hole(file, hole)
         for file in self._made:
@@ -80,13 +117,16 @@ class _Salvage:
         ready, sacrificed = plugs.widened(self._plugs, self._record_at, self._style)
         filled = plugs.fill(ready, self._record_at, self._last_neighbour(), self._style)
         self._end = max([self._end, *(plug.end for plug in ready if not plug.closes)])
-        lost = [*sacrificed, *filled.lost, *self._lost_behind()]
+        gaps = gaps_of([result.queues for result in self._kept], from_zero=self._kept[0].file.start == 0)
+        lost = [*named_by_gaps([*sacrificed, *filled.lost], gaps, filled.damages, self._indexed_starts), *self._lost_behind()]
         edits = merged([*self._edits, *filled.edits])
         return LogRepair(
             self._future(edits, filled.damages, ready),
             edits,
             tuple(self._file_edits()),
-            tuple(sorted(lost, key=lambda message: message.physical_offset or 0)),
+            _once(lost),
+            tuple(self._notes),
+            self._store,
         )
 
     # What is wrong
@@ -136,18 +176,38 @@ class _Salvage:
 
     # What becomes of it
 
-    def _judge_suspect(self, file: MappedFile, suspect: Suspect) -> None:
-        """Mends a record that is odd, or makes a hole of it."""
-        size = int.from_bytes(self._bytes(suspect.position, 4), "big")
-        raw = self._bytes(suspect.position, size)
-        units = [unit for unit in self._units if unit.position == suspect.position]
-        verdict = self._judge.judge(suspect, raw, units)
+    def _judge_suspects(self) -> None:
+        """Correct records that are odd, or make holes of them."""
+        odd = [
+            _Odd(self._log.full(result.file), suspect, self._record_bytes(suspect.position), self._units_at(suspect.position))
+            for result in self._kept
+            for _, suspect in sorted(result.suspects.items())
+        ]
+        proposals = [proposal for one in odd if (proposal := self._judge.proposal(one.suspect, one.raw, one.units)) is not None]
+        evidence = Evidence(self._store, proposals)
+        confirmed = {proposal.position: proposal.change for proposal in proposals if evidence.confirms(proposal)}
+        for one in odd:
+            self._judge_suspect(one, confirmed.get(one.suspect.position))
+        refused = [proposal for proposal in proposals if proposal.position not in confirmed]
+        if refused:
+            self._notes.append(_contradicted(refused))
+
+    def _judge_suspect(self, odd: _Odd, confirmed: Mended | None) -> None:
+        suspect, raw = odd.suspect, odd.raw
+        verdict = self._judge.judge(suspect, raw, odd.units, confirmed)
         for change in verdict.changes:
             self._mend(suspect.position, change, verdict.code)
         if verdict.why is not None:
-            end = suspect.position + size
+            end = suspect.position + len(raw)
             known = witnesses(self._units, suspect.position, end) or self._named(suspect, raw)
-            self._plugs.append(Plug(file, suspect.position, end, verdict.why, verdict.code or "RMQ-CL-DAMAGE", known))
+            self._plugs.append(Plug(odd.file, suspect.position, end, verdict.why, verdict.code or "RMQ-CL-DAMAGE", known))
+
+    def _units_at(self, position: int) -> Sequence[LostUnit]:
+        low = bisect_left(self._units, position, key=lambda unit: unit.position)
+        return self._units[low : bisect_left(self._units, position + 1, lo=low, key=lambda unit: unit.position)]
+
+    def _record_bytes(self, position: int) -> bytes:
+        return self._bytes(position, int.from_bytes(self._bytes(position, 4), "big"))
 
     def _named(self, suspect: Suspect, raw: bytes) -> tuple[LostRecord, ...]:
         """What the header of a lost record says, unless it is that of a record of another place."""
@@ -181,14 +241,24 @@ class _Salvage:
         sizes = {size for size in mending.sizes_at(data) if not exactly or size + self._style.smallest <= end - start}
         if exactly and len(data) == end - start:
             sizes.add(len(data))
-        units = [unit for unit in self._units if unit.position == start]
+        units = self._units_at(start)
         sizes |= {unit.size for unit in units if unit.size <= len(data)}
         for size in sorted(sizes, reverse=True):
-            change = mending.of_structure(data[:size], start, units)
+            change = mending.of_structure(data[:size], start, units, partial(self._unqueued, start))
             if change is not None:
                 self._mend(start, change, code)
                 return size
         return 0
+
+    @cached_property
+    def _last_queued(self) -> int:
+        return last_position(self._store, self._end)
+
+    def _unqueued(self, position: int) -> TransactionType | None:
+        """The type of a record that queues leave out while they hold later ones; of these types, only prepared ones are in the index."""
+        if self._units_at(position) or self._last_queued <= position:
+            return None
+        return TransactionType.PREPARED if indexed_starts(self._store, [(position, position + 1)]) else TransactionType.ROLLBACK
 
     def _header_at(self, start: int, end: int) -> tuple[LostRecord, ...]:
         """What the first bytes of a hole tell of the record that stood there, if they look like one's."""
@@ -213,6 +283,9 @@ class _Salvage:
 
     # What comes out
 
+    def _indexed_starts(self, ranges: Sequence[tuple[int, int]]) -> list[int]:
+        return indexed_starts(self._store, ranges)
+
     def _last_neighbour(self) -> Neighbour:
         """What fillers behind the last sound record take over from it."""
         position = max(result.last_sound for result in self._kept)
@@ -224,7 +297,8 @@ class _Salvage:
 
         Between them lay records that get no units, as those of transactions. A unit that stands alone behind all others is bogus.
         """
-        units = witnesses(self._units, self._end, _BEYOND)
+        most = self._end + (len(self._log.files) + _MOST_FILES_BEHIND) * self._log.file_size
+        units = witnesses(self._units, self._end, most)
         starts = {unit.start for unit in units}
         ends = {unit.end for unit in units} | {self._end}
         joined = [unit for unit in units if unit.start in ends or unit.end in starts or unit.start % self._log.file_size == 0]
@@ -232,7 +306,7 @@ class _Salvage:
             number = bisect_left(joined, unit.start, key=lambda other: other.start)
             fits = number < len(joined) and unit.end <= joined[number].start and (not number or joined[number - 1].end <= unit.start)
             if unit in joined[number : number + 1] or fits:
-                text = "it lay behind the end of what can be read"
+                text = "no bytes of it are here: the log ends before it, as in a copy of a running store"
                 yield LostMessage(unit.topic, unit.queue_id, unit.queue_offset, unit.start, unit.size, text)
 
     def _file_edits(self) -> Iterator[FileEdit]:
@@ -241,12 +315,17 @@ class _Salvage:
         for result in self._behind:
             if result.tail is not None:
                 code, text = TAIL_TEXTS[result.tail.kind]
-                yield FileEdit(result.file.path, Fate.QUARANTINED, f"nothing but {text}", code)
+                yield FileEdit(self._relocation.place(result.file), Fate.QUARANTINED, f"nothing but {text}", code)
             else:
-                yield FileEdit(result.file.path, Fate.QUARANTINED, "a file without records behind the end of the log", "RMQ-CL-PREALLOC")
+                text = "a file without records behind the end of the log"
+                yield FileEdit(self._relocation.place(result.file), Fate.QUARANTINED, text, "RMQ-CL-PREALLOC")
         lengths = {file.path: file.length for file in self._store.commitlog.files}
         for result in self._kept:
-            if lengths[result.file.path] != self._log.file_size:
+            one = self._relocation.assembled.get(result.file.path)
+            if one is not None:
+                fate = Fate.REPLACED if one.exists else Fate.CREATED
+                yield FileEdit(one.path, fate, one.reason, "RMQ-CL-MOVED", one.staged, one.like)
+            elif lengths[result.file.path] != self._log.file_size:
                 yield FileEdit(
                     result.file.path, Fate.REPLACED, f"brought to its full length of {self._log.file_size} bytes", "RMQ-CL-FILELEN"
                 )
@@ -274,6 +353,25 @@ class _Salvage:
     def _record_at(self, offset: int) -> Record | None:
         file = self._store.commitlog.find(offset)
         return None if file is None else read_record(file, offset)
+
+
+def _once(lost: Sequence[LostMessage]) -> tuple[LostMessage, ...]:
+    """The messages by physical offset, each one once."""
+    found: dict[object, LostMessage] = {}
+    for message in lost:
+        place = (message.topic, message.queue_id, message.queue_offset)
+        found.setdefault(message.physical_offset if message.queue_offset is None else place, message)
+    return tuple(sorted(found.values(), key=lambda message: message.physical_offset or 0))
+
+
+def _contradicted(refused: Sequence[Proposal]) -> str:
+    first = refused[0]
+    place = first.proposed
+    return (
+        f"{len(refused)} records differ from the queue entries that point at them, and no other evidence supports the entries: the records "
+        f"stay as they are, the queues follow them. The first is at physical offset {first.position}; its entry is that of "
+        f"{place.topic}/{place.queue_id} at queue offset {place.queue_offset}."
+    )
 
 
 def _style(store: Store, profile: Profile, placeholders: bool) -> Style:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections import defaultdict
 from pathlib import Path
 
 from rmqstore.errors import RefusedError
+from rmqstore.repair import beneath, entries, hardlinks
 from rmqstore.repair.copies import holes
 from rmqstore.repair.fingerprint import blocks_with_data
 from rmqstore.repair.places import Places, device
@@ -32,12 +34,16 @@ def needs(transaction: Transaction, places: Places) -> dict[Path, int]:
     here = device(home)
     directories = {here: home}
     needed: defaultdict[int, int] = defaultdict(int)
+    copied: set[Path] = set()
     for number, action in enumerate(transaction.plan.actions):
-        path = places.path(action.path)
+        path = entries.path_of(places, action)
         there = device(path)
         directories.setdefault(there, path.parent)
         needed[here] += _JOURNAL_LINE
         if action.in_place:
+            if path not in copied and hardlinks.is_linked(path):
+                copied.add(path)
+                needed[here] += _allocated(path, action.length)
             needed[here] += sum(size for _, size in blocks_with_data(path, action.position, action.length))
         if action.kind is ActionKind.WRITE:
             needed[there] += sum(end - begin for begin, end in holes(path, action.position, action.length))
@@ -50,11 +56,12 @@ def needs(transaction: Transaction, places: Places) -> dict[Path, int]:
 
 
 def _allocated(path: Path, length: int) -> int:
-    return path.stat().st_blocks * 512 if path.is_file() else length
+    status = beneath.status(path)
+    return status.st_blocks * 512 if status is not None and stat.S_ISREG(status.st_mode) else length
 
 
 def _available(directory: Path) -> int:
-    while not directory.is_dir():
+    while not beneath.is_directory(directory):
         directory = directory.parent
     status = os.statvfs(directory)
     return status.f_bavail * status.f_frsize

@@ -16,6 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
 from typing import TYPE_CHECKING
 
+from rmqstore.repair import beneath
 from rmqstore.repair.writer import Writer
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ class Staging:
     @contextmanager
     def attempts(self) -> Iterator[Path]:
         """A directory in which other processes make staging areas of their own; what is not adopted is gone afterwards."""
-        if not self.directory.is_dir():
+        if not beneath.is_directory(self.directory):
             self._writer.mkdir(self.directory)
         directory = Path(mkdtemp(prefix="attempts-", dir=self.directory))
         try:
@@ -159,7 +160,7 @@ class Staging:
 
     def sync(self) -> None:
         """The names of all staged files to the disk, too. Raises OSError."""
-        if self.forced and self.directory.is_dir():
+        if self.forced and beneath.is_directory(self.directory):
             self._writer.fsync_directory(self.directory)
 
     def discard_open(self) -> None:
@@ -169,7 +170,7 @@ class Staging:
         self._open.clear()
 
     def _next_path(self) -> Path:
-        if not self._count and not self.directory.is_dir():
+        if not self._count and not beneath.is_directory(self.directory):
             self._writer.mkdir(self.directory)
         self._count += 1
         return self.directory / f"{self._count:06d}"

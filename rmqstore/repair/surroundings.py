@@ -1,15 +1,38 @@
-"""What stands in a broker's way around the data: directories where files belong."""
+"""What is in the way of a broker and of a repair: it goes into the folder of the transaction, whatever it is."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+
 from rmqstore.repair.builder import PlanBuilder
+from rmqstore.store.obstacles import QUEUE_TREES, Obstacle
+from rmqstore.store.parts import PartKind, part_kind
 from rmqstore.store.root import Store
+
+_QUEUE_DEPTH = 4  # tree, topic, queue id, file
+_TAKEN = frozenset(
+    {
+        *QUEUE_TREES,
+        *(PartKind.INDEX, PartKind.TIMERLOG, PartKind.TIMERWHEEL, PartKind.CONFIG, PartKind.EPOCH, PartKind.CHECKPOINT),
+        *(PartKind.ABORT, PartKind.ABORT_BACKUP, PartKind.BROKER_IDENTITY),
+    }
+)
+_FOREIGN_CODES: Mapping[str, str] = {**dict.fromkeys(QUEUE_TREES, "RMQ-CQ-NAME"), PartKind.INDEX: "RMQ-IX-NAME"}
 
 
 def plan_surroundings(builder: PlanBuilder, store: Store) -> None:
-    """Plans to take the directories away. Raises UnreadableError."""
-    for path in (store.checkpoint_path, store.abort_path, store.lock_path):
-        if path.is_dir():
-            builder.quarantine_directory(path, reason="a directory where a file belongs", code="RMQ-ST-KIND")
-    for path in store.index_directories():
-        builder.quarantine_directory(path, reason="a directory among index files", code="RMQ-IX-NAME")
+    """Plan to take out what is in the way in parts that a repair changes. Raises RefusedError, UnreadableError."""
+    for obstacle in store.obstacles():
+        parts = PurePosixPath(store.relative(obstacle.path)).parts
+        if part_kind(parts[0]) in _TAKEN:
+            builder.quarantine(obstacle.path, reason=obstacle.reason, code=_code(obstacle, parts))
+        else:
+            builder.note(f"{store.relative(obstacle.path)} is a {obstacle.reason}, and no repair changes this part; move it away by hand.")
+
+
+def _code(obstacle: Obstacle, parts: tuple[str, ...]) -> str:
+    if obstacle.wanted is not None:
+        return "RMQ-ST-KIND"
+    among_files = parts[0] == PartKind.INDEX or len(parts) == _QUEUE_DEPTH
+    return _FOREIGN_CODES.get(parts[0], "RMQ-ST-FOREIGN") if among_files else "RMQ-ST-FOREIGN"

@@ -14,6 +14,7 @@ from rmqstore.formats.consumequeue import UNIT, UNIT_SIZE
 from rmqstore.formats.layout import fixed_layout
 from rmqstore.formats.message import MESSAGE_MAGIC_V2, RECORD_PREFIX
 from rmqstore.repair.batchclaims import BatchClaims
+from rmqstore.repair.gaps import QueuesOfFile, gap_of_event
 from rmqstore.repair.judgement import no_record
 from rmqstore.scan.columns import Check, Fault, Mark, Stop
 from rmqstore.scan.kernels_queue import Claim
@@ -23,7 +24,7 @@ from rmqstore.store.root import QueueDirectory, Store
 from rmqstore.store.window import read_at
 from rmqstore.verify.engine import last_file_with_data
 from rmqstore.verify.live import LiveRecords, Overflow, Tail, is_without_records
-from rmqstore.verify.units import QueueClaims, QueueKey
+from rmqstore.verify.units import QueueClaims, QueueKey, QueueSpan
 
 ODD_FAULTS = Fault.BODY_CRC | Fault.PHYSICAL_OFFSET | Fault.PROPERTY_CRC | Fault.QUEUE_ID | Fault.TOPIC | Fault.COMPRESSION | Fault.DELAY
 """Faults that a repair looks at; the others are values of clients, or cannot be told from what a client may have sent."""
@@ -67,6 +68,7 @@ class FileSurvey:
     tail: Tail | None = None
     end: FileEnd | None = None
     without_property_crc: int = 0
+    queues: QueuesOfFile = field(default_factory=lambda: QueuesOfFile({}, ()))
 
 
 def survey(
@@ -120,8 +122,12 @@ class _Pass:
                 result.tail = event
             else:
                 result.end = event
-        for position in self._misplaced():
+        spans, events = self._claims.finish()
+        for position in _misplaced(spans):
             result.suspects.setdefault(position, Suspect(position, Fault(0), False))
+        columns = ("order", "expected", "found", "after", "position")
+        gaps = (gap_of_event(key, *(int(row[name]) for name in columns)) for key, row in events)
+        result.queues = QueuesOfFile(spans, [gap for gap in gaps if gap is not None])
         return result
 
     def _take(self, batch: Batch) -> None:
@@ -181,15 +187,16 @@ class _Pass:
             self._first_units[number] = int(unit.physical_offset) if unit is not None and unit.size > 0 else -1
         return self._first_units[number]
 
-    def _misplaced(self) -> list[int]:
-        """Positions of records whose own unit points elsewhere, one or two in a row."""
-        spans, _ = self._claims.finish()
-        found: list[int] = []
-        for span in spans.values():
-            for runs in span.runs:
-                alone = runs[(runs["claim"] >= Claim.OTHER) & (runs["end"] - runs["start"] <= _ALONE)]
-                found += [*alone["position"].tolist(), *alone["last_position"].tolist()]
-        return found
+
+def _misplaced(spans: Mapping[QueueKey, QueueSpan]) -> list[int]:
+    """Positions of records whose own unit points to another place, one or two in a row."""
+    found: list[int] = []
+    for span in spans.values():
+        for runs in span.runs:
+            alone = runs[(runs["claim"] >= Claim.OTHER) & (runs["end"] - runs["start"] <= _ALONE)]
+            found += [*alone["position"].tolist(), *alone["last_position"].tolist()]
+        span.runs.clear()
+    return found
 
 
 def _are_v2(batch: Batch) -> npt.NDArray[np.bool_]:

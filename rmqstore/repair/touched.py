@@ -28,6 +28,10 @@ class Touched:
         actions.insert(place, action)
         return None
 
+    def drop(self, action: Action) -> None:
+        """Forget an action that was taken in."""
+        self._actions[action.path].remove(action)
+
 
 def conflict(actions: Iterable[Action]) -> str | None:
     """Two actions that touch the same bytes or file, in words; None if every action stands for itself."""

@@ -10,39 +10,58 @@ quarantine/    files that left the store, under the paths they had
 from __future__ import annotations
 
 import os
+import re
 import secrets
-from collections.abc import Iterator
+import stat
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
-from rmqstore.errors import RefusedError, RmqstoreError, UnreadableError
+from rmqstore.errors import RefusedError
+from rmqstore.repair import beneath
 from rmqstore.repair.codec import read_plan
 from rmqstore.repair.journal import Story, read_journal
-from rmqstore.repair.likeness import attributes_of
+from rmqstore.repair.journalcheck import problem_of_journal
+from rmqstore.repair.likeness import attributes_of, of_new_file
 from rmqstore.repair.places import TOOL_DIRECTORY
 from rmqstore.repair.plan import Action, Contents, Plan
 from rmqstore.repair.writer import Writer
-from rmqstore.store.mapped import list_directory
+from rmqstore.shellwords import command
+from rmqstore.store import transactions as store_transactions
 
 _TIME = "%Y%m%d-%H%M%S-%f"
+_NAME = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9]{6}-[0-9a-f]{6}")
 _OUTSIDE = "outside"
+_MODE = 0o700
+_WRITE_OF_OTHERS = 0o022
 
 
 class State(StrEnum):
-    """How far a transaction came. Up to `PLANNED` nothing of the store was changed."""
+    """How far a transaction came. Up to `PLANNED` nothing of the store was changed. Of a damaged one it is unknown."""
 
+    DAMAGED = "damaged"
     INCOMPLETE = "incomplete"
     PLANNED = "planned"
     APPLYING = "applying"
     APPLIED = "applied"
 
 
+class DamagedError(RefusedError):
+    """A folder of `.rmqstore` is not as this program makes them. Nothing in it is used, and no command is given that would use it."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(
+            f"{path} is not as rmqstore left it: {problem}.", "Move it out of the store if you know why, and keep it until then."
+        )
+        self.problem = problem
+
+
 @dataclass(frozen=True)
 class Transaction:
-    """One folder. `plan` and `story` raise RefusedError when they cannot be made sense of."""
+    """One folder. `plan`, `story` and `state` raise DamagedError when they cannot be made sense of."""
 
     root: Path
     id: str
@@ -80,28 +99,55 @@ class Transaction:
     @cached_property
     def plan(self) -> Plan:
         """The plan of the transaction."""
-        return read_plan(self.plan_path)
+        self._demand_file(self.plan_path)
+        try:
+            plan = read_plan(self.plan_path)
+        except RefusedError as error:
+            raise DamagedError(self.directory, error.message.removesuffix(".")) from error
+        if plan.undoes is not None and not (is_transaction_name(plan.undoes) and plan.undoes < self.id):
+            raise DamagedError(self.directory, "its plan takes back what is no earlier transaction")
+        return plan
 
     @property
     def story(self) -> Story:
         """What the journal tells now."""
+        plan = self.plan
+        if not beneath.exists(self.journal_path):
+            return Story()
+        self._demand_file(self.journal_path)
         try:
-            return read_journal(self.journal_path)
-        except (ValueError, KeyError, TypeError) as error:
-            raise RefusedError(f"{self.journal_path} cannot be understood: {error}.", "It was changed by something else.") from error
+            story = read_journal(self.journal_path)
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise DamagedError(self.directory, f"its journal cannot be understood: {error}") from error
+        problem = problem_of_journal(plan, story)
+        if problem is not None:
+            raise DamagedError(self.directory, f"its journal does not fit its plan: {problem}")
+        return story
 
     @property
     def state(self) -> State:
         """How far it came."""
-        if not self.plan_path.is_file():
+        _demand_own(self.directory, self.root)
+        if not beneath.exists(self.plan_path):
+            if beneath.exists(self.journal_path):  # which is begun after the plan: what it kept must not be taken for remains
+                raise DamagedError(self.directory, "its plan is missing")
             return State.INCOMPLETE
         story = self.story
         return State.APPLIED if story.applied else State.APPLYING if story.prepared else State.PLANNED
+
+    def _demand_file(self, path: Path) -> None:
+        _demand_own(self.directory, self.root)
+        if not beneath.is_file(path):
+            raise DamagedError(self.directory, f"{path.name} is no regular file")
 
     def source(self, number: int, action: Action) -> Path:
         """The file with the new bytes of an action; what the plan itself holds is written to one when it is prepared."""
         assert action.contents is not None
         return self.staged / f"inline-{number:06d}" if action.contents.file is None else self.contents(action.contents)
+
+    def copy_of(self, number: int) -> Path:
+        """The copy of a file with several names that an action is going to change."""
+        return self.staged / f"copy-{number:06d}"
 
     def contents(self, contents: Contents) -> Path:
         """The file that contents name. Those of an undo are what the transaction keeps that it takes back."""
@@ -116,13 +162,8 @@ class Transaction:
 
     def discard(self, writer: Writer) -> None:
         """Takes the folder away again, before anything was changed. Raises OSError."""
-        for directory in (self.staged, self.undo, self.directory):
-            if directory.is_dir():
-                for entry in list_directory(directory):
-                    if not entry.is_dir(follow_symlinks=False):
-                        writer.unlink(Path(entry.path))
-                writer.rmdir(directory)
-        if not list_directory(self.directory.parent):
+        _remove(self.directory, writer)
+        if not beneath.entries(self.directory.parent):
             kept = attributes_of(self.root)
             writer.rmdir(self.directory.parent)
             writer.set_directory_attributes(self.root, kept)
@@ -135,9 +176,33 @@ def quarantine_name(path: str) -> str:
 
 
 def transactions(root: Path) -> list[Transaction]:
-    """All transactions of the store at `root`, oldest first."""
+    """All transactions of the store at `root`, oldest first; entries with other names are left out. Raises DamagedError."""
+    return [Transaction(root, name) for name, _ in folder(root) if is_transaction_name(name)]
+
+
+def folder(root: Path) -> list[tuple[str, os.stat_result]]:
+    """What is in the folder of all transactions, none if there is none. Raises DamagedError if it is no directory of the store's owner."""
     directory = root / TOOL_DIRECTORY
-    return [Transaction(root, entry.name) for entry in list_directory(directory) if entry.is_dir(follow_symlinks=False)]
+    if not beneath.exists(directory):
+        return []
+    _demand_own(directory, root)
+    return beneath.entries(directory)
+
+
+def is_transaction_name(name: str) -> bool:
+    """Whether a transaction can be called so."""
+    return _NAME.fullmatch(name) is not None
+
+
+def _demand_own(directory: Path, root: Path) -> None:
+    """Raises DamagedError unless only the owner of the store can have made what is in a folder."""
+    status, owner = beneath.status(directory), attributes_of(root).uid
+    if status is None or not stat.S_ISDIR(status.st_mode):
+        raise DamagedError(directory, "it is no directory")
+    if status.st_uid not in (owner, os.geteuid()):
+        raise DamagedError(directory, f"it belongs to user {status.st_uid}, and the store to user {owner}")
+    if status.st_mode & _WRITE_OF_OTHERS:
+        raise DamagedError(directory, "others than its owner may write to it (`chmod go-w` changes that, if you trust them)")
 
 
 def transaction_of(path: Path) -> Transaction | None:
@@ -153,7 +218,7 @@ def find(root: Path, name: str) -> Transaction:
     found = [one for one in transactions(root) if one.id.startswith(name)]
     if len(found) != 1:
         what = "no transaction" if not found else "more than one transaction"
-        raise RefusedError(f"{root} has {what} {name}.", f"See `rmqstore history {root}`.")
+        raise RefusedError(f"{root} has {what} {name}.", see_history(root))
     return found[0]
 
 
@@ -161,14 +226,16 @@ def begin(root: Path, writer: Writer) -> Transaction:
     """The folder of a new transaction, with the owner of the store; its name sorts behind all others. Raises OSError."""
     directory = root / TOOL_DIRECTORY
     kept = attributes_of(root)
-    if not os.path.lexists(directory):
+    made = []
+    if not beneath.exists(directory):
         writer.mkdir(directory)
         writer.set_directory_attributes(root, kept)
+        made.append(directory)
     transaction = Transaction(root, _new_id(root))
     writer.mkdir(transaction.directory)
-    for made in (directory, transaction.directory):
-        writer.set_directory_attributes(made, replace(kept, mtime_ns=None))
-        writer.fsync_directory(made.parent)
+    for new in (*made, transaction.directory):
+        writer.set_directory_attributes(new, of_new_file(replace(kept, mode=_MODE, mtime_ns=None)))
+        writer.fsync_directory(new.parent)
     return transaction
 
 
@@ -178,7 +245,11 @@ def unfinished(root: Path) -> Transaction | None:
     Where an undo was stopped, it is the undo and not what it takes back.
     """
     every = transactions(root)
-    states = {one.id: one.state for one in every}
+    return last_stopped(every, {one.id: one.state for one in every})
+
+
+def last_stopped(every: list[Transaction], states: Mapping[str, State]) -> Transaction | None:
+    """The same of transactions that were looked at already; `states` by their names."""
     taken_back = {one.plan.undoes for one in every if states[one.id] is State.APPLIED}
     stopped = [
         one
@@ -188,20 +259,21 @@ def unfinished(root: Path) -> Transaction | None:
     return stopped[-1] if stopped else None
 
 
-def refuse_unfinished(root: Path) -> None:
-    """Raises RefusedError when a transaction has to be finished or taken back before anything else may change the store."""
-    stopped = unfinished(root)
-    if stopped is not None:
-        continued, undone = ways_out(stopped)
-        message = f"Transaction {stopped.id} ({stopped.plan.command}) of {root} was stopped in the middle."
-        raise RefusedError(message, f"Continue it with `{continued}`, or take it back with `{undone}`.")
+def see_history(root: Path) -> str:
+    """The hint that leads to all transactions of a store."""
+    return f"See `{command('rmqstore', 'history', root)}`."
+
+
+def refusal(stopped: Transaction) -> RefusedError:
+    """What to say where a transaction has to be finished or taken back before anything else may change the store."""
+    continued, undone = ways_out(stopped)
+    message = f"Transaction {stopped.id} ({stopped.plan.command}) of {stopped.root} was stopped in the middle."
+    return RefusedError(message, f"Continue it with `{continued}`, or take it back with `{undone}`.")
 
 
 def ways_out(transaction: Transaction) -> tuple[str, str]:
     """The commands that continue a stopped transaction and that take it back."""
-    undo = f"rmqstore undo {transaction.root}"
-    continued = f"rmqstore apply {transaction.plan_path}" if transaction.plan.undoes is None else undo
-    return continued, f"{undo} {transaction.id}"
+    return store_transactions.ways_out(transaction.root, transaction.id, transaction.plan.undoes)
 
 
 def remove_remains(root: Path, writer: Writer) -> None:
@@ -212,21 +284,25 @@ def remove_remains(root: Path, writer: Writer) -> None:
 
 def _remains(root: Path) -> Iterator[Transaction]:
     for one in transactions(root):
-        try:
-            untouched = one.state in (State.INCOMPLETE, State.PLANNED)
-        except (RefusedError, UnreadableError):
-            continue
-        if untouched and not one.quarantine.exists():
+        if one.state in (State.INCOMPLETE, State.PLANNED) and not beneath.exists(one.quarantine):
             yield one
+
+
+def _remove(directory: Path, writer: Writer) -> None:
+    for name, status in beneath.entries(directory):
+        if stat.S_ISDIR(status.st_mode):
+            _remove(directory / name, writer)
+        else:
+            writer.unlink(directory / name)
+    writer.rmdir(directory)
 
 
 def _new_id(root: Path) -> str:
     now = datetime.now(UTC)
-    names = [one.id for one in transactions(root)]
-    if names:
+    newest = max((one.id for one in transactions(root)), default=None)
+    if newest is not None:
         try:
-            newest = datetime.strptime(max(names).rpartition("-")[0], _TIME).replace(tzinfo=UTC)
-        except ValueError as error:
-            raise RmqstoreError(f"{max(names)} in {root / TOOL_DIRECTORY} is no transaction.", "Move it away.") from error
-        now = max(now, newest + timedelta(microseconds=1))
+            now = max(now, datetime.strptime(newest.rpartition("-")[0], _TIME).replace(tzinfo=UTC) + timedelta(microseconds=1))
+        except (ValueError, OverflowError) as error:
+            raise DamagedError(root / TOOL_DIRECTORY / newest, "its name is no time") from error
     return f"{now.strftime(_TIME)}-{secrets.token_hex(3)}"

@@ -5,19 +5,19 @@ It is applied as any other plan, so it can be stopped, continued, and taken back
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from rmqstore.errors import RefusedError
-from rmqstore.repair import copies, fingerprint
+from rmqstore.repair import beneath, copies, entries, fingerprint, hardlinks
+from rmqstore.repair.check import check_contents, check_transaction
 from rmqstore.repair.journal import Before, Story
 from rmqstore.repair.likeness import attributes_of
 from rmqstore.repair.places import Places
 from rmqstore.repair.plan import Action, ActionKind, Contents, Directory, Expected, FileStamp, Plan
 from rmqstore.repair.prepare import refuse_changes
-from rmqstore.repair.transaction import Transaction
+from rmqstore.repair.transaction import DamagedError, Transaction
 
 _MOST_NOTES = 20
 
@@ -29,6 +29,7 @@ def plan_undo(transaction: Transaction, places: Places, *, whatever_happened: bo
     whatever it did is taken back, also where somebody else changed the store meanwhile; `notes` of the plan say what is in the way.
     Raises RefusedError, UnreadableError.
     """
+    check_transaction(transaction, places)
     plan, story = transaction.plan, transaction.story
     files = fingerprint.take(places)
     strict = story.files is not None and not whatever_happened
@@ -40,6 +41,7 @@ def plan_undo(transaction: Transaction, places: Places, *, whatever_happened: bo
         inverse = _Inverse(transaction, places, action, story.before[number], story, strict=strict)
         actions.extend(inverse.actions())
         notes.extend(inverse.notes)
+    notes.extend(hardlinks.notes(actions, places))
     if not strict:
         notes.extend(_left_by_others(plan, files))
     return replace(
@@ -79,7 +81,7 @@ class _Inverse:
         self._before = before
         self._strict = strict
         self._copying = before.action in story.copying
-        self._path = places.path(action.path)
+        self._path = entries.path_of(places, action)
         self._reason = f"takes back: {action.reason}"
 
     def actions(self) -> Iterator[Action]:
@@ -94,7 +96,7 @@ class _Inverse:
     def _bytes_back(self) -> Iterator[Action]:
         action, before, path = self._action, self._before, self._path
         assert before.undo is not None and before.attributes is not None
-        if not path.is_file() or path.stat().st_size != before.size:
+        if not beneath.is_file(path) or _expected(path).size != before.size:
             kept = self._transaction.directory / before.undo
             self.notes.append(f"{action.path} is not the file that it was; its bytes from {action.position} on stay in {kept}.")
             return
@@ -102,8 +104,11 @@ class _Inverse:
         if self._strict and digest != self._left():
             raise RefusedError(f"{action.path} changed since transaction {self._transaction.id}.", "It cannot be taken back any more.")
         holes = tuple(copies.holes(path, action.position, action.length))
-        kept_digest = fingerprint.digest(self._transaction.directory / before.undo, 0, action.length)
-        if (digest, attributes_of(path), holes) == (kept_digest, before.attributes, before.holes):
+        old = Contents(action.length, file=before.undo, digest=action.expect.digest)
+        self._check_kept(old, self._transaction.directory / before.undo)
+        directories = self._directories()
+        as_it_was = (digest, attributes_of(path), holes) == (old.digest, before.attributes, before.holes)
+        if as_it_was and not any(self._differs(one) for one in directories):
             return
         yield Action(
             ActionKind.WRITE,
@@ -113,10 +118,18 @@ class _Inverse:
             self._reason,
             replace(_expected(path), digest=digest),
             action.code,
-            Contents(action.length, file=before.undo),
+            old,
             before.attributes,
             before.holes,
+            directories,
         )
+
+    def _check_kept(self, contents: Contents, path: Path) -> None:
+        """Raises DamagedError if a file of the transaction does not hold what it should."""
+        try:
+            check_contents(contents, path)
+        except RefusedError as error:
+            raise DamagedError(self._transaction.directory, error.message.removesuffix(".")) from error
 
     def _left(self) -> str:
         """The digest of the bytes that the action wrote."""
@@ -125,7 +138,9 @@ class _Inverse:
             return fingerprint.digest_of_zeros(action.length)
         if action.contents.data is not None:
             return fingerprint.digest_of(action.contents.data)
-        return fingerprint.digest(self._transaction.contents(action.contents), 0, action.length)
+        path = self._transaction.contents(action.contents)
+        self._check_kept(action.contents, path)
+        return fingerprint.digest(path, 0, action.length)
 
     def _take_away(self) -> Iterator[Action]:
         expect = _expected(self._path)
@@ -141,22 +156,24 @@ class _Inverse:
                 yield self._whole(ActionKind.QUARANTINE, _expected(self._path), None, self._directories())
             return
         expect = _expected(self._path)
-        if not os.path.lexists(kept):  # the transaction did not get so far
+        if not beneath.exists(kept):  # the transaction did not get so far
             if (expect.size, expect.mtime_ns) != (before.size, before.attributes.mtime_ns):
                 self.notes.append(f"{action.path} was changed or taken away by something else, and stays so.")
             return
         if self._still_there(kept):
             return
+        if beneath.is_directory(kept) or fingerprint.stamp(kept) != FileStamp(before.size or 0, before.attributes.mtime_ns or 0):
+            raise DamagedError(self._transaction.directory, f"what it kept of {action.path} is another file")
         contents = Contents(before.size or 0, file=kept.relative_to(self._transaction.directory).as_posix())
         yield self._whole(ActionKind.CREATE if expect.size is None else ActionKind.REPLACE, expect, contents, self._directories())
 
     def _still_there(self, kept: Path) -> bool:
         """Whether the file was copied to the quarantine on another file system, but not taken away yet."""
         before, action = self._before, self._action
-        if not os.path.lexists(self._path) or copies.same_device(self._path, kept.parent):
+        if not beneath.exists(self._path) or copies.same_device(self._path, kept.parent):
             return False
         if action.kind is ActionKind.REPLACE:
-            return not self._copying and os.path.lexists(self._transaction.source(before.action, action))
+            return not self._copying and beneath.exists(self._transaction.source(before.action, action))
         expect = _expected(self._path)
         return before.attributes is not None and (expect.size, expect.mtime_ns) == (before.size, before.attributes.mtime_ns)
 
@@ -168,14 +185,19 @@ class _Inverse:
 
     def _directories(self) -> tuple[Directory, ...]:
         """The directories around the file as they were, without those that are and were not there."""
-        return tuple(one for one in self._before.directories if one.attributes is not None or self._places.directory(one.path).is_dir())
+        return tuple(
+            one for one in self._before.directories if one.attributes is not None or beneath.is_directory(self._places.directory(one.path))
+        )
+
+    def _is_there(self, one: Directory) -> bool:
+        return beneath.is_directory(self._places.directory(one.path))
 
     def _differs(self, wanted: Directory) -> bool:
         path = self._places.directory(wanted.path)
-        return wanted.attributes != (attributes_of(path) if path.is_dir() else None)
+        return wanted.attributes != (attributes_of(path) if beneath.is_directory(path) else None)
 
 
 def _expected(path: Path) -> Expected:
     stamp = fingerprint.stamp(path)
     # A directory in the place of a file goes by the actions that empty it.
-    return Expected(None) if stamp is None or path.is_dir() else Expected(stamp.size, stamp.mtime_ns)
+    return Expected(None) if stamp is None or beneath.is_directory(path) else Expected(stamp.size, stamp.mtime_ns)

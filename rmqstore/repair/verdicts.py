@@ -9,11 +9,13 @@ import numpy as np
 
 from rmqstore.formats.consumequeue import UNIT, UNIT_SIZE
 from rmqstore.formats.naming import LMQ_PREFIX
-from rmqstore.formats.properties import property_crc_matches
+from rmqstore.formats.properties import INNER_NUM, property_crc_matches
 from rmqstore.formats.record import Record, decode_record
+from rmqstore.formats.sysflag import TransactionType
 from rmqstore.recovery.check import RecordCheck
 from rmqstore.recovery.options import Options
 from rmqstore.repair import mending
+from rmqstore.repair.field_evidence import Place, Proposal
 from rmqstore.repair.logview import LostUnit
 from rmqstore.repair.mending import Mended
 from rmqstore.repair.survey import Suspect
@@ -44,8 +46,31 @@ class Judge:
         self._queues = {(queue.topic, queue.queue_id): queue.files for queue in store.queue_directories()}
         self._check = RecordCheck.of_recovery(profile, Options.of(store.config))
 
-    def judge(self, suspect: Suspect, raw: bytes, units: Sequence[LostUnit]) -> Verdict:
-        """`raw` are the record's bytes, `units` the queue units that point at it. Raises UnreadableError, StoreChangedError."""
+    def proposal(self, suspect: Suspect, raw: bytes, units: Sequence[LostUnit]) -> Proposal | None:
+        """Return the change of a header field that the queue entries pointing at a record propose, None for none."""
+        record = decode_record(raw)
+        if property_crc_matches(raw, record.properties):
+            return None
+        count = _queue_offsets_of(record)
+        own = Place(record.topic, record.queue_id, record.queue_offset, count)
+        if _is_held(record, units):
+            if record.transaction_type not in (TransactionType.PREPARED, TransactionType.ROLLBACK):
+                return None
+            change = mending.of_sys_flag(record, compressed=Fault.COMPRESSION not in suspect.faults, queued=True)
+            return None if change is None else Proposal(suspect.position, raw, change, own, own)
+        others = [unit for unit in units if not unit.topic.startswith(LMQ_PREFIX)]
+        change = mending.of_queue_position(raw, record, others)
+        if change is None:
+            return None
+        proposed = Place(others[0].topic, others[0].queue_id, others[0].queue_offset, count)
+        return Proposal(suspect.position, raw, change, own, proposed)
+
+    def judge(self, suspect: Suspect, raw: bytes, units: Sequence[LostUnit], confirmed: Mended | None) -> Verdict:
+        """Return what becomes of a record.
+
+        `raw` are its bytes, `units` the queue entries that point at it, `confirmed` is the change that they propose, if other evidence
+        agrees (`field_evidence.Evidence`). Raises UnreadableError, StoreChangedError.
+        """
         record = decode_record(raw)
         proven = property_crc_matches(raw, record.properties)
         changes: list[Mended] = []
@@ -62,7 +87,7 @@ class Judge:
             changes.append(mended)
             code = "RMQ-CL-CRC"
         if not proven:
-            header = self._of_header(suspect, raw, record, units)
+            header = _header_changes(suspect, record, confirmed)
             changes += header
             code = code or ("RMQ-CL-FIELD" if header else None)
         mended_raw = raw
@@ -74,20 +99,6 @@ class Judge:
             return Verdict(why="no broker of this release reads over it", code="RMQ-CL-MAGIC" if suspect.v2 else "RMQ-CL-FIELD")
         return Verdict(tuple(changes), code=code)
 
-    def _of_header(self, suspect: Suspect, raw: bytes, record: Record, units: Sequence[LostUnit]) -> list[Mended]:
-        """Changes of header fields, which no checksum covers."""
-        own = (record.topic, record.queue_id, record.queue_offset)
-        held = any((unit.topic, unit.queue_id, unit.queue_offset, unit.size) == (*own, record.size) for unit in units)
-        changes = [mending.of_compression(record)] if Fault.COMPRESSION in suspect.faults else []
-        if held:
-            transaction = mending.of_transaction(record)
-            return changes if transaction is None else [transaction]
-        others = [unit for unit in units if not unit.topic.startswith(LMQ_PREFIX)]
-        mended = mending.of_queue_position(raw, record, others)
-        if mended is not None and (mended.field != "QUEUEOFFSET" or self._is_straight(others[0])):
-            changes.append(mended)
-        return changes
-
     def _belongs_here(self, record: Record, position: int, units: Sequence[LostUnit]) -> bool:
         """Whether a record with another PHYSICALOFFSET was written where it lies: its queue unit says so, or nothing speaks against."""
         key = (record.topic, record.queue_id)
@@ -98,16 +109,6 @@ class Judge:
             return False
         there = self._record_at(record.physical_offset)
         return there is None or (there.topic, there.queue_id, there.queue_offset) != (*key, record.queue_offset)
-
-    def _is_straight(self, unit: LostUnit) -> bool:
-        """Whether the units beside this one stand at the QUEUEOFFSETs of their records: else the whole queue is shifted, not the record."""
-        key = (unit.topic, unit.queue_id)
-        for beside in (unit.queue_offset - 1, unit.queue_offset + 1):
-            place = self._unit(key, beside)
-            record = self._record_at(place[0]) if place is not None else None
-            if record is not None and (record.topic, record.queue_id) == key:
-                return record.queue_offset == beside
-        return True
 
     def _unit(self, key: tuple[str, int], queue_offset: int) -> tuple[int, int] | None:
         """(physical offset, size) of the unit at a queue offset; None where there is none."""
@@ -122,3 +123,23 @@ class Judge:
     def _record_at(self, offset: int) -> Record | None:
         file = self._log.find(offset)
         return read_record(file, offset) if file is not None else None
+
+
+def _is_held(record: Record, units: Sequence[LostUnit]) -> bool:
+    """Whether the queue has the record at its own place."""
+    place = (record.topic, record.queue_id, record.queue_offset, record.size)
+    return any((unit.topic, unit.queue_id, unit.queue_offset, unit.size) == place for unit in units)
+
+
+def _queue_offsets_of(record: Record) -> int:
+    """How many queue offsets a record takes: those of its messages, if it is a batch."""
+    number = record.properties.get(INNER_NUM, "")
+    return max(1, int(number)) if record.is_inner_batch and number.isascii() and number.isdecimal() else 1
+
+
+def _header_changes(suspect: Suspect, record: Record, confirmed: Mended | None) -> list[Mended]:
+    """Changes of header fields, which no checksum covers."""
+    if confirmed is not None and confirmed.field == "SYSFLAG":
+        return [confirmed]
+    compression = mending.of_sys_flag(record, compressed=Fault.COMPRESSION not in suspect.faults, queued=False)
+    return [change for change in (compression, confirmed) if change is not None]

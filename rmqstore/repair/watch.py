@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from rmqstore.repair import fingerprint
+from rmqstore.repair import entries, fingerprint
 from rmqstore.repair.places import Places
 from rmqstore.repair.plan import Action, FileStamp
 
@@ -43,7 +43,7 @@ class Watch:
         if self._pending[action.path]:
             return
         del self._pending[action.path]
-        stamp = fingerprint.stamp(self._places.path(action.path))
+        stamp = fingerprint.stamp(entries.path_of(self._places, action))
         if stamp is None:
             self._files.pop(action.path, None)
         else:

@@ -1,7 +1,8 @@
 """The one write layer: every call that changes something on a disk, each announced to a hook, so that tests can let any of them fail.
 
-Nothing else in the project opens a file of a store for writing. Descriptors never follow a symbolic link and are closed here. A failed
-fsync is an error like any other and is never tried again: after it nobody knows what reached the disk.
+Nothing else in the project opens a file of a store for writing. Every call is made in a directory that `beneath` opened without following
+a symbolic link, and does not follow one itself. A failed fsync is an error like any other and is never tried again: after it nobody knows
+what reached the disk.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
 
+from rmqstore.repair import beneath
 from rmqstore.repair.plan import Attributes
 
 _KEEP_SIZE_PUNCH_HOLE = 0x01 | 0x02
@@ -59,7 +61,7 @@ class Writer:
     def create(self, path: Path, mode: int = 0o600) -> Iterator[int]:
         """A descriptor of a new file for reading and writing; the name must be free."""
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = self._do(Primitive.CREATE, path, lambda: os.open(path, flags, mode))
+        descriptor = self._in(Primitive.CREATE, path, lambda here, name: os.open(name, flags, mode, dir_fd=here))
         try:
             yield descriptor
         finally:
@@ -68,13 +70,13 @@ class Writer:
     @contextmanager
     def change(self, path: Path) -> Iterator[int]:
         """A descriptor of an existing file for reading and writing."""
-        with _opened(path, os.O_RDWR) as descriptor:
+        with beneath.regular_file(path, os.O_RDWR) as descriptor:
             yield descriptor
 
     @contextmanager
     def hold(self, path: Path) -> Iterator[int]:
         """A descriptor of an existing file whose bytes stay: for its attributes and for fsync."""
-        with _opened(path, os.O_RDONLY) as descriptor:
+        with beneath.regular_file(path, os.O_RDONLY) as descriptor:
             yield descriptor
 
     def write(self, descriptor: int, path: Path, position: int, data: bytes | memoryview) -> None:
@@ -110,7 +112,7 @@ class Writer:
 
     def set_directory_attributes(self, path: Path, wanted: Attributes) -> None:
         """The same for a directory by its name."""
-        with _opened(path, os.O_RDONLY | os.O_DIRECTORY) as descriptor:
+        with beneath.directory(path) as descriptor:
             self.set_attributes(descriptor, path, wanted)
 
     def fsync(self, descriptor: int, path: Path) -> None:
@@ -119,24 +121,30 @@ class Writer:
 
     def fsync_directory(self, path: Path) -> None:
         """The names in a directory to the disk."""
-        with _opened(path, os.O_RDONLY | os.O_DIRECTORY) as descriptor:
+        with beneath.directory(path) as descriptor:
             self.fsync(descriptor, path)
 
     def rename(self, source: Path, target: Path) -> None:
         """Another name on the same file system."""
-        self._do(Primitive.RENAME, target, lambda: source.rename(target))
+        with beneath.parent(source) as (there, old):
+            self._in(Primitive.RENAME, target, lambda here, name: os.rename(old, name, src_dir_fd=there, dst_dir_fd=here))
 
     def unlink(self, path: Path) -> None:
         """Takes a name away."""
-        self._do(Primitive.UNLINK, path, path.unlink)
+        self._in(Primitive.UNLINK, path, lambda here, name: os.unlink(name, dir_fd=here))
 
-    def mkdir(self, path: Path, mode: int = 0o755) -> None:
+    def mkdir(self, path: Path, mode: int = 0o700) -> None:
         """A new directory."""
-        self._do(Primitive.MKDIR, path, lambda: path.mkdir(mode))
+        self._in(Primitive.MKDIR, path, lambda here, name: os.mkdir(name, mode, dir_fd=here))
 
     def rmdir(self, path: Path) -> None:
         """Removes an empty directory."""
-        self._do(Primitive.RMDIR, path, path.rmdir)
+        self._in(Primitive.RMDIR, path, lambda here, name: os.rmdir(name, dir_fd=here))
+
+    def _in(self, primitive: Primitive, path: Path, call: Callable[[int, str], Result]) -> Result:
+        """A call on a name in the directory that holds it."""
+        with beneath.parent(path) as (here, name):
+            return self._do(primitive, path, lambda: call(here, name))
 
     def _do(self, primitive: Primitive, path: Path, call: Callable[[], Result]) -> Result:
         self._before(primitive, path, 0)
@@ -158,15 +166,6 @@ def _named(path: Path) -> Iterator[None]:
     except OSError as error:
         error.filename = str(path)
         raise
-
-
-@contextmanager
-def _opened(path: Path, flags: int) -> Iterator[int]:
-    descriptor = os.open(path, flags | (0 if flags & os.O_DIRECTORY else os.O_NOFOLLOW) | os.O_CLOEXEC)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 def _punch(descriptor: int, begin: int, end: int) -> None:

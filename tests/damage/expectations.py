@@ -208,6 +208,9 @@ TABLE: Mapping[str, Expectation] = {
     "cq-preblank-only": [find("CQ-PREBLANK-ONLY", places.queue)],
     "cq-ghost-topic": [find("CQ-SURPLUS", places.unit(-1))],
     "cq-odd-entries": [find("CQ-NAME|ST-FOREIGN|ST-KIND", places.file(number)) for number in range(3)],
+    "cq-subdir": [find("CQ-NAME", places.file())],
+    "cq-queue-negative": [find("CQ-NAME", places.anywhere)],
+    "cq-topic-is-file": [find("CQ-MISSING", places.topic)],
     # index
     "index-all-removed": [find("IX-MISSING|IX-INCOMPLETE", places.anywhere)],
     "index-first-removed": [find("IX-INCOMPLETE", places.anywhere)],

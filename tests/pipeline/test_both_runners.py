@@ -31,7 +31,8 @@ from rmqstore.pipeline.tables.message_parts import wanted_pieces
 from rmqstore.rebuild import Mode
 from rmqstore.recovery.release import choose_release
 from rmqstore.repair.judgement import judge, present_log
-from rmqstore.repair.rebuilding import IndexRequest, settings_of
+from rmqstore.repair.rebuilding import IndexRequest
+from rmqstore.repair.settings_evidence import settings_of
 from rmqstore.store.window import read_at
 from rmqstore.versions import profile_of
 from tests.pipeline.exporting import request

@@ -23,7 +23,8 @@ from rmqstore.rebuild import Mode
 from rmqstore.recovery.release import choose_release
 from rmqstore.repair import rebuilding
 from rmqstore.repair.judgement import judge, present_log
-from rmqstore.repair.rebuilding import IndexRequest, QueueRequest, Rebuilder, rebuild_derived, settings_of
+from rmqstore.repair.rebuilding import IndexRequest, QueueRequest, Rebuilder, rebuild_derived
+from rmqstore.repair.settings_evidence import settings_of
 from rmqstore.repair.staging import StagedFile, Staging
 from rmqstore.versions import profile_of
 from tests.support import stores

@@ -141,5 +141,9 @@ def test_a_symbolic_link_is_refused(planning: Planning, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.write_bytes(b"precious")
     (planning.root / "abort").symlink_to(elsewhere)
+    (planning.root / "checkpoint").unlink()
+    (planning.root / "checkpoint").symlink_to(elsewhere)
     with pytest.raises(RefusedError, match="symbolic link"):
-        planning.builder.remove_abort(reason="link")
+        planning.builder.write("checkpoint", 0, b"x", reason="through a link")
+    planning.builder.remove_abort(reason="the link itself")
+    assert planning.builder.changes_something

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rmqstore.formats.naming import SCHEDULE_TOPIC
 from rmqstore.repair.recover import Strategy, plan_truncate
 from rmqstore.repair.run import Wish, carry_out
 from rmqstore.verify import config
@@ -101,15 +102,56 @@ def test_the_minimal_strategy_leaves_offsets_alone(store: Damaged) -> None:
     assert path.read_text(encoding="utf-8") == text
 
 
-def test_offsets_of_delay_levels_and_not_those_of_lite_topics(tmp_path: Path) -> None:
-    base = "5.3.3-schedule"
+@pytest.mark.parametrize("base", ["broker-4.9.7-lmq-crash", "broker-5.3.3-cqext-crash", "broker-5.5.1-crash"])
+@pytest.mark.parametrize("damage", [None, "checkpoint", "last record"])
+def test_a_delay_level_goes_on_with_what_was_not_delivered(base: str, damage: str | None, tmp_path: Path) -> None:
+    """Whatever was delivered is in the log once more, under the topic that it was sent to; also where a time in the store is damaged."""
     store = Damaged(base, stores.fresh_store(base, tmp_path))
-    level = 1 + next(record.record.queue_id for record in view_of(base).records if record.record.topic == "SCHEDULE_TOPIC_XXXX")
-    end = len(view_of(base).units(("SCHEDULE_TOPIC_XXXX", str(level - 1))))
-    delays = write(store, config.DELAY_OFFSETS, json.dumps({"offsetTable": {str(level): 1 << 30}}))
+    undelivered = _first_undelivered(base)
+    far = (1 << 50).to_bytes(8, "big")
+    if damage == "checkpoint":
+        path = store.root / "checkpoint"
+        path.write_bytes(far + path.read_bytes()[8:])
+    elif damage == "last record":
+        last = view_of(base).records[-1]
+        with (store.root / last.path).open("r+b") as stream:
+            stream.seek(last.fields["store_timestamp"].offset)
+            stream.write(far)
+    table = {str(level): 1 << 30 for level in undelivered} | {"17": 5}
+    delays = write(store, config.DELAY_OFFSETS, json.dumps({"offsetTable": table}))
+
+    result = store.recover()
+
+    assert (result.errors, result.left) == ({}, 0)
+    assert json.loads(delays.read_text())["offsetTable"] == {str(level): offset for level, offset in undelivered.items()} | {"17": 0}
+    assert sum("of delay level" in note and "delivered" in note for note in result.plan.notes) == len(table)
+
+
+def _first_undelivered(base: str) -> dict[int, int]:
+    """By level, the first offset whose message has no second record, the end of the queue where all have one."""
+    records = [record.record for record in view_of(base).records]
+    others = {record.properties.get("UNIQ_KEY") for record in records if record.topic != SCHEDULE_TOPIC}
+    first: dict[int, int] = {}
+    for record in records:
+        if record.topic == SCHEDULE_TOPIC:
+            level = record.queue_id + 1
+            if record.properties.get("UNIQ_KEY") in others:
+                first[level] = record.queue_offset + 1
+            else:
+                first.setdefault(level, record.queue_offset)
+    return first
+
+
+def test_offsets_of_lite_topics_stay(store: Damaged) -> None:
     text = json.dumps({"offsetTable": {"%LMQ%a@%LMQ%a": {"0": 1 << 30}}})
     consumers = write(store, config.CONSUMER_OFFSETS, text)
-
     assert store.recover().errors == {}
-    assert json.loads(delays.read_text())["offsetTable"] == {str(level): end}
     assert consumers.read_text() == text
+
+
+def test_the_plan_says_what_is_delivered_again(store: Damaged) -> None:
+    topic, first, _ = ends()
+    write(store, config.CONSUMER_OFFSETS, TEXT % (topic, -7, 1 << 40))
+    notes = " ".join(store.recover().plan.notes)
+    assert f"set to 0, as every release takes it; up to {first} messages" in notes
+    assert "nothing in the queue is skipped or delivered again" in notes

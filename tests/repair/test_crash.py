@@ -17,6 +17,7 @@ from rmqstore.errors import RmqstoreError
 from rmqstore.repair import lock
 from rmqstore.repair.transaction import State, unfinished
 from rmqstore.repair.writer import Hook, Primitive
+from rmqstore.store import window
 from tests.repair.changing import SAMPLE, Changing, age, without_new_times
 from tests.repair.faults import IO_ERROR, NO_SPACE, Counting, ExitAt, FailAt, KillAt, Killed, ShortWrites
 from tests.support import stores
@@ -33,6 +34,7 @@ class Case:
     def __init__(self, directory: Path, log: Path | None) -> None:
         self._moved = [(directory / "work", directory / "kept")]
         self._only_changes = log is not None
+        self._backup = directory / "work" / "backup"
         settings = {}
         root = stores.fresh_store(SAMPLE, directory / "work")
         if log is not None:
@@ -42,6 +44,7 @@ class Case:
             self._moved.append((log, directory / "log"))
             age(log)
         age(root)
+        self._back_up(root)
         self.changing = Changing(root, settings)
         self.changing.keep_plan()
         for work, kept in self._moved:
@@ -50,6 +53,22 @@ class Case:
         self.apply_calls = _count(self.changing.apply)
         self.after = without_new_times(self.changing.state)
         self.undo_calls = _count(self.changing.undo)
+
+    def _back_up(self, root: Path) -> None:
+        """A backup that shares files with the store, of the checkpoint and of a log file, if that is on the same file system."""
+        self._backup.mkdir()
+        for number, path in enumerate([root / "checkpoint", *sorted((root / "commitlog").glob("*"))[:1]]):
+            os.link(path, self._backup / str(number))
+        self._bytes = self.backup
+
+    @property
+    def backup(self) -> list[tuple[bytes, int]]:
+        return [(path.read_bytes(), path.stat().st_mtime_ns) for path in sorted(self._backup.iterdir())]
+
+    @property
+    def backup_is_as_it_was(self) -> bool:
+        """Whether the backup that shares files with the store has not changed."""
+        return self.backup == self._bytes
 
     def fresh(self) -> Changing:
         """The store as it was, at the place that it always has."""
@@ -136,18 +155,21 @@ def test_killed_at_every_call_and_continued(case: Case) -> None:
     for number, changing in case.killed_at_every_call(case.fresh, Changing.apply, case.apply_calls):
         changing.apply()
         assert without_new_times(changing.state) == case.after, number
+        assert case.backup_is_as_it_was, number
 
 
 def test_killed_at_every_call_and_taken_back(case: Case) -> None:
     for number, changing in case.killed_at_every_call(case.fresh, Changing.apply, case.apply_calls):
         _take_back(changing)
         assert changing.state == case.before, number
+        assert case.backup_is_as_it_was, number
 
 
 def test_undo_killed_at_every_call_and_continued(case: Case) -> None:
     for number, changing in case.killed_at_every_call(case.applied, Changing.undo, case.undo_calls):
         _take_back(changing)
         assert changing.state == case.before, number
+        assert case.backup_is_as_it_was, number
 
 
 def test_undo_killed_at_every_call_and_taken_back(case: Case) -> None:
@@ -160,6 +182,7 @@ def test_undo_killed_at_every_call_and_taken_back(case: Case) -> None:
         assert without_new_times(changing.state) == case.after, number
         changing.undo()
         assert changing.state == case.before, number
+        assert case.backup_is_as_it_was, number
 
 
 @pytest.mark.parametrize(("error", "for_ever"), [(NO_SPACE, True), (IO_ERROR, False)], ids=["ENOSPC for ever", "EIO once"])
@@ -180,6 +203,56 @@ def test_a_disk_that_fails_at_every_call(case: Case, error: int, for_ever: bool)
             assert without_new_times(changing.state) == case.after, number
         _take_back(changing)
         assert changing.state == case.before, number
+        assert case.backup_is_as_it_was, number
+
+
+@pytest.mark.parametrize(("error", "for_ever"), [(NO_SPACE, True), (IO_ERROR, False)], ids=["ENOSPC for ever", "EIO once"])
+def test_a_disk_that_fails_during_an_undo(case: Case, error: int, for_ever: bool) -> None:
+    for number in range(0, case.undo_calls, 9):
+        changing = case.applied()
+        with pytest.raises((RmqstoreError, OSError)) as raised:
+            changing.undo(FailAt(number, error, for_ever=for_ever))
+        if isinstance(raised.value, RmqstoreError):
+            assert (raised.value.exit_status, os.strerror(error) in raised.value.message) == (4, True)
+        _take_back(changing)
+        assert changing.state == case.before, number
+        assert case.backup_is_as_it_was, number
+
+
+@pytest.mark.parametrize("step", ["apply", "undo"])
+def test_bytes_that_cannot_be_read(case: Case, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    begin, do = (case.fresh, Changing.apply) if step == "apply" else (case.applied, Changing.undo)
+    reads = _FailingReads(None)
+    changing = begin()
+    with monkeypatch.context() as patch:
+        patch.setattr(window.os, "pread", reads)
+        do(changing)
+    for number in range(0, reads.count, 19):
+        changing = begin()
+        with monkeypatch.context() as patch, pytest.raises(RmqstoreError) as raised:
+            patch.setattr(window.os, "pread", _FailingReads(number))
+            do(changing)
+        assert (raised.value.exit_status, os.strerror(IO_ERROR) in raised.value.message) == (4, True), raised.value.message
+        stopped = unfinished(changing.root)
+        assert stopped is None or stopped.id in raised.value.hint
+        _take_back(changing)
+        assert changing.state == case.before, number
+        assert case.backup_is_as_it_was, number
+
+
+class _FailingReads:
+    """`os.pread` that fails once."""
+
+    def __init__(self, at: int | None) -> None:
+        self.count = 0
+        self._at = at
+        self._pread = os.pread
+
+    def __call__(self, descriptor: int, size: int, position: int) -> bytes:
+        self.count += 1
+        if self.count - 1 == self._at:
+            raise OSError(IO_ERROR, os.strerror(IO_ERROR))
+        return self._pread(descriptor, size, position)
 
 
 def test_short_writes(case: Case) -> None:
@@ -217,6 +290,20 @@ def test_a_process_that_really_dies(case: Case, part: float) -> None:
     assert unfinished(changing.root) is not None
     changing.apply()
     assert without_new_times(changing.state) == case.after
+
+
+@pytest.mark.parametrize("part", [0.6, 0.9])
+def test_an_undo_whose_process_really_dies(case: Case, part: float) -> None:
+    changing = case.applied()
+    child = os.fork()
+    if child == 0:
+        changing.undo(ExitAt(int(case.undo_calls * part)))
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    assert unfinished(changing.root) is not None
+    changing.undo()
+    assert changing.state == case.before
+    assert case.backup_is_as_it_was
 
 
 def _killed(step: Callable[[Hook], object], number: int) -> None:

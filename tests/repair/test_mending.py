@@ -129,5 +129,6 @@ def test_two_units_tell_nothing() -> None:
 
 @pytest.mark.parametrize(("bits", "prepared", "true"), [(0xC, 0, 0), (0x4, 0, 0), (0xC, 900, 0x8), (0x0, 0, None), (0x8, 900, None)])
 def test_the_transaction_type_of_a_record_in_a_queue(bits: int, prepared: int, true: int | None) -> None:
-    change = mending.of_transaction(replace(DECODED, sys_flag=bits, prepared_transaction_offset=prepared))
+    harmed = replace(DECODED, sys_flag=bits, prepared_transaction_offset=prepared)
+    change = mending.of_sys_flag(harmed, compressed=True, queued=True)
     assert (None if change is None else int.from_bytes(change.new, "big")) == true

@@ -30,7 +30,8 @@ ALLOWED = {
     "rmqstore/store/liveness.py": ("O_",),  # what other processes opened
     "rmqstore/cli.py": ("O_WRONLY",),  # the null device, in the place of a closed pipe
     "rmqstore/pipeline/spark_daemon.py": ("O_RDWR",),  # the null device, in the place of streams that were handed over
-    "rmqstore/kept.py": ("mkdir",),  # compiled kernels and loaded classes, in the cache of the user
+    "rmqstore/kept.py": ("mkdir", "rmdir", "chmod", "rmtree"),  # compiled kernels and loaded classes, in the cache of the user
+    "rmqstore/ownership.py": ("mkdir",),  # the directories of that cache
 }
 
 # Methods of os, shutil and Path by which a disk changes, whatever they are called on.

@@ -204,3 +204,9 @@ def _id(plan: dict[str, Any]) -> str:
 
     said = {name: value for name, value in plan.items() if name not in ("type", "format")}
     return hashlib.sha256(json.dumps(said, sort_keys=True, separators=(",", ":")).encode("ascii")).hexdigest()[:16]
+
+
+def test_an_empty_plan_is_shown_with_its_empty_lists() -> None:
+    shown = codec.shown_object(Plan("recover", "/store", "5.3.3"))
+    assert (shown["type"], shown["actions"], shown["lost"], shown["notes"]) == ("plan", [], [], [])
+    assert "files" not in shown

@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from rmqstore.errors import RefusedError
+from rmqstore.formats.layout import fixed_layout
+from rmqstore.formats.message import RECORD_PREFIX
 from rmqstore.recovery.outcome import Outcome
-from tests.repair.recovering import damaged, messages_of, view_of
+from tests.repair.recovering import Damaged, damaged, messages_of, view_of
 from tests.support import stores
 from tests.support.cli import rmqstore
 from tests.support.damages import DAMAGES
@@ -110,3 +112,32 @@ def test_by_a_log_without_a_record_nothing_is_repaired(command: str, files: int,
 
     assert (done.status, "RMQ-CL-NORECORD" in done.err) == (3, True)
     assert stores.content(root) == before
+
+
+@pytest.mark.parametrize(("base", "release"), [("5.3.3-plain", "5.5.1"), ("4.9.8-plain", "5.5.1"), ("5.5.1-plain", "4.9.8")])
+def test_one_run_is_enough_for_another_release_than_the_writer(base: str, release: str, tmp_path: Path) -> None:
+    """Releases from 5.4.0 on index tags: the keys of a record may lie in a file with its tag and in one without."""
+    store = Damaged(base, stores.fresh_store(base, tmp_path))
+    first = store.open().commitlog.files[0].path
+    first.write_bytes(bytes(4096) + first.read_bytes()[4096:])
+
+    result = store.recover(release=release)
+
+    assert (result.errors, result.left) == ({}, 0)
+
+
+@pytest.mark.parametrize("base", ["5.3.3-plain", "5.5.1-ipv6", "4.9.8-compressed", "4.9.8-schedule", "5.1.4-batchcq"])
+def test_a_sysflag_of_ones_is_put_right_in_one_run(base: str, tmp_path: Path) -> None:
+    store = Damaged(base, stores.fresh_store(base, tmp_path))
+    messages = messages_of(base)
+    message = messages[len(messages) // 2]
+    file = store.open().commitlog.find(message.position)
+    assert file is not None
+    with file.path.open("r+b") as stream:
+        stream.seek(message.position - file.start + fixed_layout(RECORD_PREFIX)["sys_flag"].offset)
+        stream.write(b"\xff" * 4)
+
+    result = store.recover()
+
+    assert (result.errors, result.left, result.plan.lost) == ({}, 0, ())
+    assert store.log_bytes(message.position, len(message.data)) == message.data

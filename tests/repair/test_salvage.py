@@ -19,6 +19,7 @@ from rmqstore.repair.logedits import LogRepair
 from rmqstore.repair.queues import LostUnits
 from rmqstore.repair.recover import Strategy
 from rmqstore.repair.salvage import salvage
+from rmqstore.repair.staging import Staging
 from rmqstore.scan.columns import Check
 from rmqstore.scan.walk import LogScanner
 from rmqstore.store.root import Store
@@ -41,6 +42,10 @@ def built(tmp_path: Path) -> StoreBuilder:
     return builder
 
 
+def staged(root: Path) -> Staging:
+    return Staging(root.parent / "staged", forced=False)
+
+
 def change(builder: StoreBuilder, offset: int, data: bytes) -> None:
     """Writes over bytes of the log."""
     start = offset - offset % builder.log_file_size
@@ -50,7 +55,7 @@ def change(builder: StoreBuilder, offset: int, data: bytes) -> None:
 
 
 def repaired(builder: StoreBuilder, release: str = RELEASE, **settings: str) -> LogRepair:
-    return salvage(Store.open(builder.root, settings=builder.settings | settings), release)
+    return salvage(Store.open(builder.root, settings=builder.settings | settings), release, staging=staged(builder.root))
 
 
 def records_of(builder: StoreBuilder) -> list[tuple[int, int]]:
@@ -142,8 +147,23 @@ def test_without_queues_the_header_of_a_lost_record_names_it(built: StoreBuilder
     shutil.rmtree(built.root / "consumequeue")
     assert [(lost.topic, lost.queue_id, lost.queue_offset, lost.size) for lost in repaired(built).lost] == [
         ("TopicA", 0, 3, size),
-        (None, 1, 4, size),
+        ("TopicA", 1, 4, size),  # its topic is known by the gap in its queue
     ]
+
+
+@pytest.mark.parametrize("gone", [(6, 8), (0, 3), (20, 21)])
+def test_without_queues_the_queue_offsets_around_a_hole_name_what_is_lost(built: StoreBuilder, gone: tuple[int, int]) -> None:
+    records = records_of(built)
+    start, end = records[gone[0]][0], records[gone[1]][0]
+    change(built, start, bytes(end - start))
+    shutil.rmtree(built.root / "consumequeue")
+
+    lost = repaired(built).lost
+
+    assert sorted((one.topic, one.queue_id, one.queue_offset) for one in lost) == sorted(
+        ("TopicA", number % 2, number // 2) for number in range(*gone)
+    )
+    assert [one.physical_offset for one in lost] == [position for position, _ in records[slice(*gone)]]
 
 
 def test_a_record_of_another_place_is_not_taken_for_one_of_this(built: StoreBuilder) -> None:
@@ -157,6 +177,25 @@ def test_a_record_of_another_place_is_not_taken_for_one_of_this(built: StoreBuil
     (lost,) = repaired(built).lost
     assert (lost.physical_offset, lost.queue_id, lost.queue_offset) == (target[0], 1, 12)
     assert lost.why == "it is a record of another place"
+
+
+def test_a_stray_record_that_ends_before_the_next_one_takes_no_other_with_it(tmp_path: Path) -> None:
+    """The bytes between are too few for a filler: they and the stray record get one together."""
+    builder = StoreBuilder(tmp_path / "store", log_file_size=4096)
+    for number in range(12):
+        builder.message(body=bytes([number]) * (200 if number != 6 else 190))
+    builder.build()
+    records = records_of(builder)
+    source, target = records[6], records[3]
+    assert 0 < target[1] - source[1] < 20
+    view = StoreView(builder.root, builder.settings)
+    stray = next(record for record in view.records if record.offset == source[0])
+    change(builder, target[0], view.read(stray.path)[stray.position : stray.end])
+
+    repair = repaired(builder)
+
+    assert [lost.physical_offset for lost in repair.lost] == [target[0]]
+    assert [place for place, _ in future_records(repair)] == [place for place, _ in records if place != target[0]]
 
 
 def test_a_release_that_does_not_read_long_topics_loses_their_messages(tmp_path: Path) -> None:
@@ -259,7 +298,7 @@ def test_a_queue_offset_that_the_batch_queue_knows_better_is_mended(base: str, t
 def test_fillers_carry_the_property_crc_where_it_is_demanded(tmp_path: Path) -> None:
     store = damaged("5.5.1-propcrc", "body-flip-mid", tmp_path)
     forced = {**stores.case("5.5.1-propcrc").settings(store.root), "forceVerifyPropCRC": "true"}
-    repair = salvage(Store.open(store.root, settings=forced), store.release)
+    repair = salvage(Store.open(store.root, settings=forced), store.release, staging=staged(store.root))
     (start, _), *_ = repair.future.damages
     plug = repair.future.record_at(start)
     assert plug is not None
@@ -283,7 +322,7 @@ def test_placeholders_stand_in_queue_and_log(damage: str, tmp_path: Path) -> Non
 def test_dledger_is_refused(fresh_store: Callable[[str], Path]) -> None:
     store = Store.open(fresh_store("broker-5.3.3-dledger-clean"))
     with pytest.raises(RefusedError, match="DLedger group"):
-        salvage(store, RELEASE)
+        salvage(store, RELEASE, staging=staged(store.root))
 
 
 def test_an_older_release_gets_a_store_it_can_read(tmp_path: Path) -> None:

@@ -1,0 +1,226 @@
+"""Access to files of a store without following any symbolic link below its root.
+
+The root, and each directory that the configuration names in its place, is opened once (`pinned`), as the operator spelled it. What is below
+is then opened from that descriptor one component at a time with O_NOFOLLOW, so the check is the open itself and nothing can be exchanged
+between the two. A path below no pinned directory (a plan file, a temporary directory) is one that the operator named: of it only the last
+component is not followed; below `.rmqstore` no component is.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from rmqstore.errors import RefusedError, UnreadableError
+from rmqstore.store.mapped import unreadable
+from rmqstore.store.parts import PartKind
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_DEEPEST = 64
+_LINKED = (errno.ELOOP, errno.ENOTDIR)
+_pinned: dict[str, int] = {}
+
+
+class LinkError(RefusedError):
+    """A symbolic link, or `..`, where a path of a store has a file or directory."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{path} is a symbolic link, which a repair does not follow.", "Put the file or directory itself there.")
+
+
+@contextmanager
+def pinned(directories: Mapping[Path, Path]) -> Iterator[None]:
+    """Open directories once for all access below them: by the path under which each is used, the one that is opened for it.
+
+    A directory that is pinned already stays the one that it is; one that does not exist is left out. Raises UnreadableError.
+    """
+    with ExitStack() as stack:
+        for path, meant in ((str(path), meant) for path, meant in directories.items()):
+            if path in _pinned:
+                continue
+            try:
+                descriptor = os.open(meant, _DIRECTORY)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise unreadable(meant, error) from error
+            stack.callback(os.close, descriptor)
+            stack.callback(_pinned.pop, path)
+            _pinned[path] = descriptor
+        yield
+
+
+@contextmanager
+def parent(path: Path) -> Iterator[tuple[int, str]]:
+    """Open the directory that holds `path`; gives its descriptor and the name of `path` in it. Raises LinkError, OSError."""
+    top, names = _split(path)
+    # Not dup(): descriptors that share a position would share the position of a listing.
+    here = os.open(".", _DIRECTORY, dir_fd=_pinned[top]) if top in _pinned else os.open(top, _DIRECTORY)
+    try:
+        for name in names[:-1]:
+            following = _open(path, here, name, _DIRECTORY)
+            os.close(here)
+            here = following
+        yield here, names[-1]
+    finally:
+        os.close(here)
+
+
+@contextmanager
+def directory(path: Path) -> Iterator[int]:
+    """Open a directory for fsync, attributes and listing. Raises LinkError, OSError."""
+    with _opened(path, _DIRECTORY) as descriptor:
+        yield descriptor
+
+
+@contextmanager
+def regular_file(path: Path, flags: int) -> Iterator[int]:
+    """Open an existing regular file; a named pipe or a device is refused without waiting. Raises LinkError, UnreadableError, OSError."""
+    with _opened(path, flags | os.O_NONBLOCK | os.O_CLOEXEC) as descriptor:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise UnreadableError(f"{path} is not a regular file, where a file should be.", "Move it away or give another path.")
+        yield descriptor
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[int]:
+    """Open a regular file for reading, without a trace in its access time where possible. Raises LinkError, UnreadableError."""
+    with ExitStack() as stack:
+        try:
+            try:
+                descriptor = stack.enter_context(regular_file(path, os.O_RDONLY | os.O_NOATIME))
+            except PermissionError:  # O_NOATIME is for the owner only
+                descriptor = stack.enter_context(regular_file(path, os.O_RDONLY))
+        except OSError as error:
+            raise unreadable(path, error) from error
+        yield descriptor
+
+
+def status(path: Path) -> os.stat_result | None:
+    """Return what lstat says of `path`, None if there is nothing. Raises LinkError (a directory above it is a link), OSError."""
+    try:
+        with parent(path) as (here, name):
+            return os.stat(name, dir_fd=here, follow_symlinks=False)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def is_file(path: Path) -> bool:
+    """Whether `path` is a regular file."""
+    found = status(path)
+    return found is not None and stat.S_ISREG(found.st_mode)
+
+
+def is_directory(path: Path) -> bool:
+    """Whether `path` is a directory, and no link to one."""
+    found = status(path)
+    return found is not None and stat.S_ISDIR(found.st_mode)
+
+
+def exists(path: Path) -> bool:
+    """Whether there is anything at `path`, a link that leads nowhere included."""
+    return status(path) is not None
+
+
+def entries(path: Path) -> list[tuple[str, os.stat_result]]:
+    """Return names in a directory, sorted, each with what lstat says; none if there is no directory. Raises LinkError, UnreadableError."""
+    try:
+        with directory(path) as descriptor:
+            return sorted(_listed(descriptor))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def walk(top: Path, *, without: Path | None = None) -> Iterator[tuple[str, os.stat_result]]:
+    """Everything below a directory, directories included, as the text of its path and what lstat says; nothing if there is no directory.
+
+    Links are not entered, nor is `without`. Raises LinkError, UnreadableError.
+    """
+    try:
+        with directory(top) as descriptor:
+            yield from _walk(descriptor, str(top), 0, str(without))
+    except FileNotFoundError:
+        return
+
+
+def _walk(here: int, path: str, depth: int, without: str) -> Iterator[tuple[str, os.stat_result]]:
+    if depth > _DEEPEST:
+        raise UnreadableError(f"{path} is nested {depth} directories deep.", "No store is: take it out.")
+    try:
+        found = list(_listed(here))
+    except OSError as error:
+        raise unreadable(Path(path), error) from error
+    for name, status in found:
+        below = f"{path}{os.sep}{name}"
+        yield below, status
+        if not stat.S_ISDIR(status.st_mode) or below == without:
+            continue
+        try:
+            following = _open(Path(below), here, name, _DIRECTORY)
+        except FileNotFoundError:
+            continue  # removed at this moment
+        except OSError as error:
+            raise unreadable(Path(below), error) from error
+        try:
+            yield from _walk(following, below, depth + 1, without)
+        finally:
+            os.close(following)
+
+
+def _listed(here: int) -> Iterator[tuple[str, os.stat_result]]:
+    with os.scandir(here) as listed:
+        for entry in listed:
+            try:
+                yield entry.name, entry.stat(follow_symlinks=False)
+            except FileNotFoundError:
+                continue  # removed at this moment
+
+
+@contextmanager
+def _opened(path: Path, flags: int) -> Iterator[int]:
+    with parent(path) as (here, name):
+        descriptor = _open(path, here, name, flags)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _open(path: Path, here: int, name: str, flags: int) -> int:
+    try:
+        return os.open(name, flags | os.O_NOFOLLOW, dir_fd=here)
+    except OSError as error:
+        # Only for the words: what was not opened is not used.
+        if error.errno in _LINKED and _is_link(name, here):
+            raise LinkError(path) from error
+        error.filename = str(path)
+        raise
+
+
+def _is_link(name: str, here: int) -> bool:
+    try:
+        return stat.S_ISLNK(os.stat(name, dir_fd=here, follow_symlinks=False).st_mode)
+    except OSError:
+        return False
+
+
+def _split(path: Path) -> tuple[str, list[str]]:
+    """The directory to begin with, and the names from there to `path`, `.` for the directory itself."""
+    text = str(path)
+    tops = [top for top in _pinned if text == top or text.startswith(top + os.sep)]
+    if tops:
+        top = max(tops, key=len)
+    elif PartKind.TOOL.value in path.parts:
+        top = str(Path(*path.parts[: path.parts.index(PartKind.TOOL.value)]))
+    else:
+        top = str(path.parent)
+    names = list(Path(text[len(top) :].lstrip(os.sep)).parts) or ["."]
+    if ".." in names:
+        raise LinkError(path)
+    return top, names

@@ -1,0 +1,139 @@
+"""Lost messages that no queue entry tells of: QUEUEOFFSETs that are missing in the log itself, between two records around a damage."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from rmqstore.formats.message import MESSAGE_MAGIC_V1, smallest_record
+from rmqstore.repair.plan import LostMessage
+from rmqstore.scan.kernels_queue import Order
+from rmqstore.verify.units import QueueKey, QueueSpan
+
+_SMALLEST = smallest_record(MESSAGE_MAGIC_V1, 0)
+
+_MOST_SAID = 20  # places in one sentence
+
+Range = tuple[int, int]
+"""Physical offsets [start, end)."""
+Place = tuple[str, int, int]
+"""Topic, queue id and queue offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """QUEUEOFFSETs [start, end) of a queue that no record has between those at physical offsets `after` and `before`."""
+
+    key: QueueKey
+    start: int
+    end: int
+    after: int
+    before: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueuesOfFile:
+    """What the scan of one log file saw of the queues: spans by queue, and gaps inside of the file."""
+
+    spans: Mapping[QueueKey, QueueSpan]
+    gaps: Sequence[Gap]
+
+
+def gaps_of(files: Sequence[QueuesOfFile], *, from_zero: bool) -> list[Gap]:
+    """Return all gaps of the log, whose files are given in their order; `from_zero`: nothing expired, so queues begin with 0."""
+    found: list[Gap] = []
+    last: dict[QueueKey, QueueSpan] = {}
+    for file in files:
+        found += file.gaps
+        for key, span in file.spans.items():
+            if not span.records:
+                continue
+            before = last.get(key)
+            if before is None and from_zero and span.first_offset:
+                found.append(Gap(key, 0, span.first_offset, -1, span.first_position))
+            if before is not None and span.first_offset > before.next_offset:
+                found.append(Gap(key, before.next_offset, span.first_offset, before.last_position, span.first_position))
+            last[key] = span
+    return found
+
+
+def gap_of_event(key: QueueKey, order: int, expected: int, found: int, after: int, position: int) -> Gap | None:
+    """Return the gap of an odd QUEUEOFFSET (`QueueClaims.finish`), None where it is of another kind."""
+    return Gap(key, expected, found, after, position) if order == Order.GAP else None
+
+
+def named_by_gaps(
+    lost: Sequence[LostMessage], gaps: Sequence[Gap], damages: Sequence[Range], starts: Callable[[Sequence[Range]], Sequence[int]]
+) -> list[LostMessage]:
+    """Return the lost messages, damage without a topic named by the gaps of the log that lie across it.
+
+    `damages` are ascending and apart from each other; `starts` returns where records began in some of them, ascending, by other evidence.
+    A gap is the work of damage only if the bytes have room for its messages.
+    """
+    known = {(one.topic, one.queue_id, one.queue_offset) for one in lost if one.topic is not None}
+    unnamed: dict[Range, list[LostMessage]] = defaultdict(list)
+    for one in lost:
+        damage = _damage_at(damages, one.physical_offset or 0) if one.topic is None else None
+        if damage is not None:
+            unnamed[damage].append(one)
+    if not unnamed or not gaps:
+        return list(lost)
+    named: dict[Range, list[Place]] = defaultdict(list)
+    unexplained = sorted(unnamed)
+    for gap in sorted(gaps, key=lambda gap: gap.before):
+        across = list(_across(gap, unexplained))
+        room = sum(end - start for start, end in across) // _SMALLEST
+        if across and gap.end - gap.start <= room:
+            place = next((damage for damage in across if damage not in named), across[0])
+            named[place] += [(*gap.key, number) for number in range(gap.start, gap.end) if (*gap.key, number) not in known]
+    begins = starts([damage for damage, places in named.items() if places])
+    kept = [one for one in lost if not named.get(_damage_at(damages, one.physical_offset or 0) or (0, 0)) or one.topic is not None]
+    return [*kept, *(message for damage, places in named.items() if places for message in _named(unnamed[damage], places, begins))]
+
+
+def _named(ranges: Sequence[LostMessage], places: Sequence[Place], begins: Sequence[int]) -> Iterator[LostMessage]:
+    """What is lost in one damage, of which nothing but `ranges` and the `places` that gaps name is known.
+
+    Each message is named if it is known where as many as were lost there began, else the ranges stay, and their reason says the places.
+    """
+    pieces = [piece for one in ranges for piece in _pieces(one, begins)]
+    headers = {(one.queue_id, one.queue_offset): one for one in pieces if one.queue_offset is not None}
+    left = [place for place in places if place[1:] not in headers]
+    free = [one for one in pieces if one.queue_offset is None]
+    yield from (replace(headers[place[1:]], topic=place[0]) for place in places if place[1:] in headers)
+    yield from (one for key, one in headers.items() if key not in {place[1:] for place in places})
+    if len(left) == len(free):
+        sure = len({place[:2] for place in left}) == 1
+        for one, place in zip(free, left, strict=True):
+            why = one.why if sure else f"{one.why}; which of the {len(left)} messages that are lost here began at this place is not known"
+            yield replace(one, topic=place[0], queue_id=place[1], queue_offset=place[2], why=why)
+        return
+    missing = ", ".join(f"{topic}/{queue_id} {number}" for topic, queue_id, number in left[:_MOST_SAID])
+    more = f" and {len(left) - _MOST_SAID} more" if len(left) > _MOST_SAID else ""
+    for one in free:
+        yield replace(one, why=f"{one.why}; the log leaves out the queue offsets {missing}{more} around here") if left else one
+
+
+def _pieces(one: LostMessage, begins: Sequence[int]) -> Iterator[LostMessage]:
+    """A lost range, cut where records are known to have begun."""
+    start, size = one.physical_offset or 0, one.size or 0
+    low, high = bisect_right(begins, start), bisect_left(begins, start + size)
+    cuts = [start, *(begins[low:high] if one.queue_offset is None else ()), start + size]
+    for begin, end in pairwise(cuts):
+        yield replace(one, physical_offset=begin, size=end - begin)
+
+
+def _damage_at(damages: Sequence[Range], offset: int) -> Range | None:
+    number = bisect_right(damages, offset, key=lambda damage: damage[0]) - 1
+    return damages[number] if number >= 0 and offset < damages[number][1] else None
+
+
+def _across(gap: Gap, damages: Sequence[Range]) -> Iterator[Range]:
+    """The damages between the two records of a gap."""
+    for number in range(bisect_left(damages, (gap.after, 0)), len(damages)):
+        if damages[number][0] >= gap.before:
+            return
+        yield damages[number]

@@ -1,0 +1,43 @@
+"""Loading this program while the process has not the rights to read it, as where Python is installed in the home of root."""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+
+def load_packages(names: Iterable[str]) -> None:
+    """Load all modules of packages of this project, and their compiled kernels."""
+    modules = []
+    for name in names:
+        package = importlib.import_module(f"rmqstore.{name}")
+        modules += [importlib.import_module(f"{package.__name__}.{one.name}") for one in pkgutil.iter_modules(package.__path__)]
+    # Numba looks for a place of its cache as soon as a kernel is declared, so it is loaded here only.
+    from rmqstore.scan import sigbus
+    from rmqstore.scan.preload import load_kernels
+
+    load_kernels(modules)
+    sigbus.install()
+
+
+@contextmanager
+def importing_with(rights: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
+    """Import what cannot be imported with the rights of the process with other ones: libraries load parts of themselves late."""
+    plain = builtins.__import__
+
+    def load(*arguments: Any, **options: Any) -> Any:
+        try:
+            return plain(*arguments, **options)
+        except (ImportError, PermissionError):
+            with rights():
+                return plain(*arguments, **options)
+
+    builtins.__import__ = load
+    try:
+        yield
+    finally:
+        builtins.__import__ = plain

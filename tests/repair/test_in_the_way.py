@@ -1,0 +1,266 @@
+"""What is in the way is taken out of the store, whatever it is: nothing hangs, no link is followed, and an undo puts it back as it was."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from rmqstore.errors import RefusedError
+from rmqstore.repair import run
+from rmqstore.repair.copies import same_device
+from rmqstore.repair.recover import Recovery
+from rmqstore.store.root import Store
+from tests.repair.changing import Yes
+from tests.repair.recovering import Damaged
+from tests.repair.test_recover import changes_nothing
+from tests.support import stores
+from tests.support.cli import rmqstore
+
+BASE = "5.3.3-plain"
+QUEUE = "consumequeue/TopicA/0"
+FILE = "00000000000000000000"
+_SECONDS = 60
+
+Make = Callable[[Path], None]
+
+
+def named_pipe(path: Path) -> None:
+    os.mkfifo(path, 0o640)
+
+
+def unix_socket(path: Path) -> None:
+    os.mknod(path, stat.S_IFSOCK | 0o600)
+
+
+def device(path: Path) -> None:
+    try:
+        os.mknod(path, stat.S_IFCHR | 0o600, os.makedev(1, 5))
+    except PermissionError:
+        pytest.skip("only root makes devices")
+
+
+def link_to_itself(path: Path) -> None:
+    path.symlink_to(path.name)
+
+
+def dangling_link(path: Path) -> None:
+    path.symlink_to("../nowhere")
+
+
+def link_to_a_directory(path: Path) -> None:
+    path.symlink_to(os.environ["RMQSTORE_TEST_ELSEWHERE"])
+
+
+def filled_directory(path: Path) -> None:
+    (path / "inner").mkdir(parents=True)
+    (path / "file").write_text("kept")
+    named_pipe(path / "inner" / "pipe")
+    link_to_a_directory(path / "inner" / "link")
+
+
+KINDS: tuple[Make, ...] = (named_pipe, unix_socket, device, link_to_itself, dangling_link, link_to_a_directory, filled_directory)
+AMONG_FILES = (
+    f"{QUEUE}/stray",
+    f"{QUEUE}/{FILE}",
+    f"{QUEUE}/{10**7:020d}",
+    "index/stray",
+    "index/20300101000000000",
+    "commitlog/stray",
+    "commitlog/00000000000000065536",
+    "checkpoint",
+    "abort",
+    "config/timercheck",
+    "config/topics.json",
+    "timerlog/00000000000000000000",
+    "timerwheel",
+)
+BESIDE_QUEUES = ("consumequeue/stray", "consumequeue/TopicA/stray", "consumequeue/TopicA/-1", "consumequeue/TopicA/+1")
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A directory outside of the store that links lead to, and that stays as it is."""
+    directory = tmp_path / "elsewhere"
+    directory.mkdir(0o750)
+    (directory / FILE).write_text("precious")
+    before = _state(directory)
+    monkeypatch.setenv("RMQSTORE_TEST_ELSEWHERE", str(directory))
+    yield directory
+    assert _state(directory) == before
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o750
+
+
+@pytest.fixture(autouse=True)
+def _no_hang() -> Iterator[None]:
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise TimeoutError("it hangs")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(_SECONDS)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def _state(root: Path) -> dict[str, Any]:
+    """What every entry is, without opening special files; the tool's own folder and the lock left out."""
+    found: dict[str, Any] = {}
+    for path in sorted(root.rglob("*")):
+        name = path.relative_to(root)
+        if name.parts[0] not in (".rmqstore", "lock"):
+            status = path.lstat()
+            regular = stat.S_ISREG(status.st_mode)
+            content = path.read_bytes() if regular else str(path.readlink()) if path.is_symlink() else status.st_rdev
+            found[str(name)] = (status.st_mode, status.st_uid, status.st_mtime_ns, content)
+    return found
+
+
+def _put(root: Path, place: str, make: Make) -> None:
+    path = root / place
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_dir():
+        for below in sorted(path.rglob("*"), reverse=True):
+            below.rmdir() if below.is_dir() else below.unlink()
+        path.rmdir()
+    path.unlink(missing_ok=True)
+    make(path)
+
+
+def _recovers(store: Damaged, place: str, moved: os.stat_result) -> None:
+    """Everything reports it, one recover ends it, and an undo brings it back."""
+    before = _state(store.root)
+    options = stores.case(BASE).set_options(store.root)
+    for command in ("info", "verify", "doctor"):
+        done = rmqstore(command, store.root, *options)
+        assert done.status in (0, 1), done.err
+    assert _state(store.root) == before
+
+    result = store.recover()
+
+    assert (result.errors, result.left) == ({}, 0)
+    now = store.root / place
+    assert not os.path.lexists(now) or now.lstat().st_ino != moved.st_ino
+    assert result.transaction is not None
+    kept = next((path for path in result.transaction.directory.rglob("*") if path.lstat().st_ino == moved.st_ino), None)
+    assert kept is not None or stat.S_ISDIR(moved.st_mode)
+    changes_nothing(store.predict(), {message.physical_offset for message in result.plan.lost})
+
+    undone = run.undo(store.root, result.transaction.id, Yes())
+    assert undone.transaction is not None
+    assert _state(store.root) == before
+
+
+CASES = [(place, KINDS[(number + offset) % len(KINDS)]) for number, place in enumerate(AMONG_FILES) for offset in (0, 3)]
+
+
+@pytest.mark.parametrize(("place", "make"), CASES)
+def test_what_is_among_files_is_taken_out(place: str, make: Make, tmp_path: Path) -> None:
+    store = Damaged(BASE, stores.fresh_store(BASE, tmp_path))
+    _put(store.root, place, make)
+    _recovers(store, place, (store.root / place).lstat())
+
+
+@pytest.mark.parametrize("place", BESIDE_QUEUES)
+@pytest.mark.parametrize("make", [named_pipe, dangling_link, filled_directory])
+def test_what_is_beside_queues_is_taken_out(place: str, make: Make, tmp_path: Path) -> None:
+    if place == "consumequeue/stray" and make is filled_directory:
+        pytest.skip("a directory there is a topic")
+    store = Damaged(BASE, stores.fresh_store(BASE, tmp_path))
+    _put(store.root, place, make)
+    _recovers(store, place, (store.root / place).lstat())
+
+
+@pytest.mark.parametrize("place", ["consumequeue", "consumequeue/TopicA", QUEUE, "index", "timerlog", "config"])
+def test_a_file_or_pipe_where_a_directory_belongs_is_taken_out(place: str, tmp_path: Path) -> None:
+    for make in (lambda path: path.write_text("x"), named_pipe):
+        root = stores.fresh_store(BASE, tmp_path / make.__name__.strip("<>"))
+        store = Damaged(BASE, root)
+        _put(store.root, place, make)
+        _recovers(store, place, (store.root / place).lstat())
+
+
+@pytest.mark.parametrize("place", ["timerlog", "consumequeue_ext"])
+def test_a_part_that_links_to_itself_is_taken_out(place: str, tmp_path: Path) -> None:
+    store = Damaged(BASE, stores.fresh_store(BASE, tmp_path))
+    _put(store.root, place, link_to_itself)
+    _recovers(store, place, (store.root / place).lstat())
+
+
+@pytest.mark.parametrize("place", ["consumequeue", "index"])
+def test_a_part_to_rebuild_that_links_to_itself_is_refused(place: str, tmp_path: Path) -> None:
+    store = Damaged(BASE, stores.fresh_store(BASE, tmp_path))
+    _put(store.root, place, link_to_itself)
+    before = _state(store.root)
+    done = rmqstore("recover", store.root, "--broker-version", store.release, "--yes", *stores.case(BASE).set_options(store.root))
+    assert (done.status, "symbolic link" in done.err) == (3, True)
+    assert _state(store.root) == before
+
+
+def test_a_linked_queue_directory_is_refused(tmp_path: Path) -> None:
+    store = Damaged(BASE, stores.fresh_store(BASE, tmp_path))
+    _put(store.root, QUEUE, link_to_a_directory)
+    before = _state(store.root)
+    done = rmqstore("recover", store.root, "--broker-version", store.release, "--yes", *stores.case(BASE).set_options(store.root))
+    assert (done.status, "symbolic link" in done.err) == (3, True)
+    assert _state(store.root) == before
+
+
+def test_a_linked_part_keeps_the_mode_of_its_directory(tmp_path: Path) -> None:
+    store = Damaged(BASE, stores.fresh_store(BASE, tmp_path))
+    other = tmp_path / "volume"
+    (store.root / "commitlog").rename(other)
+    other.chmod(0o711)
+    (store.root / "commitlog").symlink_to(other)
+    (other / "stray").write_text("x")
+    settings = {**stores.case(BASE).settings(store.root), "storePathCommitLog": str(other)}
+    wish = run.Wish("recover", "5.3.3", lambda: Store.open(store.root, settings=settings), Recovery("5.3.3").plan)
+    result = run.carry_out(wish, Yes())
+    assert (result.errors, result.left) == ({}, 0)
+    assert stat.S_IMODE(other.stat().st_mode) == 0o711
+    run.undo(store.root, None if result.transaction is None else result.transaction.id, Yes())
+    assert stat.S_IMODE(other.stat().st_mode) == 0o711
+
+
+def test_commands_that_rebuild_take_it_out_as_well(tmp_path: Path) -> None:
+    options = stores.case(BASE).set_options(tmp_path)
+    for command, place in (("rebuild-consumequeue", f"{QUEUE}/{FILE}"), ("rebuild-index", "index/20300101000000000")):
+        store = Damaged(BASE, stores.fresh_store(BASE, tmp_path / command))
+        _put(store.root, place, named_pipe)
+        done = rmqstore(command, store.root, "--broker-version", store.release, "--yes", *options)
+        assert done.status == 0, done.err
+        assert not (store.root / place).is_fifo()
+
+
+def test_the_lock_stays_where_it_is(tmp_path: Path) -> None:
+    store = Damaged(BASE, stores.fresh_store(BASE, tmp_path))
+    _put(store.root, "lock", named_pipe)
+    result = store.recover()
+    assert result.errors == {"RMQ-ST-KIND": 1}
+    assert any("lock is a named pipe" in note for note in result.plan.notes)
+
+
+def test_a_special_file_on_another_file_system_is_refused(tmp_path: Path) -> None:
+    other = Path("/dev/shm")
+    if not other.is_dir() or same_device(tmp_path, other):
+        pytest.skip("there is no second file system")
+    store = Damaged(BASE, stores.fresh_store(BASE, tmp_path))
+    volume = other / f"rmqstore-test-{os.getpid()}"
+    volume.mkdir()
+    try:
+        for path in (store.root / "commitlog").iterdir():
+            (volume / path.name).write_bytes(path.read_bytes())
+        settings = {**stores.case(BASE).settings(store.root), "storePathCommitLog": str(volume)}
+        named_pipe(volume / f"{10**6 // 65536 * 65536:020d}")
+        with pytest.raises(RefusedError, match="on another file system"):
+            run.show(run.Wish("recover", "5.3.3", lambda: Store.open(store.root, settings=settings), Recovery("5.3.3").plan), Yes())
+    finally:
+        for path in volume.iterdir():
+            path.unlink()
+        volume.rmdir()

@@ -1,0 +1,200 @@
+"""Bytes of the log at wrong places: named by verification, and moved to where they belong, never over sound records."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rmqstore.formats.naming import offset_to_file_name
+from rmqstore.repair.transaction import transactions
+from rmqstore.verify.engine import verify
+from tests.repair.recovering import Damaged, messages_of
+from tests.support import stores
+
+PLAIN, SMALL = "5.3.3-plain", "5.5.1-manyfiles"
+Harm = Callable[[Path], None]
+"""Damages the directory of a log."""
+
+
+def log_files(log: Path) -> list[Path]:
+    return sorted(path for path in log.iterdir() if path.stat().st_size)
+
+
+def exchange(one: Path, other: Path) -> None:
+    aside = one.with_name("aside")
+    one.rename(aside)
+    other.rename(one)
+    aside.rename(other)
+
+
+def exchanged_files(first: int, second: int) -> Harm:
+    def harm(log: Path) -> None:
+        files = log_files(log)
+        exchange(files[first], files[second])
+
+    return harm
+
+
+def renamed_file(number: int, name: Callable[[Path], str]) -> Harm:
+    def harm(log: Path) -> None:
+        file = log_files(log)[number]
+        file.rename(file.with_name(name(file)))
+
+    return harm
+
+
+def exchanged_blocks(file: int, at: int, other: int, other_at: int, size: int) -> Harm:
+    def harm(log: Path) -> None:
+        files = log_files(log)
+        one, two = bytearray(files[file].read_bytes()), bytearray(files[other].read_bytes())
+        if file == other:
+            two = one
+        one[at : at + size], two[other_at : other_at + size] = two[other_at : other_at + size], one[at : at + size]
+        files[file].write_bytes(one)
+        files[other].write_bytes(two)
+
+    return harm
+
+
+def lost_sector(number: int, at: int) -> Harm:
+    def harm(log: Path) -> None:
+        file = log_files(log)[number]
+        data = bytearray(file.read_bytes())
+        del data[at : at + 512]
+        file.write_bytes(data + bytes(512))
+
+    return harm
+
+
+def inserted_sector(number: int, at: int) -> Harm:
+    def harm(log: Path) -> None:
+        file = log_files(log)[number]
+        data = bytearray(file.read_bytes())
+        data[at:at] = os.urandom(512)
+        file.write_bytes(data[: -512 or None])
+
+    return harm
+
+
+def copied_beside(number: int, *, lost: bool) -> Harm:
+    def harm(log: Path) -> None:
+        file = log_files(log)[number]
+        shutil.copy2(file, file.with_name(file.name + ".bak"))
+        if lost:
+            file.write_bytes(bytes(file.stat().st_size))
+
+    return harm
+
+
+# name: (base store, harm, whether the log comes back byte for byte)
+WHOLE: dict[str, tuple[str, Harm]] = {
+    "two files exchanged": (PLAIN, exchanged_files(1, 3)),
+    "the first and the last file exchanged": (PLAIN, exchanged_files(0, -1)),
+    "a name that is no offset of a file": (PLAIN, renamed_file(2, lambda file: offset_to_file_name(int(file.name) + 1))),
+    "a name beyond the end of the log": (PLAIN, renamed_file(1, lambda file: offset_to_file_name(int(file.name) + (20 << 16)))),
+    "the name of a backup": (PLAIN, renamed_file(2, lambda file: f"{file.name}.bak")),
+    "the first file under another name": (SMALL, renamed_file(0, lambda file: "first")),
+    "pages of one file exchanged": (PLAIN, exchanged_blocks(0, 4096, 0, 32768, 4096)),
+    "pages of two files exchanged": (SMALL, exchanged_blocks(11, 4096, 14, 4096, 4096)),
+    "a backup beside": (PLAIN, copied_beside(2, lost=False)),
+    "a backup beside a file of zeros": (PLAIN, copied_beside(2, lost=True)),
+}
+
+
+@pytest.mark.parametrize("harmed", WHOLE)
+def test_what_is_there_in_another_place_comes_back_whole(harmed: str, tmp_path: Path) -> None:
+    base, harm = WHOLE[harmed]
+    store = Damaged(base, stores.fresh_store(base, tmp_path))
+    log = store.root / "commitlog"
+    before = {file.name: (file.read_bytes(), file.stat().st_mtime_ns) for file in log_files(log)}
+    harm(log)
+
+    result = store.recover()
+
+    assert (result.errors, result.left, result.plan.lost) == ({}, 0, ())
+    assert {file.name: file.read_bytes() for file in log_files(log)} == {name: data for name, (data, _) in before.items()}
+    if harmed in ("two files exchanged", "the first and the last file exchanged"):
+        assert {file.name: file.stat().st_mtime_ns for file in log_files(log)} == {name: time for name, (_, time) in before.items()}
+
+
+PARTLY: dict[str, tuple[str, Harm]] = {
+    "a lost sector": (PLAIN, lost_sector(1, 16896)),
+    "a lost sector of the last file": (PLAIN, lost_sector(-1, 8192)),
+    "an inserted sector": (PLAIN, inserted_sector(0, 11776)),
+    "sectors exchanged": (PLAIN, exchanged_blocks(1, 33280, 4, 15360, 512)),
+    "a file copied over another": (PLAIN, lambda log: shutil.copy2(log_files(log)[0], log_files(log)[2]) and None),
+}
+
+
+@pytest.mark.parametrize("harmed", PARTLY)
+def test_every_message_whose_bytes_are_somewhere_is_kept(harmed: str, tmp_path: Path) -> None:
+    base, harm = PARTLY[harmed]
+    store = Damaged(base, stores.fresh_store(base, tmp_path))
+    log = store.root / "commitlog"
+    harm(log)
+    there = [file.read_bytes() for file in log_files(log)]
+
+    result = store.recover()
+
+    assert (result.errors, result.left) == ({}, 0)
+    read = store.log()
+    kept = {message.position for message in messages_of(base) if read(message.position, len(message.data)) == message.data}
+    intact = {message.position for message in messages_of(base) if any(message.data in data for data in there)}
+    assert intact <= kept
+    lost = [message.physical_offset for message in result.plan.lost]
+    assert len(lost) == len(set(lost))
+    assert not kept & set(lost)
+
+
+def test_former_files_stay_in_the_folder_of_the_transaction(tmp_path: Path) -> None:
+    store = Damaged(PLAIN, stores.fresh_store(PLAIN, tmp_path))
+    files = log_files(store.root / "commitlog")
+    exchange(files[1], files[3])
+    before = {file.name: file.read_bytes() for file in files}
+
+    store.recover()
+
+    (transaction,) = transactions(store.root)
+    kept = {path.name: path.read_bytes() for path in (transaction.quarantine / "commitlog").iterdir()}
+    assert kept == {file.name: before[file.name] for file in (files[1], files[3])}
+
+
+def test_a_file_of_another_store_fills_no_hole(tmp_path: Path) -> None:
+    store = Damaged(PLAIN, stores.fresh_store(PLAIN, tmp_path / "one"))
+    other = log_files(stores.fresh_store("5.3.3-schedule", tmp_path / "two") / "commitlog")[0]
+    log = store.root / "commitlog"
+    file = log_files(log)[0]
+    shutil.copy2(other, log / "backup")
+    data = file.read_bytes()
+    file.write_bytes(data[:8192] + bytes(4096) + data[12288:])
+    foreign = {line["uniqKey"] for line in stores.case("5.3.3-schedule").truth()} - {None}
+
+    result = store.recover()
+
+    assert (result.errors, result.left) == ({}, 0)
+    assert not any(key.encode() in path.read_bytes() for key in foreign for path in log_files(log))
+
+
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        (exchanged_files(1, 3), ["this file holds 196608-262049", "this file holds 65536-129910"]),
+        (lost_sector(1, 16896), ["these bytes belong at"]),
+        (exchanged_blocks(0, 4096, 0, 32768, 4096), ["these bytes belong at 32985-36053", "these bytes belong at 4740-7905"]),
+    ],
+    ids=["files", "sector", "pages"],
+)
+def test_a_run_of_records_of_another_place_is_one_finding(harm: Harm, said: list[str], tmp_path: Path) -> None:
+    store = Damaged(PLAIN, stores.fresh_store(PLAIN, tmp_path))
+    harm(store.root / "commitlog")
+
+    findings = list(verify(store.open()))
+
+    moved = [finding.message for finding in findings if finding.code == "RMQ-CL-MOVED"]
+    assert len(moved) == len(said)
+    assert all(message.startswith(text) for message, text in zip(moved, said, strict=True))
+    assert not any(finding.code == "RMQ-CL-PHYOFFSET" for finding in findings)

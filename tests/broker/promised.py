@@ -23,6 +23,7 @@ from tests.support.stores import Case
 
 _LOG_DIRECTORIES = ("commitlog", "commitlog2")
 _MAGICS = {magic.to_bytes(4, "big") for magic in (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2)}
+_BLOCK = 512
 _MOST_HITS = 64
 """A lookup by key gives no more."""
 
@@ -32,8 +33,10 @@ class LogBytes:
 
     def __init__(self, root: Path, file_size: int) -> None:
         self._file_size = file_size
-        paths = [path for name in _LOG_DIRECTORIES for path in (root / name).glob("*") if path.name.isdecimal() and path.is_file()]
-        self._files = {path.name: path.read_bytes() for path in paths}
+        self._everything = {
+            path: path.read_bytes() for name in _LOG_DIRECTORIES for path in sorted((root / name).glob("*")) if path.is_file()
+        }
+        self._files = {path.name: content for path, content in self._everything.items() if path.name.isdecimal()}
 
     @property
     def is_empty(self) -> bool:
@@ -44,6 +47,19 @@ class LogBytes:
     def start(self) -> int:
         """The physical offset that the first file begins at; without files, one that nothing lies behind."""
         return min(map(int, self._files), default=sys.maxsize)
+
+    def hold(self, data: bytes) -> bool:
+        """Whether the bytes are somewhere in a file of the log directories, whatever its name."""
+        return any(data in content for content in self._everything.values())
+
+    def changed_blocks(self, other: LogBytes) -> frozenset[int]:
+        """Numbers of the blocks of this log, counted from physical offset 0, that are not the same in another one."""
+        return frozenset(
+            start // _BLOCK
+            for name in self._files
+            for start in range(int(name), int(name) + self._file_size, _BLOCK)
+            if self.at(start, _BLOCK) != other.at(start, _BLOCK)
+        )
 
     def at(self, offset: int, size: int) -> bytes:
         """`size` bytes from a physical offset on, fewer where the file ends or is missing. No record crosses a file end."""
@@ -60,18 +76,30 @@ class Lost:
 
     def gives_up(self, message: Message) -> bool:
         """Whether the message is listed, or lies in a listed range of which nothing else is known."""
-        return any(_names(item, message) for item in self.items)
+        return any(names(item, message) for item in self.items)
 
-    def without_reason(self, damaged: Sequence[Message], planted: Sequence[int]) -> list[Mapping[str, Any]]:
-        """Items that are no damaged message of the sample, and nothing that the damage itself brought in."""
+    def without_reason(self, damaged: Sequence[Message], planted: Sequence[int], changed: Container[int]) -> list[Mapping[str, Any]]:
+        """Items that are no damaged message of the sample, and nothing that the damage itself brought in.
+
+        `changed`: numbers of the blocks of the log that are not as they were. In such a place nothing may tell that there was no message.
+        """
         return [
             item
             for item in self.items
-            if not any(_names(item, message) for message in damaged) and item.get("physical_offset") not in planted
+            if not any(names(item, message) for message in damaged)
+            and item.get("physical_offset") not in planted
+            and not (item.get("topic") is None and any(block in changed for block in _blocks(item)))
         ]
 
 
-def _names(item: Mapping[str, Any], message: Message) -> bool:
+def _blocks(item: Mapping[str, Any]) -> range:
+    """Numbers of the blocks that a listed range lies in."""
+    start, size = item.get("physical_offset"), item.get("size")
+    return range(0) if start is None or size is None else range(start // _BLOCK, (start + size - 1) // _BLOCK + 1)
+
+
+def names(item: Mapping[str, Any], message: Message) -> bool:
+    """Whether an object of a plan's lost messages is about a message."""
     if item.get("topic") is None:
         start = item["physical_offset"]
         return bool(start < message.end and message.start < start + item["size"])
@@ -87,29 +115,35 @@ class Promise:
         self._case = case
         file_size = int(case.settings(sample)["mappedFileSizeCommitLog"])
         before, after = LogBytes(sample, file_size), LogBytes(damaged, file_size)
-        messages = list(sent(case, sample))
+        messages = sent(case, sample)
         there = [message for message in messages if before.at(message.start, message.line["size"])]
-        self._of_the_very_first = {queue for message in messages for queue, _ in message.places if message.start == 0 < after.start}
+        gone = any((sample / name).is_dir() and not (damaged / name).is_dir() for name in _LOG_DIRECTORIES)
+        self.refused = gone or (after.is_empty and not before.is_empty)
+        """Whether a directory of the log or all that was in it is gone: it may lie elsewhere, so nothing may be repaired, or the rest
+        would be thrown away."""
+        self.changed = before.changed_blocks(after)
+        self._rocksdb = "storeType" in case.data["settings"]
+        self._queues_anew = self._rocksdb and not (damaged / "consumequeue" / "CURRENT").exists()
+        self.in_place: list[Message] = []
+        self.moved: list[Message] = []
+        """Messages whose bytes are complete in the log directories, but not at their place."""
+        self.damaged: list[Message] = []
+        for message in there:
+            data = before.at(message.start, message.line["size"])
+            same = data == after.at(message.start, len(data))
+            (self.in_place if same else self.moved if after.hold(data) else self.damaged).append(message)
+        self.intact = sorted([*self.in_place, *self.moved], key=lambda message: message.start)
+        in_intact = (message.start - message.start % file_size for message in self.moved)
+        self._start = min([after.start, *in_intact])
+        self._of_the_very_first = {queue for message in messages for queue, _ in message.places if message.start == 0 < self._start}
         """The queues of the message at physical offset 0, if it is expired.
 
         Every release takes its bytes from whatever file is the first one, and until a minute after the start, when the cleaning service
         has run, the queue still has its unit: a consumer that asks for it gets bytes that are no message.
         """
-        self._start = after.start
-        gone = any((sample / name).is_dir() and not (damaged / name).is_dir() for name in _LOG_DIRECTORIES)
-        self.refused = gone or (after.is_empty and not before.is_empty)
-        """Whether a directory of the log or all that was in it is gone: it may lie elsewhere, so nothing may be repaired, or the rest
-        would be thrown away."""
-        self._rocksdb = "storeType" in case.data["settings"]
-        self._queues_anew = self._rocksdb and not (damaged / "consumequeue" / "CURRENT").exists()
-        self.intact: list[Message] = []
-        self.damaged: list[Message] = []
-        for message in there:
-            size = message.line["size"]
-            same = before.at(message.start, size) == after.at(message.start, size)
-            (self.intact if same else self.damaged).append(message)
+        self._without_trace = _without_trace(self.damaged, self._intact_end, sample, damaged)
         self.planted = _planted(operations, case.max_phy_offset)
-        self._torn = [case.max_phy_offset] if "torn" in case.data else []
+        self.torn = [case.max_phy_offset] if "torn" in case.data else []
         """The record that the broker was writing when it was killed: it may be listed as lost."""
 
     @cached_property
@@ -125,6 +159,10 @@ class Promise:
             ids=[message.line["offsetMsgId"] for message in self.intact],
             queues=sorted({f"{topic}/{queue}" for message in self.intact for (topic, queue), _ in message.places}) if self._rocksdb else (),
         )
+
+    def cannot_be_listed(self, message: Message) -> bool:
+        """Whether nothing tells of a lost message: it is expired, or lay behind the end of the log and no queue unit leads to it."""
+        return message.start < self._start or message.start in self._without_trace
 
     def broken(self, served: Served, lost: Lost) -> Iterator[str]:
         """Every way in which what is served is not what was promised."""
@@ -148,7 +186,7 @@ class Promise:
 
     def broken_at_first(self, start: Start, lost: Lost, hidden: Container[str] = ()) -> Iterator[str]:
         """Promises about the messages of the sample. Messages of `hidden` topics cannot be pulled and are found by key and id alone."""
-        for item in lost.without_reason(self.damaged, [*self.planted, *self._torn]):
+        for item in lost.without_reason(self.damaged, [*self.planted, *self.torn], self.changed):
             yield f"gives up what is not damaged: {dict(item)}"
         pulled = {line["physicalOffset"]: line for of_queue in start.pulled.values() for line in of_queue if "physicalOffset" in line}
         for message in self.intact:
@@ -167,7 +205,7 @@ class Promise:
         for message in self.damaged:
             found = pulled.get(message.start)
             there, given_up = found is not None and not self._stands_in(found), lost.gives_up(message)
-            if not there and (message.start < self._start or (self._rocksdb and message.start >= self._intact_end)):
+            if not there and self.cannot_be_listed(message):
                 continue
             if message.places and message.line["topic"] not in hidden and there == given_up:
                 yield f"{message} is {'served and listed as lost' if there else 'neither served nor listed as lost'}"
@@ -225,6 +263,30 @@ def _at_its_places(message: Message, start: Start, hidden: Container[str]) -> It
     for queue, offset in message.places:
         if queue[0] not in hidden and start.units.get(queue, {}).get(offset) != message.start:
             yield f"{message} is not served at {offset} of {queue}: {start.units.get(queue, {}).get(offset)} is"
+
+
+def _without_trace(damaged: Iterable[Message], intact_end: int, sample: Path, store: Path) -> frozenset[int]:
+    """Physical offsets of damaged messages behind the end of the log that no row of queue units leads to; `store` is the damaged one.
+
+    A unit that is alone behind all others, with a gap before it, is taken for damage.
+    """
+    found, broken = set(), False
+    for message in damaged:
+        if message.start >= intact_end:
+            broken = broken or not any(_has_unit(sample, store, queue) for queue, _ in message.places)
+            if broken:
+                found.add(message.start)
+    return frozenset(found)
+
+
+def _has_unit(sample: Path, store: Path, queue: QueueKey) -> bool:
+    """Whether the files of a queue are as they were. A queue in RocksDB has none."""
+    for kind in ("consumequeue", "batchconsumequeue"):
+        files = sorted((sample / kind / queue[0] / str(queue[1])).glob("*"))
+        if files:
+            places = [store / path.relative_to(sample) for path in files]
+            return all(place.is_file() and place.read_bytes() == path.read_bytes() for path, place in zip(files, places, strict=True))
+    return False
 
 
 def _planted(operations: Iterable[Op], end: int) -> dict[int, tuple[QueueKey, int]]:

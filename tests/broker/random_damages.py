@@ -5,6 +5,7 @@ A plan is made on the undamaged store; it depends on its bytes and the random nu
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 from random import Random
 
@@ -23,8 +24,8 @@ _BATCH_UNIT_SIZE = batchconsumequeue.UNIT.sizeof()
 _LENGTHS = (1, 8, 64, 512, 4096, 20000)
 
 
-def random_damage(random: Random, view: StoreView) -> Damage:
-    """One to three damages of what the store has."""
+def random_damage(random: Random, view: StoreView, counts: Sequence[int] = _COUNTS) -> Damage:
+    """As many damages of what the store has as one of `counts` says."""
     weights = {
         _log: 50 if view.records else 0,
         _queue: 22 if view.queues else 0,
@@ -33,7 +34,7 @@ def random_damage(random: Random, view: StoreView) -> Damage:
         _checkpoint: 10,
         _named: 10 if view.records and view.queues else 0,
     }
-    chosen = [area(random, view) for area in random.choices(list(weights), list(weights.values()), k=random.choice(_COUNTS))]
+    chosen = [area(random, view) for area in random.choices(list(weights), list(weights.values()), k=random.choice(counts))]
     return "+".join(name for name, _ in chosen), [operation for _, operations in chosen for operation in operations]
 
 

@@ -33,7 +33,7 @@ from tests.support.storeview import StoreView
 MODULE = "tests.broker.repaired"
 ABORT = ("yes", "no")
 NOTHING_TO_DAMAGE = "the store has nothing that could be damaged so"
-_DELIVERING = ("4.9.8-schedule", "4.9.8-schedule-crash")
+DELIVERING = ("4.9.8-schedule", "4.9.8-schedule-crash")
 """4.x delivers what is due as soon as the store is open: it changes at each start."""
 
 _PER_JVM = 60
@@ -67,7 +67,7 @@ class RepairVerdict:
 
 def all_cases() -> list[RepairCase]:
     """Every sample store that a store by itself can open × every named damage × `abort`, opened by the release that wrote it."""
-    names = [base for base in bases() if base not in _DELIVERING]
+    names = [base for base in bases() if base not in DELIVERING]
     return [RepairCase(base, damage, abort, stores.case(base).release) for base, damage, abort in product(names, DAMAGES, ABORT)]
 
 

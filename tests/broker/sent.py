@@ -6,14 +6,16 @@ broker wrote more: retries, timers, transactions. There the undamaged log is the
 
 from __future__ import annotations
 
+import functools
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rmqstore.formats.record import Record, SysFlag
 from tests.broker.served import Line, QueueKey
 from tests.support.stores import PUT_FIELDS, Case
+from tests.support.stores import case as sample_case
 from tests.support.storeview import StoreView
 
 _NOT_QUEUED = (SysFlag.TRANSACTION_PREPARED, SysFlag.TRANSACTION_ROLLBACK)
@@ -47,12 +49,18 @@ class Message:
         return f"{self.line['topic']}/{self.line['queueId']}@{self.line['queueOffset']} at {self.start}"
 
 
-def sent(case: Case, root: Path) -> Iterator[Message]:
+def sent(case: Case, root: Path) -> Sequence[Message]:
     """Every message of a sample store that lies, undamaged, at `root`."""
+    return _sent(case.name, root)
+
+
+@functools.cache
+def _sent(name: str, root: Path) -> tuple[Message, ...]:
+    case = sample_case(name)
     if case.is_broker:
         view = StoreView(root, case.settings(root))
-        return _messages(_line(log_record.record) for log_record in view.records)
-    return _messages(case.truth())
+        return tuple(_messages(_line(log_record.record) for log_record in view.records))
+    return tuple(_messages(case.truth()))
 
 
 def _messages(lines: Iterable[Line]) -> Iterator[Message]:

@@ -18,6 +18,7 @@ CASES = {
         ("plain-crash", "torn-tail-half", "yes"),
         ("plain", "cq-all-removed", "no"),
         ("lmq", "index-all-removed", "yes"),
+        ("plain", "cq-subdir", "no"),
     ),
     "5.1.4": (
         ("plain", "zero-4k-mid", "no"),
@@ -38,6 +39,7 @@ CASES = {
         ("batchcq-crash", "garbage-300-early", "yes"),
         ("cqext", "zero-200-mid", "no"),
         ("transactions", "cq-queue-removed", "no"),
+        ("plain", "cq-queue-negative", "no"),
     ),
     "5.4.0": (
         ("plain", "garbage-file-mid", "yes"),
@@ -52,6 +54,7 @@ CASES = {
         ("compressed", "cq-all-removed+body-flip-mid", "yes"),
         ("plain", "checkpoint-logicsphy-far", "yes"),
         ("ipv6", "tail-cut-3", "no"),
+        ("plain", "cq-topic-is-file", "no"),
     ),
 }
 JOBS = 4

@@ -669,6 +669,26 @@ def _lock_missing(view: StoreView) -> list[Op]:
     return [Delete("lock")]
 
 
+# ---- in the way
+
+
+@damage("cq-subdir")
+def _cq_subdir(view: StoreView) -> list[Op]:
+    return [MakeDirectory(f"{_directory(view.other_queue())}/sub")]
+
+
+@damage("cq-queue-negative")
+def _cq_queue_negative(view: StoreView) -> list[Op]:
+    """Brokers read the name as a number, and load the queue."""
+    return [Create(f"consumequeue/{view.other_queue()[0]}/-1/{offset_to_file_name(0)}", b"x")]
+
+
+@damage("cq-topic-is-file")
+def _cq_topic_is_file(view: StoreView) -> list[Op]:
+    topic = f"consumequeue/{view.other_queue()[0]}"
+    return [Delete(topic), Create(topic, b"x")]
+
+
 # ---- combinations
 
 combined("checkpoint-missing", "body-flip-zero")

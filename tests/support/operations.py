@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
+import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -137,6 +139,8 @@ class Create(Op):
 
     def apply(self, root: Path) -> None:
         target = root / self.path
+        if not target.is_file():
+            Delete(self.path).apply(root)
         target.parent.mkdir(parents=True, exist_ok=True)
         with target.open("wb") as stream:
             stream.write(self.data)
@@ -162,7 +166,7 @@ class Delete(Op):
 
     def apply(self, root: Path) -> None:
         target = root / self.path
-        if target.is_dir():
+        if target.is_dir() and not target.is_symlink():
             shutil.rmtree(target)
         else:
             target.unlink(missing_ok=True)
@@ -174,6 +178,143 @@ class MakeDirectory(Op):
 
     def apply(self, root: Path) -> None:
         (root / self.path).mkdir(parents=True, exist_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange(Op):
+    """Two ranges of equal length in files of the store change places."""
+
+    position: int
+    other: str
+    other_position: int
+    length: int
+
+    def apply(self, root: Path) -> None:
+        first, second = root / self.path, root / self.other
+        if first.is_file() and second.is_file():
+            of_first, of_second = (
+                path.read_bytes()[position : position + self.length]
+                for path, position in ((first, self.position), (second, self.other_position))
+            )
+            Write(self.path, self.position, of_second).change(first)
+            Write(self.other, self.other_position, of_first).change(second)
+
+
+@dataclass(frozen=True, slots=True)
+class CutOut(Op):
+    """Bytes are lost, what follows them moves down, and the file keeps its length with zeros at its end."""
+
+    position: int
+    length: int
+
+    def change(self, target: Path) -> None:
+        data = target.read_bytes()
+        kept = data[: self.position] + data[self.position + self.length :]
+        Write(self.path, 0, kept.ljust(len(data), b"\0")).change(target)
+
+
+@dataclass(frozen=True, slots=True)
+class PutIn(Op):
+    """Foreign bytes appear, what follows them moves up, and the file keeps its length: its last bytes are lost."""
+
+    position: int
+    data: bytes
+
+    def change(self, target: Path) -> None:
+        data = target.read_bytes()
+        Write(self.path, 0, (data[: self.position] + self.data + data[self.position :])[: len(data)]).change(target)
+
+
+@dataclass(frozen=True, slots=True)
+class Rename(Op):
+    """A file or directory gets another name; what had that name is gone."""
+
+    to: str
+
+    def apply(self, root: Path) -> None:
+        source, target = root / self.path, root / self.to
+        if source.exists() and source != target:
+            Delete(self.to).apply(root)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            source.rename(target)
+
+
+@dataclass(frozen=True, slots=True)
+class Swap(Op):
+    """Two files or directories exchange their names."""
+
+    other: str
+
+    def apply(self, root: Path) -> None:
+        first, second = root / self.path, root / self.other
+        if first.exists() and second.exists():
+            aside = first.with_name(f"{first.name}.aside")
+            first.rename(aside)
+            second.rename(first)
+            aside.rename(second)
+
+
+@dataclass(frozen=True, slots=True)
+class CopyTree(Op):
+    """A copy of the directory `source` in the place of whatever is at the path."""
+
+    source: str
+
+    def apply(self, root: Path) -> None:
+        if (root / self.source).is_dir():
+            Delete(self.path).apply(root)
+            shutil.copytree(root / self.source, root / self.path, symlinks=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Touch(Op):
+    """Sets the modification time, in nanoseconds since the epoch."""
+
+    mtime_ns: int
+
+    def change(self, target: Path) -> None:
+        os.utime(target, ns=(self.mtime_ns, self.mtime_ns))
+
+
+SPECIAL_FILES = ("fifo", "socket", "dangling-link", "self-link", "directory", "file-in-directory")
+
+
+@dataclass(frozen=True, slots=True)
+class Special(Op):
+    """Something that is no regular file, of one of the kinds SPECIAL_FILES, in the place of whatever is at the path."""
+
+    kind: str
+
+    def apply(self, root: Path) -> None:
+        target = root / self.path
+        Delete(self.path).apply(root)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        match self.kind:
+            case "fifo":
+                os.mkfifo(target)
+            case "socket":
+                _socket(target)
+            case "dangling-link":
+                target.symlink_to("no-such-file")
+            case "self-link":
+                target.symlink_to(target.name)
+            case "directory":
+                target.mkdir()
+            case "file-in-directory":
+                target.mkdir()
+                (target / target.name).write_bytes(b"foreign")
+            case unknown:
+                raise ValueError(f"unknown kind of file {unknown}")
+
+
+def _socket(path: Path) -> None:
+    """The name of a socket may only be short, so it is bound by the descriptor of its directory."""
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with socket.socket(socket.AF_UNIX) as one:
+            one.bind(f"/proc/self/fd/{directory}/{path.name}")
+    finally:
+        os.close(directory)
 
 
 def apply(operations: Iterable[Op], root: Path) -> None:

@@ -1,0 +1,86 @@
+"""Random damages, repaired by the command line: each kind of damage alone, and some combinations; a few served by the real store code.
+
+The cases are the same in every run; `python -m tests.campaign` runs others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.broker.toolchain import missing
+from tests.campaign.campaign import SECONDS, judge_all
+from tests.campaign.cases import Case, random_case
+from tests.campaign.judge import Repair, Task, repair
+from tests.campaign.kinds import KINDS
+from tests.campaign.known import ALONE, RANDOM
+from tests.support import stores
+from tests.support.worker import Worker
+
+SEED = 1
+CASES = 16
+SERVED = {"4.9.8": (12, 27, 47), "5.5.1": (7, 15, 18, 37)}
+"""Numbers of random cases that the real store code opens, by its release."""
+
+_CONFIGURED = ("config-old-backup",)
+"""What only whole brokers leave."""
+
+Repairing = Worker[Task, Repair]
+
+
+@pytest.fixture(scope="module")
+def worker() -> Iterator[Repairing]:
+    with Worker(repair) as one:
+        yield one
+
+
+def alone(kind: str) -> Case:
+    """A case of one kind of damage on one of the smaller samples that have what it damages."""
+    cases = (random_case(SEED, number, [kind]) for number in count(sorted(KINDS).index(kind)))
+    return next(case for case in cases if case.operations and (kind in _CONFIGURED or not stores.case(case.base).is_broker))
+
+
+def _known(reasons: Mapping[Any, str], value: object) -> object:
+    marks = [pytest.mark.xfail(strict=True, reason=reasons[value])] if value in reasons else []
+    return pytest.param(value, marks=marks)
+
+
+def _demand(case: Case, worker: Repairing, scratch: Path) -> None:
+    repaired = worker.call(Task(case, scratch, for_broker=False), SECONDS)
+    assert not repaired.problems, "\n".join([str(case), *map(str, repaired.problems)])
+
+
+@pytest.mark.parametrize("kind", [_known(ALONE, kind) for kind in sorted(KINDS)])
+def test_each_kind_of_damage_alone(kind: str, worker: Repairing, tmp_path: Path) -> None:
+    _demand(alone(kind), worker, tmp_path)
+
+
+@pytest.mark.parametrize("number", [_known(RANDOM, number) for number in range(CASES)])
+def test_random_damages(number: int, worker: Repairing, tmp_path: Path) -> None:
+    _demand(random_case(SEED, number), worker, tmp_path)
+
+
+@pytest.mark.broker
+@pytest.mark.skipif(missing() is not None, reason=f"the real store code cannot run here: {missing()}")
+@pytest.mark.parametrize("release", SERVED, indirect=True)
+def test_a_repaired_store_is_served(release: str) -> None:
+    verdicts = list(judge_all([random_case(SEED, number) for number in SERVED[release]]))
+    assert [verdict.note for verdict in verdicts if verdict.refused is None and verdict.note] == []
+    problems = [f"{verdict.case}: {problem}" for verdict in verdicts for problem in verdict.problems]
+    assert not problems, "\n".join(problems)
+
+
+def test_a_case_depends_on_seed_and_number_alone() -> None:
+    forward = [random_case(SEED, number) for number in range(CASES)]
+    assert [random_case(SEED, number) for number in reversed(range(CASES))] == forward[::-1]
+    assert [case.operations for case in forward] == [case.operations for case in forward]
+    assert [random_case(SEED + 1, number) for number in range(CASES)] != forward
+
+
+def test_every_kind_of_damage_changes_something() -> None:
+    for kind in KINDS:
+        assert any(random_case(SEED, number, [kind]).operations for number in range(8)), kind

@@ -15,6 +15,8 @@ from rmqstore.store.parts import PartKind
 from rmqstore.store.window import descriptor_extents, read_descriptor
 
 BLOCK = 1 << 16
+LEFT_OUT = frozenset({TOOL_DIRECTORY, PartKind.LOCK.value})
+"""Names of no fingerprint. The lock file says nothing about the data, and a broker that is refused may touch it."""
 _ZEROS = bytes(BLOCK)
 
 
@@ -31,8 +33,7 @@ def take(places: Places) -> dict[str, FileStamp]:
         start = 0 if top in places.outside else inside
         for path, status in beneath.walk(top, without=places.root / TOOL_DIRECTORY):
             name = path[start:]
-            # The lock file says nothing about the data, and a broker that is refused may touch it.
-            if not (stat.S_ISDIR(status.st_mode) or path in linked or name in (TOOL_DIRECTORY, PartKind.LOCK.value)):
+            if not (stat.S_ISDIR(status.st_mode) or path in linked or name in LEFT_OUT):
                 found[name] = FileStamp(status.st_size, status.st_mtime_ns)
     return found
 

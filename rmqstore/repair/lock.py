@@ -69,14 +69,19 @@ def _held(store: Store, *, demanded: bool) -> Iterator[None]:
         try:
             descriptor = stack.enter_context(beneath.regular_file(store.lock_path, os.O_RDWR))
         except (OSError, UnreadableError, beneath.LinkError) as error:
-            # With a directory, a named pipe or a socket in its place no broker can take the lock, or start. One follows a link.
-            no_lock = isinstance(error, UnreadableError) or (isinstance(error, OSError) and error.errno in (errno.EISDIR, errno.ENXIO))
-            if demanded and not no_lock:
+            if demanded and not _nothing_to_lock(store, error):
                 raise
         else:
             _lock(store, descriptor)
         refuse_if_used(store)
         yield
+
+
+def _nothing_to_lock(store: Store, error: Exception) -> bool:
+    """Whether no broker can hold the lock, or start: there is a directory, a named pipe, a socket, or a link that leads nowhere."""
+    if isinstance(error, beneath.LinkError):
+        return not store.lock_path.exists()  # brokers follow links
+    return isinstance(error, UnreadableError) or (isinstance(error, OSError) and error.errno in (errno.EISDIR, errno.ENXIO))
 
 
 def _may_be_the_broker(found: Liveness) -> bool:

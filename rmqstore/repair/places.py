@@ -11,6 +11,7 @@ from rmqstore.errors import RefusedError
 from rmqstore.repair import beneath
 from rmqstore.repair.plan import Phase
 from rmqstore.store.mapped import parse_offset_name
+from rmqstore.store.obstacles import POSITION_FILES
 from rmqstore.store.parts import PartKind, part_kind
 from rmqstore.store.root import Store
 
@@ -27,7 +28,7 @@ _PHASES: Mapping[PartKind, Phase] = {
     PartKind.EPOCH: Phase.EPOCH,
     PartKind.CHECKPOINT: Phase.CHECKPOINT,
     PartKind.CONFIG: Phase.CONFIG,
-    PartKind.LOCK: Phase.ABORT,  # what lies in a directory of that name; the file itself stays for ever
+    PartKind.LOCK: Phase.ABORT,  # only what is in its place: the file itself stays for ever
     PartKind.ABORT: Phase.ABORT,
     PartKind.ABORT_BACKUP: Phase.ABORT,
     PartKind.BROKER_IDENTITY: Phase.CONFIG,
@@ -103,8 +104,8 @@ class Places:
             return Phase.COMMITLOG if among_log_files and not Path(name).is_relative_to(self.root) else None
         in_log = among_log_files and parse_offset_name(plain.name) is not None
         kind = part_kind(plain.parts[0])
-        if kind is PartKind.LOCK and len(plain.parts) == 1:
-            return None
+        if kind is PartKind.COMPACTION:
+            return Phase.CONFIG if plain.parts[1:2] and plain.parts[1] in POSITION_FILES else None
         if kind is None or kind is PartKind.COMMITLOG:
             return Phase.COMMITLOG if in_log or (kind is PartKind.COMMITLOG and len(plain.parts) > 1) else None
         return _PHASES.get(kind)

@@ -20,6 +20,7 @@ from rmqstore.repair.plan import Action, ActionKind, Attributes, Directory, File
 from rmqstore.repair.space import demand_space
 from rmqstore.repair.transaction import Transaction
 from rmqstore.repair.writer import Writer
+from rmqstore.store.parts import PartKind
 
 _NEW_PLAN = "Look at the store again and make a new plan."
 
@@ -59,6 +60,8 @@ def refuse_changes(before: Mapping[str, FileStamp], now: Mapping[str, FileStamp]
 def _before(transaction: Transaction, number: int, action: Action, places: Places, writer: Writer, copied: Container[str]) -> Before:
     path = entries.path_of(places, action)
     attributes, size = _found(path, action)
+    if action.path == PartKind.LOCK and transaction.plan.undoes is None and beneath.is_file(path):
+        raise RefusedError(f"The plan takes {path} away, which brokers lock.", _NEW_PLAN)
     if (size, attributes and attributes.mtime_ns) != (action.expect.size, action.expect.mtime_ns):
         raise RefusedError(f"{action.path} changed since it was planned for.", _NEW_PLAN)
     demand_attributes(transaction, number, action, path, attributes)

@@ -44,7 +44,7 @@ class Watch:
             return
         del self._pending[action.path]
         stamp = fingerprint.stamp(entries.path_of(self._places, action))
-        if stamp is None:
+        if stamp is None or action.path in fingerprint.LEFT_OUT:
             self._files.pop(action.path, None)
         else:
             self._files[action.path] = stamp

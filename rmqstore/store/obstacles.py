@@ -5,6 +5,7 @@ A link is judged by what it leads to, because brokers follow it: one that leads 
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ ROOT_FILES = frozenset(
 )
 """Parts that are plain files; every other part is a directory."""
 CONFIG_FILES = ("timercheck", "timermetrics")
+POSITION_FILES = ("position-checkpoint", "position-checkpoint.bak")
+"""The files that are directly in `compaction`."""
 _FILE, _DIRECTORY = "file", "directory"
 
 
@@ -59,7 +62,7 @@ def obstacles(root: Path, log: CommitLogDirectories, *, rocksdb: bool) -> Iterat
             yield Obstacle(path, found, wanted)
         elif entry.is_symlink():
             linked.add(kind)  # what is in there may belong to anything
-    for part in (*QUEUE_TREES, PartKind.INDEX, PartKind.TIMERLOG, PartKind.CONFIG):
+    for part in (*QUEUE_TREES, PartKind.INDEX, PartKind.TIMERLOG, PartKind.CONFIG, PartKind.COMPACTION):
         if part not in linked:
             yield from _in_part(root / part, part, rocksdb=rocksdb)
 
@@ -79,6 +82,9 @@ def _in_part(directory: Path, part: PartKind, *, rocksdb: bool) -> Iterator[Obst
         yield from _in_queues(directory, rocksdb=rocksdb and part is PartKind.CONSUMEQUEUE)
     elif part is PartKind.CONFIG:
         yield from _in_configuration(directory)
+    elif part is PartKind.COMPACTION:
+        places = (directory / name for name in POSITION_FILES)
+        yield from (Obstacle(path, kind_of(path), _FILE) for path in places if os.path.lexists(path) and not path.is_file())
     else:
         yield from in_files(directory, named=is_index_name if part is PartKind.INDEX else _is_offset)
 

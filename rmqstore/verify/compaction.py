@@ -5,6 +5,7 @@ Log and queue of a compacted topic have files of the same names, and names may h
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +15,7 @@ from rmqstore.findings import Finding
 from rmqstore.formats import batchconsumequeue
 from rmqstore.formats.compaction import log_file_size, queue_file_size
 from rmqstore.store.mapped import MappedFileQueue, OddEntry, ProblemKind, parse_offset_name
+from rmqstore.store.obstacles import kind_of
 from rmqstore.store.parts import PartKind
 from rmqstore.store.root import QueueDirectory
 from rmqstore.verify.config import State, read
@@ -128,8 +130,10 @@ def _file_names(directory: QueueDirectory | None) -> set[str]:
 
 
 def _positions(context: Context, path: Path) -> Iterator[Finding]:
-    if path.is_dir():
-        yield context.finding("RMQ-ST-KIND", f"{POSITIONS} is a directory, where a file should be", file=path)
+    for candidate in (path, path.with_name(f"{POSITIONS}.bak")):
+        if os.path.lexists(candidate) and not candidate.is_file():
+            kind = kind_of(candidate)
+            yield context.finding("RMQ-ST-KIND", f"{candidate.name} is a {kind}, where a file should be", file=candidate, found=kind)
     text = read(path)
     if text.state in (State.EMPTY, State.DAMAGED):
         yield context.finding("RMQ-CM-POSITION", f"{POSITIONS} is {text.why}", file=path)

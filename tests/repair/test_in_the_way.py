@@ -14,8 +14,10 @@ import pytest
 
 from rmqstore.errors import RefusedError
 from rmqstore.repair import run
+from rmqstore.repair.builder import PlanBuilder
 from rmqstore.repair.copies import same_device
 from rmqstore.repair.recover import Recovery
+from rmqstore.repair.staging import Staging
 from rmqstore.store.root import Store
 from tests.repair.changing import Yes
 from tests.repair.recovering import Damaged
@@ -80,6 +82,9 @@ AMONG_FILES = (
     "config/topics.json",
     "timerlog/00000000000000000000",
     "timerwheel",
+    "lock",
+    "compaction/position-checkpoint",
+    "compaction/position-checkpoint.bak",
 )
 BESIDE_QUEUES = ("consumequeue/stray", "consumequeue/TopicA/stray", "consumequeue/TopicA/-1", "consumequeue/TopicA/+1")
 
@@ -110,11 +115,11 @@ def _no_hang() -> Iterator[None]:
 
 
 def _state(root: Path) -> dict[str, Any]:
-    """What every entry is, without opening special files; the tool's own folder and the lock left out."""
+    """What every entry is, without opening special files; the tool's own folder left out."""
     found: dict[str, Any] = {}
     for path in sorted(root.rglob("*")):
         name = path.relative_to(root)
-        if name.parts[0] not in (".rmqstore", "lock"):
+        if name.parts[0] != ".rmqstore":
             status = path.lstat()
             regular = stat.S_ISREG(status.st_mode)
             content = path.read_bytes() if regular else str(path.readlink()) if path.is_symlink() else status.st_rdev
@@ -238,12 +243,26 @@ def test_commands_that_rebuild_take_it_out_as_well(tmp_path: Path) -> None:
         assert not (store.root / place).is_fifo()
 
 
-def test_the_lock_stays_where_it_is(tmp_path: Path) -> None:
+def test_a_lock_that_leads_to_a_file_is_refused(tmp_path: Path, _elsewhere: Path) -> None:
+    """A broker follows the link, and may hold the lock of the file."""
     store = Damaged(BASE, stores.fresh_store(BASE, tmp_path))
-    _put(store.root, "lock", named_pipe)
-    result = store.recover()
-    assert result.errors == {"RMQ-ST-KIND": 1}
-    assert any("lock is a named pipe" in note for note in result.plan.notes)
+    _put(store.root, "lock", lambda path: path.symlink_to(_elsewhere / FILE))
+    before = _state(store.root)
+    done = rmqstore("recover", store.root, "--broker-version", store.release, "--yes", *stores.case(BASE).set_options(store.root))
+    assert (done.status, "symbolic link" in done.err) == (3, True)
+    assert _state(store.root) == before
+
+
+def test_a_plan_that_takes_the_lock_itself_away_is_refused(tmp_path: Path) -> None:
+    store = Damaged(BASE, stores.fresh_store(BASE, tmp_path))
+    (store.root / "lock").write_text("lock")
+
+    def planner(opened: Store, builder: PlanBuilder, staging: Staging) -> None:
+        builder.quarantine("lock", reason="a test")
+
+    with pytest.raises(RefusedError, match="brokers lock"):
+        run.carry_out(run.Wish("recover", "5.3.3", lambda: Store.open(store.root), planner), Yes())
+    assert (store.root / "lock").read_text() == "lock"
 
 
 def test_a_special_file_on_another_file_system_is_refused(tmp_path: Path) -> None:

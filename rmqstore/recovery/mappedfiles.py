@@ -10,11 +10,12 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from rmqstore.recovery.blockers import BlockerCode, LoadStopped
+from rmqstore.recovery.blockers import BlockerCode, LoadStopped, Unknown
 from rmqstore.recovery.changes import Changes
 from rmqstore.recovery.java import offset_name, parse_long, quotient, remainder
 from rmqstore.store.entries import Entry
 from rmqstore.store.mapped import list_directory
+from rmqstore.store.obstacles import kind_of
 from rmqstore.store.window import open_read_only, read_descriptor
 from rmqstore.versions import Profile
 
@@ -217,6 +218,8 @@ class MappedFiles:
         path = self.directories[0] / offset_name(start)
         # A file that lies there without having been loaded is opened as it is; its bytes stay until they are written over.
         left_over = self._changes.exists(path)
+        if left_over and path.exists() and not path.is_file():
+            raise Unknown(f"the broker needs the file {path.name} in {path.parent}, and there is a {kind_of(path)} of that name")
         if not left_over:
             self._changes.create(path)
         file = SimulatedFile(path, start, self.file_size, on_disk=left_over, wrote=0, first_in_queue=first)

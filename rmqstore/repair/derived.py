@@ -42,7 +42,7 @@ def plan_derived(
     Returns what the queues will be then.
     Raises RefusedError, UnreadableError, StoreChangedError, OSError.
     """
-    judgement = judge(store, advance=advance)
+    judgement = judge(store, advance=advance, given_up=log.damages)
     queues = choose_queues(store, log, judgement, QueueWish(lost_units=lost_units))
     index = choose_index(store, profile, log, judgement)
     rebuilt = rebuild_derived(

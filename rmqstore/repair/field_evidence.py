@@ -19,8 +19,8 @@ from rmqstore.formats.javahash import index_key_hash
 from rmqstore.formats.properties import property_crc_matches
 from rmqstore.formats.record import Record, decode_record
 from rmqstore.repair.mending import Mended
-from rmqstore.repair.queuetarget import in_ranges
 from rmqstore.scan.columns import Check, Fault
+from rmqstore.scan.ranges import in_ranges
 from rmqstore.scan.walk import Batch, LogScanner
 from rmqstore.store.root import Store
 from rmqstore.verify.context import Context, Options

@@ -20,10 +20,10 @@ from rmqstore.repair.builder import PlanBuilder
 from rmqstore.repair.indexranges import KeyRange, first_border, last_border
 from rmqstore.repair.judgement import Judgement
 from rmqstore.repair.logview import FutureLog
-from rmqstore.repair.queuetarget import in_ranges
 from rmqstore.repair.rebuilding import IndexRequest, Made, Rebuilder, rebuild_derived
 from rmqstore.repair.settings_evidence import evidence_of, settings_of
 from rmqstore.repair.staging import StagedFile, Staging
+from rmqstore.scan.ranges import in_ranges
 from rmqstore.store.parts import PartKind
 from rmqstore.store.root import Store
 from rmqstore.verify.context import Context, Options

@@ -7,7 +7,7 @@ skip – have no finding that asks for a repair, so nobody "mends" them.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -56,15 +56,22 @@ def no_record() -> RefusedError:
 
 
 def judge(
-    store: Store, *, parts: frozenset[str] = PARTS, threads: int = 2, advance: Callable[[int], None] = lambda count: None
+    store: Store,
+    *,
+    parts: frozenset[str] = PARTS,
+    threads: int = 2,
+    advance: Callable[[int], None] = lambda count: None,
+    given_up: Sequence[tuple[int, int]] = (),
 ) -> Judgement:
     """Verifies queues and index of `store`, or one of these parts, without reading bodies.
 
+    `given_up` are ranges of the log that hold fillers in the place of lost messages, ascending.
     Raises RefusedError for a log that has bytes and no record, UnreadableError, StoreChangedError.
     """
     verification = Verification(store, Options(parts=parts, quick=True, threads=threads))
     # A repaired store is started as one that was stopped cleanly: what only a crash excuses is to be mended.
     verification.context.crashed = False
+    verification.context.given_up = given_up
     findings = list(verification.run(advance))
     log = verification.context.log
     if log.without_records:

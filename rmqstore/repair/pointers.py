@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from rmqstore.repair.logview import LostUnit
+from rmqstore.scan.ranges import in_ranges
 from rmqstore.scan.unitruns import UNIT_ROWS
 from rmqstore.store.mapped import MappedFile
+from rmqstore.store.parts import PartKind
 from rmqstore.store.root import QueueDirectory, Store
 from rmqstore.store.window import data_extents, map_window
 from rmqstore.verify.batchqueue import UNIT_DTYPE as BATCH_UNIT_ROWS
+from rmqstore.verify.context import Context, LogFacts, Options
+from rmqstore.verify.exchanged import Held, exchanged_files
+from rmqstore.verify.targets import Targets
 
 _CHUNK = 1 << 22
 
@@ -23,18 +30,43 @@ def units_into(store: Store, ranges: Sequence[tuple[int, int]]) -> list[LostUnit
 
     By position, topic and queue. Reads all queues once. Raises UnreadableError, StoreChangedError.
     """
+    return _sorted(unit for _, _, unit in _units_into(store, ranges))
+
+
+def lost_units(store: Store, log: LogFacts) -> list[LostUnit]:
+    """Return the units that point into the damages of `log`, those in files that hold the units of another place named by that place.
+
+    By position, topic and queue, each one once. Reads all queues once, and of queues with such units what the other ones point at.
+    Raises UnreadableError, StoreChangedError.
+    """
+    context = Context(store, Options())
+    context.log = log
+    targets = Targets(context)
+    held: dict[Path, dict[Path, Held]] = {}
+    found: set[LostUnit] = set()
+    for queue, file, unit in _units_into(store, log.damages):
+        if queue.directory not in held:
+            simple = queue.directory.is_relative_to(store.path_of(PartKind.CONSUMEQUEUE))
+            held[queue.directory] = exchanged_files(context, targets, (queue.topic, queue.queue_id), queue) if simple else {}
+        place = held[queue.directory].get(file.path)
+        if place is not None:
+            queue_offset = unit.queue_offset - file.start // UNIT_ROWS.itemsize + place.first
+            unit = replace(unit, topic=place.owner[0], queue_id=place.owner[1], queue_offset=queue_offset)
+        found.add(unit)
+    return _sorted(found)
+
+
+def _units_into(store: Store, ranges: Sequence[tuple[int, int]]) -> Iterator[tuple[QueueDirectory, MappedFile, LostUnit]]:
     if not ranges:
-        return []
-    starts = np.array([start for start, _ in ranges], np.int64)
-    ends = np.array([end for _, end in ranges], np.int64)
-    found: list[LostUnit] = []
-    for queue, offsets, rows in chain(_plain_units(store), _batch_units(store)):
+        return
+    for queue, file, offsets, rows in chain(_plain_units(store), _batch_units(store)):
         positions = rows["physical_offset"].astype(np.int64)
-        before = np.searchsorted(starts, positions, side="right") - 1
-        inside = (before >= 0) & (positions < ends[before]) & (rows["size"] > 0)
-        for row in np.flatnonzero(inside).tolist():
-            found.append(LostUnit(queue.topic, queue.queue_id, int(offsets[row]), int(positions[row]), int(rows["size"][row])))
-    return sorted(found, key=lambda unit: (unit.position, unit.topic, unit.queue_id, unit.queue_offset))
+        for row in np.flatnonzero(in_ranges(positions, ranges) & (rows["size"] > 0)).tolist():
+            yield queue, file, LostUnit(queue.topic, queue.queue_id, int(offsets[row]), int(positions[row]), int(rows["size"][row]))
+
+
+def _sorted(units: Iterable[LostUnit]) -> list[LostUnit]:
+    return sorted(units, key=lambda unit: (unit.position, unit.topic, unit.queue_id, unit.queue_offset))
 
 
 def last_position(store: Store, end: int) -> int:
@@ -43,28 +75,28 @@ def last_position(store: Store, end: int) -> int:
     Raises UnreadableError, StoreChangedError.
     """
     last = -1
-    for _, _, rows in chain(_plain_units(store), _batch_units(store)):
+    for _, _, _, rows in chain(_plain_units(store), _batch_units(store)):
         positions = rows["physical_offset"].astype(np.int64)
         last = max(last, int(positions[(positions < end) & (rows["size"] > 0)].max(initial=-1)))
     return last
 
 
-Units = Iterator[tuple[QueueDirectory, npt.NDArray[np.int64], npt.NDArray[np.void]]]
-"""Queue, queue offsets, units."""
+Units = Iterator[tuple[QueueDirectory, MappedFile, npt.NDArray[np.int64], npt.NDArray[np.void]]]
+"""Queue, file, queue offsets, units."""
 
 
 def _plain_units(store: Store) -> Units:
     for queue in store.queue_directories():
         for file in queue.files.files:
             for first, rows in _pieces(file, UNIT_ROWS):
-                yield queue, (file.start // UNIT_ROWS.itemsize + first) + np.arange(len(rows)), rows
+                yield queue, file, (file.start // UNIT_ROWS.itemsize + first) + np.arange(len(rows)), rows
 
 
 def _batch_units(store: Store) -> Units:
     for queue in store.batch_queue_directories():
         for file in queue.files.files:
             for _, rows in _pieces(file, BATCH_UNIT_ROWS):
-                yield queue, rows["msg_base_offset"].astype(np.int64), rows
+                yield queue, file, rows["msg_base_offset"].astype(np.int64), rows
 
 
 def _pieces(file: MappedFile, units: np.dtype[np.void]) -> Iterator[tuple[int, npt.NDArray[np.void]]]:

@@ -24,10 +24,10 @@ from rmqstore.repair.builder import PlanBuilder
 from rmqstore.repair.judgement import Judgement
 from rmqstore.repair.logview import FutureLog
 from rmqstore.repair.onequeue import Planned, Why, Work, plan_batch_queue, plan_simple_queue
-from rmqstore.repair.queuetarget import in_ranges
 from rmqstore.repair.rebuilding import Made, QueueRequest, Rebuilder, inner_batch_topics, rebuild_derived
 from rmqstore.repair.settings_evidence import LIGHT_QUEUES, evidence_of
 from rmqstore.repair.staging import Staging
+from rmqstore.scan.ranges import in_ranges
 from rmqstore.scan.unitruns import UNIT_ROWS
 from rmqstore.store.root import QueueDirectory, Store
 from rmqstore.store.window import data_extents, map_window

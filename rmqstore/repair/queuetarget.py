@@ -15,6 +15,7 @@ import numpy.typing as npt
 from rmqstore.formats.consumequeue import PRE_BLANK
 from rmqstore.rebuild.settings import Mode
 from rmqstore.repair.logview import FutureLog
+from rmqstore.scan.ranges import in_ranges
 from rmqstore.scan.unitruns import UNIT_ROWS
 
 Units = npt.NDArray[np.void]
@@ -162,15 +163,6 @@ class QueueTarget:
             return np.zeros(len(units), np.bool_)
         offsets = units["physical_offset"].astype(np.int64)
         return in_ranges(offsets, self._damages) & (units["size"].astype(np.int32) > 0) & ~_is_pre_blank(units)
-
-
-def in_ranges(offsets: npt.NDArray[np.int64], ranges: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Which offsets lie in one of the ranges [start, end), which are rows in ascending order."""
-    if not len(ranges):
-        return np.zeros(len(offsets), np.bool_)
-    before = np.searchsorted(ranges[:, 0], offsets, side="right") - 1
-    inside: npt.NDArray[np.bool_] = (before >= 0) & (offsets < ranges[before, 1])
-    return inside
 
 
 def _is_pre_blank(units: Units) -> npt.NDArray[np.bool_]:

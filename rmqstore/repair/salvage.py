@@ -20,7 +20,7 @@ from rmqstore.repair.logview import FutureLog, LostUnit, Patch
 from rmqstore.repair.mending import Mended
 from rmqstore.repair.plan import LostMessage
 from rmqstore.repair.plugs import Plug, witnesses
-from rmqstore.repair.pointers import last_position, units_into
+from rmqstore.repair.pointers import last_position, lost_units
 from rmqstore.repair.relocation import Relocation, needs_relocation, relocate
 from rmqstore.repair.staging import Staging
 from rmqstore.repair.survey import FileSurvey, Hole, Suspect, demand_records, survey
@@ -29,7 +29,7 @@ from rmqstore.scan.columns import Fault, Stop
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import Store
 from rmqstore.store.window import read_at
-from rmqstore.verify.context import read_record
+from rmqstore.verify.context import LogFacts, read_record
 from rmqstore.verify.findings_of_records import DAMAGE_CODES, DAMAGE_TEXTS
 from rmqstore.versions import Profile, profile_of
 
@@ -103,7 +103,8 @@ class _Salvage:
         self._plugs: list[Plug] = []
         self._notes: list[str] = []
         self._end = self._kept[-1].end_offset
-        self._units: Sequence[LostUnit] = units_into(store, self._ranges())
+        facts = LogFacts(self._kept[0].file.start, self._end, damages=self._ranges())
+        self._units: Sequence[LostUnit] = lost_units(store, facts)
 
     def run(self) -> LogRepair:
         """The whole repair of the log."""

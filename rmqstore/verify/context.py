@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import itemgetter
@@ -64,6 +65,7 @@ class Context:
         self.options = options
         self.crashed = store.abort_present
         self.log = LogFacts()
+        self.given_up: Sequence[tuple[int, int]] = ()  # ranges of the log that a repair fills, ascending; units into them say nothing
 
     def finding(self, code: str, message: str, **where: Any) -> Finding:
         """A finding of the catalogue, with the severity it has in this store. `file` may be a Path."""

@@ -26,6 +26,7 @@ from rmqstore.scan.kernels_index import (
     ItemOddity,
     match_items,
 )
+from rmqstore.scan.ranges import in_ranges
 from rmqstore.scan.raw import first_nonzero
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.window import data_extents, map_window, open_read_only, read_at, read_descriptor_into, read_into
@@ -553,12 +554,9 @@ def of_match(context: Context, match: IndexMatch) -> Iterator[Finding]:
 
 def _undamaged(context: Context, view: IndexView, start: int, stop: int) -> npt.NDArray[np.int64]:
     """Numbers of the items in [start, stop) that do not point into a damaged range of the log."""
-    ranges = np.array(context.log.damages, np.int64).reshape(-1, 2)
     kept = [np.zeros(0, np.int64)]
     for first, offsets in view.item_offsets(start, stop):
-        before = np.searchsorted(ranges[:, 0], offsets, side="right") - 1
-        inside = (before >= 0) & (offsets < ranges[before, 1]) if len(ranges) else np.zeros(len(offsets), np.bool_)
-        kept.append(first + np.flatnonzero(~inside))
+        kept.append(first + np.flatnonzero(~in_ranges(offsets, context.log.damages)))
     return np.concatenate(kept)
 
 

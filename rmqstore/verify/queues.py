@@ -34,7 +34,7 @@ _CHUNK_UNITS = 51_200
 _MOST_REPEATED = 1_000_000
 
 # What a file with units of another queue shows first.
-_FOREIGN = frozenset({"RMQ-CQ-UNIT", "RMQ-CQ-SURPLUS", "RMQ-CQ-ORDER"})
+_FOREIGN = frozenset({"RMQ-CQ-UNIT", "RMQ-CQ-SURPLUS", "RMQ-CQ-ORDER", "RMQ-CQ-SHIFTED"})
 
 Interval = tuple[int, int]
 

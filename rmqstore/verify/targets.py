@@ -12,6 +12,7 @@ import numpy.typing as npt
 from rmqstore.formats.consumequeue import PRE_BLANK_SIZE
 from rmqstore.formats.naming import LMQ_PREFIX
 from rmqstore.scan.columns import RECORD_DTYPE, Check, Fault, Mark
+from rmqstore.scan.ranges import in_ranges
 from rmqstore.scan.walk import Batch, LogScanner
 from rmqstore.verify.context import Context
 from rmqstore.verify.multidispatch import entries
@@ -113,7 +114,7 @@ class Targets:
         targets[(targets == Target.OWN) & (records["sys_flag"] & _NO_PLACE_IN_QUEUES != 0)] = Target.NOT_QUEUED
         targets[records["size"] == 0] = Target.NOTHING
         targets[~looked] = Target.UNKNOWN
-        targets[self._damaged(offsets)] = Target.DAMAGED
+        targets[in_ranges(offsets, self._context.log.damages)] = Target.DAMAGED
         return targets, places
 
     def _dispatched(self, key: QueueKey, offset: int) -> int | None:
@@ -121,14 +122,6 @@ class Targets:
         self._steps -= 1
         record = self._context.record_at(offset)
         return next((entry.number for entry in entries(record) if entry.key == key), None) if record is not None else None
-
-    def _damaged(self, offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        ranges = np.array(self._context.log.damages, np.int64).reshape(-1, 2)
-        if not len(ranges):
-            return np.zeros(len(offsets), np.bool_)
-        before = np.searchsorted(ranges[:, 0], offsets, side="right") - 1
-        inside: npt.NDArray[np.bool_] = (before >= 0) & (offsets < ranges[before, 1])
-        return inside
 
     def _records(self, offsets: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.void], npt.NDArray[np.bool_]]:
         """(columns of the records at these ascending offsets, size 0 where none begins; which of them were looked at)."""

@@ -14,6 +14,7 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
+from rmqstore.formats.consumequeue import UNIT, UNIT_SIZE
 from rmqstore.formats.index import message_keys
 from rmqstore.formats.javahash import index_key_hash
 from rmqstore.formats.properties import property_crc_matches
@@ -23,6 +24,7 @@ from rmqstore.scan.columns import Check, Fault
 from rmqstore.scan.ranges import in_ranges
 from rmqstore.scan.walk import Batch, LogScanner
 from rmqstore.store.root import Store
+from rmqstore.store.window import read_at
 from rmqstore.verify.context import Context, Options
 from rmqstore.verify.index import IndexView, open_views
 
@@ -76,6 +78,7 @@ class Evidence:
     def __init__(self, store: Store, proposals: Sequence[Proposal]) -> None:
         """Read the log (without bodies) and, for proposed topics, the index. Raises UnreadableError, StoreChangedError."""
         self._near = records_near(store, [place for proposal in proposals for place in (proposal.present, proposal.proposed)])
+        self._queues = {(queue.topic, queue.queue_id): queue for queue in store.queue_directories()} if proposals else {}
         moved = {proposal.position for proposal in proposals if proposal.change.field == "TOPIC"}
         self._hashes = index_hashes(store, moved) if moved else {}
 
@@ -107,7 +110,27 @@ class Evidence:
         """The records of the queue before and after this one, by QUEUEOFFSET, lie before and after it in the log."""
         if proposal.present != proposal.proposed and any(self._beside(proposal.present, proposal.position)):
             return False
-        return True if all(self._beside(proposal.proposed, proposal.position)) else None
+        beside = self._beside(proposal.proposed, proposal.position)
+        if all(beside) or (proposal.change.field == "QUEUEOFFSET" and any(beside) and self._at_border(proposal, *beside)):
+            return True
+        return None
+
+    def _at_border(self, proposal: Proposal, before: bool, after: bool) -> bool:
+        """Return whether the side without neighbour is beyond the records of the queue in the log, and the entries on both sides fit.
+
+        So it is with the last record of a queue, and with the first one whose messages before expired.
+        """
+        place, near = proposal.proposed, self._near[proposal.proposed]
+        if near.own - {proposal.position} or (near.last if before else near.first) != proposal.position:
+            return False
+        unit = self._unit(place, place.queue_offset - 1 if before else place.end)
+        return unit is not None and {unit} == (near.before if before else near.after) - {proposal.position}
+
+    def _unit(self, place: Place, queue_offset: int) -> int | None:
+        """Return the physical offset in the queue entry of `place`'s queue at a queue offset, None without one."""
+        directory = self._queues.get((place.topic, place.queue_id))
+        file = None if directory is None else directory.files.find(queue_offset * UNIT_SIZE)
+        return None if file is None else int(UNIT.parse(read_at(file, queue_offset * UNIT_SIZE - file.start, UNIT_SIZE)).physical_offset)
 
     def _beside(self, place: Place, position: int) -> tuple[bool, bool]:
         """Return whether the record before and the one after `place` in its queue lie around `position`, which nothing else claims."""
@@ -121,11 +144,16 @@ class Evidence:
 
 @dataclass
 class Near:
-    """Physical offsets of the records at a place of a queue, and of those whose places end and begin next to it."""
+    """Physical offsets of the records at a place of a queue, and of those whose places end and begin next to it.
+
+    `first` and `last` are those of the first and last record of the queue in the log, -1 without any.
+    """
 
     before: set[int] = field(default_factory=set)
     own: set[int] = field(default_factory=set)
     after: set[int] = field(default_factory=set)
+    first: int = -1
+    last: int = -1
 
 
 def records_near(store: Store, places: Iterable[Place]) -> dict[Place, Near]:
@@ -165,6 +193,8 @@ def _note(records: npt.NDArray[np.void], places: Sequence[Place], found: Mapping
         one.before |= at_end.get(place.queue_offset, set())
         one.own |= at_begin.get(place.queue_offset, set())
         one.after |= at_begin.get(place.end, set())
+        one.first = one.first if one.first >= 0 else int(positions[0])
+        one.last = int(positions[-1])
 
 
 def _only(positions: set[int], lies: Callable[[int], bool]) -> bool:

@@ -71,8 +71,10 @@ def named_by_gaps(
     """Return the lost messages, damage without a topic named by the gaps of the log that lie across it.
 
     `damages` are ascending and apart from each other; `starts` returns where records began in some of them, ascending, by other evidence.
-    A gap is the work of damage only if the bytes have room for its messages.
+    A gap is the work of damage only if the bytes have room for its messages. Queue offsets that a queue entry gives and the log contradicts
+    are those of the gap.
     """
+    lost = _placed(lost, gaps)
     known = {(one.topic, one.queue_id, one.queue_offset) for one in lost if one.topic is not None}
     unnamed: dict[Range, list[LostMessage]] = defaultdict(list)
     for one in lost:
@@ -92,6 +94,23 @@ def named_by_gaps(
     begins = starts([damage for damage, places in named.items() if places])
     kept = [one for one in lost if not named.get(_damage_at(damages, one.physical_offset or 0) or (0, 0)) or one.topic is not None]
     return [*kept, *(message for damage, places in named.items() if places for message in _named(unnamed[damage], places, begins))]
+
+
+def _placed(lost: Sequence[LostMessage], gaps: Sequence[Gap]) -> list[LostMessage]:
+    """Return the lost messages, those of a shifted queue at the queue offsets that the log leaves out where as many of them were lost."""
+    of_queue: dict[tuple[str | None, int | None], list[int]] = defaultdict(list)
+    for number in sorted(range(len(lost)), key=lambda number: lost[number].physical_offset or 0):
+        if lost[number].queue_offset is not None:
+            of_queue[lost[number].topic, lost[number].queue_id].append(number)
+    placed = list(lost)
+    for gap in gaps:
+        numbers = of_queue.get(gap.key, [])
+        low = bisect_right(numbers, gap.after, key=lambda number: lost[number].physical_offset or 0)
+        high = bisect_left(numbers, gap.before, key=lambda number: lost[number].physical_offset or 0)
+        if high - low == gap.end - gap.start:
+            for number, place in zip(numbers[low:high], range(gap.start, gap.end), strict=True):
+                placed[number] = replace(lost[number], queue_offset=place)
+    return placed
 
 
 def _named(ranges: Sequence[LostMessage], places: Sequence[Place], begins: Sequence[int]) -> Iterator[LostMessage]:

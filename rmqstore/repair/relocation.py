@@ -164,7 +164,8 @@ class _Assembly:
         ordered = tuple(files[start] for start in sorted(files))
         taken = {one.path for one in assembled.values()}
         kept = tuple(entry for entry in self._log.odd if entry.path not in taken)
-        queue = MappedFileQueue(ordered, (), self._size)
+        lengths = {file.path: file.length for file in self._store.commitlog.files}
+        queue = MappedFileQueue(tuple(replace(file, length=lengths.get(file.path, file.length)) for file in ordered), (), self._size)
         return Relocation(replace(self._log, files=ordered, odd=kept), self._store.with_commitlog(queue), assembled)
 
     def _assemble(self, start: int) -> Assembled:

@@ -124,6 +124,37 @@ def test_the_last_record_of_a_queue_keeps_a_queue_id_that_only_the_queue_contrad
     assert any("no other evidence supports the entries" in note for note in result.plan.notes)
 
 
+def test_the_queue_offset_of_the_last_record_of_a_queue_is_put_right(equal_lengths: StoreBuilder) -> None:
+    """The record before it in the log and unbroken queue entries say the same."""
+    root = equal_lengths.root
+    before = contents(root)
+    position, _ = unit(root, "orders", 29)
+    write(equal_lengths, position + 20, (1008).to_bytes(8, "big"))
+    result = recover(equal_lengths)
+    assert (result.errors, result.left, result.plan.lost) == ({}, 0, ())
+    assert contents(root) == before
+
+
+def test_a_shifted_queue_gives_the_last_record_no_other_queue_offset(equal_lengths: StoreBuilder) -> None:
+    """A unit is cut out of the queue, and the record whose place the last one would take is lost."""
+    root = equal_lengths.root
+    position, size = unit(root, "orders", 28)
+    write(equal_lengths, position, bytes(size))
+    last, last_size = unit(root, "orders", 29)
+    raw = read(equal_lengths, last, last_size)
+    queue = root / "consumequeue/orders/0" / offset_to_file_name(0)
+    data = queue.read_bytes()
+    queue.write_bytes(data[:200] + data[220:] + bytes(20))
+    assert unit(root, "orders", 28) == (last, last_size)
+
+    result = recover(equal_lengths)
+
+    assert read(equal_lengths, last, last_size) == raw
+    assert (result.errors, result.left) == ({}, 0)
+    assert [(message.queue_offset, message.physical_offset) for message in result.plan.lost] == [(28, position)]
+    assert unit(root, "orders", 29) == (last, last_size)
+
+
 def test_index_entries_speak_for_or_against_a_topic(equal_lengths: StoreBuilder) -> None:
     store = Store.open(equal_lengths.root, settings=equal_lengths.settings)
     position, size = unit(equal_lengths.root, "orders", 7)

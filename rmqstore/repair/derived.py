@@ -8,7 +8,7 @@ from rmqstore.errors import RefusedError
 from rmqstore.formats.naming import TIMER_TOPIC
 from rmqstore.repair.builder import PlanBuilder
 from rmqstore.repair.checkpoint import plan_abort, plan_checkpoint
-from rmqstore.repair.configuration import FutureQueues
+from rmqstore.repair.configuration import FutureQueues, plan_configuration
 from rmqstore.repair.index import choose_index, full_until, plan_index
 from rmqstore.repair.judgement import judge, present_log
 from rmqstore.repair.logview import FutureLog
@@ -32,14 +32,14 @@ def plan_derived(
     log: FutureLog,
     *,
     lost_units: LostUnits = LostUnits.NEIGHBOUR,
-    removes_abort: bool = True,
+    complete: bool = True,
     advance: Advance = lambda count: None,
     rebuilder: Rebuilder | None = None,
-) -> FutureQueues:
+) -> None:
     """Plans what a broker needs to start on the future `log` as after a clean stop, and to change nothing.
 
     `rebuilder` builds queues and index, without it this process. `advance` is told the bytes of the log as they are read.
-    Returns what the queues will be then.
+    If `complete`, configuration comes back from its backups, and the next start is one after a clean stop.
     Raises RefusedError, UnreadableError, StoreChangedError, OSError.
     """
     judgement = judge(store, advance=advance, given_up=log.damages)
@@ -51,13 +51,13 @@ def plan_derived(
     ends = queues.plan(builder, staging, rebuilt.queues)
     index_full_until = index.plan(builder, rebuilt.index)
     plan_timer(builder, store, log, judgement.log.last_timestamp, ends.get((TIMER_TOPIC, 0)))
-    plan_checkpoint(builder, store, profile, log, index_full_until)
-    if removes_abort:
+    plan_configuration(builder, store, FutureQueues(log, ends), restores=complete)
+    plan_checkpoint(builder, store, profile, log, index_full_until)  # which depends on whether anything else changes
+    if complete:
         plan_abort(builder, store, log)
     about_log = note_on_log(store) if builder.changes_something else None
     if about_log is not None:
         builder.note(about_log)
-    return FutureQueues(log, ends)
 
 
 def plan_rebuilt_queues(

@@ -10,7 +10,7 @@ from rmqstore.errors import RefusedError
 from rmqstore.recovery.outcome import Outcome
 from rmqstore.recovery.simulation import simulate
 from rmqstore.repair.builder import PlanBuilder
-from rmqstore.repair.configuration import plan_backups, plan_configuration
+from rmqstore.repair.configuration import plan_backups
 from rmqstore.repair.derived import plan_derived
 from rmqstore.repair.epoch import plan_epoch
 from rmqstore.repair.logedits import LogRepair, plan_log
@@ -72,7 +72,7 @@ class Recovery:
             return
         repair = self._log_repair(store, builder, staging, advance)
         plan_log(builder, staging, repair)
-        ends = plan_derived(
+        plan_derived(
             builder,
             staging,
             repair.store or store,
@@ -82,7 +82,6 @@ class Recovery:
             advance=advance,
             rebuilder=rebuilder,
         )
-        plan_configuration(builder, store, ends, restores=True)
 
     def _log_repair(self, store: Store, builder: PlanBuilder, staging: Staging, advance: Advance) -> LogRepair:
         """The repair of the log, and notes that compare it with the other ways."""
@@ -116,8 +115,7 @@ def plan_truncate(
     plan_log(builder, staging, repair)
     if repair.lost:
         plan_epoch(builder, store, repair.future.end_offset)
-    ends = plan_derived(builder, staging, store, profile_of(release), repair.future, removes_abort=False, advance=advance)
-    plan_configuration(builder, store, ends, restores=False)
+    plan_derived(builder, staging, store, profile_of(release), repair.future, complete=False, advance=advance)
 
 
 def _what_a_start_does(outcome: Outcome) -> str:

@@ -103,6 +103,7 @@ class _Salvage:
         self._plugs: list[Plug] = []
         self._notes: list[str] = []
         self._end = self._kept[-1].end_offset
+        self._last_kept = -1  # the last odd record that stays as it is
         facts = LogFacts(self._kept[0].file.start, self._end, damages=self._ranges())
         self._units: Sequence[LostUnit] = lost_units(store, facts)
 
@@ -198,6 +199,8 @@ class _Salvage:
         verdict = self._judge.judge(suspect, raw, odd.units, confirmed)
         for change in verdict.changes:
             self._mend(suspect.position, change, verdict.code)
+        if verdict.why is None and not verdict.changes:
+            self._last_kept = max(self._last_kept, suspect.position)
         if verdict.why is not None:
             end = suspect.position + len(raw)
             known = witnesses(self._units, suspect.position, end) or self._named(suspect, raw)
@@ -289,7 +292,7 @@ class _Salvage:
 
     def _last_neighbour(self) -> Neighbour:
         """What fillers behind the last sound record take over from it."""
-        position = max(result.last_sound for result in self._kept)
+        position = max([self._last_kept, *(result.last_sound for result in self._kept)])
         record = self._record_at(position) if position >= 0 else None
         return Neighbour() if record is None else Neighbour(record.store_timestamp, record.store_host)
 

@@ -5,6 +5,7 @@ Pure: bytes and witnesses in, a change out. What is not certain is left alone, a
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ _LZ4, _ZSTD, _DEFLATE = b"\x04\x22\x4d\x18", b"\x28\xb5\x2f\xfd", 8  # how strea
 _COMPRESSION_SHIFT = 8
 _TRIED = 4096  # bytes of a stream that are decompressed to see whether it is one
 _NAME_END, _PROPERTY_END = NAME_VALUE_SEPARATOR.encode(), PROPERTY_SEPARATOR.encode()
+_LEFT_OVER = re.compile(rb"(INNER_MULTI_QUEUE_OFFSET\x01[0-9,]*\x02).*", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,11 @@ def is_proven(record: bytes, position: int) -> bool:
 
 
 def _are_written(block: bytes) -> bool:
-    """Whether a property block looks like one that a broker wrote, and not like zeros or the bytes of something else."""
+    """Whether a property block looks like one that a broker wrote, and not like zeros or the bytes of something else.
+
+    Brokers with %LMQ% queues leave bytes of an earlier message after INNER_MULTI_QUEUE_OFFSET, which they write last (seen in 5.2.0).
+    """
+    block = _LEFT_OVER.sub(rb"\1", block, count=1)
     pieces = block.removesuffix(_PROPERTY_END).split(_PROPERTY_END) if block else []
     return b"\0" not in block and all(piece.find(_NAME_END) > 0 for piece in pieces)
 

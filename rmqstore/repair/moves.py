@@ -103,7 +103,7 @@ def find_moves(
     found: list[Move] = []
     taken = [(one.start, one.end) for one in placed]
     for run in sorted(candidates, key=lambda run: (-run.records, run.start)):
-        for move in _free_parts(run, taken):
+        for move in tuple(_free_parts(run, taken)):  # what is found changes `taken`
             seen = witness(move)
             if seen is None:
                 seen = _fits(run, move, placed, file_size, only_exact=run.file.path in foreign_paths)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -66,15 +66,20 @@ def gap_of_event(key: QueueKey, order: int, expected: int, found: int, after: in
 
 
 def named_by_gaps(
-    lost: Sequence[LostMessage], gaps: Sequence[Gap], damages: Sequence[Range], starts: Callable[[Sequence[Range]], Sequence[int]]
+    lost: Sequence[LostMessage],
+    gaps: Sequence[Gap],
+    damages: Sequence[Range],
+    starts: Callable[[Sequence[Range]], Sequence[int]],
+    closed: Sequence[LostMessage] = (),
 ) -> list[LostMessage]:
     """Return the lost messages, damage without a topic named by the gaps of the log that lie across it.
 
     `damages` are ascending and apart from each other; `starts` returns where records began in some of them, ascending, by other evidence.
     A gap is the work of damage only if the bytes have room for its messages. Queue offsets that a queue entry gives and the log contradicts
-    are those of the gap.
+    are those of the gap. Of `closed`, ranges at the ends of files, only those that a gap lies across held messages.
     """
-    lost = _placed(lost, gaps)
+    lost = [*_placed(lost, gaps), *closed]
+    doubtful = {_damage_at(damages, one.physical_offset or 0) for one in closed}
     known = {(one.topic, one.queue_id, one.queue_offset) for one in lost if one.topic is not None}
     unnamed: dict[Range, list[LostMessage]] = defaultdict(list)
     for one in lost:
@@ -82,17 +87,19 @@ def named_by_gaps(
         if damage is not None:
             unnamed[damage].append(one)
     if not unnamed or not gaps:
-        return list(lost)
+        return [one for one in lost if one not in closed]
     named: dict[Range, list[Place]] = defaultdict(list)
     unexplained = sorted(unnamed)
     for gap in sorted(gaps, key=lambda gap: gap.before):
         across = list(_across(gap, unexplained))
         room = sum(end - start for start, end in across) // _SMALLEST
         if across and gap.end - gap.start <= room:
+            across.sort(key=lambda damage: damage in doubtful)
             place = next((damage for damage in across if damage not in named), across[0])
             named[place] += [(*gap.key, number) for number in range(gap.start, gap.end) if (*gap.key, number) not in known]
     begins = starts([damage for damage, places in named.items() if places])
     kept = [one for one in lost if not named.get(_damage_at(damages, one.physical_offset or 0) or (0, 0)) or one.topic is not None]
+    kept = [one for one in kept if one not in closed]
     return [*kept, *(message for damage, places in named.items() if places for message in _named(unnamed[damage], places, begins))]
 
 
@@ -120,10 +127,13 @@ def _named(ranges: Sequence[LostMessage], places: Sequence[Place], begins: Seque
     """
     pieces = [piece for one in ranges for piece in _pieces(one, begins)]
     headers = {(one.queue_id, one.queue_offset): one for one in pieces if one.queue_offset is not None}
-    left = [place for place in places if place[1:] not in headers]
+    fitting = Counter(place[1:] for place in places)  # a header names no topic, so several queues may fit
+    left = [place for place in places if place[1:] not in headers or fitting[place[1:]] > 1]
     free = [one for one in pieces if one.queue_offset is None]
-    yield from (replace(headers[place[1:]], topic=place[0]) for place in places if place[1:] in headers)
-    yield from (one for key, one in headers.items() if key not in {place[1:] for place in places})
+    free += [replace(one, queue_id=None, queue_offset=None) for key, one in headers.items() if fitting[key] > 1]
+    free.sort(key=lambda one: one.physical_offset or 0)
+    yield from (replace(headers[place[1:]], topic=place[0]) for place in places if place not in left)
+    yield from (one for key, one in headers.items() if key not in fitting)
     if len(left) == len(free):
         sure = len({place[:2] for place in left}) == 1
         for one, place in zip(free, left, strict=True):

@@ -41,11 +41,15 @@ class Plug:
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """What plugs come to: edits, lost messages, and the ranges that hold no message any more."""
+    """What plugs come to: edits, lost messages, and the ranges that hold no message any more.
+
+    `closed`: ranges at the ends of files of which nothing tells; a BLANK alone may have been there.
+    """
 
     edits: tuple[Edit, ...]
     lost: tuple[LostMessage, ...]
     damages: tuple[tuple[int, int], ...]
+    closed: tuple[LostMessage, ...]
 
 
 def witnesses(units: Sequence[LostUnit], start: int, end: int) -> tuple[LostRecord, ...]:
@@ -112,6 +116,7 @@ def fill(plugs: Sequence[Plug], read: ReadRecord, last: Neighbour, style: Style)
     edits: list[Edit] = []
     lost: list[LostMessage] = []
     damages: list[tuple[int, int]] = []
+    closed: list[LostMessage] = []
     neighbour = last
     following: Plug | None = None
     for plug in reversed(plugs):
@@ -125,8 +130,11 @@ def fill(plugs: Sequence[Plug], read: ReadRecord, last: Neighbour, style: Style)
         closing = _closing(plug, style)
         if closing is not None:
             edits.append(Edit(blank(closing, plug.end), "a BLANK that closes the file", plug.code))
-        lost += _messages(plug, style)
-    return Filled(tuple(edits), tuple(lost), tuple(union(damages)))
+        *known, rest = _messages(plug, style)
+        lost += known
+        if (rest.size or 0) >= style.smallest:
+            (closed if plug.closes else lost).append(rest)
+    return Filled(tuple(edits), tuple(lost), tuple(union(damages)), tuple(closed))
 
 
 def _neighbour(plug: Plug, following: Plug | None, read: ReadRecord) -> Neighbour | None:
@@ -160,7 +168,7 @@ def _closing(plug: Plug, style: Style) -> int | None:
 
 
 def _messages(plug: Plug, style: Style) -> Iterator[LostMessage]:
-    """The messages of a plug: those that are known, and one for each range between them that nothing tells of."""
+    """The messages of a plug: those that are known, and one for each range between them that nothing tells of; last the rest of it."""
     reached = plug.start
     for record in sorted(plug.known, key=lambda record: record.start):
         if record.start >= reached + style.smallest:
@@ -168,5 +176,4 @@ def _messages(plug: Plug, style: Style) -> Iterator[LostMessage]:
         if record.start >= reached:
             yield LostMessage(record.topic, record.queue_id, record.queue_offset, record.start, record.size, plug.why)
             reached = record.end
-    if plug.end >= reached + style.smallest and not plug.closes:
-        yield LostMessage(physical_offset=reached, size=plug.end - reached, why=plug.why)
+    yield LostMessage(physical_offset=reached, size=max(0, plug.end - reached), why=plug.why)

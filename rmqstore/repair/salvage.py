@@ -120,7 +120,8 @@ class _Salvage:
         filled = plugs.fill(ready, self._record_at, self._last_neighbour(), self._style)
         self._end = max([self._end, *(plug.end for plug in ready if not plug.closes)])
         gaps = gaps_of([result.queues for result in self._kept], from_zero=self._kept[0].file.start == 0)
-        lost = [*named_by_gaps([*sacrificed, *filled.lost], gaps, filled.damages, self._indexed_starts), *self._lost_behind()]
+        lost = named_by_gaps([*sacrificed, *filled.lost], gaps, filled.damages, self._indexed_starts, filled.closed)
+        lost += self._lost_behind()
         edits = merged([*self._edits, *filled.edits])
         return LogRepair(
             self._future(edits, filled.damages, ready),

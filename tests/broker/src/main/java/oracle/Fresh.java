@@ -44,6 +44,12 @@ final class Fresh {
             stored.add(store(box, queues.get(i * queues.size() / of), i));
         }
         stored.add(store(box, new Queue(NEW_TOPIC, 0), of));
+        // With a pool of transient buffers a message is part of the log only once it is committed, which takes a fifth of a second.
+        long limit = System.currentTimeMillis() + job.num("settleMillis", 20000);
+        long last = stored.stream().mapToLong(line -> (long) line.getOrDefault("physicalOffset", -1L)).max().orElse(-1);
+        while (box.store.getMaxPhyOffset() <= last && System.currentTimeMillis() < limit) {
+            Thread.sleep(20);
+        }
         box.settle(job.num("settleMillis", 20000));
         for (Map<String, Object> line : stored) {
             readBack(box, line);

@@ -23,6 +23,7 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _DEEPEST = 64
 _LINKED = (errno.ELOOP, errno.ENOTDIR)
 _pinned: dict[str, int] = {}
+_leaving: set[str] = set()
 
 
 class LinkError(RefusedError):
@@ -39,6 +40,7 @@ def pinned(directories: Mapping[Path, Path]) -> Iterator[None]:
     A directory that is pinned already stays the one that it is; one that does not exist is left out. Raises UnreadableError.
     """
     with ExitStack() as stack:
+        stack.callback(_leaving.intersection_update, frozenset(_leaving))
         for path, meant in ((str(path), meant) for path, meant in directories.items()):
             if path in _pinned:
                 continue
@@ -54,6 +56,16 @@ def pinned(directories: Mapping[Path, Path]) -> Iterator[None]:
         yield
 
 
+def leaves(path: Path) -> None:
+    """Note that a plan takes away what is at `path`: if it is a symbolic link, nothing is below it. Ends with `pinned`."""
+    _leaving.add(str(path))
+
+
+def is_leaving(path: Path) -> bool:
+    """Return whether a plan takes away what is at `path`."""
+    return str(path) in _leaving
+
+
 @contextmanager
 def parent(path: Path) -> Iterator[tuple[int, str]]:
     """Open the directory that holds `path`; gives its descriptor and the name of `path` in it. Raises LinkError, OSError."""
@@ -61,8 +73,13 @@ def parent(path: Path) -> Iterator[tuple[int, str]]:
     # Not dup(): descriptors that share a position would share the position of a listing.
     here = os.open(".", _DIRECTORY, dir_fd=_pinned[top]) if top in _pinned else os.open(top, _DIRECTORY)
     try:
-        for name in names[:-1]:
-            following = _open(path, here, name, _DIRECTORY)
+        for number, name in enumerate(names[:-1], 1):
+            try:
+                following = _open(path, here, name, _DIRECTORY)
+            except LinkError:
+                if is_leaving(Path(top, *names[:number])):
+                    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path)) from None
+                raise
             os.close(here)
             here = following
         yield here, names[-1]

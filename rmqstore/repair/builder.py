@@ -128,6 +128,7 @@ class PlanBuilder:
             self.quarantine_directory(file, reason=reason, code=code)
         elif beneath.exists(self._entry(file)) and file not in self._taken:
             self._taken[file] = self._take(file, _stamp(file), reason, code, ())
+            beneath.leaves(file)
 
     def quarantine_directory(self, path: Path | str, *, reason: str, code: str | None = None) -> None:
         """Takes a directory out of the store with everything in it; a file may take its place afterwards. Nothing if there is none."""

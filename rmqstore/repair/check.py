@@ -25,6 +25,9 @@ def check_plan(plan: Plan, places: Places) -> None:
     """Raises RefusedError unless every action is one that a planner of this tool could have made for this store."""
     if plan.undoes is not None and not is_transaction_name(plan.undoes):
         raise _refused(f"{plan.undoes!r} is no transaction")
+    for action in plan.actions:
+        if not action.in_place:
+            beneath.leaves(places.root / action.path)
     for number, action in enumerate(plan.actions):
         problem = next(_problems(action, places, undo=plan.undoes is not None), None)
         if problem is not None:

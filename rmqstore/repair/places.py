@@ -91,7 +91,7 @@ class Places:
 
     def _no_link(self, path: Path) -> Path:
         status = beneath.status(path)
-        if status is not None and stat.S_ISLNK(status.st_mode) and path not in self.linked:
+        if status is not None and stat.S_ISLNK(status.st_mode) and path not in self.linked and not beneath.is_leaving(path):
             raise beneath.LinkError(path)
         return path
 

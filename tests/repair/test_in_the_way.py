@@ -191,21 +191,12 @@ def test_a_file_or_pipe_where_a_directory_belongs_is_taken_out(place: str, tmp_p
         _recovers(store, place, (store.root / place).lstat())
 
 
-@pytest.mark.parametrize("place", ["timerlog", "consumequeue_ext"])
-def test_a_part_that_links_to_itself_is_taken_out(place: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", ["timerlog", "consumequeue_ext", "consumequeue", "index", "consumequeue/TopicA", QUEUE])
+@pytest.mark.parametrize("make", [link_to_itself, dangling_link])
+def test_a_link_to_nowhere_where_a_directory_belongs_is_taken_out(place: str, make: Make, tmp_path: Path) -> None:
     store = Damaged(BASE, stores.fresh_store(BASE, tmp_path))
-    _put(store.root, place, link_to_itself)
+    _put(store.root, place, make)
     _recovers(store, place, (store.root / place).lstat())
-
-
-@pytest.mark.parametrize("place", ["consumequeue", "index"])
-def test_a_part_to_rebuild_that_links_to_itself_is_refused(place: str, tmp_path: Path) -> None:
-    store = Damaged(BASE, stores.fresh_store(BASE, tmp_path))
-    _put(store.root, place, link_to_itself)
-    before = _state(store.root)
-    done = rmqstore("recover", store.root, "--broker-version", store.release, "--yes", *stores.case(BASE).set_options(store.root))
-    assert (done.status, "symbolic link" in done.err) == (3, True)
-    assert _state(store.root) == before
 
 
 def test_a_linked_queue_directory_is_refused(tmp_path: Path) -> None:

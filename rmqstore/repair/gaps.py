@@ -127,7 +127,9 @@ def _named(ranges: Sequence[LostMessage], places: Sequence[Place], begins: Seque
     """
     pieces = [piece for one in ranges for piece in _pieces(one, begins)]
     headers = {(one.queue_id, one.queue_offset): one for one in pieces if one.queue_offset is not None}
-    fitting = Counter(place[1:] for place in places)  # a header names no topic, so several queues may fit
+    fitting: Counter[tuple[int | None, int | None]] = Counter(
+        place[1:] for place in places
+    )  # a header names no topic, so several queues may fit
     left = [place for place in places if place[1:] not in headers or fitting[place[1:]] > 1]
     free = [one for one in pieces if one.queue_offset is None]
     free += [replace(one, queue_id=None, queue_offset=None) for key, one in headers.items() if fitting[key] > 1]

@@ -7,7 +7,7 @@ if their own place holds no sound records. Pure: files are read, nothing is writ
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 
 from rmqstore.formats.record import RecordError, decode_record
@@ -110,7 +110,7 @@ def find_moves(
             if seen and _is_in_time(run, move, placed, file_size):
                 found.append(move)
                 _take(taken, move)
-    found = list(_reachable(found, [file.start for file in files if _holds(placed, file)], file_size))
+    found = list(_reachable(found, [file.start for file in files if _holds(placed, file)], {file.start for file in files}, file_size))
     bridged = list(_bridged(sorted(found, key=lambda move: move.start), placed, file_size))
     ranges = sorted([(move.start, move.end) for move in bridged] + [(one.start, one.end) for one in placed])
     moves = tuple(_to_file_borders(bridged, own, ranges, file_size))
@@ -215,13 +215,16 @@ def _holds(placed: Sequence[Placed], file: MappedFile) -> bool:
     return number < len(placed) and placed[number].start < file.end
 
 
-def _reachable(moves: Sequence[Move], starts: Sequence[int], file_size: int) -> Iterator[Move]:
-    """The moves into files of the log, and into files right before or after them: older ones expired, and others are of another log."""
+def _reachable(moves: Sequence[Move], starts: Sequence[int], present: Set[int], file_size: int) -> Iterator[Move]:
+    """The moves into files of the log, and into files right before or after them: older ones expired, and others are of another log.
+
+    `starts` are those of files with records in their place, `present` those of all files.
+    """
     if not starts:
         yield from moves
         return
     low, high = min(starts), max(starts)
-    slots = {move.start - move.start % file_size for move in moves}
+    slots = present | {move.start - move.start % file_size for move in moves}
     while low - file_size in slots:
         low -= file_size
     while high + file_size in slots:

@@ -95,10 +95,15 @@ def is_proven(record: bytes, position: int) -> bool:
 def _are_written(block: bytes) -> bool:
     """Whether a property block looks like one that a broker wrote, and not like zeros or the bytes of something else.
 
+    Brokers decode what clients send, so that what they write is UTF-8.
     Brokers with %LMQ% queues leave bytes of an earlier message after INNER_MULTI_QUEUE_OFFSET, which they write last (seen in 5.2.0).
     """
     block = _LEFT_OVER.sub(rb"\1", block, count=1)
     pieces = block.removesuffix(_PROPERTY_END).split(_PROPERTY_END) if block else []
+    try:
+        block.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
     return b"\0" not in block and all(piece.find(_NAME_END) > 0 for piece in pieces)
 
 

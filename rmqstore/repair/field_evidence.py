@@ -108,12 +108,16 @@ class Evidence:
 
     def _by_neighbours(self, proposal: Proposal) -> bool | None:
         """The records of the queue before and after this one, by QUEUEOFFSET, lie before and after it in the log."""
-        if proposal.present != proposal.proposed and any(self._beside(proposal.present, proposal.position)):
+        present = self._beside(proposal.present, proposal.position)
+        # Within one queue both neighbours of the proposed place say more than one of the present place.
+        speak_for_present = all if proposal.change.field == "QUEUEOFFSET" else any
+        if proposal.present != proposal.proposed and speak_for_present(present):
             return False
         beside = self._beside(proposal.proposed, proposal.position)
-        if all(beside) or (proposal.change.field == "QUEUEOFFSET" and any(beside) and self._at_border(proposal, *beside)):
+        if all(beside):
             return True
-        return None
+        one_side = proposal.change.field == "QUEUEOFFSET" and any(beside) and not any(present)
+        return True if one_side and self._at_border(proposal, *beside) else None
 
     def _at_border(self, proposal: Proposal, before: bool, after: bool) -> bool:
         """Return whether the side without neighbour is beyond the records of the queue in the log, and the entries on both sides fit.

@@ -1,4 +1,4 @@
-"""Lost messages that no queue entry tells of: QUEUEOFFSETs that are missing in the log itself, between two records around a damage."""
+"""What the QUEUEOFFSETs of the log itself tell: lost messages that no queue entry names, and records whose QUEUEOFFSET is wrong."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from itertools import pairwise
 
 from rmqstore.formats.message import MESSAGE_MAGIC_V1, smallest_record
 from rmqstore.repair.plan import LostMessage
-from rmqstore.scan.kernels_queue import Order
 from rmqstore.verify.units import QueueKey, QueueSpan
 
 _SMALLEST = smallest_record(MESSAGE_MAGIC_V1, 0)
@@ -35,34 +34,74 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
+class Break:
+    """A record at physical offset `position` whose QUEUEOFFSET, `found`, is not `expected` after the one of its queue at `after`.
+
+    `after` is -1 for the first record of a queue.
+    """
+
+    key: QueueKey
+    expected: int
+    found: int
+    after: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Jump:
+    """A record with QUEUEOFFSET `present` between two of its queue that leave only `value`."""
+
+    position: int
+    present: int
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
 class QueuesOfFile:
-    """What the scan of one log file saw of the queues: spans by queue, and gaps inside of the file."""
+    """What the scan of one log file saw of the queues: spans by queue, and breaks inside of the file."""
 
     spans: Mapping[QueueKey, QueueSpan]
-    gaps: Sequence[Gap]
+    breaks: Sequence[Break]
 
 
-def gaps_of(files: Sequence[QueuesOfFile], *, from_zero: bool) -> list[Gap]:
-    """Return all gaps of the log, whose files are given in their order; `from_zero`: nothing expired, so queues begin with 0."""
-    found: list[Gap] = []
+def breaks_of(files: Sequence[QueuesOfFile], *, from_zero: bool) -> list[Break]:
+    """Return all breaks of the log, whose files are given in their order; `from_zero`: nothing expired, so queues begin with 0."""
+    found: list[Break] = []
     last: dict[QueueKey, QueueSpan] = {}
     for file in files:
-        found += file.gaps
+        found += file.breaks
         for key, span in file.spans.items():
             if not span.records:
                 continue
             before = last.get(key)
             if before is None and from_zero and span.first_offset:
-                found.append(Gap(key, 0, span.first_offset, -1, span.first_position))
-            if before is not None and span.first_offset > before.next_offset:
-                found.append(Gap(key, before.next_offset, span.first_offset, before.last_position, span.first_position))
+                found.append(Break(key, 0, span.first_offset, -1, span.first_position))
+            if before is not None and span.first_offset != before.next_offset:
+                found.append(Break(key, before.next_offset, span.first_offset, before.last_position, span.first_position))
             last[key] = span
+    return sorted(found, key=lambda one: one.position)
+
+
+def jumps_of(breaks: Sequence[Break]) -> list[Jump]:
+    """Return the records that alone break the QUEUEOFFSETs of their queue: after each, the queue goes on as if it had the right one."""
+    found: list[Jump] = []
+    last: dict[QueueKey, Break] = {}
+    for one in breaks:
+        before = last.get(one.key)
+        if before is not None and before.position == one.after and one.found - before.expected == one.expected - before.found > 0:
+            found.append(Jump(before.position, before.found, before.expected))
+        last[one.key] = one
     return found
 
 
-def gap_of_event(key: QueueKey, order: int, expected: int, found: int, after: int, position: int) -> Gap | None:
-    """Return the gap of an odd QUEUEOFFSET (`QueueClaims.finish`), None where it is of another kind."""
-    return Gap(key, expected, found, after, position) if order == Order.GAP else None
+def gaps_of(breaks: Sequence[Break], jumps: Sequence[Jump]) -> list[Gap]:
+    """Return the QUEUEOFFSETs that the log leaves out, apart from those that records with another QUEUEOFFSET have."""
+    jumping = {jump.position for jump in jumps}
+    return [
+        Gap(one.key, one.expected, one.found, one.after, one.position)
+        for one in breaks
+        if one.found > one.expected and not jumping & {one.position, one.after}
+    ]
 
 
 def named_by_gaps(

@@ -246,6 +246,11 @@ def of_sys_flag(record: Record, *, compressed: bool, queued: bool) -> Mended | N
     return None if value == record.sys_flag else _header("sys_flag", value, "SYSFLAG")
 
 
+def of_queue_offset(value: int) -> Mended:
+    """QUEUEOFFSET of a record whose neighbours leave no other."""
+    return _header("queue_offset", value, "QUEUEOFFSET")
+
+
 def of_queue_position(raw: bytes, record: Record, units: Sequence[LostUnit]) -> Mended | None:
     """Topic, QUEUEID or QUEUEOFFSET, where the one unit that points at the record differs from it in just that field."""
     witnesses = [unit for unit in units if unit.size == record.size]
@@ -257,7 +262,7 @@ def of_queue_position(raw: bytes, record: Record, units: Sequence[LostUnit]) -> 
         case (True, False, True):
             return _header("queue_id", unit.queue_id, "QUEUEID")
         case (True, True, False):
-            return _header("queue_offset", unit.queue_offset, "QUEUEOFFSET")
+            return of_queue_offset(unit.queue_offset)
         case (False, True, True):
             return _topic(raw, record, unit.topic)
     return None

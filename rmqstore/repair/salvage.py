@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -14,7 +14,7 @@ from rmqstore.formats.sysflag import TransactionType
 from rmqstore.repair import logfiles, mending, plugs
 from rmqstore.repair.field_evidence import Evidence, Proposal, indexed_starts
 from rmqstore.repair.fillers import LARGEST_FILLER, LostRecord, Neighbour, Style
-from rmqstore.repair.gaps import gaps_of, named_by_gaps
+from rmqstore.repair.gaps import breaks_of, gaps_of, jumps_of, named_by_gaps
 from rmqstore.repair.logedits import Edit, Fate, FileEdit, LogRepair, merged
 from rmqstore.repair.logview import FutureLog, LostUnit, Patch
 from rmqstore.repair.mending import Mended
@@ -104,6 +104,11 @@ class _Salvage:
         self._notes: list[str] = []
         self._end = self._kept[-1].end_offset
         self._last_kept = -1  # the last odd record that stays as it is
+        self._breaks = breaks_of([result.queues for result in self._kept], from_zero=self._kept[0].file.start == 0)
+        self._jumps = {jump.position: jump for jump in jumps_of(self._breaks)}
+        for position in self._jumps:
+            result = self._kept[bisect_right(self._kept, position, key=lambda result: result.file.start) - 1]
+            result.suspects.setdefault(position, Suspect(position, Fault(0), False))
         facts = LogFacts(self._kept[0].file.start, self._end, damages=self._ranges())
         self._units: Sequence[LostUnit] = lost_units(store, facts)
 
@@ -119,7 +124,7 @@ class _Salvage:
         ready, sacrificed = plugs.widened(self._plugs, self._record_at, self._style)
         filled = plugs.fill(ready, self._record_at, self._last_neighbour(), self._style)
         self._end = max([self._end, *(plug.end for plug in ready if not plug.closes)])
-        gaps = gaps_of([result.queues for result in self._kept], from_zero=self._kept[0].file.start == 0)
+        gaps = gaps_of(self._breaks, tuple(self._jumps.values()))
         lost = named_by_gaps([*sacrificed, *filled.lost], gaps, filled.damages, self._indexed_starts, filled.closed)
         lost += self._lost_behind()
         edits = merged([*self._edits, *filled.edits])
@@ -186,7 +191,12 @@ class _Salvage:
             for result in self._kept
             for _, suspect in sorted(result.suspects.items())
         ]
-        proposals = [proposal for one in odd if (proposal := self._judge.proposal(one.suspect, one.raw, one.units)) is not None]
+        jumps = self._jumps
+        proposals = [
+            proposal
+            for one in odd
+            if (proposal := self._judge.proposal(one.suspect, one.raw, one.units, jumps.get(one.suspect.position))) is not None
+        ]
         evidence = Evidence(self._store, proposals)
         confirmed = {proposal.position: proposal.change for proposal in proposals if evidence.confirms(proposal)}
         for one in odd:

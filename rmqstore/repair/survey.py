@@ -14,7 +14,7 @@ from rmqstore.formats.consumequeue import UNIT, UNIT_SIZE
 from rmqstore.formats.layout import fixed_layout
 from rmqstore.formats.message import MESSAGE_MAGIC_V2, RECORD_PREFIX
 from rmqstore.repair.batchclaims import BatchClaims
-from rmqstore.repair.gaps import QueuesOfFile, gap_of_event
+from rmqstore.repair.gaps import Break, QueuesOfFile
 from rmqstore.repair.judgement import no_record
 from rmqstore.scan.columns import Check, Fault, Mark, Stop
 from rmqstore.scan.kernels_queue import Claim
@@ -125,9 +125,8 @@ class _Pass:
         spans, events = self._claims.finish()
         for position in _misplaced(spans):
             result.suspects.setdefault(position, Suspect(position, Fault(0), False))
-        columns = ("order", "expected", "found", "after", "position")
-        gaps = (gap_of_event(key, *(int(row[name]) for name in columns)) for key, row in events)
-        result.queues = QueuesOfFile(spans, [gap for gap in gaps if gap is not None])
+        columns = ("expected", "found", "after", "position")
+        result.queues = QueuesOfFile(spans, [Break(key, *(int(row[name]) for name in columns)) for key, row in events])
         return result
 
     def _take(self, batch: Batch) -> None:

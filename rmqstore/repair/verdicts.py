@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from rmqstore.recovery.check import RecordCheck
 from rmqstore.recovery.options import Options
 from rmqstore.repair import mending
 from rmqstore.repair.field_evidence import Place, Proposal
+from rmqstore.repair.gaps import Jump
 from rmqstore.repair.logview import LostUnit
 from rmqstore.repair.mending import Mended
 from rmqstore.repair.survey import Suspect
@@ -46,8 +47,11 @@ class Judge:
         self._queues = {(queue.topic, queue.queue_id): queue.files for queue in store.queue_directories()}
         self._check = RecordCheck.of_recovery(profile, Options.of(store.config))
 
-    def proposal(self, suspect: Suspect, raw: bytes, units: Sequence[LostUnit]) -> Proposal | None:
-        """Return the change of a header field that the queue entries pointing at a record propose, None for none."""
+    def proposal(self, suspect: Suspect, raw: bytes, units: Sequence[LostUnit], jump: Jump | None) -> Proposal | None:
+        """Return the change of a header field that the queue entries pointing at a record propose, None for none.
+
+        Where they propose none, the records of its queue before and after it in the log may propose its QUEUEOFFSET (`jump`).
+        """
         record = decode_record(raw)
         if property_crc_matches(raw, record.properties):
             return None
@@ -60,6 +64,9 @@ class Judge:
             return None if change is None else Proposal(suspect.position, raw, change, own, own)
         others = [unit for unit in units if not unit.topic.startswith(LMQ_PREFIX)]
         change = mending.of_queue_position(raw, record, others)
+        if change is None and jump is not None:
+            change = mending.of_queue_offset(jump.value)
+            return Proposal(suspect.position, raw, change, own, replace(own, queue_offset=jump.value))
         if change is None:
             return None
         proposed = Place(others[0].topic, others[0].queue_id, others[0].queue_offset, count)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -130,6 +131,20 @@ def test_the_queue_offset_of_the_last_record_of_a_queue_is_put_right(equal_lengt
     before = contents(root)
     position, _ = unit(root, "orders", 29)
     write(equal_lengths, position + 20, (1008).to_bytes(8, "big"))
+    result = recover(equal_lengths)
+    assert (result.errors, result.left, result.plan.lost) == ({}, 0, ())
+    assert contents(root) == before
+
+
+@pytest.mark.parametrize("queue", ["gone", "of another topic"])
+def test_the_log_alone_puts_a_queue_offset_right_between_two_records(equal_lengths: StoreBuilder, queue: str) -> None:
+    root = equal_lengths.root
+    before = contents(root)
+    position, _ = unit(root, "orders", 11)
+    write(equal_lengths, position + 20, (1008).to_bytes(8, "big"))
+    shutil.rmtree(root / "consumequeue/orders")
+    if queue != "gone":
+        shutil.copytree(root / "consumequeue/trades", root / "consumequeue/orders")
     result = recover(equal_lengths)
     assert (result.errors, result.left, result.plan.lost) == ({}, 0, ())
     assert contents(root) == before

@@ -23,6 +23,11 @@ from tests.support.worker import Worker
 
 SEED = 1
 CASES = 16
+ONCE_BROKEN = {
+    21: (63, 93, 152, 215, 231, 239, 294, 306, 321, 341, 393, 415, 421, 488, 496),
+    31: (4, 45, 87, 229, 239, 264),
+}
+"""Numbers of random cases, by seed, that long runs found and that were put right then."""
 SERVED = {"4.9.8": (12, 27, 47), "5.5.1": (7, 15, 18, 37)}
 """Numbers of random cases that the real store code opens, by its release."""
 
@@ -62,6 +67,11 @@ def test_each_kind_of_damage_alone(kind: str, worker: Repairing, tmp_path: Path)
 @pytest.mark.parametrize("number", [_known(RANDOM, number) for number in range(CASES)])
 def test_random_damages(number: int, worker: Repairing, tmp_path: Path) -> None:
     _demand(random_case(SEED, number), worker, tmp_path)
+
+
+@pytest.mark.parametrize(("seed", "number"), [(seed, number) for seed, numbers in ONCE_BROKEN.items() for number in numbers])
+def test_damages_that_were_repaired_wrongly(seed: int, number: int, worker: Repairing, tmp_path: Path) -> None:
+    _demand(random_case(seed, number), worker, tmp_path)
 
 
 @pytest.mark.broker

@@ -6,6 +6,7 @@ the end misses nothing (observed on 4.9.7 and 5.3.3, fact sheet timer-and-config
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -54,6 +55,9 @@ def plan_configuration(builder: PlanBuilder, store: Store, queues: FutureQueues,
     for stored, offset, note in _corrected(store, queues, texts):
         changes[stored.path][stored.keys] = offset
         notes.append(note)
+    if restores and not store.rocksdb_queues and _is_lost(*found[config.DELAY_OFFSETS]):
+        del found[config.DELAY_OFFSETS]
+        _plan_delay_levels(builder, store, queues)
     _plan(builder, store, found, changes, restores=restores)
     for note in notes[:_MOST_NOTES]:
         builder.note(note)
@@ -117,6 +121,27 @@ def _plan(builder: PlanBuilder, store: Store, found: Mapping[str, Both], changes
             builder.note(f"{name} holds nothing that a broker can read, and there is no sound backup; put it back from a copy.")
         elif broken or integers:
             _plan_file(builder, text.path, source.path, integers)
+
+
+def _is_lost(text: config.Text, backup: config.Text) -> bool:
+    return text.state in _BROKEN and backup.state is not config.State.WHOLE
+
+
+def _plan_delay_levels(builder: PlanBuilder, store: Store, queues: FutureQueues) -> None:
+    """Plan a new delayOffset.json: each level goes on with the first message that was still to be delivered."""
+    still_due = pending(store, queues.log)
+    levels = sorted(queue.queue_id for queue in store.queue_directories() if queue.topic == SCHEDULE_TOPIC)
+    ends = {queue_id: queues.end(store, SCHEDULE_TOPIC, queue_id) or 0 for queue_id in levels}
+    offsets = {str(queue_id + 1): still_due.first.get(queue_id, end) for queue_id, end in ends.items()}
+    path = store.config_path / config.DELAY_OFFSETS
+    data = json.dumps({"offsetTable": offsets}).encode()
+    builder.replace(path, data, reason="it cannot be read, and the log tells what was still to be delivered", code="RMQ-CF-JSON")
+    again = sum(end - offsets[str(queue_id + 1)] for queue_id, end in ends.items())
+    builder.note(
+        f"{store.relative(path)} held nothing that a broker can read. Each delay level goes on with the first message that was still to be "
+        f"delivered at {still_due.last_time_text}, the newest time in the log or the checkpoint: {_messages(again)} from there on are "
+        "delivered, and those before count as delivered."
+    )
 
 
 def _plan_file(builder: PlanBuilder, path: Path, source: Path, integers: Integers) -> None:

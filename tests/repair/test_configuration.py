@@ -127,6 +127,19 @@ def test_a_delay_level_goes_on_with_what_was_not_delivered(base: str, damage: st
     assert sum("of delay level" in note and "delivered" in note for note in result.plan.notes) == len(table)
 
 
+@pytest.mark.parametrize("text", ["", "{", "\0\0"])
+@pytest.mark.parametrize("base", ["broker-5.3.3-cqext-crash", "5.3.3-plain"])
+def test_broken_offsets_of_delay_levels_come_from_the_log(base: str, text: str, tmp_path: Path) -> None:
+    store = Damaged(base, stores.fresh_store(base, tmp_path))
+    (store.root / "config" / f"{config.DELAY_OFFSETS}.bak").unlink(missing_ok=True)
+    delays = write(store, config.DELAY_OFFSETS, text)
+    result = store.recover()
+    assert (result.errors, result.left) == ({}, 0)
+    wanted = {str(level): offset for level, offset in _first_undelivered(base).items()}
+    assert json.loads(delays.read_text())["offsetTable"] == wanted
+    assert any("was still to be delivered" in note for note in result.plan.notes)
+
+
 def _first_undelivered(base: str) -> dict[int, int]:
     """By level, the first offset whose message has no second record, the end of the queue where all have one."""
     records = [record.record for record in view_of(base).records]

@@ -118,6 +118,8 @@ class Profile:
     """`storeType=defaultRocksDB` keeps the queues in RocksDB."""
     rocksdb_moves_checkpoint: bool = False
     """Dispatch into RocksDB moves the times of the checkpoint."""
+    rocksdb_config_read_whole: bool = False
+    """A topic, group or offset that cannot be read from a RocksDB configuration (v1) ends the broker; without it the rest is lost."""
 
     # index (queues §6)
     indexes_tags: bool = False
@@ -211,7 +213,7 @@ def _table() -> tuple[Profile, ...]:
         empty_last_file_fails=False,
         breaks_empty_table=False,
     )
-    change("5.5.1", "5.5.1", reuses_check_buffer=True, forgets_queue_without_files=True)
+    change("5.5.1", "5.5.1", reuses_check_buffer=True, forgets_queue_without_files=True, rocksdb_config_read_whole=True)
     return tuple(rows)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import Any
 
-from rmqstore.catalogue import checkpoint, commitlog, compaction, config, index, queues, records, store, timer
+from rmqstore.catalogue import checkpoint, commitlog, compaction, config, index, queues, records, rocksdb, store, timer
 from rmqstore.catalogue.entry import Entry
 from rmqstore.findings import Finding
 
@@ -24,6 +24,7 @@ CATALOGUE: Mapping[str, Entry] = {
         checkpoint.ENTRIES,
         timer.ENTRIES,
         config.ENTRIES,
+        rocksdb.ENTRIES,
     )
 }
 

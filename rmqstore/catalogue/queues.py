@@ -363,8 +363,8 @@ ENTRIES = (
         "RMQ-CQ-ROCKSDB",
         INFO,
         "queues are kept in RocksDB",
-        meaning="The consume queues of this store are a RocksDB database, which this tool does not read. The commit log is verified, "
-        "the queues are not.",
+        meaning="The consume queues of this store are a RocksDB database. Whether it can be opened and read is verified; its entries are "
+        "not compared with the commit log.",
         broker={
             R50: "5.2.0–5.3.1, storeType=defaultRocksDB: after a crash the log is dispatched again from the offset stored in the database.",
             R532: "As 5.2.0, also at the end of a crash recovery flushed.",

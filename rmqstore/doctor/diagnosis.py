@@ -27,7 +27,7 @@ from rmqstore.scan.far import last_records
 from rmqstore.store.mapped import list_directory
 from rmqstore.store.root import QueueDirectory, Store
 from rmqstore.store.summary import StoreSummary, summarize
-from rmqstore.verify import checkpoint, config, files, surroundings, timer, transactions
+from rmqstore.verify import checkpoint, config, files, rocksdb, surroundings, timer, transactions
 from rmqstore.verify.config import TOPICS
 from rmqstore.verify.context import Context, LogFacts, Options
 from rmqstore.verify.units import QueueKey
@@ -235,6 +235,7 @@ def _checks(context: Context, start: traps.Start) -> list[Finding]:
         lambda: surroundings.check(context),
         lambda: checkpoint.check(context),
         lambda: config.check(context),
+        lambda: rocksdb.check_start(context),
         lambda: timer.what_a_start_trips_over(context) if profile_of(start.outcome.release).newer_parts else iter(()),
         lambda: space.check(context),
         lambda: traps.check(start),

@@ -25,6 +25,7 @@ class BlockerCode(StrEnum):
     DELAY_LEVELS = "delay-levels"
     ABORT_DIRECTORY = "abort-directory"
     DISPATCH_STUCK = "dispatch-stuck"
+    ROCKSDB = "rocksdb"
 
 
 @dataclass(frozen=True, slots=True)

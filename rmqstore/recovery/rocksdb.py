@@ -1,16 +1,25 @@
-"""Queues in RocksDB: not read, so what they know is assumed – once the least, once the most – and only what both agree on is predicted.
+"""RocksDB databases at a start: whether the broker opens them, and what follows from queues that are kept in one.
 
-How far in the log the queues know it decides where recovery begins and what it dispatches (fact sheet commit log §5.1, §5.2, queues §8.5).
-A scan that begins earlier runs through every file that a later one begins with, so where least and most agree, everything between does.
+What the queues know is not read but assumed – once the least, once the most – and only what both agree on is predicted. How far in the
+log they know it decides where recovery begins and what it dispatches (fact sheet commit log §5.1, §5.2, queues §8.5). A scan that begins
+earlier runs through every file that a later one begins with, so where least and most agree, everything between does.
+
+What brokers of 5.2.0, 5.3.3 and 5.5.1 do to damaged databases was recorded (tests/rocksdb). They refuse whatever the library refuses.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
+from rmqstore.recovery.blockers import Blocker, BlockerCode, LoadStopped, Unknown
 from rmqstore.recovery.queues import Queue
+from rmqstore.store.liveness import liveness
+from rmqstore.store.rocksdb import USERS, V2, Database, DatabaseUse, databases, is_needed
+from rmqstore.store.rocksdb_probe import START, Report, place_of, probe
+from rmqstore.store.root import Store
+from rmqstore.versions import Profile
 
 if TYPE_CHECKING:
     from rmqstore.recovery.outcome import Outcome, State
@@ -20,6 +29,77 @@ NOTHING_KNOWN = 0
 """What an empty database answers (a file store answers −1)."""
 EVERYTHING_KNOWN = 2**63 - 1
 
+OFFSETS = "offset"
+"""The column family of the queues that a load reads: their first and last offsets."""
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseState:
+    """What a start makes of the databases of one use. `stop`: why the broker ends there; `doubt`: why it cannot be told.
+
+    `holds_nothing`: they are opened, and no entry is in them.
+    """
+
+    stop: Blocker | None = None
+    doubt: str | None = None
+    holds_nothing: bool = True
+
+    def demand_open(self) -> None:
+        """Raise LoadStopped where the broker ends, Unknown where that cannot be told."""
+        if self.stop is not None:
+            raise LoadStopped(self.stop.code, self.stop.message, self.stop.file)
+        if self.doubt is not None:
+            raise Unknown(self.doubt)
+
+
+def state_of(store: Store, use: DatabaseUse, profile: Profile) -> DatabaseState:
+    """Return what a start makes of the databases of one use that its settings need. Reads up to `START` bytes of tables of each.
+
+    Raises UnreadableError, OSError.
+    """
+    needed = [database for database in databases(store, use) if is_needed(store, database) and database.directory.name not in USERS]
+    if needed and liveness(store).in_use:
+        return DatabaseState(doubt=f"a broker has the RocksDB databases ({use}) open", holds_nothing=False)
+    reports = [probe(database, START) for database in needed]
+    return DatabaseState(
+        stop=next(filter(None, (_stop(report, profile) for report in reports)), None),
+        doubt=next(filter(None, map(_doubt, reports)), None),
+        holds_nothing=all(map(_holds_nothing, reports)),
+    )
+
+
+def _stop(report: Report, profile: Profile) -> Blocker | None:
+    database = report.database
+    if report.refused is not None:
+        return None if database.starts_empty else _blocker(database, f"RocksDB does not open {database.directory.name}: {report.refused}")
+    for family in report.damaged:
+        in_config = database.use is DatabaseUse.CONFIGURATION
+        if family.name == OFFSETS or (in_config and (database.directory.name == V2 or profile.rocksdb_config_read_whole)):
+            return _blocker(database, f"RocksDB cannot read family {family.name} of {database.directory.name}: {family.error}")
+    return None
+
+
+def _blocker(database: Database, message: str) -> Blocker:
+    place = place_of(message)
+    return Blocker(BlockerCode.ROCKSDB, message, database.directory if place is None else database.directory / place.file)
+
+
+def _doubt(report: Report) -> str | None:
+    name = report.database.directory.name
+    if report.failed is not None:
+        return f"{name} was not looked at: {report.failed}"
+    if report.damaged:
+        return f"RocksDB cannot read family {report.damaged[0].name} of {name}: {report.damaged[0].error}"
+    if report.unlisted and report.database.use is DatabaseUse.CONFIGURATION:
+        return f"{len(report.unlisted)} tables of {name} are not listed by its MANIFEST, and what they held is unknown"
+    return None
+
+
+def _holds_nothing(report: Report) -> bool:
+    if report.refused is not None:
+        return report.database.starts_empty
+    return report.failed is None and all(family.entries == 0 and family.error is None for family in report.families)
+
 
 class RocksDBQueues:
     """The queue store as far as the rest of the start asks it; it knows the log up to `max_physic_offset`."""
@@ -27,15 +107,17 @@ class RocksDBQueues:
     in_rocksdb = True
     write_error = False
 
-    def __init__(self, max_physic_offset: int) -> None:
+    def __init__(self, max_physic_offset: int, state: DatabaseState) -> None:
         self.max_physic_offset = max_physic_offset
+        self._state = state
         self.next_offsets: dict[str, int] = {}
 
     def __iter__(self) -> Iterator[Queue]:
         return iter(())
 
     def load(self) -> None:
-        """The database is opened."""
+        """Open the database. Raises LoadStopped, Unknown."""
+        self._state.demand_open()
 
     def recover(self) -> None:
         """The database recovers by itself."""
@@ -47,7 +129,7 @@ class RocksDBQueues:
         """Next offsets stay in the database."""
 
     def destroy(self) -> None:
-        """The database is made anew."""
+        """The database is created again."""
         self.max_physic_offset = NOTHING_KNOWN
 
     def settle(self) -> None:
@@ -59,7 +141,7 @@ def agreed(least: Outcome, most: Outcome) -> Outcome:
     return replace(
         most,
         starts=most.starts if least.starts == most.starts else None,
-        unknown=WHY_UNKNOWN,
+        unknown=most.unknown or WHY_UNKNOWN,
         scan=most.scan if least.scan == most.scan else None,
         after_load=_agreed_state(least.after_load, most.after_load),
         after_start=None if most.after_start is None or least.after_start is None else _agreed_state(least.after_start, most.after_start),

@@ -24,9 +24,10 @@ from rmqstore.recovery.outcome import Mode, Outcome, QueueState, State
 from rmqstore.recovery.places import Places, places_of
 from rmqstore.recovery.queues import QueueStore
 from rmqstore.recovery.reput import Reput
-from rmqstore.recovery.rocksdb import EVERYTHING_KNOWN, NOTHING_KNOWN, RocksDBQueues, agreed
+from rmqstore.recovery.rocksdb import EVERYTHING_KNOWN, NOTHING_KNOWN, RocksDBQueues, agreed, state_of
 from rmqstore.recovery.surroundings import Surroundings
 from rmqstore.store.brokerconf import ROCKSDB_STORE
+from rmqstore.store.rocksdb import DatabaseUse
 from rmqstore.store.root import Store
 from rmqstore.versions import Profile, profile_of
 
@@ -50,11 +51,11 @@ def simulate(store: Store, release: str, what_if: WhatIf | None = None, *, count
     what_if = what_if or WhatIf()
     if not _in_rocksdb(store, profile_of(release)):
         return _Start(store, release, what_if, counts_lost=counts_lost).run()
-    empty = not store.rocksdb_database
-    least = _Start(store, release, what_if, RocksDBQueues(NOTHING_KNOWN), counts_lost=counts_lost).run()
-    if empty:
+    state = state_of(store, DatabaseUse.QUEUES, profile_of(release))
+    least = _Start(store, release, what_if, RocksDBQueues(NOTHING_KNOWN, state), counts_lost=counts_lost).run()
+    if state.holds_nothing or not least.load_ok:
         return agreed(least, least)
-    return agreed(least, _Start(store, release, what_if, RocksDBQueues(EVERYTHING_KNOWN), counts_lost=counts_lost).run())
+    return agreed(least, _Start(store, release, what_if, RocksDBQueues(EVERYTHING_KNOWN, state), counts_lost=counts_lost).run())
 
 
 def _in_rocksdb(store: Store, profile: Profile) -> bool:
@@ -109,8 +110,7 @@ class _Start:
     def run(self) -> Outcome:
         """Load, start, stop."""
         mode = Mode.ABNORMAL if self._surroundings.abort_present else Mode.NORMAL
-        self._surroundings.construct()
-        load_ok = self._attempt(lambda: self._load(mode))
+        load_ok = self._attempt(self._load_configuration) and self._attempt(lambda: self._load(mode))
         after_load = self._state()
         after_start, started, caught_up = None, False, None
         if load_ok:
@@ -159,6 +159,16 @@ class _Start:
         return False
 
     # load
+
+    def _load_configuration(self) -> bool:
+        """The broker opens the databases of its configuration before it constructs the store, and ends where that fails."""
+        if self._profile.rocksdb_queues:
+            state = state_of(self._store, DatabaseUse.CONFIGURATION, self._profile)
+            if state.stop is not None:
+                raise BrokerKilled(state.stop.code, state.stop.message, state.stop.file)
+            state.demand_open()
+        self._surroundings.construct()
+        return True
 
     def _load(self, mode: Mode) -> bool:
         """The steps of `load()`. Raises LoadStopped, Unknown."""

@@ -19,6 +19,7 @@ from rmqstore.store.obstacles import Obstacle, in_files, obstacles
 from rmqstore.store.parts import Part, PartKind, list_parts, part_kind, relative_to_root
 from rmqstore.store.queues import QueueDirectory, Stray, directories, open_queues, single_queues, tree_queues, tree_strays
 from rmqstore.store.recognise import demand_directory, is_index_name, not_a_store, tells_a_root
+from rmqstore.store.rocksdb import DatabaseUse, databases, had_database
 from rmqstore.store.window import read_whole
 
 __all__ = ["DLedgerLog", "IndexFile", "QueueDirectory", "Store", "Stray"]
@@ -211,15 +212,19 @@ class Store:
 
     @cached_property
     def rocksdb_queues(self) -> bool:
-        """True when queues are kept in RocksDB: there is a database, or one is configured and there is no file queue."""
+        """True when queues are kept in RocksDB: there is a database, or its rest, or one is configured and there is no file queue."""
         configured = self.config.explicit("storeType") == ROCKSDB_STORE
-        return self.rocksdb_database or (configured and next(self.queue_directories(), None) is None)
+        return any(map(had_database, self._rocksdb_places)) or (configured and next(self.queue_directories(), None) is None)
 
     @cached_property
     def rocksdb_database(self) -> bool:
-        """True when there is a RocksDB database of queues, in `consumequeue` itself or beside it."""
+        """True when there is a RocksDB database of queues, whole or damaged, in `consumequeue` itself or beside it."""
+        return next(databases(self, DatabaseUse.QUEUES), None) is not None
+
+    @property
+    def _rocksdb_places(self) -> list[Path]:
         places = (PartKind.CONSUMEQUEUE, PartKind.CONSUMEQUEUE_ROCKSDB)
-        return any(self.covers(kind) and (self.path_of(kind) / "CURRENT").exists() for kind in places)
+        return [self.path_of(kind) for kind in places if self.covers(kind)]
 
     def _queues_by_key(self, kind: PartKind, key: str) -> Iterator[QueueDirectory]:
         return self._queues(kind, self.config.explicit_integer(key), BrokerConfig().integer(key))

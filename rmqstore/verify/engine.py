@@ -27,6 +27,7 @@ from rmqstore.verify import (
     files,
     index,
     queues,
+    rocksdb,
     surroundings,
     tail,
     timer,
@@ -111,6 +112,8 @@ class Verification:
             yield from self._guarded(timer.check)
         if options.wants("config"):
             yield from self._guarded(config.check)
+        if options.wants("consumequeue") or options.wants("config") or options.wants("store"):
+            yield from self._guarded(rocksdb.check)
         self.totals.records = context.log.records
 
     def _guarded(self, check: Callable[[Context], Iterator[Finding]]) -> Iterator[Finding]:

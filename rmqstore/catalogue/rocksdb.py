@@ -1,0 +1,92 @@
+"""Findings about RocksDB databases: consume queues, configuration, and what 5.4 and later keep in `rocksdbstore`."""
+
+from __future__ import annotations
+
+from rmqstore.catalogue.entry import ERROR, INFO, WARNING, Entry
+from rmqstore.catalogue.releases import ALL, R5X, R50, R55, R532
+
+_REBUILD = (
+    "Queues: `rmqstore recover STORE` moves the database out of the store and sets `abort`; the next start builds the queues from the "
+    "commit log. Configuration: restore the directory from a copy; what it held is in no other file of the store."
+)
+
+ENTRIES = (
+    Entry(
+        "RMQ-RD-OPEN",
+        ERROR,
+        "RocksDB does not open a database",
+        meaning="CURRENT, the MANIFEST or a table (SST file) that it lists is missing or damaged, so the RocksDB library refuses to open "
+        "the database. The finding quotes the library.",
+        broker={
+            R5X: "Queues: `postLoad Failed`, then `load exception`: the broker does not start. Configuration (config/topics, "
+            "config/subscriptionGroups, config/consumerOffsets, config/metadata, config/rdb): the broker ends with status 253 or 255. "
+            "Without CURRENT it creates a new database and deletes the tables if there is no write-ahead log (NNNNNN.log), and refuses "
+            "if there is one.",
+        },
+        mend=_REBUILD,
+    ),
+    Entry(
+        "RMQ-RD-BLOCK",
+        ERROR,
+        "a block of a RocksDB table is damaged",
+        meaning="The database opens, but the checksum of a block in one of its tables is wrong, or a table ends too early. Entries of this "
+        "block and of blocks that are needed to find others cannot be read. A damaged bloom filter is not found, and does no harm.",
+        broker={
+            ALL: "Family `offset` of the queues, and every family of a configuration database: the broker does not start.",
+            R50: "Family `default` of the queues: the broker starts and serves nothing of the damaged blocks.",
+            R532: "As before.",
+            R55: "Family `default` of the queues: the broker starts and serves nothing of the damaged blocks, or the load fails after a "
+            "crash.",
+        },
+        mend=_REBUILD,
+    ),
+    Entry(
+        "RMQ-RD-UNLISTED",
+        ERROR,
+        "tables that the MANIFEST of a RocksDB database does not list",
+        meaning="There are SST files that do not belong to the database as its MANIFEST describes it. After a clean stop there are none: "
+        "the MANIFEST lost its end, or the files come from somewhere else. After a crash they can be files that were just written, or no "
+        "longer needed.",
+        broker={
+            R5X: "Opens the database without them, and deletes them. Entries that only they hold are gone; queues are built from the "
+            "commit log after a crash only, and after a clean stop without the first record of the log.",
+        },
+        mend=_REBUILD,
+        crash_severity=WARNING,
+    ),
+    Entry(
+        "RMQ-RD-NEW",
+        ERROR,
+        "the RocksDB database of the queues is missing",
+        meaning="The queues of this store are kept in RocksDB, and there is no database, but a commit log. With `abort` the next start "
+        "creates the database and dispatches the whole log into it.",
+        broker={
+            R50: "With `abort`: builds all queues. Without: 5.2.0 serves nothing.",
+            R532: "With `abort`: builds all queues. Without: all but the first record of the log. A queue with a gap "
+            "serves nothing before the gap.",
+            R55: "With `abort`: builds all queues. Without: all but the first record of the log.",
+        },
+        mend="`rmqstore recover STORE` sets `abort`; or create an empty file `abort` in the root. Then start the broker.",
+        crash_severity=INFO,
+    ),
+    Entry(
+        "RMQ-RD-UNUSED",
+        WARNING,
+        "a RocksDB database that no switched-on feature needs is damaged",
+        meaning="`rocksdbstore` is created by every broker from 5.4.0 on, but used only with indexRocksDBEnable, timerRocksDBEnable or "
+        "transRocksDBEnable; `kvStore` only with popConsumerKVServiceEnable. None of these is known to be on.",
+        broker={
+            R5X: "5.4.0 and later log `MessageRocksDBStorage init error` and start; if one of the features is on, its data is missing.",
+        },
+        mend="If the feature is on, give the setting (`--broker-conf`), and restore the directory from a copy. Else nothing.",
+    ),
+    Entry(
+        "RMQ-RD-LIBRARY",
+        WARNING,
+        "the RocksDB library could not look at a database",
+        meaning="The library ended (a crash, too much memory) or took too long while it read the database, or a file may not be read. "
+        "Nothing is known about this database.",
+        broker={ALL: "Unknown."},
+        mend="Copy the directory to another place and look at it with RocksDB's `ldb`, or run as the user that the broker runs as.",
+    ),
+)

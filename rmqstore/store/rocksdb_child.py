@@ -1,0 +1,88 @@
+"""A process that lets the RocksDB library open and read one database, so that a crash of the library ends this process alone.
+
+`python -m rmqstore.store.rocksdb_child DIRECTORY LIMIT RECOVERY_MODE` prints one JSON object. The library puts a file of its own
+(`rocksdict-config.json`) into the directory, so that must not be the directory of a store.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+from typing import Any
+
+from rocksdict import AccessType, BlockBasedOptions, Cache, DBRecoveryMode, Options, Rdict, ReadOptions
+
+_ADDRESS_SPACE = 8 << 30
+_WRITTEN = 1 << 20
+"""Bytes of the longest file that this process may write: its own small ones."""
+_CACHE = 16 << 20
+_READAHEAD = 1 << 20
+_FILE_SIZE = "rocksdb.live-sst-files-size"
+
+
+def main() -> None:
+    """Print what the library says about a database."""
+    directory, limit, mode = sys.argv[1:]
+    _restrict()
+    sys.stdout.write(json.dumps(_probe(directory, int(limit), mode)))
+
+
+def _restrict() -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (_WRITTEN, _WRITTEN))
+    resource.setrlimit(resource.RLIMIT_AS, (_ADDRESS_SPACE, _ADDRESS_SPACE))
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _probe(directory: str, limit: int, mode: str) -> dict[str, Any]:
+    try:
+        names = Rdict.list_cf(directory, _options(mode))
+        families = {name: _options(mode) for name in names}
+        database = Rdict(directory, _options(mode), column_families=families, access_type=AccessType.read_only(False))
+    except Exception as error:  # the library has no class of its own for a database that it refuses
+        return {"refused": str(error)}
+    handles = {name: database.get_column_family(name) for name in names}
+    sizes = {name: handle.property_int_value(_FILE_SIZE) or 0 for name, handle in handles.items()}
+    result = []
+    for name in sorted(names, key=lambda name: sizes[name]):
+        limit -= sizes[name]
+        read = {"name": name, "bytes": sizes[name], "entries": None, "error": None}
+        result.append(read if limit < 0 else read | _read(handles[name]))
+    return {"tables": sorted({file["name"].lstrip("/") for file in database.live_files()}), "families": result}
+
+
+def _options(mode: str) -> Options:
+    """As a broker opens it – every table, every check – but with the blocks of indexes in a cache of fixed size."""
+    tables = BlockBasedOptions()
+    tables.set_block_cache(Cache(_CACHE))
+    tables.set_cache_index_and_filter_blocks(True)
+    options = Options(raw_mode=True)
+    options.set_block_based_table_factory(tables)
+    options.set_paranoid_checks(True)
+    options.set_max_open_files(-1)
+    options.set_wal_recovery_mode(getattr(DBRecoveryMode, mode)())
+    return options
+
+
+def _read(family: Rdict) -> dict[str, Any]:
+    """Return how many entries of a column family were read, and why no more. Every block is compared with its checksum."""
+    options = ReadOptions()
+    options.set_verify_checksums(True)
+    options.set_readahead_size(_READAHEAD)
+    entries, error = 0, None
+    try:
+        cursor = family.iter(options)
+        cursor.seek_to_first()
+        while cursor.valid():
+            entries += 1
+            cursor.next()
+        cursor.status()
+    except Exception as stopped:
+        error = str(stopped)
+    return {"entries": entries, "error": error}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""RocksDB databases of a store: whether the library opens them and can read them. Their entries are not compared with the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from rmqstore.errors import RmqstoreError
+from rmqstore.findings import Finding
+from rmqstore.store.liveness import liveness
+from rmqstore.store.parts import PartKind
+from rmqstore.store.rocksdb import CURRENT, Database, DatabaseUse, databases, is_needed
+from rmqstore.store.rocksdb_probe import EVERYTHING, START, Report, place_of, probe
+from rmqstore.store.root import Store
+from rmqstore.verify.context import Context
+from rmqstore.verify.guard import guarded
+
+_SHOWN = 3
+
+
+def check(context: Context, limit: int = EVERYTHING) -> Iterator[Finding]:
+    """Findings about the databases. Up to `limit` bytes of tables are read of each, in a process of its own; nothing is written."""
+    store = context.store
+    yield from guarded(context, store.path_of(PartKind.CONSUMEQUEUE), partial(_missing_queues, context))
+    if liveness(store).in_use:
+        return  # the files change while they are read; `not_checked` reports it
+    for database in databases(store):
+        yield from guarded(context, database.directory, partial(_database, context, database, limit))
+
+
+def check_start(context: Context) -> Iterator[Finding]:
+    """As `check`, but no more is read than a prediction reads."""
+    return check(context, START)
+
+
+def not_checked(store: Store, limit: int = EVERYTHING) -> Iterator[tuple[str, str]]:
+    """Yield (area, reason) for what `check` with the same limit does not find out about databases that hold something."""
+    in_use = liveness(store).in_use
+    for database in databases(store):
+        area = store.relative(database.directory)
+        if in_use:
+            yield area, "a broker has this RocksDB database open"
+            continue
+        try:
+            report = probe(database, limit)
+        except (RmqstoreError, OSError) as error:
+            yield area, str(error)
+            continue
+        unread = sum(family.bytes for family in report.families if family.entries is None)
+        if report.failed is not None:
+            yield area, report.failed
+        elif unread:
+            yield area, f"{unread} bytes of RocksDB tables were not read; `rmqstore verify` reads them"
+        elif database.use is DatabaseUse.QUEUES and report.sound:
+            yield area, "the checksums of this RocksDB database are right; its entries were not compared with the commit log"
+
+
+def _missing_queues(context: Context) -> Iterator[Finding]:
+    store = context.store
+    if store.only is None and store.rocksdb_queues and not store.rocksdb_database and store.message_log.files:
+        then = (
+            "the next start builds the queues from the log"
+            if store.abort_present
+            else "without `abort` a start does not read the whole log"
+        )
+        message = f"there is no RocksDB database of the queues: {then}"
+        yield context.finding("RMQ-RD-NEW", message, file=store.path_of(PartKind.CONSUMEQUEUE))
+
+
+def _database(context: Context, database: Database, limit: int) -> Iterator[Finding]:
+    report = probe(database, limit)
+    if report.failed is not None:
+        yield context.finding("RMQ-RD-LIBRARY", report.failed, file=database.directory)
+    elif not report.sound and not is_needed(context.store, database):
+        text = report.refused or report.damaged[0].error
+        message = f"this database ({database.use}) is damaged, and no setting that is known needs it: {text}"
+        yield context.finding("RMQ-RD-UNUSED", message, file=database.directory)
+    elif report.refused is not None:
+        yield _refused(context, report, report.refused)
+    else:
+        yield from _damaged(context, report)
+        yield from _unlisted(context, report)
+
+
+def _refused(context: Context, report: Report, text: str) -> Finding:
+    database = report.database
+    if database.starts_empty:
+        message = (
+            f"{CURRENT} of this database ({database.use}) is missing: a start makes a new one and deletes {len(database.tables)} tables"
+        )
+        return context.finding("RMQ-RD-OPEN", message, file=database.directory / CURRENT)
+    message = f"RocksDB does not open this database ({database.use}): {text}"
+    return _finding(context, "RMQ-RD-OPEN", message, database, text)
+
+
+def _damaged(context: Context, report: Report) -> Iterator[Finding]:
+    for family in report.damaged:
+        message = (
+            f"family {family.name} of this database ({report.database.use}) cannot be read behind {family.entries} entries: {family.error}"
+        )
+        yield _finding(context, "RMQ-RD-BLOCK", message, report.database, family.error or "")
+
+
+def _unlisted(context: Context, report: Report) -> Iterator[Finding]:
+    if report.unlisted:
+        listed = len(report.database.tables) - len(report.unlisted)
+        names = ", ".join((*report.unlisted[:_SHOWN], *(["…"] if len(report.unlisted) > _SHOWN else [])))
+        what = f"{len(report.unlisted)} tables ({names}) of this database ({report.database.use})"
+        message = f"{what} are not listed by its MANIFEST, which lists {listed}: a start deletes them"
+        where = report.database.directory / report.unlisted[0]
+        yield context.finding("RMQ-RD-UNLISTED", message, file=where, found=len(report.unlisted))
+
+
+def _finding(context: Context, code: str, message: str, database: Database, text: str) -> Finding:
+    """A finding at the place that the library names."""
+    place = place_of(text)
+    file: Path = database.directory if place is None else database.directory / place.file
+    position, length = (None, None) if place is None else (place.position, place.length)
+    return context.finding(code, message, file=file, position=position, length=length)

@@ -1,0 +1,1 @@
+"""RocksDB databases of stores: damages, what real brokers did to them, and what the program says."""

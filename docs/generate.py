@@ -28,6 +28,7 @@ _FAMILIES = {
     "CP": "Checkpoint",
     "TM": "Timer",
     "CF": "Configuration",
+    "RD": "RocksDB databases",
 }
 
 

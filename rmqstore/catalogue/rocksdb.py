@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rmqstore.catalogue.entry import ERROR, INFO, WARNING, Entry
-from rmqstore.catalogue.releases import ALL, R5X, R50, R55, R532
+from rmqstore.catalogue.releases import ALL, R5X, R50, R55, R532, R540
 
 _REBUILD = (
     "Queues: `rmqstore recover STORE` moves the database out of the store and sets `abort`; the next start builds the queues from the "
@@ -68,6 +68,19 @@ ENTRIES = (
         },
         mend="`rmqstore recover STORE` sets `abort`; or create an empty file `abort` in the root. Then start the broker.",
         crash_severity=INFO,
+    ),
+    Entry(
+        "RMQ-RD-REACH",
+        ERROR,
+        "the next start builds queues from a part of the log only",
+        meaning="The RocksDB database of the queues is missing, and the log has more files than a start of 5.4.0 or later goes back to. "
+        "Messages of the earlier files get no queue entries, so nothing serves them.",
+        broker={
+            R540: "Dispatches the last commitLogRecoverMaxNum (10) files.",
+            R55: "As 5.4.0: with the default, 249 of the 480 messages in 19 files were served; with a larger value all of them.",
+        },
+        mend="Put commitLogRecoverMaxNum with at least the number of log files into broker.conf before the broker starts, and give it to "
+        "this tool as well (`--set` or `--broker-conf`).",
     ),
     Entry(
         "RMQ-RD-UNUSED",

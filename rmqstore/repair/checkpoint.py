@@ -14,6 +14,7 @@ from rmqstore.rebuild import CheckpointValues
 from rmqstore.repair.builder import PlanBuilder
 from rmqstore.repair.logview import FutureLog
 from rmqstore.repair.rebuilding import records_of
+from rmqstore.repair.rocksdb import builds_queues
 from rmqstore.store.parts import PartKind
 from rmqstore.store.root import Store
 from rmqstore.store.window import read_whole
@@ -60,26 +61,15 @@ def plan_checkpoint(builder: PlanBuilder, store: Store, profile: Profile, log: F
     if finding is not None or fields.index_msg_timestamp < full_until:
         values = _values(profile, fields, end, full_until, log, confirm)
         builder.write_checkpoint(values.encode(), reason=CATALOGUE[code].title, code=code)
-    elif confirm != fields.confirm_phy_offset and (builder.changes_something or (store.abort_present and not _needs_dispatch(store, log))):
+    elif confirm != fields.confirm_phy_offset and (builder.changes_something or (store.abort_present and not builds_queues(store))):
         place = _LAYOUT["confirm_phy_offset"]
         builder.write(path, place.offset, confirm.to_bytes(place.width, "big"), reason="the last record of the log, as every start has it")
 
 
 def plan_abort(builder: PlanBuilder, store: Store, log: FutureLog) -> None:
-    """Plans to take `abort` away: everything agrees, so the next start may be a normal one.
-
-    Where the RocksDB database of the queues is gone, only a start after a crash dispatches the whole log again, so there `abort` is needed.
-    """
-    if _needs_dispatch(store, log):
-        builder.set_abort(reason="the queues in RocksDB are gone, and a start after a crash writes them anew from the log")
-        builder.note("The RocksDB database of the queues is missing; the next start makes a new one, and the index anew as well.")
-    elif store.abort_present:
+    """Plans to take `abort` away: everything agrees, so the next start may be a normal one, unless it has to build queues in RocksDB."""
+    if store.abort_present and not (log.files and builds_queues(store)):
         builder.remove_abort(reason="log, queues and index agree, so the next start need not recover from a crash")
-
-
-def _needs_dispatch(store: Store, log: FutureLog) -> bool:
-    """Whether the queues are to be in RocksDB, and there is no database."""
-    return bool(log.files) and store.rocksdb_queues and not store.rocksdb_database
 
 
 def log_end(store: Store, log: FutureLog) -> LogEnd:

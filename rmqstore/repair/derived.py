@@ -14,6 +14,7 @@ from rmqstore.repair.judgement import judge, present_log
 from rmqstore.repair.logview import FutureLog
 from rmqstore.repair.queues import LostUnits, QueueWish, choose_queues, plan_queues
 from rmqstore.repair.rebuilding import Rebuilder, rebuild_derived
+from rmqstore.repair.rocksdb import plan_queue_database
 from rmqstore.repair.settings_evidence import note_on_log
 from rmqstore.repair.staging import Staging
 from rmqstore.repair.timer import plan_timer
@@ -52,6 +53,8 @@ def plan_derived(
     index_full_until = index.plan(builder, rebuilt.index)
     plan_timer(builder, store, log, judgement.log.last_timestamp, ends.get((TIMER_TOPIC, 0)))
     plan_configuration(builder, store, FutureQueues(log, ends), restores=complete)
+    if complete:
+        plan_queue_database(builder, store, profile, len(log.files))
     plan_checkpoint(builder, store, profile, log, index_full_until)  # which depends on whether anything else changes
     if complete:
         plan_abort(builder, store, log)

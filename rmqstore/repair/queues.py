@@ -25,6 +25,7 @@ from rmqstore.repair.judgement import Judgement
 from rmqstore.repair.logview import FutureLog
 from rmqstore.repair.onequeue import Planned, Why, Work, plan_batch_queue, plan_simple_queue
 from rmqstore.repair.rebuilding import Made, QueueRequest, Rebuilder, inner_batch_topics, rebuild_derived
+from rmqstore.repair.rocksdb import builds_queues
 from rmqstore.repair.settings_evidence import LIGHT_QUEUES, evidence_of
 from rmqstore.repair.staging import Staging
 from rmqstore.scan.ranges import in_ranges
@@ -110,7 +111,7 @@ class ChosenQueues:
         are. Raises UsageError, RefusedError, UnreadableError, StoreChangedError, OSError.
         """
         store, queues, wish, choice = self.store, self.queues, self.wish, self.choice
-        if store.rocksdb_queues and not queues.simple:
+        if store.rocksdb_queues and not queues.simple and not builds_queues(store):
             builder.note("The queues of this store are kept in RocksDB; they are left as they are.")
         if made is None:
             return {}

@@ -17,6 +17,7 @@ from rmqstore.repair.logedits import LogRepair, plan_log
 from rmqstore.repair.minimal import plan_minimal
 from rmqstore.repair.queues import LostUnits
 from rmqstore.repair.rebuilding import Rebuilder
+from rmqstore.repair.rocksdb import plan_queue_database
 from rmqstore.repair.salvage import salvage
 from rmqstore.repair.staging import Staging
 from rmqstore.repair.surroundings import plan_surroundings
@@ -69,6 +70,7 @@ class Recovery:
         if self.strategy is Strategy.MINIMAL:
             plan_backups(builder, store)
             plan_minimal(builder, staging, store, profile, advance=advance, rebuilder=rebuilder)
+            plan_queue_database(builder, store, profile, len(store.commitlog.files))
             return
         repair = self._log_repair(store, builder, staging, advance)
         plan_log(builder, staging, repair)

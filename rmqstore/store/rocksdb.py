@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rmqstore.store.brokerconf import ROCKSDB_STORE
+from rmqstore.store.brokerconf import ROCKSDB_STORE, BrokerConfig
 from rmqstore.store.mapped import list_directory
 from rmqstore.store.parts import PartKind
 
@@ -118,6 +118,12 @@ def is_needed(store: Store, database: Database) -> bool:
             return config.explicit("configManagerVersion") in (None, "v2")
         case DatabaseUse.CONFIGURATION:
             return config.explicit("storeType") in (None, ROCKSDB_STORE) or database.directory.name in USERS
+
+
+def searched_files(store: Store) -> int:
+    """Return how many files of the log, from the last one on, a start after a crash may go back to, from 5.4.0 on."""
+    configured = store.config.integer("commitLogRecoverMaxNum")
+    return configured if configured > 0 else BrokerConfig().integer("commitLogRecoverMaxNum")
 
 
 def _is_on(setting: str | None) -> bool:

@@ -10,7 +10,7 @@ from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding
 from rmqstore.store.liveness import liveness
 from rmqstore.store.parts import PartKind
-from rmqstore.store.rocksdb import CURRENT, Database, DatabaseUse, databases, is_needed
+from rmqstore.store.rocksdb import CURRENT, Database, DatabaseUse, databases, is_needed, searched_files
 from rmqstore.store.rocksdb_probe import EVERYTHING, START, Report, place_of, probe
 from rmqstore.store.root import Store
 from rmqstore.verify.context import Context
@@ -58,14 +58,15 @@ def not_checked(store: Store, limit: int = EVERYTHING) -> Iterator[tuple[str, st
 
 def _missing_queues(context: Context) -> Iterator[Finding]:
     store = context.store
-    if store.only is None and store.rocksdb_queues and not store.rocksdb_database and store.message_log.files:
-        then = (
-            "the next start builds the queues from the log"
-            if store.abort_present
-            else "without `abort` a start does not read the whole log"
-        )
-        message = f"there is no RocksDB database of the queues: {then}"
-        yield context.finding("RMQ-RD-NEW", message, file=store.path_of(PartKind.CONSUMEQUEUE))
+    if store.only is not None or not store.rocksdb_queues or store.rocksdb_database or not store.message_log.files:
+        return
+    then = "the next start builds the queues from the log" if store.abort_present else "without `abort` a start does not read the whole log"
+    path = store.path_of(PartKind.CONSUMEQUEUE)
+    yield context.finding("RMQ-RD-NEW", f"there is no RocksDB database of the queues: {then}", file=path)
+    files, searched = len(store.message_log.files), searched_files(store)
+    if files > searched and (store.root / PartKind.ROCKSDBSTORE).exists():  # a sign of 5.4.0 and later
+        message = f"the next start builds the queues from the last {searched} files of the log, which has {files}"
+        yield context.finding("RMQ-RD-REACH", message, file=path, expected=files, found=searched)
 
 
 def _database(context: Context, database: Database, limit: int) -> Iterator[Finding]:

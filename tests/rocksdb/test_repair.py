@@ -1,0 +1,120 @@
+"""Queues in RocksDB that cannot be used: moved away, built by the next start, and taken back."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rmqstore.repair.recover import Strategy
+from tests.repair.mending import described
+from tests.repair.recovering import Damaged, damaged
+from tests.rocksdb.bases import QUEUES, STORES, damaged_store
+from tests.rocksdb.damages import DATABASE_DAMAGES
+from tests.support import stores
+from tests.support.cli import rmqstore
+
+BROKEN = (
+    "current-missing",
+    "current-and-wal-missing",
+    "manifest-missing",
+    "manifest-half",
+    "manifest-flip-03",
+    "sst-all-missing",
+    "sst-long-missing",
+    "sst-long-flip-00",
+    "sst-short-flip-00",
+)
+SOUND = ("intact", "options-missing", "identity-missing", "wal-missing")
+_REFUSED = 3
+
+
+def _damaged(base: str, damage: str, tmp_path: Path) -> Damaged:
+    return Damaged(base, damaged_store(base, damage, tmp_path))
+
+
+@pytest.mark.parametrize("base", STORES)
+@pytest.mark.parametrize("damage", BROKEN)
+def test_the_database_leaves_the_store_and_abort_is_set(base: str, damage: str, tmp_path: Path) -> None:
+    store = _damaged(base, damage, tmp_path)
+    before = stores.content(store.root)
+
+    result = store.recover()
+
+    kinds = {kind for kind, path in described(result.plan) if path.startswith(QUEUES)}
+    assert kinds == {"quarantine"}
+    assert ("create", "abort") in described(result.plan)
+    assert sorted(path.name for path in (store.root / QUEUES).iterdir()) == ["IDENTITY", "LOCK"]
+    assert (result.errors, result.left) == ({}, 0)
+    assert any("queue with a gap" in note for note in result.plan.notes)
+    assert store.recover().plan.empty
+    assert store.predict().starts is True
+
+    undone = rmqstore("undo", store.root, "--yes", *stores.case(base).set_options(store.root))
+
+    assert undone.status == 0, undone.err
+    after = {path: digest for path, digest in stores.content(store.root).items() if not path.startswith(".rmqstore")}
+    assert after == before
+
+
+@pytest.mark.parametrize("base", STORES)
+@pytest.mark.parametrize("damage", SOUND)
+def test_a_database_that_brokers_read_stays(base: str, damage: str, tmp_path: Path) -> None:
+    assert _damaged(base, damage, tmp_path).recover().plan.empty
+
+
+def test_the_least_repair_does_it_too(tmp_path: Path) -> None:
+    store = _damaged("5.3.3-rocksdb", "manifest-missing", tmp_path)
+
+    plan = store.recover(Strategy.MINIMAL).plan
+
+    assert ("quarantine", "consumequeue/CURRENT") in described(plan)
+    assert ("create", "abort") in described(plan)
+
+
+def test_no_setting_is_needed(tmp_path: Path) -> None:
+    """What stays in the directory tells the next commands that the queues are in RocksDB."""
+    root = damaged_store("5.5.1-rocksdb", "manifest-missing", tmp_path)
+
+    assert rmqstore("recover", root, "--yes", "--broker-version", "5.5.1").status == 0
+    assert rmqstore("verify", root).status == 0
+
+
+def test_after_the_repair_of_the_log(tmp_path: Path) -> None:
+    """Damage of log and queues at once: a lost message gets a placeholder in the log, the database goes as without it."""
+    store = damaged("5.3.3-rocksdb", "body-flip-mid", tmp_path)
+    DATABASE_DAMAGES["sst-long-flip-00"](store.root / QUEUES)
+
+    result = store.recover()
+
+    assert len(result.plan.lost) == 1
+    assert {path.partition("/")[0] for _, path in described(result.plan)} >= {QUEUES, "commitlog", "abort"}
+    assert (result.errors, result.left) == ({}, 0)
+    assert store.recover().plan.empty
+
+
+@pytest.mark.parametrize("release", ["5.4.0", "5.5.1"])
+def test_a_start_that_does_not_reach_the_first_file_is_refused(release: str, tmp_path: Path) -> None:
+    """From 5.4.0 on 249 of these 480 messages would be served: a start looks at ten files."""
+    root = stores.fresh_store("5.5.1-manyfiles", tmp_path)
+    shutil.rmtree(root / QUEUES)
+    options = [*stores.case("5.5.1-manyfiles").set_options(root), "--set", "storeType=defaultRocksDB", "--broker-version", release]
+
+    refused = rmqstore("recover", root, "--yes", *options)
+    reaching = rmqstore("recover", root, "--yes", *options, "--set", "commitLogRecoverMaxNum=19")
+
+    assert refused.status == _REFUSED
+    assert "commitLogRecoverMaxNum=19" in refused.err
+    assert reaching.status == 0, reaching.err
+    assert (root / "abort").exists()
+
+
+def test_a_damaged_configuration_is_named_and_left(tmp_path: Path) -> None:
+    root = damaged_store("broker-5.5.1-rocksdb-clean", "manifest-missing", tmp_path, "config/topics")
+    before = stores.content(root / "config" / "topics")
+
+    result = Damaged("broker-5.5.1-rocksdb-clean", root).recover()
+
+    assert any("config/topics cannot be read" in note for note in result.plan.notes)
+    assert stores.content(root / "config" / "topics") == before

@@ -70,6 +70,21 @@ ENTRIES = (
         crash_severity=INFO,
     ),
     Entry(
+        "RMQ-RD-BEHIND",
+        ERROR,
+        "queues in RocksDB end before the log does",
+        meaning="The database says up to which physical offset the log was dispatched into the queues, and there are records after it. A "
+        "broker that is killed leaves it so: entries are written without a write-ahead log.",
+        broker={
+            ALL: "With `abort`: dispatches from the log file that holds this offset.",
+            R50: "Without `abort`: dispatches nothing, so these messages have no queue entries.",
+            R532: "Without `abort`: dispatches what is after this offset, but not the record that begins there.",
+            R55: "As 5.3.2.",
+        },
+        mend="`rmqstore recover STORE` sets `abort`; or create an empty file `abort` in the root. Then start the broker.",
+        crash_severity=INFO,
+    ),
+    Entry(
         "RMQ-RD-REACH",
         ERROR,
         "the next start builds queues from a part of the log only",

@@ -1,7 +1,7 @@
 """RocksDB databases at a start: whether the broker opens them, and what follows from queues that are kept in one.
 
-What the queues know is not read but assumed – once the least, once the most – and only what both agree on is predicted. How far in the
-log they know it decides where recovery begins and what it dispatches (fact sheet commit log §5.1, §5.2, queues §8.5). A scan that begins
+How far in the log the queues know it decides where recovery begins and what it dispatches (fact sheet commit log §5.1, §5.2, queues §8.5).
+Where that cannot be read, it is assumed – once the least, once the most – and only what both agree on is predicted. A scan that begins
 earlier runs through every file that a later one begins with, so where least and most agree, everything between does.
 
 What brokers of 5.2.0, 5.3.3 and 5.5.1 do to damaged databases was recorded (tests/rocksdb). They refuse whatever the library refuses.
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from rmqstore.recovery.blockers import Blocker, BlockerCode, LoadStopped, Unknown
 from rmqstore.recovery.queues import Queue
 from rmqstore.store.liveness import liveness
-from rmqstore.store.rocksdb import USERS, V2, Database, DatabaseUse, databases, is_needed
+from rmqstore.store.rocksdb import OFFSETS, USERS, V2, Database, DatabaseUse, databases, is_needed
 from rmqstore.store.rocksdb_probe import START, Report, place_of, probe
 from rmqstore.store.root import Store
 from rmqstore.versions import Profile
@@ -29,20 +29,17 @@ NOTHING_KNOWN = 0
 """What an empty database answers (a file store answers −1)."""
 EVERYTHING_KNOWN = 2**63 - 1
 
-OFFSETS = "offset"
-"""The column family of the queues that a load reads: their first and last offsets."""
-
 
 @dataclass(frozen=True, slots=True)
 class DatabaseState:
     """What a start makes of the databases of one use. `stop`: why the broker ends there; `doubt`: why it cannot be told.
 
-    `holds_nothing`: they are opened, and no entry is in them.
+    `reached`: physical offset up to which queues know the log, None where that is not known.
     """
 
     stop: Blocker | None = None
     doubt: str | None = None
-    holds_nothing: bool = True
+    reached: int | None = NOTHING_KNOWN
 
     def demand_open(self) -> None:
         """Raise LoadStopped where the broker ends, Unknown where that cannot be told."""
@@ -59,12 +56,12 @@ def state_of(store: Store, use: DatabaseUse, profile: Profile) -> DatabaseState:
     """
     needed = [database for database in databases(store, use) if is_needed(store, database) and database.directory.name not in USERS]
     if needed and liveness(store).in_use:
-        return DatabaseState(doubt=f"a broker has the RocksDB databases ({use}) open", holds_nothing=False)
+        return DatabaseState(doubt=f"a broker has the RocksDB databases ({use}) open", reached=None)
     reports = [probe(database, START) for database in needed]
     return DatabaseState(
         stop=next(filter(None, (_stop(report, profile) for report in reports)), None),
         doubt=next(filter(None, map(_doubt, reports)), None),
-        holds_nothing=all(map(_holds_nothing, reports)),
+        reached=_reached(reports[0]) if len(reports) == 1 else None if reports else NOTHING_KNOWN,
     )
 
 
@@ -95,10 +92,8 @@ def _doubt(report: Report) -> str | None:
     return None
 
 
-def _holds_nothing(report: Report) -> bool:
-    if report.refused is not None:
-        return report.database.starts_empty
-    return report.failed is None and all(family.entries == 0 and family.error is None for family in report.families)
+def _reached(report: Report) -> int | None:
+    return NOTHING_KNOWN if report.database.starts_empty else report.reached
 
 
 class RocksDBQueues:

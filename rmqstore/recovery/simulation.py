@@ -52,10 +52,9 @@ def simulate(store: Store, release: str, what_if: WhatIf | None = None, *, count
     if not _in_rocksdb(store, profile_of(release)):
         return _Start(store, release, what_if, counts_lost=counts_lost).run()
     state = state_of(store, DatabaseUse.QUEUES, profile_of(release))
-    least = _Start(store, release, what_if, RocksDBQueues(NOTHING_KNOWN, state), counts_lost=counts_lost).run()
-    if state.holds_nothing or not least.load_ok:
-        return agreed(least, least)
-    return agreed(least, _Start(store, release, what_if, RocksDBQueues(EVERYTHING_KNOWN, state), counts_lost=counts_lost).run())
+    known = (NOTHING_KNOWN, EVERYTHING_KNOWN) if state.reached is None else (state.reached,)
+    outcomes = [_Start(store, release, what_if, RocksDBQueues(one, state), counts_lost=counts_lost).run() for one in known]
+    return agreed(outcomes[0], outcomes[-1])
 
 
 def _in_rocksdb(store: Store, profile: Profile) -> bool:

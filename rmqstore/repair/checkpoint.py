@@ -14,7 +14,7 @@ from rmqstore.rebuild import CheckpointValues
 from rmqstore.repair.builder import PlanBuilder
 from rmqstore.repair.logview import FutureLog
 from rmqstore.repair.rebuilding import records_of
-from rmqstore.repair.rocksdb import builds_queues
+from rmqstore.repair.rocksdb import needs_dispatch
 from rmqstore.store.parts import PartKind
 from rmqstore.store.root import Store
 from rmqstore.store.window import read_whole
@@ -61,15 +61,19 @@ def plan_checkpoint(builder: PlanBuilder, store: Store, profile: Profile, log: F
     if finding is not None or fields.index_msg_timestamp < full_until:
         values = _values(profile, fields, end, full_until, log, confirm)
         builder.write_checkpoint(values.encode(), reason=CATALOGUE[code].title, code=code)
-    elif confirm != fields.confirm_phy_offset and (builder.changes_something or (store.abort_present and not builds_queues(store))):
+    elif confirm != fields.confirm_phy_offset and (builder.changes_something or _loses_abort(store, log)):
         place = _LAYOUT["confirm_phy_offset"]
         builder.write(path, place.offset, confirm.to_bytes(place.width, "big"), reason="the last record of the log, as every start has it")
 
 
 def plan_abort(builder: PlanBuilder, store: Store, log: FutureLog) -> None:
     """Plans to take `abort` away: everything agrees, so the next start may be a normal one, unless it has to build queues in RocksDB."""
-    if store.abort_present and not (log.files and builds_queues(store)):
+    if _loses_abort(store, log):
         builder.remove_abort(reason="log, queues and index agree, so the next start need not recover from a crash")
+
+
+def _loses_abort(store: Store, log: FutureLog) -> bool:
+    return store.abort_present and not needs_dispatch(store, log.end_offset)
 
 
 def log_end(store: Store, log: FutureLog) -> LogEnd:

@@ -54,7 +54,7 @@ def plan_derived(
     plan_timer(builder, store, log, judgement.log.last_timestamp, ends.get((TIMER_TOPIC, 0)))
     plan_configuration(builder, store, FutureQueues(log, ends), restores=complete)
     if complete:
-        plan_queue_database(builder, store, profile, len(log.files))
+        plan_queue_database(builder, store, profile, log.files, log.end_offset)
     plan_checkpoint(builder, store, profile, log, index_full_until)  # which depends on whether anything else changes
     if complete:
         plan_abort(builder, store, log)

@@ -70,7 +70,7 @@ class Recovery:
         if self.strategy is Strategy.MINIMAL:
             plan_backups(builder, store)
             plan_minimal(builder, staging, store, profile, advance=advance, rebuilder=rebuilder)
-            plan_queue_database(builder, store, profile, len(store.commitlog.files))
+            plan_queue_database(builder, store, profile, store.commitlog.files, store.commitlog.max_offset)
             return
         repair = self._log_repair(store, builder, staging, advance)
         plan_log(builder, staging, repair)

@@ -6,10 +6,11 @@ served again. IDENTITY and LOCK stay, so that the directory is still known as on
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rmqstore.errors import RefusedError
 from rmqstore.repair.builder import PlanBuilder
+from rmqstore.store.mapped import MappedFile
 from rmqstore.store.rocksdb import KEPT, DatabaseUse, databases, is_needed, searched_files
 from rmqstore.store.rocksdb_probe import Report, probe
 from rmqstore.store.root import Store
@@ -17,7 +18,7 @@ from rmqstore.versions import Profile
 
 _BUILT = (
     "The next start creates the RocksDB database of the queues and builds all queues from the log, and the index as well; until then "
-    "`rmqstore verify` reports this. On 5.3.3 a queue with a gap serves nothing before the gap. A queue without a record in the log "
+    "`rmqstore verify` reports this. On 5.3.3 consumers do not get across a gap in a queue. A queue without a record in the log "
     "begins at queue offset 0 again."
 )
 
@@ -27,23 +28,39 @@ def builds_queues(store: Store) -> bool:
     return store.rocksdb_queues and (not store.rocksdb_database or next(_unusable(store), None) is not None)
 
 
-def plan_queue_database(builder: PlanBuilder, store: Store, profile: Profile, files: int) -> None:
-    """Plan that the next start builds the queues in RocksDB from the `files` files of the log, where they cannot be used.
+def needs_dispatch(store: Store, end_offset: int) -> bool:
+    """Return whether queues in RocksDB lack records of a log that ends there: only a start after a crash dispatches all of them."""
+    reached = _reached(store)
+    return reached is not None and reached < end_offset
 
-    Raises RefusedError where that start would not go back to the first file, UnreadableError, OSError.
+
+def plan_queue_database(builder: PlanBuilder, store: Store, profile: Profile, files: Sequence[MappedFile], end_offset: int) -> None:
+    """Plan that the next start builds the queues in RocksDB, where they cannot be used or lack records of the log.
+
+    `files` are those of the log, whose records end at `end_offset`. Raises RefusedError where that start would not go back far enough,
+    UnreadableError, OSError.
     """
     _note_on_configuration(builder, store)
-    if not builds_queues(store):
-        return
-    if files:
-        _demand_reach(store, profile, files)
     for report, code, reason in _unusable(store):
         for name in report.database.files:
             if name not in KEPT:
                 builder.quarantine(report.database.directory / name, reason=reason, code=code)
-    if files:
-        builder.set_abort(reason="a start after a crash builds the queues in RocksDB from the log", code="RMQ-RD-NEW")
+    reached = _reached(store)
+    if reached is None or reached >= end_offset:
+        return
+    _demand_reach(store, profile, sum(file.end > reached for file in files), len(files))
+    builder.set_abort(reason="a start after a crash dispatches what the queues in RocksDB lack", code="RMQ-RD-BEHIND")
+    if builds_queues(store):
         builder.note(_BUILT)
+
+
+def _reached(store: Store) -> int | None:
+    """Return the physical offset up to which the queues in RocksDB will know the log, None where they are not in RocksDB, or not known."""
+    if not store.rocksdb_queues or next(store.queue_directories(), None) is not None:
+        return None
+    if builds_queues(store):
+        return 0
+    return probe(next(databases(store, DatabaseUse.QUEUES))).reached
 
 
 def _unusable(store: Store) -> Iterator[tuple[Report, str, str]]:
@@ -60,15 +77,15 @@ def _unusable(store: Store) -> Iterator[tuple[Report, str, str]]:
             yield report, "RMQ-RD-UNLISTED", "the MANIFEST of this database of queues lacks tables"
 
 
-def _demand_reach(store: Store, profile: Profile, files: int) -> None:
+def _demand_reach(store: Store, profile: Profile, needed: int, files: int) -> None:
     """Raise RefusedError where the search of the next start ends before the first file of the log."""
     reach = searched_files(store)
-    if profile.limits_search and reach < files:
+    if profile.limits_search and reach < needed:
         raise RefusedError(
             f"The queues in RocksDB have to be built from the log, and from 5.4.0 on a start goes back {reach} files only, of {files}: "
             "messages of the others would not be served.",
-            f"Put commitLogRecoverMaxNum={files} into the broker.conf of the broker, then run the command again with "
-            f"`--set commitLogRecoverMaxNum={files}` (or with `--broker-conf`).",
+            f"Put commitLogRecoverMaxNum={needed} into the broker.conf of the broker, then run the command again with "
+            f"`--set commitLogRecoverMaxNum={needed}` (or with `--broker-conf`).",
         )
 
 

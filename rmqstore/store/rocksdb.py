@@ -37,6 +37,11 @@ class DatabaseUse(StrEnum):
     POP = "pop consumption"
 
 
+OFFSETS = "offset"
+"""The column family of the queues that holds their first and last offsets; a load reads it."""
+_REACHED = b"CHECKPOINT_TOPIC"
+REACHED_KEY = len(_REACHED).to_bytes(4, "big") + b"\x01" + _REACHED + b"\x01max\x01" + bytes(4)
+"""Key in that family of the physical offset behind the last record that was dispatched into the queues (fact sheet queues §8.3)."""
 V2 = "rdb"
 """Database of the configuration with `configManagerVersion=v2`; all others are of v1."""
 USERS = ("users", "acls")

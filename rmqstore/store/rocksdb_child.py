@@ -1,7 +1,7 @@
 """A process that lets the RocksDB library open and read one database, so that a crash of the library ends this process alone.
 
-`python -m rmqstore.store.rocksdb_child DIRECTORY LIMIT RECOVERY_MODE` prints one JSON object. The library puts a file of its own
-(`rocksdict-config.json`) into the directory, so that must not be the directory of a store.
+`python -m rmqstore.store.rocksdb_child DIRECTORY LIMIT RECOVERY_MODE FAMILY KEY` prints one JSON object, in it the value of one
+KEY (hex). The library puts a file of its own (`rocksdict-config.json`) into the directory, so that must not be the directory of a store.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _FILE_SIZE = "rocksdb.live-sst-files-size"
 
 def main() -> None:
     """Print what the library says about a database."""
-    directory, limit, mode = sys.argv[1:]
+    directory, limit, mode, family, key = sys.argv[1:]
     _restrict()
-    sys.stdout.write(json.dumps(_probe(directory, int(limit), mode)))
+    sys.stdout.write(json.dumps(_probe(directory, int(limit), mode, family, bytes.fromhex(key))))
 
 
 def _restrict() -> None:
@@ -36,7 +36,7 @@ def _restrict() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def _probe(directory: str, limit: int, mode: str) -> dict[str, Any]:
+def _probe(directory: str, limit: int, mode: str, family: str, key: bytes) -> dict[str, Any]:
     try:
         names = Rdict.list_cf(directory, _options(mode))
         families = {name: _options(mode) for name in names}
@@ -50,7 +50,8 @@ def _probe(directory: str, limit: int, mode: str) -> dict[str, Any]:
         limit -= sizes[name]
         read = {"name": name, "bytes": sizes[name], "entries": None, "error": None}
         result.append(read if limit < 0 else read | _read(handles[name]))
-    return {"tables": sorted({file["name"].lstrip("/") for file in database.live_files()}), "families": result}
+    tables = sorted({file["name"].lstrip("/") for file in database.live_files()})
+    return {"tables": tables, "families": result, "value": _value(handles.get(family), key)}
 
 
 def _options(mode: str) -> Options:
@@ -82,6 +83,15 @@ def _read(family: Rdict) -> dict[str, Any]:
     except Exception as stopped:
         error = str(stopped)
     return {"entries": entries, "error": error}
+
+
+def _value(family: Rdict | None, key: bytes) -> str | None:
+    """Return the value of a key as hex digits, None where there is none, or none that can be read."""
+    try:
+        value = None if family is None else family.get(key)
+    except Exception:  # told by the reading of the family
+        return None
+    return None if value is None else value.hex()
 
 
 if __name__ == "__main__":

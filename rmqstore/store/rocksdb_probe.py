@@ -14,13 +14,13 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rmqstore.children import environment
-from rmqstore.store.rocksdb import Database, DatabaseUse
+from rmqstore.store.rocksdb import OFFSETS, REACHED_KEY, Database, DatabaseUse
 
 EVERYTHING = 1 << 62
 """A limit that no database reaches: every block is read."""
@@ -33,6 +33,7 @@ _MODES = {DatabaseUse.CONFIGURATION: "skip_any_corrupted_record"}
 _DEFAULT_MODE = "point_in_time"
 _SECONDS, _BYTES_PER_SECOND = 120, 8 << 20
 _LONGEST_TEXT = 1000
+_LONG_DIGITS = 16
 _LINKED = re.compile(r"CURRENT|IDENTITY|MANIFEST-[0-9]+|[0-9]{6,}\.(sst|log|blob)")
 _BLOCK = re.compile(r"(?P<file>[0-9]{6,}\.sst)(?: offset (?P<offset>[0-9]+) size (?P<size>[0-9]+))?")
 _FILE = re.compile(r"[0-9]{6,}\.(?:sst|log|blob)|MANIFEST-[0-9]+|CURRENT")
@@ -61,6 +62,8 @@ class Report:
     refused: str | None = None
     families: tuple[Family, ...] = ()
     unlisted: tuple[str, ...] = ()
+    reached: int | None = None
+    """Physical offset up to which the log was dispatched into the queues, None where that is not known."""
 
     @property
     def in_depth(self) -> bool:
@@ -126,7 +129,7 @@ def _state(database: Database) -> tuple[tuple[int, int], ...]:
 
 
 def _ask(directory: str, limit: int, mode: str, seconds: float) -> Mapping[str, Any]:
-    command = [sys.executable, "-m", _CHILD, directory, str(limit), mode]
+    command = [sys.executable, "-m", _CHILD, directory, str(limit), mode, OFFSETS, REACHED_KEY.hex()]
     try:
         done = subprocess.run(command, env=environment(), stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds)
     except subprocess.TimeoutExpired:
@@ -149,4 +152,12 @@ def _report(database: Database, said: Mapping[str, Any], links: str) -> Report:
         return Report(database, failed=text(said.get("failed")), refused=text(said.get("refused")))
     families = tuple(Family(family["name"], family["bytes"], family["entries"], text(family["error"])) for family in said["families"])
     listed = set(said["tables"])
-    return Report(database, families=families, unlisted=tuple(name for name in database.tables if name not in listed))
+    unlisted = tuple(name for name in database.tables if name not in listed)
+    return Report(database, families=families, unlisted=unlisted, reached=_reached(database, families, said["value"]))
+
+
+def _reached(database: Database, families: Sequence[Family], value: str | None) -> int | None:
+    offsets = next((family for family in families if family.name == OFFSETS), None)
+    if database.use is not DatabaseUse.QUEUES or (offsets is not None and (offsets.error is not None or offsets.entries is None)):
+        return None
+    return int(value[:_LONG_DIGITS], 16) if value is not None and len(value) >= _LONG_DIGITS else 0

@@ -82,6 +82,7 @@ def _database(context: Context, database: Database, limit: int) -> Iterator[Find
     else:
         yield from _damaged(context, report)
         yield from _unlisted(context, report)
+        yield from _behind(context, report)
 
 
 def _refused(context: Context, report: Report, text: str) -> Finding:
@@ -111,6 +112,17 @@ def _unlisted(context: Context, report: Report) -> Iterator[Finding]:
         message = f"{what} are not listed by its MANIFEST, which lists {listed}: a start deletes them"
         where = report.database.directory / report.unlisted[0]
         yield context.finding("RMQ-RD-UNLISTED", message, file=where, found=len(report.unlisted))
+
+
+def _behind(context: Context, report: Report) -> Iterator[Finding]:
+    """Queues that end before the log does. A database beside file queues is a second copy, and no broker waits for it."""
+    end = context.log.end_offset
+    beside_files = next(context.store.queue_directories(), None) is not None
+    if report.reached is not None and report.reached < end and not report.unlisted and not beside_files:
+        then = "the next start dispatches the rest" if context.store.abort_present else "without `abort` a start leaves records out"
+        message = f"the queues in RocksDB know the log up to {report.reached}, its records end at {end}: {then}"
+        where = report.database.directory
+        yield context.finding("RMQ-RD-BEHIND", message, file=where, offset=report.reached, expected=end, found=report.reached)
 
 
 def _finding(context: Context, code: str, message: str, database: Database, text: str) -> Finding:

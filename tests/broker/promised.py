@@ -123,7 +123,8 @@ class Promise:
         would be thrown away."""
         self.changed = before.changed_blocks(after)
         self._rocksdb = "storeType" in case.data["settings"]
-        self._queues_anew = self._rocksdb and not (damaged / "consumequeue" / "CURRENT").exists()
+        self._root = damaged
+        self._starts_as_after_crash = False
         self.in_place: list[Message] = []
         self.moved: list[Message] = []
         """Messages whose bytes are complete in the log directories, but not at their place."""
@@ -145,6 +146,10 @@ class Promise:
         self.planted = _planted(operations, case.max_phy_offset)
         self.torn = [case.max_phy_offset] if "torn" in case.data else []
         """The record that the broker was writing when it was killed: it may be listed as lost."""
+
+    def note_repair(self) -> None:
+        """Look at the repaired store before a broker does: where it builds queues in RocksDB, the first start changes the index as well."""
+        self._starts_as_after_crash = self._rocksdb and (self._root / "abort").exists()
 
     @cached_property
     def _intact_end(self) -> int:
@@ -180,7 +185,7 @@ class Promise:
 
     def _may_change(self, start: str, lost: Lost) -> tuple[str, ...]:
         """Beginnings of paths: every start writes the last record into the checkpoint; a repair did so before, if it did anything."""
-        if self._queues_anew:
+        if self._starts_as_after_crash:
             return "index", "checkpoint"
         return () if start == "first" and lost.repaired else ("checkpoint",)
 

@@ -115,6 +115,7 @@ class RepairedStore:
             self._demand_refusal()
         else:
             self.lost = self._repair()
+            self.promise.note_repair()
 
     def _set_abort(self) -> None:
         abort = self.root / "abort"

@@ -47,7 +47,7 @@ def test_the_database_leaves_the_store_and_abort_is_set(base: str, damage: str, 
     assert ("create", "abort") in described(result.plan)
     assert sorted(path.name for path in (store.root / QUEUES).iterdir()) == ["IDENTITY", "LOCK"]
     assert (result.errors, result.left) == ({}, 0)
-    assert any("queue with a gap" in note for note in result.plan.notes)
+    assert any("a gap in a queue" in note for note in result.plan.notes)
     assert store.recover().plan.empty
     assert store.predict().starts is True
 

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rmqstore.store.rocksdb import Database, DatabaseUse, database_in
+from rocksdict import Options, Rdict
+
+from rmqstore.store.rocksdb import OFFSETS, REACHED_KEY, Database, DatabaseUse, database_in
 from tests.rocksdb.damages import DATABASE_DAMAGES
 from tests.support import stores
 
@@ -28,6 +30,18 @@ def damaged_store(base: str, damage: str, tmp_path: Path, database: str = QUEUES
     root = stores.fresh_store(base, tmp_path)
     DATABASE_DAMAGES[damage](root / database)
     return root
+
+
+def set_reached(database: Path, offset: int) -> None:
+    """Make queues in RocksDB say that they know the log up to a physical offset."""
+    names = Rdict.list_cf(str(database))
+    opened = Rdict(str(database), Options(raw_mode=True), column_families={name: Options(raw_mode=True) for name in names})
+    opened.get_column_family(OFFSETS)[REACHED_KEY] = offset.to_bytes(8, "big")
+    opened.flush()
+    opened.close()
+    for path in database.iterdir():
+        if path.name.startswith(("LOG", "rocksdict-config")):
+            path.unlink()
 
 
 def database_of(root: Path, database: str = QUEUES, use: DatabaseUse = DatabaseUse.QUEUES) -> Database:

@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from rmqstore.findings import Severity
 from rmqstore.repair.recover import Strategy
 from tests.repair.mending import described
 from tests.repair.recovering import Damaged, damaged
-from tests.rocksdb.bases import QUEUES, STORES, damaged_store
+from tests.rocksdb.bases import QUEUES, STORES, damaged_store, set_reached
 from tests.rocksdb.damages import DATABASE_DAMAGES
 from tests.support import stores
 from tests.support.cli import rmqstore
+from tests.support.verifying import verify
 
 BROKEN = (
     "current-missing",
@@ -92,6 +94,32 @@ def test_after_the_repair_of_the_log(tmp_path: Path) -> None:
     assert {path.partition("/")[0] for _, path in described(result.plan)} >= {QUEUES, "commitlog", "abort"}
     assert (result.errors, result.left) == ({}, 0)
     assert store.recover().plan.empty
+
+
+@pytest.mark.parametrize("base", STORES)
+@pytest.mark.parametrize("abort", [False, True])
+def test_queues_that_end_before_the_log_need_a_start_after_a_crash(base: str, abort: bool, tmp_path: Path) -> None:
+    store = _damaged(base, "intact", tmp_path)
+    set_reached(store.root / QUEUES, 40_000)
+    if abort:
+        (store.root / "abort").touch()
+
+    found = [finding for finding in verify(store.root) if finding.code == "RMQ-RD-BEHIND"]
+    result = store.recover()
+
+    assert [finding.severity for finding in found] == [Severity.INFO if abort else Severity.ERROR]
+    assert described(result.plan) == ([] if abort else [("create", "abort")])
+    assert (result.errors, result.left) == ({}, 0)
+    assert store.recover().plan.empty
+    assert (store.root / "abort").exists()
+
+
+@pytest.mark.parametrize("base", STORES)
+def test_abort_goes_where_the_queues_know_the_whole_log(base: str, tmp_path: Path) -> None:
+    store = _damaged(base, "intact", tmp_path)
+    (store.root / "abort").touch()
+
+    assert ("quarantine", "abort") in described(store.recover().plan)
 
 
 @pytest.mark.parametrize("release", ["5.4.0", "5.5.1"])

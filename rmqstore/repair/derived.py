@@ -53,10 +53,9 @@ def plan_derived(
     index_full_until = index.plan(builder, rebuilt.index)
     plan_timer(builder, store, log, judgement.log.last_timestamp, ends.get((TIMER_TOPIC, 0)))
     plan_configuration(builder, store, FutureQueues(log, ends), restores=complete)
-    if complete:
-        plan_queue_database(builder, store, profile, log.files, log.end_offset)
     plan_checkpoint(builder, store, profile, log, index_full_until)  # which depends on whether anything else changes
     if complete:
+        plan_queue_database(builder, store, profile, log.files, log.end_offset)
         plan_abort(builder, store, log)
     about_log = note_on_log(store) if builder.changes_something else None
     if about_log is not None:

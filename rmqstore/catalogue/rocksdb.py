@@ -41,6 +41,18 @@ ENTRIES = (
         mend=_REBUILD,
     ),
     Entry(
+        "RMQ-RD-WAL",
+        ERROR,
+        "the write-ahead log of a RocksDB database is damaged",
+        meaning="A record of the write-ahead log (NNNNNN.log) fails its checksum. It holds the latest changes of a configuration; consume "
+        "queues do not use it. That the end of the log is missing, or the whole file, cannot be told from a crash.",
+        broker={
+            R5X: "Configuration: leaves out what it cannot read and starts; topics, groups or offsets are missing then.",
+        },
+        mend="Compare topics and subscription groups with a copy or with another broker before clients use them; what the log held is in "
+        "no other file of the store.",
+    ),
+    Entry(
         "RMQ-RD-UNLISTED",
         ERROR,
         "tables that the MANIFEST of a RocksDB database does not list",

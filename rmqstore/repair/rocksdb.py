@@ -93,7 +93,7 @@ def _note_on_configuration(builder: PlanBuilder, store: Store) -> None:
     for database in databases(store, DatabaseUse.CONFIGURATION):
         if is_needed(store, database):
             report = probe(database)
-            text = report.refused or next((family.error for family in report.damaged), None)
+            text = report.refused or next((family.error for family in report.damaged), report.log_damage)
             if text is not None:
                 where = store.relative(database.directory)
                 builder.note(f"{where} cannot be read, and is left as it is; restore it from a copy before the next start: {text}")

@@ -18,6 +18,7 @@ _WRITTEN = 1 << 20
 """Bytes of the longest file that this process may write: its own small ones."""
 _CACHE = 16 << 20
 _READAHEAD = 1 << 20
+_STRICT = "tolerate_corrupted_tail_records"
 _FILE_SIZE = "rocksdb.live-sst-files-size"
 
 
@@ -51,7 +52,19 @@ def _probe(directory: str, limit: int, mode: str, family: str, key: bytes) -> di
         read = {"name": name, "bytes": sizes[name], "entries": None, "error": None}
         result.append(read if limit < 0 else read | _read(handles[name]))
     tables = sorted({file["name"].lstrip("/") for file in database.live_files()})
-    return {"tables": tables, "families": result, "value": _value(handles.get(family), key)}
+    said = {"tables": tables, "families": result, "value": _value(handles.get(family), key)}
+    database.close()
+    return said | {"log": _damage_of_log(directory, names)}
+
+
+def _damage_of_log(directory: str, names: list[str]) -> str | None:
+    """Return what is wrong with the write-ahead log, whose end may be missing; a broker goes on without what it cannot read."""
+    families = {name: _options(_STRICT) for name in names}
+    try:
+        Rdict(directory, _options(_STRICT), column_families=families, access_type=AccessType.read_only(False)).close()
+    except Exception as error:
+        return str(error)
+    return None
 
 
 def _options(mode: str) -> Options:

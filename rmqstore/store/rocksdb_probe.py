@@ -62,6 +62,8 @@ class Report:
     refused: str | None = None
     families: tuple[Family, ...] = ()
     unlisted: tuple[str, ...] = ()
+    log_damage: str | None = None
+    """What is wrong with the write-ahead log, None for nothing; where only its end is missing, that cannot be told."""
     reached: int | None = None
     """Physical offset up to which the log was dispatched into the queues, None where that is not known."""
 
@@ -78,7 +80,7 @@ class Report:
     @property
     def sound(self) -> bool:
         """Whether the library found nothing wrong in what it read."""
-        return self.failed is None and self.refused is None and not self.damaged
+        return self.failed is None and self.refused is None and not self.damaged and self.log_damage is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +155,8 @@ def _report(database: Database, said: Mapping[str, Any], links: str) -> Report:
     families = tuple(Family(family["name"], family["bytes"], family["entries"], text(family["error"])) for family in said["families"])
     listed = set(said["tables"])
     unlisted = tuple(name for name in database.tables if name not in listed)
-    return Report(database, families=families, unlisted=unlisted, reached=_reached(database, families, said["value"]))
+    reached = _reached(database, families, said["value"])
+    return Report(database, families=families, unlisted=unlisted, log_damage=text(said["log"]), reached=reached)
 
 
 def _reached(database: Database, families: Sequence[Family], value: str | None) -> int | None:

@@ -74,7 +74,7 @@ def _database(context: Context, database: Database, limit: int) -> Iterator[Find
     if report.failed is not None:
         yield context.finding("RMQ-RD-LIBRARY", report.failed, file=database.directory)
     elif not report.sound and not is_needed(context.store, database):
-        text = report.refused or report.damaged[0].error
+        text = report.refused or next((family.error for family in report.damaged), report.log_damage)
         message = f"this database ({database.use}) is damaged, and no setting that is known needs it: {text}"
         yield context.finding("RMQ-RD-UNUSED", message, file=database.directory)
     elif report.refused is not None:
@@ -82,6 +82,9 @@ def _database(context: Context, database: Database, limit: int) -> Iterator[Find
     else:
         yield from _damaged(context, report)
         yield from _unlisted(context, report)
+        if report.log_damage is not None:
+            message = f"the write-ahead log of this database ({report.database.use}) is damaged: {report.log_damage}"
+            yield _finding(context, "RMQ-RD-WAL", message, report.database, report.log_damage)
         yield from _behind(context, report)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,12 @@ def damaged_store(base: str, damage: str, tmp_path: Path, database: str = QUEUES
     root = stores.fresh_store(base, tmp_path)
     DATABASE_DAMAGES[damage](root / database)
     return root
+
+
+def unpack_database(name: str, target: Path) -> None:
+    """Unpack a database that a broker of 5.3.3 wrote below `target`: rdb, topics, or topics-wal, which is `topics` after a kill."""
+    with tarfile.open(HERE / "databases" / f"5.3.3-{name}.tar.xz") as archive:
+        archive.extractall(target, filter="data")
 
 
 def set_reached(database: Path, offset: int) -> None:

@@ -148,15 +148,10 @@ for _step in range(STEPS):
 for _step in range(0, STEPS, 3):
     DATABASE_DAMAGES[f"manifest-flip-{_step:02}"] = partial(_flip, manifest, _step)
 
-
-# Damages of a write-ahead log that holds something.
-
 WAL_DAMAGES: dict[str, Damage] = {
-    "intact": _intact,
-    "wal-missing": partial(_remove, write_ahead_log),
     "wal-half": partial(_resize, write_ahead_log, 1, 2),
     "wal-short": partial(_shorten, write_ahead_log, 1),
-    "wal-noise": partial(_noise, write_ahead_log),
-    "wal-noise-behind": partial(_append, write_ahead_log),
+    "wal-noise-inside": partial(_noise, write_ahead_log),
     **{f"wal-flip-{step:02}": partial(_flip, write_ahead_log, step) for step in range(0, STEPS, 5)},
 }
+"""Damages of a write-ahead log that holds something."""

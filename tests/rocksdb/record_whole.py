@@ -19,9 +19,10 @@ from typing import Any
 
 from tests.broker.served import NotServed
 from tests.broker.wholestart import Asked, start
-from tests.rocksdb.damages import DATABASE_DAMAGES
+from tests.rocksdb.damages import DATABASE_DAMAGES, WAL_DAMAGES
 from tests.support import sparse
 
+_DAMAGES = DATABASE_DAMAGES | WAL_DAMAGES
 _TEXT = 600
 
 
@@ -33,7 +34,7 @@ def main() -> None:
     parser.add_argument("--only", default="*")
     parser.add_argument("--release", help="of the broker, if not the one that wrote the store")
     arguments = parser.parse_args()
-    for damage in fnmatch.filter(DATABASE_DAMAGES, arguments.only):
+    for damage in fnmatch.filter(_DAMAGES, arguments.only):
         sys.stdout.write(json.dumps(_record(arguments.directory, arguments.database, damage, arguments.release), ensure_ascii=False) + "\n")
         sys.stdout.flush()
 
@@ -46,7 +47,7 @@ def _record(directory: Path, database: str, damage: str, release: str | None) ->
     with tempfile.TemporaryDirectory() as scratch:
         sparse.unpack(directory / "store.tar.xz", Path(scratch))
         root = Path(scratch) / "store"
-        DATABASE_DAMAGES[damage](root / database)
+        _DAMAGES[damage](root / database)
         release = release or case["broker_version"]
         said: dict[str, Any] = {"base": case["name"], "release": release, "database": database, "damage": damage}
         settings = {**case["settings"], **case["settings"].pop("extra", {})}

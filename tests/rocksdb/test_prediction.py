@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,14 @@ from rmqstore.recovery.blockers import BlockerCode
 from rmqstore.recovery.outcome import Outcome
 from rmqstore.recovery.simulation import simulate
 from rmqstore.store.root import Store
-from tests.rocksdb.bases import HERE, QUEUES, damaged_store, recorded
-from tests.rocksdb.damages import DATABASE_DAMAGES
+from tests.rocksdb.bases import QUEUES, damaged_store, recorded, unpack_database
+from tests.rocksdb.damages import DATABASE_DAMAGES, WAL_DAMAGES
 from tests.support import stores
 
 SAMPLES = {case.name for case in stores.cases()}
 QUEUE_CASES = list(recorded("recorded-queues.jsonl"))
+WAL = "5.3.3-wal"
+"""A store whose configuration has changes in write-ahead logs: its broker was killed."""
 BROKERS = list(recorded("recorded-brokers.jsonl"))
 ENTRIES_DAMAGED = ("sst-long-noise", *(f"sst-long-flip-{step:02}" for step in range(12)))
 """Damages of entries of queues: brokers start or do not, from one time to the next."""
@@ -60,15 +61,14 @@ def test_starts_as_the_whole_broker_did(case: dict[str, Any], tmp_path: Path) ->
 @pytest.mark.parametrize(
     "case",
     [case for case in BROKERS if case["database"] in ("config/rdb", "config/topics") and case["base"] not in SAMPLES],
-    ids=lambda case: f"{case['release']}-{case['database']}-{case['damage']}",
+    ids=lambda case: f"{case['base']}-{case['release']}-{case['database']}-{case['damage']}",
 )
 def test_a_configuration_of_another_broker(case: dict[str, Any], tmp_path: Path) -> None:
     """The database alone, in a store that starts."""
     root = stores.fresh_store("5.3.3-rocksdb", tmp_path)
     name = case["database"].rpartition("/")[2]
-    with tarfile.open(HERE / "databases" / f"5.3.3-{name}.tar.xz") as archive:
-        archive.extractall(root / "config", filter="data")
-    DATABASE_DAMAGES[case["damage"]](root / "config" / name)
+    unpack_database(name if case["base"] != WAL else f"{name}-wal", root / "config")
+    (DATABASE_DAMAGES | WAL_DAMAGES)[case["damage"]](root / "config" / name)
 
     outcome = _predicted(root, case["release"], stores.case("5.3.3-rocksdb").settings(root))
 
@@ -78,7 +78,7 @@ def test_a_configuration_of_another_broker(case: dict[str, Any], tmp_path: Path)
 def _compare(outcome: Outcome, case: dict[str, Any]) -> None:
     """Compare, where a prediction is made: what is missing from a configuration, or from entries of queues, is not known."""
     if outcome.starts is None:
-        assert case["damage"] in ("manifest-half", "sst-long-flip-00", "sst-long-flip-01")
+        assert case["damage"] in ("manifest-half", "sst-long-flip-00", "sst-long-flip-01", *WAL_DAMAGES)
     else:
         assert outcome.starts is case["starts"]
 

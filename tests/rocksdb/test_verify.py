@@ -12,8 +12,8 @@ from rmqstore.findings import Finding, Severity
 from rmqstore.store.root import Store
 from rmqstore.verify import rocksdb
 from rmqstore.verify.context import Context, Options
-from tests.rocksdb.bases import QUEUES, STORES, damaged_store
-from tests.rocksdb.damages import DATABASE_DAMAGES, STEPS
+from tests.rocksdb.bases import QUEUES, STORES, damaged_store, unpack_database
+from tests.rocksdb.damages import DATABASE_DAMAGES, STEPS, WAL_DAMAGES
 from tests.support import stores
 from tests.support.verifying import verify
 
@@ -68,6 +68,25 @@ def test_an_error_where_something_is_lost(base: str, damage: str, code: str, tmp
 
     assert _codes(found) == [(code, Severity.ERROR)]
     assert found[0].file is not None and found[0].file.startswith(QUEUES)
+
+
+@pytest.mark.parametrize(
+    ("damage", "codes"),
+    [
+        ("intact", []),
+        ("wal-missing", []),
+        ("wal-half", []),
+        ("wal-short", []),
+        *((damage, [("RMQ-RD-WAL", Severity.ERROR)]) for damage in WAL_DAMAGES if damage not in ("wal-half", "wal-short")),
+    ],
+)
+def test_damage_inside_of_a_write_ahead_log(damage: str, codes: list[tuple[str, Severity]], tmp_path: Path) -> None:
+    """A log that ends early looks as a crash leaves it."""
+    root = stores.fresh_store("5.3.3-rocksdb", tmp_path)
+    unpack_database("topics-wal", root / "config")
+    (DATABASE_DAMAGES | WAL_DAMAGES)[damage](root / "config" / "topics")
+
+    assert _codes(_found(root)) == codes
 
 
 def test_the_place_of_a_damaged_block(tmp_path: Path) -> None:

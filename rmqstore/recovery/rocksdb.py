@@ -87,7 +87,7 @@ def _doubt(report: Report) -> str | None:
         return f"{name} was not looked at: {report.failed}"
     if report.damaged:
         return f"RocksDB cannot read family {report.damaged[0].name} of {name}: {report.damaged[0].error}"
-    if report.log_damage is not None and report.database.use is DatabaseUse.CONFIGURATION:
+    if report.log_damage is not None and name == V2:
         return f"the write-ahead log of {name} is damaged, and what it held is unknown: {report.log_damage}"
     if report.unlisted and report.database.use is DatabaseUse.CONFIGURATION:
         return f"{len(report.unlisted)} tables of {name} are not listed by its MANIFEST, and what they held is unknown"

@@ -70,22 +70,28 @@ def _missing_queues(context: Context) -> Iterator[Finding]:
 
 
 def _database(context: Context, database: Database, limit: int) -> Iterator[Finding]:
+    needed = is_needed(context.store, database)
+    if not needed and not database.tables:
+        return  # from 5.4.0 on every broker creates `rocksdbstore`; without a table nothing is in it
     report = probe(database, limit)
     if report.failed is not None:
         yield context.finding("RMQ-RD-LIBRARY", report.failed, file=database.directory)
-    elif not report.sound and not is_needed(context.store, database):
-        text = report.refused or next((family.error for family in report.damaged), report.log_damage)
-        message = f"this database ({database.use}) is damaged, and no setting that is known needs it: {text}"
-        yield context.finding("RMQ-RD-UNUSED", message, file=database.directory)
+    elif not needed:
+        yield from _unused(context, report)
     elif report.refused is not None:
         yield _refused(context, report, report.refused)
     else:
         yield from _damaged(context, report)
         yield from _unlisted(context, report)
-        if report.log_damage is not None:
-            message = f"the write-ahead log of this database ({report.database.use}) is damaged: {report.log_damage}"
-            yield _finding(context, "RMQ-RD-WAL", message, report.database, report.log_damage)
+        yield from _damaged_log(context, report)
         yield from _behind(context, report)
+
+
+def _unused(context: Context, report: Report) -> Iterator[Finding]:
+    text = report.refused or next((family.error for family in report.damaged), report.log_damage)
+    if text is not None:
+        message = f"this database ({report.database.use}) is damaged, and no setting that is known needs it: {text}"
+        yield context.finding("RMQ-RD-UNUSED", message, file=report.database.directory)
 
 
 def _refused(context: Context, report: Report, text: str) -> Finding:
@@ -115,6 +121,12 @@ def _unlisted(context: Context, report: Report) -> Iterator[Finding]:
         message = f"{what} are not listed by its MANIFEST, which lists {listed}: a start deletes them"
         where = report.database.directory / report.unlisted[0]
         yield context.finding("RMQ-RD-UNLISTED", message, file=where, found=len(report.unlisted))
+
+
+def _damaged_log(context: Context, report: Report) -> Iterator[Finding]:
+    if report.log_damage is not None:
+        message = f"the write-ahead log of this database ({report.database.use}) is damaged: {report.log_damage}"
+        yield _finding(context, "RMQ-RD-WAL", message, report.database, report.log_damage)
 
 
 def _behind(context: Context, report: Report) -> Iterator[Finding]:

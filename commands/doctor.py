@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 EXIT_FINDINGS = 1
 _AUTO = "auto"
-_SHOWN_COMMANDS = 8
+_SHOWN_DEFAULT = "the broker's default"
 
 
 @click.command("doctor", short_help="Will a broker start on this store, what will it cost, what to run next.")
@@ -27,11 +27,11 @@ _SHOWN_COMMANDS = 8
 def command(
     context: click.Context, store: Path, broker_version: str, broker_conf: Path | None, settings: Mapping[str, str], view: View
 ) -> None:
-    """Triage STORE: whether a broker of --broker-version starts on it, with the line its log would show, what it would throw away, then
-    what is wrong, the most dangerous first, each with the command to run next.
+    """Triage STORE: whether a broker of --broker-version starts on it, with the line its log would show, and what that costs in each
+    area of the store; then what is wrong, the most dangerous first. The first line is the worst of it, the next one what to do.
 
-    Reads what a start of the broker would read and no more, so the size of the store does not matter; `rmqstore verify` reads
-    everything. Ends with status 1 when a finding of severity error is there.
+    Reads what a start of the broker would read, and a sample of the commit log, so the size of the store does not matter; `rmqstore
+    verify` reads everything. Ends with status 0 only when the broker starts and nothing is lost, repeated or unreachable by key.
     """
     from rmqstore.doctor.diagnosis import diagnose
     from rmqstore.doctor.nextsteps import Commands
@@ -53,14 +53,16 @@ def command(
         output.summary(advice(diagnosis))
     else:
         output.object(diagnosis.as_json())
-    if diagnosis.has_errors:
+    if not diagnosis.nothing_lost:
         context.exit(EXIT_FINDINGS)
 
 
 def for_people(diagnosis: Diagnosis) -> dict[str, Any]:
     """The verdict as words."""
     screen: dict[str, Any] = {
-        "verdict": diagnosis.verdict,
+        "verdict": diagnosis.verdict.headline,
+        "next": diagnosis.next,
+        "in full": diagnosis.sentence,
         "broker": f"{diagnosis.release} ({diagnosis.because})",
         "starts": {True: "yes", False: "no", None: "unknown"}[diagnosis.starts],
         "recovery": str(diagnosis.outcome.mode),
@@ -68,10 +70,17 @@ def for_people(diagnosis: Diagnosis) -> dict[str, Any]:
     scan = diagnosis.outcome.scan
     if scan is not None:
         screen["scan"] = f"{scan.records} records from {scan.first_file} on, up to offset {scan.stop_offset}: {scan.stop_reason}"
+    screen["areas"] = [
+        {"area": str(one.area), "state": str(one.state), "count": "" if one.count is None else one.count, "reason": one.reason}
+        for one in diagnosis.verdict.areas
+    ]
+    assumed = [one for one in diagnosis.assumed if one.source != _SHOWN_DEFAULT]
+    if assumed:
+        screen["assumed"] = [{"setting": f"{one.name}={one.value}", "source": one.source} for one in assumed]
     screen["log shows"] = [{"line": line} for line in diagnosis.log]
     return screen
 
 
 def advice(diagnosis: Diagnosis) -> dict[str, Any]:
-    """What to run next, the most urgent first."""
-    return {"next": [{"command": line} for line in diagnosis.next_commands[:_SHOWN_COMMANDS]]}
+    """What to do next."""
+    return {"next": diagnosis.next}

@@ -51,4 +51,12 @@ ENTRIES = (
         broker={R5X: "The backup is taken if there is one, else the next compaction run reads everything again."},
         mend="Nothing; the broker writes it anew.",
     ),
+    Entry(
+        "RMQ-CM-GONE",
+        ERROR,
+        "compacted log of a topic is gone",
+        meaning="A topic with cleanup.policy=COMPACTION has messages, and the compaction store has no files of its queue.",
+        broker={R5X: "Starts; the topic cannot be pulled, and nothing builds the compacted log again from the commit log."},
+        mend="Bring the directory compaction back from a copy or a replica before a start; look whether its volume is mounted.",
+    ),
 )

@@ -108,4 +108,29 @@ ENTRIES = (
         mend="If the group should get what comes next, with the broker stopped and the file copied: set the offset to the end of the queue "
         "(the finding's expected value).",
     ),
+    Entry(
+        "RMQ-CF-LOST",
+        ERROR,
+        "configuration that a broker always writes is lost",
+        meaning="topics.json, subscriptionGroup.json or consumerOffset.json is missing or holds nothing, and so does its .bak, although a "
+        "broker wrote other files of the configuration; or topics.json does not have a topic that has messages.",
+        broker={
+            ALL: "Starts with defaults and writes them down. Without topics.json user topics cannot be consumed, and with batch queues the "
+            "broker does not start (5.x); without subscriptionGroup.json groups have default settings; without consumerOffset.json groups "
+            "begin where a new group would, and messages of pop consumers and transactions are handled again."
+        },
+        mend="Before a start, bring the file back from a copy, a replica or another broker of the cluster.",
+    ),
+    Entry(
+        "RMQ-CF-DELAY",
+        ERROR,
+        "offset of a delay level is lost or too large",
+        meaning="delayOffset.json is missing, or has no offset, 0, or one beyond the end for a level whose messages were delivered. The "
+        "last seconds of progress, which every crash loses, are not meant.",
+        broker={
+            ALL: "0 or missing: everything that is still in the queue of the level is delivered again. Beyond the end: set to the end "
+            "(`correct delay offset`), so what was still to be delivered never is."
+        },
+        mend="Bring delayOffset.json or its .bak back from a copy before a start.",
+    ),
 )

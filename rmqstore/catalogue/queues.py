@@ -59,6 +59,15 @@ ENTRIES = (
         crash_severity=WARNING,
     ),
     Entry(
+        "RMQ-CQ-GONE",
+        ERROR,
+        "queue that consumers have read is gone",
+        meaning="A consumer group has an offset above 0 in this queue, and the queue has no files. Its directory was removed, or, where "
+        "the commit log does not begin at 0, its messages expired and the broker removed it.",
+        broker={ALL: "Offsets begin at 0 again, so consumers pass over new messages until the offset they have is reached or reset."},
+        mend=REBUILD_QUEUES,
+    ),
+    Entry(
         "RMQ-CQ-DELETED",
         WARNING,
         "queue of a topic that is not configured is missing",

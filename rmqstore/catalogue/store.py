@@ -180,6 +180,15 @@ ENTRIES = (
         mend="Mount the volume or correct the setting before a broker starts.",
     ),
     Entry(
+        "RMQ-ST-SETTING",
+        ERROR,
+        "setting contradicts the files",
+        meaning="A configured length of files is not the one that the files of this store have: the store was made by a broker with "
+        "another setting.",
+        broker={ALL: "`length not matched message store config value`: does not start. A file that is cut or filled up loses messages."},
+        mend="Change the setting, never the files.",
+    ),
+    Entry(
         "RMQ-ST-NO-START",
         ERROR,
         "the broker does not start",

@@ -171,4 +171,16 @@ ENTRIES = (
         mend="Delete it if it is the last file. If it is not, see RMQ-TM-LOG-FILELEN.",
         crash_severity=WARNING,
     ),
+    Entry(
+        "RMQ-TM-GONE",
+        ERROR,
+        "a file of the timer is gone",
+        meaning="The timer has messages, and timercheck, the timer log or a wheel that cannot be filled again is missing or useless.",
+        broker={
+            R5X: "Without the timer log what it had is never delivered. Without timercheck everything of the last seven days is delivered "
+            "again. A wheel is filled again from the last two files of the timer log only."
+        },
+        mend="Bring the files back from one copy, all of them. If timer data must go, remove timerwheel, timerlog, timercheck and "
+        "timermetrics together: what is due already and still in the queue is then delivered once more.",
+    ),
 )

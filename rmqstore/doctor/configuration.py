@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from rmqstore.errors import RmqstoreError
 from rmqstore.formats import timer
+from rmqstore.store.mapped import ProblemKind
 from rmqstore.store.root import Store
 from rmqstore.verify.config import IN_ROCKSDB, ROCKSDB_DIRECTORIES, State, read
 from rmqstore.versions import Profile
@@ -64,7 +65,17 @@ def stopping_files(store: Store, profile: Profile) -> Iterator[Stopping]:
             why = f"{file.name} is {text.why}, and {backup.path.name} is {backup.why}"
             yield Stopping(path, why, f"load {backup.path} Failed", file.before_store)
     if profile.newer_parts and store.config.flag("timerWheelEnable"):
+        yield from _timer_log(store)
         yield from _wheel(store)
+
+
+def _timer_log(store: Store) -> Iterator[Stopping]:
+    """An empty file that sorts last is deleted, any other file of the wrong length stops the load."""
+    for problem in store.timerlog.problems():
+        path = problem.path
+        if problem.kind is ProblemKind.WRONG_LENGTH:
+            line = f"{path}\t{problem.found} length not matched message store config value, please check it manually"
+            yield Stopping(path, f"{path.name} of the timer log is {problem.found} bytes long instead of {problem.expected}", line, False)
 
 
 def _wheel(store: Store) -> Iterator[Stopping]:

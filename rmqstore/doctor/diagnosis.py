@@ -7,41 +7,55 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
-from rmqstore.doctor import configuration, space, traps
+from rmqstore.doctor import configfiles, configuration, machine, otherparts, progress, space, traps
+from rmqstore.doctor.areas import Area, Effect, State
+from rmqstore.doctor.assumed import Assumed, assumptions, contradicted
+from rmqstore.doctor.configfiles import ConfigFiles
+from rmqstore.doctor.effects import effects_of
 from rmqstore.doctor.loglines import LOAD_EXCEPTION, lines_of
 from rmqstore.doctor.losses import Loss, losses_behind
-from rmqstore.doctor.nextsteps import Commands, may_repair, next_step
+from rmqstore.doctor.nextsteps import Commands, may_repair, next_step, the_next_step
+from rmqstore.doctor.observed import Observed, observe, unreadable
 from rmqstore.doctor.predicted import Prediction
+from rmqstore.doctor.sample import read_sample
 from rmqstore.doctor.scanrange import ScanRange, read_range
-from rmqstore.doctor.verdict import sentence
+from rmqstore.doctor.sentence import sentence
+from rmqstore.doctor.verdict import Class, Verdict, area_of, conclude
 from rmqstore.errors import RmqstoreError, UsageError
 from rmqstore.findings import Finding, Severity
 from rmqstore.recovery.blockers import BlockerCode
 from rmqstore.recovery.consequences import consequences_of
 from rmqstore.recovery.outcome import Mode, Outcome
-from rmqstore.recovery.release import choose_release
-from rmqstore.recovery.simulation import simulate
-from rmqstore.scan.far import last_records
+from rmqstore.recovery.places import places_of
+from rmqstore.recovery.release import AUTO
 from rmqstore.store.mapped import list_directory
 from rmqstore.store.root import QueueDirectory, Store
-from rmqstore.store.summary import StoreSummary, summarize
-from rmqstore.verify import checkpoint, config, files, rocksdb, surroundings, timer, transactions
-from rmqstore.verify.config import TOPICS
+from rmqstore.verify import checkpoint, compaction, config, files, surroundings, timer, transactions
+from rmqstore.verify.config import TOPICS, stored_offsets
 from rmqstore.verify.context import Context, LogFacts, Options
 from rmqstore.verify.units import QueueKey
 from rmqstore.versions import profile_of
+
+SCHEMA = 1
+"""Version of the JSON object; it rises when a member changes its meaning or goes away."""
+IN_USE = "in-use"
+_Found = TypeVar("_Found")
 
 _MOST_DANGEROUS = (
     *(
         "RMQ-ST-UNFINISHED",
         "RMQ-ST-IN-USE",
         "RMQ-CL-EMPTY",
+        "RMQ-ST-SETTING",
         "RMQ-ST-NO-START",
         "RMQ-ST-CUT",
         "RMQ-ST-PATH",
         "RMQ-CQ-START",
+        "RMQ-CQ-GONE",
+        "RMQ-CF-LOST",
         "RMQ-ST-ABORT-GONE",
     ),
     *("RMQ-TM-WHEEL-BEYOND", "RMQ-ST-RELEASE", "RMQ-ST-SPACE"),
@@ -72,7 +86,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What the triage came to. `starts` is None where it cannot be told; `next_commands` are in the order of the findings."""
+    """What the triage came to. `starts` is None where it cannot be told; `sentence` is the verdict with all its reasons."""
 
     release: str
     because: str
@@ -80,22 +94,32 @@ class Diagnosis:
     starts: bool | None
     reasons: tuple[Reason, ...]
     loss: Loss
-    verdict: str
+    verdict: Verdict
+    sentence: str
+    assumed: tuple[Assumed, ...]
     log: tuple[str, ...]
     findings: tuple[Finding, ...]
-    next_commands: tuple[str, ...]
+    next: str
     bytes_scanned: int
 
     @property
-    def has_errors(self) -> bool:
-        """Whether the command ends with status 1."""
-        return any(finding.severity is Severity.ERROR for finding in self.findings)
+    def nothing_lost(self) -> bool:
+        """Whether the command ends with status 0."""
+        return self.verdict.cls is Class.NOTHING_LOST
 
     def as_json(self) -> dict[str, Any]:
         """The last object of `doctor --format json`."""
         counts = {str(severity): sum(one.severity is severity for one in self.findings) for severity in _SEVERITIES}
+        unread = [area for area in self.verdict.areas if area.state is State.NOT_CHECKED]
         return {
             "type": "doctor",
+            "schema": SCHEMA,
+            "class": str(self.verdict.cls),
+            "headline": self.verdict.headline,
+            "areas": [area.as_json() for area in self.verdict.areas],
+            "assumed": [one.as_json() for one in self.assumed],
+            "not_checked": [{"area": str(area.area), "reason": area.reason} for area in unread],
+            "next": self.next,
             "broker_version": self.release,
             "version_because": self.because,
             "mode": str(self.outcome.mode),
@@ -104,7 +128,7 @@ class Diagnosis:
             "blockers": [
                 {"code": reason.code, "file": reason.file, "message": reason.message, "log": list(reason.log)} for reason in self.reasons
             ],
-            "verdict": self.verdict,
+            "verdict": self.sentence,
             "log": list(self.log),
             "lost": {
                 "messages": self.loss.messages,
@@ -114,60 +138,96 @@ class Diagnosis:
             },
             "bytes_scanned": self.bytes_scanned,
             "severities": counts,
-            "next": list(self.next_commands),
         }
 
 
 def diagnose(store: Store, asked_release: str, commands: Commands) -> Diagnosis:
-    """The triage of a whole store. Raises UsageError for a part of one and for an unknown release, UnreadableError."""
+    """The triage of a whole store. Raises UsageError for a part of one and for an unknown release, UnreadableError for the root."""
     if store.only is not None:
         raise UsageError(
             f"{store.root} is only the part {store.only} of a store.",
             "Name the storePathRootDir, in which abort, commitlog and config lie.",
         )
-    summary = summarize(store, last_records)
-    chosen = choose_release(store, asked_release, summary.writer)
-    outcome = simulate(store, chosen.release, counts_lost=False)
     context = Context(store, Options(threads=1))
+    seen = observe(context, asked_release)
+    outcome, profile = seen.outcome, profile_of(seen.chosen.release)
     queues, batch_queues = _queues(store.queue_directories()), _queues(store.batch_queue_directories())
     scanned = read_range(context, outcome.scan, queues)
-    context.log = _facts(summary, scanned)
+    context.log = _facts(seen, scanned)
+    files = configfiles.load(store, profile)
+    sample = read_sample(context, outcome.scan.stop_offset if outcome.scan is not None else context.log.end_offset)
     loss = _loss(store, outcome, scanned)
-    prediction = Prediction(context, outcome, consequences_of(store, outcome), loss, scanned, queues, batch_queues)
-    reasons = tuple(_reasons(store, summary, outcome))
+    consumed = frozenset(stored.topic for stored in stored_offsets(store, files.texts) if stored.offset > 0)
+    harm = consequences_of(store, outcome)
+    prediction = Prediction(context, outcome, harm, loss, scanned, sample, consumed, queues, batch_queues)
+    reasons = tuple(_reasons(store, seen, files))
     starts = False if reasons else outcome.starts
-    found = [*(_no_start(context, reason) for reason in reasons), *scanned.findings, *prediction.findings()]
-    found += _checks(context, traps.Start(context, summary.writer, outcome))
+    found = [*seen.findings, *(_no_start(context, reason) for reason in reasons), *scanned.findings, *prediction.findings()]
+    found += _checks(context, seen)
     found += _abort_gone(context, outcome, found)
     found += _empty_volumes(context, found)
-    stopped = summary.transactions.stopped
-    commands = replace(commands, repairs=may_repair(found), ways_out=() if stopped is None else stopped.ways_out)
-    ordered = tuple(_with_next(commands, finding) for finding in sorted(found, key=_danger))
-    spins = any(finding.code == "RMQ-TM-WHEEL-BEYOND" for finding in found)
-    verdict = sentence(prediction, starts=starts, reason=reasons[0].line if reasons else None, timer_spins=spins)
+    effects = [_stopping(store, reason) for reason in reasons]
+    for one in _all(context, seen, prediction, files):
+        effects.append(one) if isinstance(one, Effect) else found.append(one)
+    effects += machine.effects(found)
+    findings = tuple(_as_loaded(finding, files) for finding in found)
+    stopped = seen.transactions.stopped
+    commands = replace(commands, repairs=may_repair(findings), ways_out=() if stopped is None else stopped.ways_out)
+    ordered = tuple(_with_next(commands, finding) for finding in sorted(findings, key=_danger))
+    verdict = conclude(effects, ordered, starts=starts, unfinished=None if stopped is None else stopped.message)
+    words = sentence(verdict, outcome, starts=starts, reason=reasons[0].line if reasons else None)
     if stopped is not None:
-        verdict = f"{stopped.message}: continue it or take it back before a broker starts. As it is, {verdict}"
+        words = f"{stopped.message}: continue it or take it back before a broker starts. As it is, {words}"
     return Diagnosis(
-        release=chosen.release,
-        because=chosen.because,
+        release=seen.chosen.release,
+        because=seen.chosen.because,
         outcome=outcome,
         starts=starts,
         reasons=reasons,
         loss=loss,
         verdict=verdict,
+        sentence=words,
+        assumed=assumptions(store, places_of(store), seen.chosen.release, seen.chosen.because, asked=asked_release != AUTO),
         log=tuple(_log(outcome, prediction, reasons)),
         findings=ordered,
-        next_commands=_next_commands(commands, ordered),
+        next=the_next_step(commands, verdict, ordered),
         bytes_scanned=scanned.bytes,
     )
+
+
+def _all(context: Context, seen: Observed, prediction: Prediction, files: ConfigFiles) -> Iterator[Effect | Finding]:
+    """What the start does to every area, as effects and findings; what cannot be read becomes a finding."""
+    profile = profile_of(seen.chosen.release)
+    known = frozenset((queue.topic, queue.queue_id) for queue in prediction.behind)
+    checks: tuple[Callable[[], Iterator[Effect | Finding]], ...] = (
+        lambda: effects_of(prediction),
+        lambda: progress.check(context, files, prediction.after, known),
+        lambda: otherparts.check(context, files, prediction.after, profile),
+    )
+    for check in checks:
+        yield from _guarded(context, check)
+
+
+def _stopping(store: Store, reason: Reason) -> Effect:
+    finding = Finding("RMQ-ST-NO-START", Severity.ERROR, reason.message, file=reason.file)
+    area = Area.MACHINE if reason.code == IN_USE else area_of(finding)
+    return Effect(area, State.STOPS, reason.message.replace(f"{store.root}/", ""))
+
+
+def _as_loaded(finding: Finding, files: ConfigFiles) -> Finding:
+    """A configuration file whose whole `.bak` is loaded in its place costs nothing."""
+    backed = finding.code in ("RMQ-CF-JSON", "RMQ-CF-EMPTY") and finding.file is not None and Path(finding.file).name in files.from_backup
+    return replace(finding, severity=Severity.WARNING) if backed and finding.severity is Severity.ERROR else finding
 
 
 def _queues(listed: Iterator[QueueDirectory]) -> dict[QueueKey, QueueDirectory]:
     return {(queue.topic, queue.queue_id): queue for queue in listed}
 
 
-def _facts(summary: StoreSummary, scanned: ScanRange) -> LogFacts:
-    log = summary.log
+def _facts(seen: Observed, scanned: ScanRange) -> LogFacts:
+    log = seen.log
+    if log is None:
+        return LogFacts(end_offset=scanned.end_offset, last_timestamp=scanned.last_timestamp)
     return LogFacts(
         min_offset=log.min_offset,
         end_offset=max(log.end_offset, scanned.end_offset),
@@ -185,22 +245,26 @@ def _loss(store: Store, outcome: Outcome, scanned: ScanRange) -> Loss:
 # Why it does not start
 
 
-def _reasons(store: Store, summary: StoreSummary, outcome: Outcome) -> Iterator[Reason]:
+def _reasons(store: Store, seen: Observed, files: ConfigFiles) -> Iterator[Reason]:
     """In the order in which the broker meets them: configuration, message store, its lock, then what is loaded behind it."""
-    stopping = list(configuration.stopping_files(store, profile_of(outcome.release)))
+    stopping = list(configuration.stopping_files(store, profile_of(seen.outcome.release)))
     for file in stopping:
         if file.before_store:
             yield Reason("configuration", store.relative(file.path), file.why, (file.line,), before_store=True)
     topics_known = all(file.path.name != TOPICS for file in stopping)
-    for blocker in outcome.blockers:
+    for blocker in seen.outcome.blockers:
         if blocker.code is BlockerCode.QUEUE_TYPE and not topics_known:
             continue  # said by the file that cannot be read
         path = None if blocker.file is None else store.relative(blocker.file)
-        yield Reason(str(blocker.code), path, blocker.message, lines_of(store, blocker))
-    holder = summary.liveness.lock_holder
+        message = blocker.message
+        lost = files.lost(TOPICS) if blocker.code is BlockerCode.QUEUE_TYPE else None
+        if lost is not None:
+            path, message = store.relative(store.config_path / TOPICS), f"{TOPICS} is {lost}, and there are batch queues; {message}"
+        yield Reason(str(blocker.code), path, message, lines_of(store, blocker))
+    holder = seen.liveness.lock_holder
     if holder is not None:
         message = f"process {holder} holds the lock; a second broker recovers the live store first and fails only then"
-        yield Reason("in-use", store.relative(store.lock_path), message, ("java.lang.RuntimeException: Lock failed,MQ already started",))
+        yield Reason(IN_USE, store.relative(store.lock_path), message, ("java.lang.RuntimeException: Lock failed,MQ already started",))
     for file in stopping:
         if not file.before_store:
             yield Reason("configuration", store.relative(file.path), file.why, (file.line,))
@@ -228,28 +292,31 @@ def _log(outcome: Outcome, prediction: Prediction, reasons: tuple[Reason, ...]) 
 # What else is wrong
 
 
-def _checks(context: Context, start: traps.Start) -> list[Finding]:
+def _checks(context: Context, seen: Observed) -> list[Finding]:
+    profile = profile_of(seen.chosen.release)
     checks: tuple[Callable[[], Iterator[Finding]], ...] = (
         lambda: transactions.check(context),
+        lambda: contradicted(context),
         lambda: files.check(context),
         lambda: surroundings.check(context),
         lambda: checkpoint.check(context),
         lambda: config.check(context),
-        lambda: rocksdb.check_start(context),
-        lambda: timer.what_a_start_trips_over(context) if profile_of(start.outcome.release).newer_parts else iter(()),
+        lambda: timer.what_a_start_trips_over(context) if profile.newer_parts else iter(()),
+        lambda: compaction.check(context) if profile.compaction else iter(()),
         lambda: space.check(context),
-        lambda: traps.check(start),
+        lambda: traps.check(traps.Start(context, seen.writer, seen.outcome)) if seen.writer is not None else iter(()),
     )
-    found: list[Finding] = []
-    for check in checks:
-        try:
-            found += check()
-        except RmqstoreError as error:
-            found.append(context.finding("RMQ-ST-UNREADABLE", error.message, mend=error.hint))
-        except OSError as error:
-            text = f"{error.filename or 'a file'} cannot be read: {error.strerror}"
-            found.append(context.finding("RMQ-ST-UNREADABLE", text, file=error.filename))
-    return found
+    return [finding for check in checks for finding in _guarded(context, check)]
+
+
+def _guarded(context: Context, check: Callable[[], Iterator[_Found]]) -> Iterator[_Found | Finding]:
+    try:
+        yield from check()
+    except RmqstoreError as error:
+        yield unreadable(context, error)
+    except OSError as error:
+        text = f"{error.filename or 'a file'} cannot be read: {error.strerror}"
+        yield context.finding("RMQ-ST-UNREADABLE", text, file=None if error.filename is None else Path(error.filename))
 
 
 def _abort_gone(context: Context, outcome: Outcome, found: list[Finding]) -> list[Finding]:
@@ -280,13 +347,6 @@ def _danger(finding: Finding) -> tuple[int, int, int]:
     first = _MOST_DANGEROUS.index(finding.code) if finding.code in _MOST_DANGEROUS else len(_MOST_DANGEROUS)
     part = finding.code.split("-")[1]
     return first, _SEVERITIES.index(finding.severity), _PARTS.index(part) if part in _PARTS else len(_PARTS)
-
-
-def _next_commands(commands: Commands, findings: tuple[Finding, ...]) -> tuple[str, ...]:
-    """Each command once; where nothing worse than an info was found, the one that looks at everything."""
-    worth_it = [finding for finding in findings if finding.severity is not Severity.INFO]
-    steps = (next_step(commands, finding) for finding in worth_it)
-    return tuple(dict.fromkeys((*commands.ways_out, *steps))) or (commands.verify(),)
 
 
 def _with_next(commands: Commands, finding: Finding) -> Finding:

@@ -1,13 +1,17 @@
-"""The command to run next for a finding, spelled out with path and options, so that it can be copied."""
+"""The command to run next, for a finding and for the whole store, spelled out with path and options, so that it can be copied."""
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rmqstore import shellwords
+from rmqstore.doctor.verdict import Class, Verdict, area_of
+from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding, Severity
+from rmqstore.verify import config
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,31 @@ class Commands:
     def explain(self, code: str) -> str:
         """`rmqstore explain CODE`."""
         return self._command("explain", code)
+
+    def change_setting(self, expected: str) -> str:
+        """The line that puts the setting `expected` into broker.conf, or without the file this command with the setting."""
+        key = expected.partition("=")[0]
+        words = list(self.settings)
+        conf = words[words.index("--broker-conf") + 1] if "--broker-conf" in words else None
+        if conf is not None and not any(word.partition("=")[0] == key for word in words):
+            return f"{shellwords.command('echo', expected)} >> {shellwords.quoted(conf)}"
+        pairs = [(option, value) for option, value in zip(words[::2], words[1::2], strict=True) if value.partition("=")[0] != key]
+        kept = [word for pair in pairs for word in pair]
+        return self._command("doctor", self.store, *kept, "--set", expected, *self._release())
+
+    def give(self, finding: Finding) -> str:
+        """The line that gives a file the owner of the store's root, or its owner the right to use it; `info` where neither helps."""
+        path = self.store / finding.file if finding.file is not None else self.store
+        try:
+            mine, root = path.lstat(), self.store.stat()
+        except OSError:
+            return self.info()
+        if mine.st_uid != root.st_uid:
+            return shellwords.command("chown", f"{root.st_uid}:{root.st_gid}", path)
+        needed = stat.S_IRWXU if stat.S_ISDIR(mine.st_mode) else stat.S_IRUSR | stat.S_IWUSR
+        if mine.st_mode & needed != needed:
+            return shellwords.command("chmod", "u+rwx" if stat.S_ISDIR(mine.st_mode) else "u+rw", path)
+        return self.info()
 
     def _release(self) -> Sequence[str]:
         return ("--broker-version", self.release) if self.release else ()
@@ -133,6 +162,19 @@ def _backup(commands: Commands, finding: Finding) -> str:
     return commands.verify("--part", "config")
 
 
+def _restore(commands: Commands, finding: Finding) -> str:
+    """Copy the `.bak` over the file where it is whole; else the text about what to do."""
+    if finding.file is not None:
+        path = commands.store / finding.file
+        backup = path.with_name(path.name + ".bak")
+        try:
+            if config.read(backup).state is config.State.WHOLE:
+                return shellwords.command("cp", "-p", backup, path)
+        except RmqstoreError:
+            pass
+    return commands.explain(finding.code)
+
+
 def _link(commands: Commands, finding: Finding) -> str:
     """The same with the setting that names the target of a part; what else a link can be is explained."""
     return commands.explain(finding.code) if finding.expected is None else commands.verify("--set", str(finding.expected))
@@ -145,6 +187,15 @@ _BY_CODE: Mapping[str, Step] = {
     "RMQ-ST-NO-START": _no_start,
     "RMQ-ST-CUT": _cut,
     "RMQ-CQ-START": _cut,
+    "RMQ-ST-SETTING": lambda commands, finding: commands.change_setting(str(finding.expected)),
+    "RMQ-ST-OWNER": lambda commands, finding: commands.give(finding),
+    "RMQ-ST-MODE": lambda commands, finding: commands.give(finding),
+    "RMQ-ST-UNREADABLE": lambda commands, finding: commands.give(finding),
+    "RMQ-CF-LOST": _restore,
+    "RMQ-CF-DELAY": _restore,
+    "RMQ-TM-GONE": lambda commands, finding: commands.explain(finding.code),
+    "RMQ-CM-GONE": lambda commands, finding: commands.explain(finding.code),
+    "RMQ-IX-INCOMPLETE": lambda commands, finding: commands.repair("rebuild-index") or commands.verify("--part", "index"),
     "RMQ-ST-ABORT": lambda commands, finding: commands.predict("--what-if", "abort=present,absent"),
     "RMQ-ST-ABORT-GONE": lambda commands, finding: commands.predict("--what-if", "abort=present,absent"),
     "RMQ-ST-RELEASE": lambda commands, finding: commands.predict("--what-if", "version=all"),
@@ -154,7 +205,7 @@ _BY_CODE: Mapping[str, Step] = {
     "RMQ-ST-SPACE": lambda commands, finding: commands.info(),
     "RMQ-CL-EMPTY": lambda commands, finding: commands.info(),
     "RMQ-CL-NORECORD": lambda commands, finding: commands.info(),
-    "RMQ-CP-INDEX": _part("index"),
+    "RMQ-CP-INDEX": lambda commands, finding: commands.repair("recover") or commands.verify("--part", "index"),
     "RMQ-CF-JSON": _backup,
     "RMQ-CF-EMPTY": _backup,
     "RMQ-CF-MISSING": _backup,
@@ -180,3 +231,22 @@ def next_step(commands: Commands, finding: Finding) -> str:
     """The command that mends what was found, or tells more about it. What changes the store shows a plan and asks first."""
     step = _BY_CODE.get(finding.code) or _BY_PART.get(finding.code.split("-")[1])
     return commands.explain(finding.code) if step is None else step(commands, finding)
+
+
+START = "Start the broker."
+CUTS_ITSELF = "Start the broker: it will cut the unfinished record itself."
+
+
+def the_next_step(commands: Commands, verdict: Verdict, findings: Sequence[Finding]) -> str:
+    """The one step for the whole store: a command, or that the broker can be started. `findings` are in the order of danger."""
+    if commands.ways_out:
+        return commands.ways_out[0]
+    if verdict.cls is Class.NOTHING_LOST:
+        return CUTS_ITSELF if any(finding.code == "RMQ-CL-TORN" for finding in findings) else START
+    setting = next((finding for finding in findings if finding.code == "RMQ-ST-SETTING"), None)
+    if setting is not None and verdict.cls is Class.DOES_NOT_START:
+        return next_step(commands, setting)
+    worst = verdict.effects[0].area if verdict.effects else None
+    about = [finding for finding in findings if area_of(finding) is worst]
+    worth_it = [finding for finding in about if finding.severity is not Severity.INFO or finding.code == "RMQ-CP-INDEX"]
+    return next_step(commands, worth_it[0]) if worth_it else commands.verify()

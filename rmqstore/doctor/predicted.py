@@ -6,12 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+import numpy.typing as npt
+
+from rmqstore.doctor.areas import counted
 from rmqstore.doctor.losses import Loss
+from rmqstore.doctor.sample import Sample, SampledQueue, uncovered
 from rmqstore.doctor.scanrange import ScanRange
 from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding
 from rmqstore.recovery.consequences import Consequences, Fate, QueueFate
-from rmqstore.recovery.outcome import Outcome
+from rmqstore.recovery.outcome import Outcome, QueueState
 from rmqstore.store.ends import batch_queue_ends, queue_ends
 from rmqstore.store.root import QueueDirectory
 from rmqstore.verify.context import Context
@@ -35,16 +40,23 @@ class Behind:
     code: str
     remark: str = ""
 
+    @property
+    def lasting(self) -> bool:
+        """Whether its messages stay invisible, as far as can be told."""
+        return self.left > 0 and self.code in ("RMQ-CQ-START", "RMQ-CQ-MISSING")
+
 
 @dataclass(frozen=True)
 class Prediction:
-    """The simulated start beside what was read of the store."""
+    """The simulated start beside what was read of the store. `consumed`: topics that consumers have offsets of."""
 
     context: Context
     outcome: Outcome
     consequences: Consequences
     loss: Loss
     range: ScanRange
+    sample: Sample
+    consumed: frozenset[str]
     queues: Mapping[QueueKey, QueueDirectory]
     batch_queues: Mapping[QueueKey, QueueDirectory]
 
@@ -60,8 +72,21 @@ class Prediction:
 
     @cached_property
     def behind(self) -> tuple[Behind, ...]:
-        """Queues that lack the last records of the scan range."""
-        return tuple(self._behind()) if not self.context.store.rocksdb_queues else ()
+        """Queues that lack records of the scan range or of the sample."""
+        if self.context.store.rocksdb_queues:
+            return ()
+        judge = QueueJudge(self.context, known_topics(self.context), dispatches_to_light_queues(self.context, self.queues))
+        found = {(queue.topic, queue.queue_id): queue for queue in self._behind(judge)}
+        sampled = {(queue.topic, queue.queue_id): queue for queue in self._behind_sample(judge)}
+        return tuple(one for _, one in sorted((found | {key: sampled[key] for key in sampled if key not in found}).items()))
+
+    @cached_property
+    def unindexed(self) -> npt.NDArray[np.int64]:
+        """Physical offsets of sampled records with keys that no index file covers after the start."""
+        files = (self.outcome.after_start or self.outcome.after_load).index_files
+        if files is None or not self._recovers or not self.context.store.config.flag("messageIndexEnable"):
+            return np.zeros(0, np.int64)
+        return uncovered(self.sample.keyed, files)
 
     @property
     def harmed(self) -> Sequence[QueueFate]:
@@ -80,6 +105,7 @@ class Prediction:
             tree = self.context.store.root / "consumequeue"
             yield from limited(self.context, tree, map(self._of_fate, self.harmed))
             yield from limited(self.context, tree, self._of_behind())
+            yield from self._of_index()
 
     def _cut(self) -> Iterator[Finding]:
         if self.outcome.scan is None or not self.cuts_log:
@@ -101,9 +127,8 @@ class Prediction:
 
     # Queues behind the log
 
-    def _behind(self) -> Iterator[Behind]:
-        context, after = self.context, self._after_start()
-        judge = QueueJudge(context, known_topics(context), dispatches_to_light_queues(context, self.queues))
+    def _behind(self, judge: QueueJudge) -> Iterator[Behind]:
+        after = {name: queue.max_offset for name, queue in self.after.items()}
         for (topic, queue_id), span in sorted(self.range.queues.items()):
             if not span.records:
                 continue
@@ -116,17 +141,50 @@ class Prediction:
             if directory is not None or not left:
                 yield Behind(topic, queue_id, end, span.next_offset, left, "RMQ-CQ-START" if left else "RMQ-CQ-BEHIND")
                 continue
-            code, remark = judge.missing_code(topic)
+            code, remark = self._missing_code(judge, topic)
             if code is not None:
                 yield Behind(topic, queue_id, 0, span.next_offset, min(left, span.records), code, remark)
+
+    def _missing_code(self, judge: QueueJudge, topic: str) -> tuple[str | None, str]:
+        """As the judge says, but a topic that consumers have offsets of was not deleted."""
+        code, remark = judge.missing_code(topic)
+        if code == "RMQ-CQ-DELETED" and topic in self.consumed:
+            return "RMQ-CQ-MISSING", "; the topic is not configured, but consumers have offsets of it"
+        return code, remark
+
+    def _behind_sample(self, judge: QueueJudge) -> Iterator[Behind]:
+        if not self._recovers:
+            return
+        for (topic, queue_id), sampled in self.sample.queues.items():
+            state = self.after.get(f"{topic}/{queue_id}")
+            if state is None or state.max_offset <= 0:
+                code, remark = self._missing_code(judge, topic)
+                if code is not None:
+                    yield Behind(topic, queue_id, 0, sampled.next_offset, sampled.records, code, remark)
+            elif (left := _left(sampled, state)) > 0:
+                yield Behind(topic, queue_id, state.max_offset, sampled.next_offset, left, "RMQ-CQ-START")
 
     def _keeps(self, offset: int) -> bool:
         """Whether the log has a record at `offset` after the start, too."""
         return self.outcome.scan is None or offset < self.outcome.scan.stop_offset
 
-    def _after_start(self) -> dict[str, int]:
+    @cached_property
+    def after(self) -> Mapping[str, QueueState]:
+        """The queues by `topic/queueId` after the start; as they are where it does not come to them or that cannot be told."""
         state = self.outcome.after_start or self.outcome.after_load
-        return {name: queue.max_offset for name, queue in (state.queues or {}).items()}
+        if self.outcome.starts and state.queues is not None:
+            return state.queues
+        return dict(self._on_disk())
+
+    def _on_disk(self) -> Iterator[tuple[str, QueueState]]:
+        for queues, ends_of in ((self.queues, queue_ends), (self.batch_queues, batch_queue_ends)):
+            for (topic, queue_id), queue in queues.items():
+                try:
+                    ends = ends_of(queue.files)
+                except RmqstoreError:
+                    continue
+                count = len(queue.files.files)
+                yield f"{topic}/{queue_id}", QueueState(ends.min_offset, ends.max_offset, ends.last_physical_offset, 0, count)
 
     def _end(self, directory: QueueDirectory | None, *, batch: bool) -> int | None:
         """Queue offset behind the last unit on disk; None where it cannot be read, which the check of the files reports."""
@@ -155,14 +213,24 @@ class Prediction:
             case "RMQ-CQ-BEHIND":
                 return f"the queue ends {missing} before the log{'; the start brings them' if self._recovers else ''}"
             case "RMQ-CQ-START":
+                if queue.wanted <= queue.end:
+                    return f"after the start the queue lacks its first {counted(queue.left, 'message')}, which are in the log"
                 return f"the queue ends {missing} before the log, {queue.left} of them stay invisible"
             case _:
-                return f"{counted(queue.left, 'message')} of this queue are in the scan range, the queue has no files{queue.remark}"
+                return f"at least {counted(queue.left, 'message')} of this queue are in the log, the queue has no files{queue.remark}"
+
+    def _of_index(self) -> Iterator[Finding]:
+        missed = self.unindexed
+        if len(missed) and not self.consequences.index_items_lost:
+            text = f"no index file covers {counted(len(missed), 'message')} with keys of those that were looked at"
+            yield self.context.log_finding("RMQ-IX-INCOMPLETE", text, int(missed[0]), expected=0, found=len(missed))
 
 
-def counted(count: int, noun: str) -> str:
-    """`1 queue`, `2 queues`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+def _left(sampled: SampledQueue, state: QueueState) -> int:
+    """Messages of the sample that the queue does not have, at most: behind its end or before its first one."""
+    behind = max(0, sampled.next_offset - state.max_offset)
+    before = max(0, min(state.min_offset, sampled.next_offset) - sampled.first_offset)
+    return min(behind + before, sampled.records)
 
 
 def lost_words(loss: Loss) -> str:

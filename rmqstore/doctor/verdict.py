@@ -1,52 +1,182 @@
-"""The verdict in one sentence: does a broker start, how, and what does that cost."""
+"""The verdict: class, headline and areas, derived in one place from what the next start does and from the findings.
+
+The class is the worst that any area comes to, so no finding of severity error is below a good headline.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 
-from rmqstore.doctor.predicted import Prediction, counted, lost_words
-from rmqstore.recovery.consequences import Fate
+from rmqstore.catalogue import CATALOGUE
+from rmqstore.doctor.areas import Area, AreaReport, Effect, Harm, State
+from rmqstore.findings import Finding, Severity
 
-COPY_FIRST = "copy the store before any start"
-
-
-def sentence(prediction: Prediction, *, starts: bool | None, reason: str | None, timer_spins: bool = False) -> str:
-    """`reason`: the line of the log that says why it does not start, or what is unknown."""
-    outcome = prediction.outcome
-    broker = f"a broker of {outcome.release}"
-    if starts is None:
-        return f"unknown whether {broker} starts, because {reason or outcome.unknown}"
-    if not starts:
-        return f"{broker} does not start: {reason}; do not try it again, a failed start rewrites files"
-    harm = "; ".join([*_harm(prediction), *(["its timer spins until memory is full"] if timer_spins else [])])
-    how = f"{broker} starts in {outcome.mode} mode"
-    if harm:
-        return f"{how}, but {harm}: {COPY_FIRST}"
-    if outcome.unknown is not None:
-        return f"{how}, but not everything that it does can be told: {outcome.unknown}"
-    return f"{how}, nothing is lost{_index(prediction)}"
+HEADLINE = 120
+"""Characters of a headline at most."""
+_REASONS = 3
+"""Reasons of one area that are spelled out."""
+_STATES = list(State)
 
 
-def _index(prediction: Prediction) -> str:
-    items = prediction.consequences.index_items_lost
-    return f" but {counted(items, 'item')} of the index (queries by key or id miss them, consuming does not)" if items else ""
+class Class(StrEnum):
+    """What the headline begins with, the worst first."""
+
+    DOES_NOT_START = "DOES NOT START"
+    STARTS_BUT = "STARTS, BUT"
+    NOT_SURE = "NOT SURE"
+    NOTHING_LOST = "STARTS, NOTHING LOST"
 
 
-def _harm(prediction: Prediction) -> Iterator[str]:
-    if prediction.deletes_queues:
-        count = len(prediction.queues) + len(prediction.batch_queues)
-        yield f"it deletes every queue ({count}), because the commit log is empty"
-        return
-    if any(finding.code == "RMQ-CL-NORECORD" for finding in prediction.range.findings):
-        yield "the log holds no record, and new messages are written over what stands there"
-    if prediction.cuts_log:
-        yield f"it throws away {lost_words(prediction.loss)}"
-    shifted = [queue for queue in prediction.harmed if queue.fate is Fate.SHIFTED]
-    shorter = [queue for queue in prediction.harmed if queue.fate is not Fate.SHIFTED]
-    if shifted:
-        yield f"{counted(len(shifted), 'queue')} will have messages at wrong offsets"
-    if shorter:
-        yield f"{counted(len(shorter), 'queue')} will be shorter, {counted(prediction.consequences.given_twice, 'queue offset')} used again"
-    left = [queue for queue in prediction.behind if queue.code in ("RMQ-CQ-START", "RMQ-CQ-MISSING")]
-    if left:
-        yield f"{counted(sum(queue.left for queue in left), 'message')} of {counted(len(left), 'queue')} will be invisible"
+_CLASSES = {State.STOPS: Class.DOES_NOT_START, State.LOSES: Class.STARTS_BUT, State.NOT_CHECKED: Class.NOT_SURE}
+
+_AREAS = {
+    "CL": Area.COMMIT_LOG,
+    "CQ": Area.QUEUES,
+    "IX": Area.INDEX,
+    "TM": Area.DELAYED,
+    "CF": Area.TOPICS,
+    "CM": Area.OTHER,
+    "CP": Area.COMMIT_LOG,
+    "ST": Area.OTHER,
+}
+_AREA_OF_CODE = {
+    "RMQ-ST-CUT": Area.COMMIT_LOG,
+    "RMQ-ST-PATH": Area.COMMIT_LOG,
+    "RMQ-CL-TRANSACTION": Area.TRANSACTIONS,
+    "RMQ-CF-OFFSET": Area.PROGRESS,
+    "RMQ-CF-LMQ-OFFSET": Area.PROGRESS,
+    "RMQ-CP-INDEX": Area.INDEX,
+    "RMQ-ST-IN-USE": Area.MACHINE,
+    "RMQ-ST-SPACE": Area.MACHINE,
+    "RMQ-ST-OWNER": Area.MACHINE,
+    "RMQ-ST-MODE": Area.MACHINE,
+}
+_AREA_OF_DIRECTORY = {
+    "commitlog": Area.COMMIT_LOG,
+    "checkpoint": Area.COMMIT_LOG,
+    "consumequeue": Area.QUEUES,
+    "consumequeue_ext": Area.QUEUES,
+    "batchconsumequeue": Area.QUEUES,
+    "index": Area.INDEX,
+    "timerlog": Area.DELAYED,
+    "timerwheel": Area.DELAYED,
+    "config/consumerOffset.json": Area.PROGRESS,
+    "config/lmqConsumerOffset.json": Area.PROGRESS,
+    "config/delayOffset.json": Area.DELAYED,
+    "config/timercheck": Area.DELAYED,
+    "config/timermetrics": Area.DELAYED,
+    "config": Area.TOPICS,
+}
+# Findings that say by themselves that something could not be looked at, whatever their severity.
+_UNREAD = {
+    "RMQ-ST-UNREADABLE": "{} could not be read",
+    "RMQ-ST-OWNER": "{} belongs to another user, the broker may not write it",
+    "RMQ-ST-MODE": "{} has no permission for its owner",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the triage comes to. `effects`: all that is not ok, the worst first."""
+
+    cls: Class
+    headline: str
+    areas: tuple[AreaReport, ...]
+    effects: tuple[Effect, ...]
+
+
+def conclude(effects: Iterable[Effect], findings: Sequence[Finding], *, starts: bool | None, unfinished: str | None = None) -> Verdict:
+    """Return the verdict of a start with these effects on a store with these findings.
+
+    `starts`: None where it cannot be told, False where an effect says why. `unfinished`: a repair that was stopped in the middle.
+    """
+    known = list(effects)
+    if unfinished is not None:
+        known.append(Effect(Area.OTHER, State.LOSES, unfinished, Harm.LOST))
+    known += _of_findings(findings, {effect.area for effect in known if effect.state in (State.STOPS, State.LOSES)})
+    bad = sorted((effect for effect in known if effect.state is not State.OK), key=_badness)
+    cls = _class_of(bad, starts)
+    return Verdict(cls, _headline(cls, bad, unfinished), tuple(_areas(known, bad)), tuple(bad))
+
+
+def area_of(finding: Finding) -> Area:
+    """Return the area that a finding is about: by its code, or for what could not be read by its file."""
+    if finding.code in _AREA_OF_CODE:
+        return _AREA_OF_CODE[finding.code]
+    part = finding.code.split("-")[1]
+    if part in ("ST", "CF") and finding.file is not None:
+        for name in (finding.file.removesuffix(".bak"), finding.file.partition("/")[0]):
+            if name in _AREA_OF_DIRECTORY:
+                return _AREA_OF_DIRECTORY[name]
+    return _AREAS.get(part, Area.OTHER)
+
+
+def _of_findings(findings: Sequence[Finding], explained: set[Area]) -> Iterable[Effect]:
+    """What findings say beyond the effects: every error harms its area, and what could not be read was not checked.
+
+    Errors in `explained` areas add nothing to an effect that says more.
+    """
+    errors: dict[Area, list[Finding]] = defaultdict(list)
+    unread: dict[tuple[Area, str], list[str]] = defaultdict(list)
+    for finding in findings:
+        area = area_of(finding)
+        if finding.code in _UNREAD:
+            unread[area, finding.code].append(finding.file or "a file")
+        elif finding.severity is Severity.ERROR and area not in explained:
+            errors[area].append(finding)
+    for area, found in errors.items():
+        text = f"{CATALOGUE[found[0].code].title}: {found[0].file or found[0].message}"
+        yield Effect(area, State.LOSES, text, Harm.OTHER, None)
+    for (area, code), files in unread.items():
+        more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+        yield Effect(area, State.NOT_CHECKED, _UNREAD[code].format(files[0]) + more, Harm.OTHER, len(files))
+
+
+def _badness(effect: Effect) -> tuple[int, int, int]:
+    """Reasons not to start stay in the order in which the broker meets them."""
+    if effect.state is State.STOPS:
+        return 0, 0, 0
+    return _STATES.index(effect.state), effect.harm, -(effect.count or 0)
+
+
+def _class_of(bad: Sequence[Effect], starts: bool | None) -> Class:
+    if starts is False:
+        return Class.DOES_NOT_START
+    worst = _CLASSES[bad[0].state] if bad else Class.NOTHING_LOST
+    # Whether a broker starts at all is the greater doubt.
+    return Class.NOT_SURE if starts is None and worst is not Class.DOES_NOT_START else worst
+
+
+def _headline(cls: Class, bad: Sequence[Effect], unfinished: str | None) -> str:
+    if cls is Class.NOTHING_LOST:
+        return str(cls)
+    fitting = [effect for effect in bad if _CLASSES[effect.state] is cls] or list(bad)
+    text = unfinished or (fitting[0].text if fitting else "nothing says why")
+    others = len({effect.area for effect in bad} - {fitting[0].area}) if fitting else 0
+    more = f" (+ {others} more {'area' if others == 1 else 'areas'})" if others else ""
+    between = " " if cls is Class.STARTS_BUT else ": "
+    return shortened(f"{cls}{between}{text}", HEADLINE - len(more)) + more
+
+
+def shortened(text: str, length: int) -> str:
+    """Return `text` in one line and with at most `length` characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= length else line[: length - 1] + "…"
+
+
+def _areas(known: Sequence[Effect], bad: Sequence[Effect]) -> Iterable[AreaReport]:
+    for area in Area:
+        mine = [effect for effect in bad if effect.area is area]
+        if mine:
+            state = mine[0].state
+            reasons = [effect.text for effect in mine if effect.state is state]
+            more = [f"and {len(reasons) - _REASONS} more"] if len(reasons) > _REASONS else []
+            counts = [effect.count for effect in mine if effect.state is state and effect.harm is mine[0].harm]
+            total = sum(count for count in counts if count is not None)
+            yield AreaReport(area, state, total if any(counts) else None, "; ".join([*reasons[:_REASONS], *more]))
+        else:
+            notes = [effect.text for effect in known if effect.area is area]
+            yield AreaReport(area, State.OK, None, "; ".join(notes))

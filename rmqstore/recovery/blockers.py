@@ -25,7 +25,7 @@ class BlockerCode(StrEnum):
     DELAY_LEVELS = "delay-levels"
     ABORT_DIRECTORY = "abort-directory"
     DISPATCH_STUCK = "dispatch-stuck"
-    ROCKSDB = "rocksdb"
+    COMPACTION = "compaction"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,27 +1,43 @@
-"""Compacted topics: their logs are not simulated, but what is known to stop a start is told from what is not (fact sheet queues §5.4).
+"""Compacted topics: their logs are not simulated, but what stops a start is (fact sheets queues §5.4, timer observed §1 row 10).
 
 Their positions come back from a start as they were, in the text of the release.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from rmqstore.formats.compaction import build_positions, parse_positions
-from rmqstore.recovery.blockers import Unknown
+from rmqstore.recovery.blockers import BlockerCode, LoadStopped
 from rmqstore.store import tolerant_json
-from rmqstore.store.mapped import parse_offset_name
-from rmqstore.store.root import Store
+from rmqstore.store.mapped import ProblemKind
+from rmqstore.store.root import QueueDirectory, Store
 from rmqstore.versions import Profile
 
 
 def check_compaction(store: Store) -> None:
-    """Passes where log and queue of every compacted topic have the same files, as a sound stop leaves them. Raises Unknown elsewhere."""
-    queues = {queue.directory.parts[-2:]: _names(queue.directory) for queue in store.compaction_queue_directories()}
-    for log in store.compaction_log_directories():
-        names = _names(log.directory)
-        if names != queues.get(log.directory.parts[-2:], set()) or any(parse_offset_name(name) is None for name in names):
-            raise Unknown(f"log and queue of the compacted queue {log.topic}/{log.queue_id} do not fit each other")
+    """Check that log and queue of every compacted topic have the same files, as a sound stop leaves them. Raises LoadStopped."""
+    logs, queues = ({one.directory.parts[-2:]: one for one in found} for found in _directories(store))
+    for key in sorted({*logs, *queues}):
+        for one in (logs.get(key), queues.get(key)):
+            if one is not None:
+                _check_names(one)
+        names = [set() if one is None else {file.path.name for file in one.files.files} for one in (logs.get(key), queues.get(key))]
+        if names[0] != names[1]:
+            name = min(names[0] ^ names[1])
+            there = logs[key] if name in names[0] else queues[key]
+            text = f"load compaction store error: log and queue of the compacted queue {'/'.join(key)} do not have the same files"
+            raise LoadStopped(BlockerCode.COMPACTION, text, there.directory / name)
+
+
+def _directories(store: Store) -> tuple[list[QueueDirectory], list[QueueDirectory]]:
+    return list(store.compaction_log_directories()), list(store.compaction_queue_directories())
+
+
+def _check_names(directory: QueueDirectory) -> None:
+    """A foreign file with the length of the others stops the load; one with another length ends only the load of its queue."""
+    for entry in directory.files.odd:
+        if entry.kind is ProblemKind.FOREIGN_NAME and entry.length == directory.files.file_size:
+            text = f"load compaction store error: {entry.path.name} is no name of a file of {directory.topic}/{directory.queue_id}"
+            raise LoadStopped(BlockerCode.COMPACTION, text, entry.path)
 
 
 def is_readable(text: bytes) -> bool:
@@ -45,7 +61,3 @@ def rewritten_positions(text: bytes, backup: bytes | None, profile: Profile) -> 
     except ValueError:
         pass
     return build_positions({}, breaks_empty_table=profile.breaks_empty_table)
-
-
-def _names(directory: Path) -> set[str]:
-    return {entry.name for entry in directory.iterdir() if entry.is_file()}

@@ -21,6 +21,8 @@ from rmqstore.store.window import read_whole
 _LARGEST_FILE_SIZE = 2**31 - 1
 """A file length is an int of Java; what is longer cannot be meant."""
 _LARGEST_TOPICS_FILE = 64 << 20
+_OF_A_BROKER = ("subscriptionGroup.json", "subscriptionGroup.json.bak", "consumerOffset.json", "consumerOffset.json.bak")
+"""Files that a whole broker writes, and a message store alone does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +81,11 @@ def _index_shape(store: Store) -> tuple[int, int]:
 
 
 def _batch_topics(store: Store) -> frozenset[str]:
-    """Topics with the attribute `queue.type=BatchCQ`; without a topic configuration those that have such queues."""
+    """Topics with the attribute `queue.type=BatchCQ`. A message store alone has no topic configuration: those that have such queues."""
     path = store.config_path / "topics.json"
     files = [candidate for candidate in (path, path.with_name(path.name + ".bak")) if candidate.is_file()]
+    if not files and any((store.config_path / name).exists() for name in _OF_A_BROKER):
+        return frozenset()  # it is lost, and for the start every topic is a simple one
     if not files:
         tree = store.path_of(PartKind.BATCHCONSUMEQUEUE)
         return frozenset(entry.name for entry in directories(tree)) if tree.is_dir() else frozenset()

@@ -1,0 +1,108 @@
+"""What a verdict rests on that nobody stated: lengths found from the files, the release, defaults of switches.
+
+A length that was stated and that the files contradict is not assumed but wrong: the setting has to be changed, not the files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rmqstore.findings import Finding
+from rmqstore.formats import consumequeue
+from rmqstore.recovery.places import Places
+from rmqstore.store.brokerconf import DEFAULTS, BrokerConfig
+from rmqstore.store.mapped import MappedFile, infer_file_size
+from rmqstore.store.root import Store
+from rmqstore.verify.context import Context
+
+_SWITCHES = (
+    *("storeType", "brokerRole", "flushDiskType", "messageIndexEnable", "enableConsumeQueueExt", "enableLmq", "enableMultiDispatch"),
+    *("duplicationEnable", "enableControllerMode", "enableDLegerCommitLog", "timerWheelEnable", "enableCompaction", "checkCRCOnRecover"),
+)
+DEFAULT = "the broker's default"
+NOT_STARTING = "with the default this broker would not start"
+
+
+@dataclass(frozen=True, slots=True)
+class Assumed:
+    """A setting, or the release, that was not stated, the value that was taken, and where it comes from."""
+
+    name: str
+    value: str | int | bool
+    source: str
+
+    def as_json(self) -> dict[str, Any]:
+        """The object in `assumed` of `doctor --format json`."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class _Length:
+    """The length of the files of one part: its setting, what the start works with, and the files."""
+
+    key: str
+    value: int
+    files: tuple[MappedFile, ...]
+
+
+def assumptions(store: Store, places: Places, release: str, because: str, *, asked: bool) -> tuple[Assumed, ...]:
+    """Return what was assumed, lengths first. `asked`: whether the release was stated."""
+    return tuple(_assumptions(store, places, release, because, asked=asked))
+
+
+def _assumptions(store: Store, places: Places, release: str, because: str, *, asked: bool) -> Iterator[Assumed]:
+    config = store.config
+    for length in _lengths(store, places):
+        if config.explicit_integer(length.key) is None and length.files:
+            default = int(DEFAULTS[length.key])
+            source = "the files, as by default" if length.value == default else f"the files; default {default}: {NOT_STARTING}"
+            yield Assumed(length.key, length.value, source)
+    if store.index_files():
+        for key, value in (("maxHashSlotNum", places.index_slots), ("maxIndexNum", places.index_items)):
+            if config.explicit_integer(key) is None:
+                default = int(DEFAULTS[key])
+                yield Assumed(key, value, "the files, as by default" if value == default else f"the files; default {default}")
+    if not asked:
+        yield Assumed("broker version", release, because)
+    for key in _SWITCHES:
+        if config.explicit(key) is None:
+            default_of_switch = DEFAULTS[key]
+            yield Assumed(key, default_of_switch, DEFAULT)
+
+
+def contradicted(context: Context) -> Iterator[Finding]:
+    """Yield a finding for every stated length that most files of its part do not have; `expected` is the setting to change to."""
+    for length in _lengths(context.store, None):
+        stated = context.store.config.explicit_integer(length.key)
+        found = infer_file_size(length.files)
+        if stated is None or found is None or _file_length(length.key, stated) == found:
+            continue
+        if 2 * sum(file.length == found for file in length.files) > len(length.files) and _possible(length.key, found):
+            text = f"{length.key} is {stated}, but the files of this store have {found} bytes"
+            yield context.finding(
+                "RMQ-ST-SETTING", text, file=length.files[0].path.parent, expected=f"{length.key}={found}", found=f"{length.key}={stated}"
+            )
+
+
+def _file_length(key: str, stated: int) -> int:
+    return consumequeue.file_size(stated) if key == "mappedFileSizeConsumeQueue" else stated
+
+
+def _possible(key: str, length: int) -> bool:
+    """Whether a setting can be the reason: the length of a queue file is a multiple of a unit."""
+    return length > 0 and (key != "mappedFileSizeConsumeQueue" or length % consumequeue.UNIT_SIZE == 0)
+
+
+def _lengths(store: Store, places: Places | None) -> Iterator[_Length]:
+    log = store.commitlog
+    yield _Length("mappedFileSizeCommitLog", places.commitlog_file_size if places else 0, log.files)
+    queues = tuple(file for queue in store.queue_directories() for file in queue.files.files)
+    yield _Length("mappedFileSizeConsumeQueue", places.queues.simple_file_size if places else 0, queues)
+    batch = tuple(file for queue in store.batch_queue_directories() for file in queue.files.files)
+    yield _Length("mapperFileSizeBatchConsumeQueue", places.queues.batch_file_size if places else 0, batch)
+    ext = tuple(file for queue in store.ext_queue_directories() for file in queue.files.files)
+    yield _Length("mappedFileSizeConsumeQueueExt", places.queues.ext_file_size if places else 0, ext)
+    timer = store.timerlog
+    yield _Length("mappedFileSizeTimerLog", timer.file_size or BrokerConfig().integer("mappedFileSizeTimerLog"), timer.files)

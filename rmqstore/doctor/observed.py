@@ -1,0 +1,104 @@
+"""What is known of a store before anything is judged: ends of its log, releases, processes, and the simulated start.
+
+One file that cannot be read does not end the triage: it becomes a finding, and what follows from it is unknown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from rmqstore.errors import RmqstoreError, UsageError
+from rmqstore.findings import Finding
+from rmqstore.recovery.dispatch import Dispatched
+from rmqstore.recovery.outcome import Mode, Outcome, State
+from rmqstore.recovery.release import AUTO, Chosen, choose_release
+from rmqstore.recovery.simulation import simulate
+from rmqstore.scan.far import last_records
+from rmqstore.store.liveness import Liveness, liveness
+from rmqstore.store.root import Store
+from rmqstore.store.summary import LogSummary, StoreSummary, summarize
+from rmqstore.store.transactions import Transactions, read_transactions
+from rmqstore.store.writer import WriterGuess, guess_writer
+from rmqstore.verify.context import Context
+
+_NOTHING = State(*[None] * 11)
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """`log` and `writer` are None where the log could not be read; `findings` say what could not be."""
+
+    chosen: Chosen
+    outcome: Outcome
+    log: LogSummary | None
+    writer: WriterGuess | None
+    transactions: Transactions
+    liveness: Liveness
+    findings: tuple[Finding, ...]
+
+
+def observe(context: Context, asked_release: str) -> Observed:
+    """Return what is known. Raises UsageError for an unknown release."""
+    store = context.store
+    findings: list[Finding] = []
+    summary: StoreSummary | None = None
+    try:
+        summary = summarize(store, last_records)
+    except UsageError:
+        raise
+    except (RmqstoreError, OSError) as error:
+        findings.append(unreadable(context, error))
+    writer = None if summary is None else summary.writer
+    chosen = _choose(store, asked_release, writer)
+    try:
+        outcome = simulate(store, chosen.release, counts_lost=False)
+    except UsageError:
+        raise
+    except (RmqstoreError, OSError) as error:
+        findings.append(unreadable(context, error))
+        outcome = _unknown_outcome(store, chosen.release, findings[-1].message)
+    return Observed(
+        chosen,
+        outcome,
+        None if summary is None else summary.log,
+        writer,
+        read_transactions(store.root) if summary is None else summary.transactions,
+        liveness(store) if summary is None else summary.liveness,
+        tuple(findings),
+    )
+
+
+def unreadable(context: Context, error: RmqstoreError | OSError) -> Finding:
+    """Return the finding that a file could not be read."""
+    if isinstance(error, OSError):
+        text = f"{error.filename or 'a file'} cannot be read: {error.strerror}"
+        return context.finding("RMQ-ST-UNREADABLE", text, file=None if error.filename is None else Path(error.filename))
+    return context.finding("RMQ-ST-UNREADABLE", error.message, mend=error.hint)
+
+
+def _choose(store: Store, asked: str, writer: WriterGuess | None) -> Chosen:
+    return choose_release(store, asked, writer if writer is not None or asked != AUTO else guess_writer(store, []))
+
+
+def _unknown_outcome(store: Store, release: str, why: str) -> Outcome:
+    return Outcome(
+        release=release,
+        mode=Mode.ABNORMAL if store.abort_present else Mode.NORMAL,
+        starts=None,
+        unknown=why,
+        load_ok=False,
+        blockers=(),
+        scan=None,
+        queue_ends={},
+        after_load=_NOTHING,
+        after_start=None,
+        caught_up=None,
+        dispatched_in_load=Dispatched(),
+        dispatched_after_start=None,
+        changes={},
+        index_deleted=(),
+        abort_after_stop=False,
+        checkpoint_after=None,
+        lost=None,
+    )

@@ -23,6 +23,7 @@ from rmqstore.doctor.predicted import Prediction
 from rmqstore.doctor.sample import read_sample
 from rmqstore.doctor.scanrange import ScanRange, read_range
 from rmqstore.doctor.sentence import sentence
+from rmqstore.doctor.severity import weighed
 from rmqstore.doctor.verdict import Class, Verdict, area_of, conclude
 from rmqstore.errors import RmqstoreError, UsageError
 from rmqstore.findings import Finding, Severity
@@ -170,7 +171,7 @@ def diagnose(store: Store, asked_release: str, commands: Commands) -> Diagnosis:
     for one in _all(context, seen, prediction, files):
         effects.append(one) if isinstance(one, Effect) else found.append(one)
     effects += machine.effects(found)
-    findings = tuple(_as_loaded(finding, files) for finding in found)
+    findings = weighed(found, effects, prediction, files)
     stopped = seen.transactions.stopped
     commands = replace(commands, repairs=may_repair(findings), ways_out=() if stopped is None else stopped.ways_out)
     ordered = tuple(_with_next(commands, finding) for finding in sorted(findings, key=_danger))
@@ -212,12 +213,6 @@ def _stopping(store: Store, reason: Reason) -> Effect:
     finding = Finding("RMQ-ST-NO-START", Severity.ERROR, reason.message, file=reason.file)
     area = Area.MACHINE if reason.code == IN_USE else area_of(finding)
     return Effect(area, State.STOPS, reason.message.replace(f"{store.root}/", ""))
-
-
-def _as_loaded(finding: Finding, files: ConfigFiles) -> Finding:
-    """A configuration file whose whole `.bak` is loaded in its place costs nothing."""
-    backed = finding.code in ("RMQ-CF-JSON", "RMQ-CF-EMPTY") and finding.file is not None and Path(finding.file).name in files.from_backup
-    return replace(finding, severity=Severity.WARNING) if backed and finding.severity is Severity.ERROR else finding
 
 
 def _queues(listed: Iterator[QueueDirectory]) -> dict[QueueKey, QueueDirectory]:

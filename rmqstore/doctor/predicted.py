@@ -77,8 +77,11 @@ class Prediction:
             return ()
         judge = QueueJudge(self.context, known_topics(self.context), dispatches_to_light_queues(self.context, self.queues))
         found = {(queue.topic, queue.queue_id): queue for queue in self._behind(judge)}
-        sampled = {(queue.topic, queue.queue_id): queue for queue in self._behind_sample(judge)}
-        return tuple(one for _, one in sorted((found | {key: sampled[key] for key in sampled if key not in found}).items()))
+        for queue in self._behind_sample(judge):
+            key = queue.topic, queue.queue_id
+            if key not in found or not found[key].lasting:
+                found[key] = queue
+        return tuple(queue for _, queue in sorted(found.items()))
 
     @cached_property
     def unindexed(self) -> npt.NDArray[np.int64]:

@@ -102,6 +102,8 @@ def _sound(records: npt.NDArray[np.void]) -> Flags:
 def _take_queues(queues: dict[QueueKey, SampledQueue], scanner: LogScanner, records: npt.NDArray[np.void], end: int) -> None:
     wanted = _sound(records) & (records["sys_flag"] & _NOT_QUEUED == 0) & (records["position"] < end)
     rows = records[wanted]
+    if not len(rows):
+        return
     order = np.argsort(rows["queue"], kind="stable")
     rows = rows[order]
     starts = np.flatnonzero(np.diff(rows["queue"], prepend=-1))

@@ -22,6 +22,7 @@ _SWITCHES = (
     *("duplicationEnable", "enableControllerMode", "enableDLegerCommitLog", "timerWheelEnable", "enableCompaction", "checkCRCOnRecover"),
 )
 DEFAULT = "the broker's default"
+_ROUND = 4096
 NOT_STARTING = "with the default this broker would not start"
 
 
@@ -79,7 +80,8 @@ def contradicted(context: Context) -> Iterator[Finding]:
         found = infer_file_size(length.files)
         if stated is None or found is None or _file_length(length.key, stated) == found:
             continue
-        if 2 * sum(file.length == found for file in length.files) > len(length.files) and _possible(length.key, found):
+        of_that_length = sum(file.length == found for file in length.files)
+        if 2 * of_that_length > len(length.files) and _possible(length.key, found, of_that_length):
             text = f"{length.key} is {stated}, but the files of this store have {found} bytes"
             yield context.finding(
                 "RMQ-ST-SETTING", text, file=length.files[0].path.parent, expected=f"{length.key}={found}", found=f"{length.key}={stated}"
@@ -90,9 +92,11 @@ def _file_length(key: str, stated: int) -> int:
     return consumequeue.file_size(stated) if key == "mappedFileSizeConsumeQueue" else stated
 
 
-def _possible(key: str, length: int) -> bool:
-    """Whether a setting can be the reason: the length of a queue file is a multiple of a unit."""
-    return length > 0 and (key != "mappedFileSizeConsumeQueue" or length % consumequeue.UNIT_SIZE == 0)
+def _possible(key: str, length: int, files: int) -> bool:
+    """Whether a setting can be the reason: a queue file has whole units, and a single file of another kind has a round length."""
+    if key == "mappedFileSizeConsumeQueue":
+        return length > 0 and length % consumequeue.UNIT_SIZE == 0 and files > 1
+    return length > 0 and (files > 1 or length % _ROUND == 0)
 
 
 def _lengths(store: Store, places: Places | None) -> Iterator[_Length]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rmqstore.doctor import configfiles, configuration, machine, otherparts, progress, space, traps
+from rmqstore.doctor import configfiles, configuration, machine, otherparts, progress, space, timerstart, traps
 from rmqstore.doctor.areas import Area, Effect, State
 from rmqstore.doctor.assumed import Assumed, assumptions, contradicted
 from rmqstore.doctor.configfiles import ConfigFiles
@@ -34,7 +34,7 @@ from rmqstore.recovery.places import places_of
 from rmqstore.recovery.release import AUTO
 from rmqstore.store.mapped import list_directory
 from rmqstore.store.root import QueueDirectory, Store
-from rmqstore.verify import checkpoint, compaction, config, files, surroundings, timer, transactions
+from rmqstore.verify import checkpoint, compaction, config, files, surroundings, transactions
 from rmqstore.verify.config import TOPICS, stored_offsets
 from rmqstore.verify.context import Context, LogFacts, Options
 from rmqstore.verify.units import QueueKey
@@ -42,7 +42,7 @@ from rmqstore.versions import profile_of
 
 SCHEMA = 1
 """Version of the JSON object; it rises when a member changes its meaning or goes away."""
-IN_USE = "in-use"
+IN_USE, CONFIGURATION = "in-use", "configuration"
 _Found = TypeVar("_Found")
 
 _MOST_DANGEROUS = (
@@ -204,6 +204,7 @@ def _all(context: Context, seen: Observed, prediction: Prediction, files: Config
         lambda: effects_of(prediction),
         lambda: progress.check(context, files, prediction.after, known),
         lambda: otherparts.check(context, files, prediction.after, profile),
+        lambda: timerstart.check(context) if profile.newer_parts else iter(()),
     )
     for check in checks:
         yield from _guarded(context, check)
@@ -212,7 +213,12 @@ def _all(context: Context, seen: Observed, prediction: Prediction, files: Config
 def _stopping(store: Store, reason: Reason) -> Effect:
     finding = Finding("RMQ-ST-NO-START", Severity.ERROR, reason.message, file=reason.file)
     area = Area.MACHINE if reason.code == IN_USE else area_of(finding)
-    return Effect(area, State.STOPS, reason.message.replace(f"{store.root}/", ""))
+    text = reason.message.replace(f"{store.root}/", "")
+    if reason.file is not None and reason.code != CONFIGURATION:
+        text = f"{reason.file}: {text.removeprefix(reason.file).strip()}"
+    elif reason.file is not None and " and " in text:
+        text = f"{Path(reason.file).name} and its .bak are damaged"
+    return Effect(area, State.STOPS, text)
 
 
 def _queues(listed: Iterator[QueueDirectory]) -> dict[QueueKey, QueueDirectory]:
@@ -245,7 +251,7 @@ def _reasons(store: Store, seen: Observed, files: ConfigFiles) -> Iterator[Reaso
     stopping = list(configuration.stopping_files(store, profile_of(seen.outcome.release)))
     for file in stopping:
         if file.before_store:
-            yield Reason("configuration", store.relative(file.path), file.why, (file.line,), before_store=True)
+            yield Reason(CONFIGURATION, store.relative(file.path), file.why, (file.line,), before_store=True)
     topics_known = all(file.path.name != TOPICS for file in stopping)
     for blocker in seen.outcome.blockers:
         if blocker.code is BlockerCode.QUEUE_TYPE and not topics_known:
@@ -254,7 +260,7 @@ def _reasons(store: Store, seen: Observed, files: ConfigFiles) -> Iterator[Reaso
         message = blocker.message
         lost = files.lost(TOPICS) if blocker.code is BlockerCode.QUEUE_TYPE else None
         if lost is not None:
-            path, message = store.relative(store.config_path / TOPICS), f"{TOPICS} is {lost}, and there are batch queues; {message}"
+            path, message = store.relative(store.config_path / TOPICS), f"it is {lost}, and there are batch queues; {message}"
         yield Reason(str(blocker.code), path, message, lines_of(store, blocker))
     holder = seen.liveness.lock_holder
     if holder is not None:
@@ -262,7 +268,7 @@ def _reasons(store: Store, seen: Observed, files: ConfigFiles) -> Iterator[Reaso
         yield Reason(IN_USE, store.relative(store.lock_path), message, ("java.lang.RuntimeException: Lock failed,MQ already started",))
     for file in stopping:
         if not file.before_store:
-            yield Reason("configuration", store.relative(file.path), file.why, (file.line,))
+            yield Reason(CONFIGURATION, store.relative(file.path), file.why, (file.line,))
 
 
 def _no_start(context: Context, reason: Reason) -> Finding:
@@ -296,7 +302,6 @@ def _checks(context: Context, seen: Observed) -> list[Finding]:
         lambda: surroundings.check(context),
         lambda: checkpoint.check(context),
         lambda: config.check(context),
-        lambda: timer.what_a_start_trips_over(context) if profile.newer_parts else iter(()),
         lambda: compaction.check(context) if profile.compaction else iter(()),
         lambda: space.check(context),
         lambda: traps.check(traps.Start(context, seen.writer, seen.outcome)) if seen.writer is not None else iter(()),

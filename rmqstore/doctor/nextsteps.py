@@ -106,7 +106,7 @@ _MENDED_IN_TIMER = frozenset({"RMQ-TM-MESSAGE", "RMQ-TM-WHEEL-BEYOND"})
 def _no_start(commands: Commands, finding: Finding) -> str:
     """Files of the configuration are not repaired from the log, and a lock is held by a broker."""
     if finding.file is not None and finding.file.endswith((".json", ".bak")):
-        return _backup(commands, finding)
+        return _restore(commands, finding)
     return commands.repair("recover") or commands.info()
 
 
@@ -192,7 +192,7 @@ _BY_CODE: Mapping[str, Step] = {
     "RMQ-ST-MODE": lambda commands, finding: commands.give(finding),
     "RMQ-ST-UNREADABLE": lambda commands, finding: commands.give(finding),
     "RMQ-CF-LOST": _restore,
-    "RMQ-CF-DELAY": _restore,
+    "RMQ-CF-DELAY": lambda commands, finding: commands.explain(finding.code),
     "RMQ-TM-GONE": lambda commands, finding: commands.explain(finding.code),
     "RMQ-CM-GONE": lambda commands, finding: commands.explain(finding.code),
     "RMQ-IX-INCOMPLETE": lambda commands, finding: commands.repair("rebuild-index") or commands.verify("--part", "index"),

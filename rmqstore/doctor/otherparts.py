@@ -130,7 +130,8 @@ def _pending(context: Context, files: TimerFiles) -> Iterator[Found]:
             text = f"the timed messages of {counted(count, 'slot')} are never delivered: the timer log is missing"
             yield from _timer_found(context, context.store.path_of(PartKind.TIMERLOG), text, Harm.LOST, count)
     if files.slots is None and len(log.files) > _REPLAYED_FILES:
-        text = f"timed messages in the first {len(log.files) - _REPLAYED_FILES} files of the timer log are never delivered: the wheel is missing"
+        first = len(log.files) - _REPLAYED_FILES
+        text = f"timed messages in the first {first} files of the timer log are never delivered: the wheel is missing"
         yield from _timer_found(context, files.wheel, text, Harm.LOST, None)
 
 
@@ -156,7 +157,7 @@ def _compaction(context: Context, files: ConfigFiles, queues: Queues) -> Iterato
     if missing:
         count = sum(missing.values())
         which = next(iter(missing)) if len(missing) == 1 else f"{len(missing)} queues"
-        text = f"{counted(count, 'message')} of the compacted {which} cannot be consumed: their compacted log is gone"
+        text = f"{counted(count, 'message')} of {which} cannot be consumed: their compacted log is gone"
         yield Effect(Area.OTHER, State.LOSES, text, Harm.INVISIBLE, count)
         yield context.finding("RMQ-CM-GONE", text, file=context.store.path_of(PartKind.COMPACTION), found=len(missing))
 

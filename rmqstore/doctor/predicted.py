@@ -163,7 +163,7 @@ class Prediction:
             if state is None or state.max_offset <= 0:
                 code, remark = self._missing_code(judge, topic)
                 if code is not None:
-                    yield Behind(topic, queue_id, 0, sampled.next_offset, sampled.records, code, remark)
+                    yield Behind(topic, queue_id, 0, sampled.next_offset, sampled.messages, code, remark)
             elif (left := _left(sampled, state)) > 0:
                 yield Behind(topic, queue_id, state.max_offset, sampled.next_offset, left, "RMQ-CQ-START")
 
@@ -233,7 +233,7 @@ def _left(sampled: SampledQueue, state: QueueState) -> int:
     """Messages of the sample that the queue does not have, at most: behind its end or before its first one."""
     behind = max(0, sampled.next_offset - state.max_offset)
     before = max(0, min(state.min_offset, sampled.next_offset) - sampled.first_offset)
-    return min(behind + before, sampled.records)
+    return min(behind + before, sampled.messages)
 
 
 def lost_words(loss: Loss) -> str:

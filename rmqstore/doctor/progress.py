@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from rmqstore.doctor.areas import Area, Effect, Harm, State, counted
 from rmqstore.doctor.configfiles import GROUPS, ConfigFiles
@@ -27,6 +28,9 @@ from rmqstore.verify.units import QueueKey
 
 _FLUSH_MS, _CRASH_FLUSH_MS = 12_000, 60_000
 """Delay offsets are written every 10 s and by a stop; what was due so long before the last message is in the file, also after a crash."""
+_BUSY_GROUPS = ("group CID_RMQ_SYS_TRANS", "group CID_RMQ_SYS_REVIVE_GROUP")
+"""Groups of the broker itself, which go on within seconds or, with transactions, every minute."""
+_BUSY_MS = 150_000
 _TRANSACTION_TOPICS = frozenset({HALF_TOPIC, OP_HALF_TOPIC})
 
 Queues = Mapping[str, QueueState]
@@ -76,6 +80,8 @@ def _consumers(context: Context, files: ConfigFiles, queues: Queues, known: froz
             key = stored.topic, stored.queue_id
             if stored.offset > 0 and key not in known:
                 gone[key] = max(gone.get(key, stored), stored, key=lambda one: one.offset)
+        elif stored.offset == 0 and stored.owner in _BUSY_GROUPS and _old(context, stored, state):
+            again[area].append((stored, state.max_offset - state.min_offset))
         elif stored.offset > state.max_offset:
             beyond[area].append((stored, stored.offset - state.max_offset))
         elif stored.offset < 0:
@@ -91,6 +97,17 @@ def _consumers(context: Context, files: ConfigFiles, queues: Queues, known: froz
         yield Effect(
             Area.PROGRESS, State.OK, f"{counted(below, 'message')} before the begin of their queues are skipped: they have expired"
         )
+
+
+def _old(context: Context, stored: StoredOffset, state: QueueState) -> bool:
+    """Whether the first message of a queue was stored so long before the last one of the log that its group must have gone on."""
+    directory = context.store.path_of(PartKind.CONSUMEQUEUE) / stored.topic / str(stored.queue_id)
+    try:
+        unit = _units(MappedFileQueue.scan(directory, configured_size=context.store.config.consume_queue_file_size))(state.min_offset)
+        record = None if unit is None else context.record_at(unit.physical_offset)
+    except RmqstoreError:
+        return False
+    return record is not None and record.store_timestamp < context.log.last_timestamp - _BUSY_MS
 
 
 def _effect(area: Area, found: list[tuple[StoredOffset, int]], text: str, harm: Harm) -> Effect:
@@ -124,7 +141,7 @@ def _gone(context: Context, gone: Mapping[tuple[str, int], StoredOffset]) -> Ite
 def _levels(context: Context, files: ConfigFiles, queues: Queues) -> Iterator[Found]:
     """Levels whose offset is 0 or not there, or beyond the end of their queue."""
     table = files.table(DELAY_OFFSETS, "offsetTable")
-    now = context.log.last_timestamp - (_CRASH_FLUSH_MS if context.crashed else _FLUSH_MS)
+    now = context.log.last_timestamp - (_CRASH_FLUSH_MS if context.crashed else _FLUSH_MS if table else 0)
     again = skipped = 0
     for name, state in queues.items():
         topic, _, number = name.rpartition("/")
@@ -149,7 +166,6 @@ def _levels(context: Context, files: ConfigFiles, queues: Queues) -> Iterator[Fo
             f"{counted(skipped, 'delayed message')} {'is' if skipped == 1 else 'are'} never delivered: {DELAY_OFFSETS} is beyond the queue"
         )
         yield Effect(Area.DELAYED, State.LOSES, text, Harm.LOST, skipped)
-        yield context.finding("RMQ-CF-DELAY", text, file=path, found=skipped)
 
 
 def _due(context: Context, queue_id: int, state: QueueState, now: int) -> int:
@@ -166,12 +182,23 @@ def _due(context: Context, queue_id: int, state: QueueState, now: int) -> int:
 
 def _times(files: MappedFileQueue) -> Callable[[int], int]:
     """What gives the delivery time (ms) of a queue offset, 0 where no unit is on disk."""
+    unit_at = _units(files)
 
     def time_of(offset: int) -> int:
+        unit = unit_at(offset)
+        return 0 if unit is None else int(unit.tags_code)
+
+    return time_of
+
+
+def _units(files: MappedFileQueue) -> Callable[[int], Any]:
+    """What gives the unit at a queue offset, None where none is on disk."""
+
+    def unit_at(offset: int) -> Any:
         position = offset * consumequeue.UNIT_SIZE
         file = files.find(position)
         if file is None or position + consumequeue.UNIT_SIZE > file.end:
-            return 0
-        return int(consumequeue.UNIT.parse(read_at(file, position - file.start, consumequeue.UNIT_SIZE)).tags_code)
+            return None
+        return consumequeue.UNIT.parse(read_at(file, position - file.start, consumequeue.UNIT_SIZE))
 
-    return time_of
+    return unit_at

@@ -31,14 +31,14 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(slots=True)
 class SampledQueue:
-    """Records of one queue in the sample since its numbers last began anew: QUEUEOFFSETs of the first and behind the last, how many.
+    """Records of one queue in the sample since its numbers last began anew: QUEUEOFFSETs of the first and behind the last, messages.
 
     `last_position`: physical offset of the last.
     """
 
     first_offset: int
     next_offset: int
-    records: int
+    messages: int
     last_position: int
 
     def add(self, rows: npt.NDArray[np.void]) -> None:
@@ -50,9 +50,9 @@ class SampledQueue:
             rows = rows[int(falls[-1]) + 1 :]
             offsets = rows["queue_offset"]
         if restarted:
-            self.first_offset, self.records = int(offsets[0]), 0
+            self.first_offset, self.messages = int(offsets[0]), 0
         self.next_offset = int(offsets[-1]) + int(rows["batch_size"][-1])
-        self.records += len(rows)
+        self.messages += int(rows["batch_size"].sum(dtype=np.int64))
         self.last_position = int(rows["position"][-1])
 
 

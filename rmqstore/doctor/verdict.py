@@ -13,6 +13,7 @@ from enum import StrEnum
 from rmqstore.catalogue import CATALOGUE
 from rmqstore.doctor.areas import Area, AreaReport, Effect, Harm, State
 from rmqstore.findings import Finding, Severity
+from rmqstore.formats.naming import HALF_TOPIC, OP_HALF_TOPIC
 
 HEADLINE = 120
 """Characters of a headline at most."""
@@ -46,8 +47,6 @@ _AREA_OF_CODE = {
     "RMQ-ST-CUT": Area.COMMIT_LOG,
     "RMQ-ST-PATH": Area.COMMIT_LOG,
     "RMQ-CL-TRANSACTION": Area.TRANSACTIONS,
-    "RMQ-CF-OFFSET": Area.PROGRESS,
-    "RMQ-CF-LMQ-OFFSET": Area.PROGRESS,
     "RMQ-CP-INDEX": Area.INDEX,
     "RMQ-ST-IN-USE": Area.MACHINE,
     "RMQ-ST-SPACE": Area.MACHINE,
@@ -104,9 +103,11 @@ def conclude(effects: Iterable[Effect], findings: Sequence[Finding], *, starts: 
 
 def area_of(finding: Finding) -> Area:
     """Return the area that a finding is about: by its code, or for what could not be read by its file."""
+    part = finding.code.split("-")[1]
+    if finding.topic in (HALF_TOPIC, OP_HALF_TOPIC) and part == "CF":
+        return Area.TRANSACTIONS
     if finding.code in _AREA_OF_CODE:
         return _AREA_OF_CODE[finding.code]
-    part = finding.code.split("-")[1]
     if part in ("ST", "CF") and finding.file is not None:
         for name in (finding.file.removesuffix(".bak"), finding.file.partition("/")[0]):
             if name in _AREA_OF_DIRECTORY:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rmqstore import shellwords
@@ -233,6 +233,8 @@ def next_step(commands: Commands, finding: Finding) -> str:
     return commands.explain(finding.code) if step is None else step(commands, finding)
 
 
+_RECOVERED = frozenset({"CL", "CQ", "IX", "CP"})
+"""Parts that agree after a recovery, so that the start after it is a clean one and deletes no index file."""
 START = "Start the broker."
 CUTS_ITSELF = "Start the broker: it will cut the unfinished record itself."
 
@@ -246,7 +248,14 @@ def the_next_step(commands: Commands, verdict: Verdict, findings: Sequence[Findi
     setting = next((finding for finding in findings if finding.code == "RMQ-ST-SETTING"), None)
     if setting is not None and verdict.cls is Class.DOES_NOT_START:
         return next_step(commands, setting)
-    worst = verdict.effects[0].area if verdict.effects else None
-    about = [finding for finding in findings if area_of(finding) is worst]
+    harmed = {effect.area for effect in verdict.effects if effect.state is verdict.effects[0].state}
+    about = [finding for finding in findings if area_of(finding) in harmed]
     worth_it = [finding for finding in about if finding.severity is not Severity.INFO or finding.code == "RMQ-CP-INDEX"]
-    return next_step(commands, worth_it[0]) if worth_it else commands.verify()
+    if not worth_it:
+        return commands.verify()
+    crashed = any(finding.code == "RMQ-ST-ABORT" for finding in findings)
+    if crashed and verdict.cls is Class.STARTS_BUT and worth_it[0].code.split("-")[1] in _RECOVERED:
+        return commands.repair("recover") or next_step(commands, worth_it[0])
+    # What costs something is worth a repair, also where a crash explains it.
+    costs = verdict.cls in (Class.DOES_NOT_START, Class.STARTS_BUT)
+    return next_step(commands, replace(worth_it[0], severity=Severity.ERROR) if costs else worth_it[0])

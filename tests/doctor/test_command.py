@@ -20,10 +20,21 @@ def doctor(root: Path, *options: str, base: str = CLEAN) -> Run:
     return rmqstore("doctor", root, *case(base).set_options(root), *options)
 
 
+def commands_of(run: Run) -> list[str]:
+    """The next command, and those of the findings."""
+    after = [finding["mend"].rpartition("Next: ")[2] for finding in run.objects[:-1]]
+    return [command for command in dict.fromkeys([run.objects[-1]["next"], *after]) if command.startswith("rmqstore ")]
+
+
 def repairs_of(run: Run) -> list[str]:
-    """The commands among the next ones that change the store."""
-    commands = run.objects[-1]["next"]
-    return [command for command in commands if shlex.split(command)[1] in REPAIRS and "--dry-run" not in command]
+    """The commands of errors that change the store."""
+    errors = [one["mend"].rpartition("Next: ")[2] for one in run.objects[:-1] if one["severity"] == "error"]
+    commands = dict.fromkeys([*[run.objects[-1]["next"]], *errors])
+    return [
+        command
+        for command in commands
+        if command.startswith("rmqstore ") and shlex.split(command)[1] in REPAIRS and "--dry-run" not in command
+    ]
 
 
 def test_a_clean_store() -> None:
@@ -38,7 +49,8 @@ def test_a_clean_store() -> None:
 
 def test_people_read_the_verdict_first() -> None:
     run = doctor(sample_store(CLEAN), "--broker-version", "5.3.3")
-    assert run.out.startswith("verdict   a broker of 5.3.3 starts in normal mode, nothing is lost\n")
+    assert run.out.splitlines()[0].split(maxsplit=1) == ["verdict", "STARTS, NOTHING LOST"]
+    assert run.out.splitlines()[1].split(maxsplit=1) == ["next", "Start the broker."]
 
 
 def test_findings_come_before_the_last_object(fresh_store: FreshStore) -> None:
@@ -65,7 +77,7 @@ def test_a_store_that_does_not_start(fresh_store: FreshStore) -> None:
 def test_every_command_it_names_runs(damage: str, fresh_store: FreshStore) -> None:
     root = damaged(fresh_store, CLEAN, damage)
     run = doctor(root, "--broker-version", "5.3.3", "--format", "json")
-    commands = {finding["mend"].rpartition("Next: ")[2] for finding in run.objects[:-1]} | set(run.objects[-1]["next"])
+    commands = commands_of(run)
     assert commands
     for command in commands:
         program, *words = shlex.split(command)
@@ -98,6 +110,7 @@ def test_its_commands_mend_what_it_found(damage: str, abort: bool, fresh_store: 
     last = doctor(root, "--broker-version", "5.3.3", "--format", "json")
     assert last.status == OK
     assert last.objects[-1]["starts"] is True
+    assert last.objects[-1]["class"] == "STARTS, NOTHING LOST"
     assert repairs_of(last) == []
 
 
@@ -109,8 +122,10 @@ def test_nothing_is_to_be_changed_where_the_log_is_gone(fresh_store: FreshStore)
 
 def test_a_path_with_a_blank_is_quoted(tmp_path: Path, fresh_store: FreshStore) -> None:
     root = fresh_store(CLEAN).rename(tmp_path / "my store")
-    (command,) = doctor(root, "--format", "json").objects[-1]["next"]
-    assert shlex.split(command)[:3] == ["rmqstore", "verify", str(root)]
+    (root / "abort").touch()
+    commands = commands_of(doctor(root, "--format", "json"))
+    assert commands
+    assert {tuple(shlex.split(command)[::2][:2]) for command in commands} == {("rmqstore", str(root))}
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def test_damage_inside_the_scan_range(base: str, damage: str, code: str, fresh_s
     assert (found.starts, found.loss.messages) == (True, lost)
     assert (found.findings[0].code, found.findings[0].offset) == ("RMQ-ST-CUT", end)
     assert code in codes(found)
-    assert f"throws away {lost} message" in found.verdict
+    assert f"throws away {lost} message" in found.sentence
     assert found.log[1].startswith("recover physics file end, ")
 
 
@@ -54,7 +54,7 @@ def test_damage_outside_the_scan_range_is_not_looked_for(damage: str, fresh_stor
     """The broker does not meet it, and to look would cost what verify costs; the next command says so."""
     found = diagnosis_of(damaged(fresh_store, CLEAN, damage), CLEAN)
     assert recorded(CLEAN, damage, "no")["S1"]["maxPhyOffset"] == case(CLEAN).max_phy_offset
-    assert found.verdict.endswith("nothing is lost")
+    assert found.sentence.endswith("nothing is lost")
 
 
 def test_the_whole_log_is_in_the_scan_range_without_a_checkpoint(fresh_store: FreshStore) -> None:
@@ -110,8 +110,8 @@ def test_queues_that_stay_behind_the_log(damage: str, fresh_store: FreshStore) -
     assert short
     told = {f"{finding.topic}/{finding.queue_id}" for finding in found.findings if finding.code == "RMQ-CQ-START"}
     assert short <= told
-    assert "will be invisible" in found.verdict
-    assert found.has_errors
+    assert "invisible" in found.sentence
+    assert not found.nothing_lost
 
 
 def test_queues_behind_the_log_that_the_start_mends(fresh_store: FreshStore) -> None:
@@ -125,7 +125,7 @@ def test_queues_behind_the_log_that_the_start_mends(fresh_store: FreshStore) -> 
 def test_a_missing_queue_stays_missing(fresh_store: FreshStore) -> None:
     found = diagnosis_of(damaged(fresh_store, CLEAN, "cq-queue-of-last-removed"), CLEAN)
     assert "RMQ-CQ-MISSING" in codes(found)
-    assert "will be invisible" in found.verdict
+    assert "invisible" in found.sentence
 
 
 @pytest.mark.parametrize("damage", ["log-emptied", "log-dir-removed"])
@@ -134,7 +134,7 @@ def test_an_empty_commit_log_costs_all_queues(damage: str, fresh_store: FreshSto
     queues = len(list(root.glob("consumequeue/*/*")))
     found = diagnosis_of(root, CLEAN)
     assert found.findings[0].code == "RMQ-CL-EMPTY"
-    assert f"it deletes every queue ({queues}), because the commit log is empty" in found.verdict
+    assert f"it deletes every queue ({queues}), because the commit log is empty" in found.sentence
     assert "The commitlog files are deleted, and delete the consume queue files" in found.log
 
 

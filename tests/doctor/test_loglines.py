@@ -41,7 +41,7 @@ def test_the_line_of_the_broker(base: str, damage: str, lines: list[str], fresh_
     assert not found.starts
     assert found.log == ("last shutdown normally", *expected)
     assert found.findings[0].code == "RMQ-ST-NO-START"
-    assert expected[0] in found.verdict
+    assert expected[0] in found.sentence
 
 
 def test_a_directory_in_place_of_abort(fresh_store: FreshStore) -> None:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from rmqstore.doctor.areas import Area, State
+from rmqstore.doctor.verdict import Class
+from rmqstore.recovery.consequences import consequences_of
 from rmqstore.recovery.outcome import Mode
+from rmqstore.store.root import Store
 from tests.doctor.diagnosing import codes, complaints, diagnosis_of
 from tests.support.stores import Case, cases, sample_store
 
@@ -20,16 +24,24 @@ def test_after_a_clean_stop_nothing_is_wrong(sample: Case) -> None:
     found = diagnosis_of(sample_store(sample.name), sample.name)
     assert complaints(found) == []
     assert (found.starts, found.outcome.mode, found.reasons) == (True, Mode.NORMAL, ())
-    assert found.verdict == f"a broker of {sample.release} starts in normal mode, nothing is lost"
+    assert found.sentence == f"a broker of {sample.release} starts in normal mode, nothing is lost"
+    assert (found.verdict.headline, found.next) == ("STARTS, NOTHING LOST", "Start the broker.")
+    assert all(area.state is State.OK for area in found.verdict.areas)
 
 
 @pytest.mark.parametrize("sample", CRASHED, ids=lambda sample: sample.name)
 def test_after_a_crash_no_message_is_lost(sample: Case) -> None:
-    found = diagnosis_of(sample_store(sample.name), sample.name)
+    root = sample_store(sample.name)
+    found = diagnosis_of(root, sample.name)
     assert {finding.code for finding in complaints(found)} <= (LEFT_BY_A_KILL if sample.is_broker else set())
     assert (found.starts, found.outcome.mode, found.loss.anything) == (True, Mode.ABNORMAL, False)
-    assert found.verdict.startswith(f"a broker of {sample.release} starts in abnormal mode, nothing is lost")
     assert "RMQ-ST-ABORT" in codes(found)
+    # A broker deletes the newest index file after a crash, and does not index all of it again.
+    harmed = {area.area for area in found.verdict.areas if area.state is not State.OK}
+    items = consequences_of(Store.open(root, settings=sample.settings(root)), found.outcome).index_items_lost
+    assert harmed == ({Area.INDEX} if items else set())
+    assert found.verdict.cls is (Class.STARTS_BUT if items else Class.NOTHING_LOST)
+    assert items or found.next.startswith("Start the broker")
 
 
 @pytest.mark.parametrize("name", ["5.2.0-rocksdb", "broker-5.5.1-rocksdb-clean", "broker-5.3.3-dledger-clean"])
@@ -37,5 +49,6 @@ def test_what_cannot_be_told_is_said(name: str) -> None:
     found = diagnosis_of(sample_store(name), name)
     assert complaints(found) == []
     assert found.outcome.unknown is not None
-    assert found.outcome.unknown in found.verdict
-    assert "nothing is lost" not in found.verdict
+    assert found.verdict.cls is Class.NOT_SURE
+    assert any(area.state is State.NOT_CHECKED for area in found.verdict.areas)
+    assert "nothing is lost" not in found.sentence

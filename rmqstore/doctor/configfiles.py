@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rmqstore.errors import RmqstoreError
+from rmqstore.recovery.places import written_by_a_broker
 from rmqstore.store.root import Store
 from rmqstore.verify import config
 from rmqstore.verify.config import CONSUMER_OFFSETS, DELAY_OFFSETS, FILES, IN_ROCKSDB, LMQ_OFFSETS, ROCKSDB_DIRECTORIES, State, Text
@@ -52,7 +53,7 @@ def load(store: Store, profile: Profile) -> ConfigFiles:
     texts: dict[str, Text] = {}
     from_backup: set[str] = set()
     unreadable: set[str] = set()
-    present = False
+    present = written_by_a_broker(store)
     for name in FILES:
         path = store.config_path / name
         try:

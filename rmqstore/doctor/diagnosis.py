@@ -18,7 +18,7 @@ from rmqstore.doctor.effects import effects_of
 from rmqstore.doctor.loglines import LOAD_EXCEPTION, lines_of
 from rmqstore.doctor.losses import Loss, losses_behind
 from rmqstore.doctor.nextsteps import Commands, may_repair, next_step, the_next_step
-from rmqstore.doctor.observed import Observed, observe, unreadable
+from rmqstore.doctor.observed import Observed, observe, unknown_outcome, unreadable
 from rmqstore.doctor.predicted import Prediction
 from rmqstore.doctor.sample import read_sample
 from rmqstore.doctor.scanrange import ScanRange, read_range
@@ -31,14 +31,15 @@ from rmqstore.recovery.blockers import BlockerCode
 from rmqstore.recovery.consequences import consequences_of
 from rmqstore.recovery.outcome import Mode, Outcome
 from rmqstore.recovery.places import places_of
-from rmqstore.recovery.release import AUTO
+from rmqstore.recovery.release import AUTO, Chosen
 from rmqstore.store.mapped import list_directory
 from rmqstore.store.root import QueueDirectory, Store
+from rmqstore.store.transactions import read_transactions
 from rmqstore.verify import checkpoint, compaction, config, files, surroundings, transactions
 from rmqstore.verify.config import TOPICS, stored_offsets
 from rmqstore.verify.context import Context, LogFacts, Options
 from rmqstore.verify.units import QueueKey
-from rmqstore.versions import profile_of
+from rmqstore.versions import PROFILES, profile_of
 
 SCHEMA = 1
 """Version of the JSON object; it rises when a member changes its meaning or goes away."""
@@ -149,6 +150,43 @@ def diagnose(store: Store, asked_release: str, commands: Commands) -> Diagnosis:
             f"{store.root} is only the part {store.only} of a store.",
             "Name the storePathRootDir, in which abort, commitlog and config lie.",
         )
+    try:
+        return _diagnose(store, asked_release, commands)
+    except UsageError:
+        raise
+    except (RmqstoreError, OSError) as error:
+        return _ended(store, asked_release, commands, error)
+
+
+def _ended(store: Store, asked_release: str, commands: Commands, error: RmqstoreError | OSError) -> Diagnosis:
+    """The triage where a directory cannot be listed, so that nothing can be told of what decides a start."""
+    context = Context(store, Options(threads=1))
+    found = [unreadable(context, error), *_guarded(context, lambda: surroundings.check(context))]
+    chosen = Chosen(PROFILES[-1].until if asked_release == AUTO else asked_release, "nothing narrows it down")
+    outcome = unknown_outcome(store, chosen.release, found[0].message)
+    effects = [Effect(area, State.NOT_CHECKED, found[0].message) for area in Area]
+    stopped = read_transactions(store.root).stopped
+    commands = replace(commands, repairs=False, ways_out=() if stopped is None else stopped.ways_out)
+    ordered = tuple(_with_next(commands, finding) for finding in sorted(found, key=_danger))
+    verdict = conclude(effects, ordered, starts=None, unfinished=None if stopped is None else stopped.message)
+    return Diagnosis(
+        release=chosen.release,
+        because=chosen.because,
+        outcome=outcome,
+        starts=None,
+        reasons=(),
+        loss=Loss(),
+        verdict=verdict,
+        sentence=sentence(verdict, outcome, starts=None, reason=found[0].message),
+        assumed=(),
+        log=(),
+        findings=ordered,
+        next=the_next_step(commands, verdict, ordered),
+        bytes_scanned=0,
+    )
+
+
+def _diagnose(store: Store, asked_release: str, commands: Commands) -> Diagnosis:
     context = Context(store, Options(threads=1))
     seen = observe(context, asked_release)
     outcome, profile = seen.outcome, profile_of(seen.chosen.release)

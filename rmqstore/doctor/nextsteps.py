@@ -67,9 +67,13 @@ class Commands:
     def give(self, finding: Finding) -> str:
         """The line that gives a file the owner of the store's root, or its owner the right to use it; `info` where neither helps."""
         path = self.store / finding.file if finding.file is not None else self.store
-        try:
-            mine, root = path.lstat(), self.store.stat()
-        except OSError:
+        while path != path.parent:
+            try:
+                mine, root = path.lstat(), self.store.stat()
+                break
+            except OSError:  # a directory above it cannot be entered
+                path = path.parent
+        else:
             return self.info()
         if mine.st_uid != root.st_uid:
             return shellwords.command("chown", f"{root.st_uid}:{root.st_gid}", path)

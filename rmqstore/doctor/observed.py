@@ -57,7 +57,7 @@ def observe(context: Context, asked_release: str) -> Observed:
         raise
     except (RmqstoreError, OSError) as error:
         findings.append(unreadable(context, error))
-        outcome = _unknown_outcome(store, chosen.release, findings[-1].message)
+        outcome = unknown_outcome(store, chosen.release, findings[-1].message)
     return Observed(
         chosen,
         outcome,
@@ -74,14 +74,33 @@ def unreadable(context: Context, error: RmqstoreError | OSError) -> Finding:
     if isinstance(error, OSError):
         text = f"{error.filename or 'a file'} cannot be read: {error.strerror}"
         return context.finding("RMQ-ST-UNREADABLE", text, file=None if error.filename is None else Path(error.filename))
-    return context.finding("RMQ-ST-UNREADABLE", error.message, mend=error.hint)
+    return context.finding("RMQ-ST-UNREADABLE", error.message, file=_path_in(error.message), mend=error.hint)
+
+
+def _path_in(message: str) -> Path | None:
+    """The path that the message of an error begins with."""
+    words = message.split(" ")
+    prefixes = (" ".join(words[:number]).rstrip(":") for number in range(len(words), 0, -1))
+    return next((Path(text) for text in prefixes if text.startswith("/") and _exists(Path(text))), None)
+
+
+def _exists(path: Path) -> bool:
+    """Whether it is there, as far as the directories above it can be entered."""
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return _exists(path.parent)
+    return True
 
 
 def _choose(store: Store, asked: str, writer: WriterGuess | None) -> Chosen:
     return choose_release(store, asked, writer if writer is not None or asked != AUTO else guess_writer(store, []))
 
 
-def _unknown_outcome(store: Store, release: str, why: str) -> Outcome:
+def unknown_outcome(store: Store, release: str, why: str) -> Outcome:
+    """Return the outcome of a start of which nothing can be told."""
     return Outcome(
         release=release,
         mode=Mode.ABNORMAL if store.abort_present else Mode.NORMAL,

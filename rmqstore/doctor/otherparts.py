@@ -13,10 +13,12 @@ from rmqstore.doctor.areas import Area, Effect, Harm, State, counted
 from rmqstore.doctor.configfiles import GROUPS, ConfigFiles
 from rmqstore.doctor.progress import Found, Queues
 from rmqstore.formats.naming import HALF_TOPIC, LMQ_PREFIX, OP_HALF_TOPIC, SCHEDULE_TOPIC, SYSTEM_PREFIX, TIMER_TOPIC
+from rmqstore.formats.record import BLANK_MAGIC, MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2
 from rmqstore.recovery.outcome import QueueState
 from rmqstore.store.entries import Entry
-from rmqstore.store.mapped import list_directory
+from rmqstore.store.mapped import MappedFile, list_directory
 from rmqstore.store.parts import PartKind
+from rmqstore.store.window import read_at
 from rmqstore.verify.config import CONSUMER_OFFSETS, TOPICS
 from rmqstore.verify.context import Context
 from rmqstore.verify.timerfiles import TimerFiles, open_timer
@@ -25,6 +27,8 @@ from rmqstore.versions import Profile
 _SYSTEM_TOPICS = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, "TRANS_CHECK_MAX_TIME_TOPIC", "OFFSET_MOVED_EVENT"})
 _REPLAYED_FILES = 2
 """Files of the timer log from whose units a start fills a wheel that is gone."""
+_HEAD = 8  # bytes, of TOTALSIZE and MAGICCODE
+_MAGICS = frozenset(magic & 0xFFFF_FFFF for magic in (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, BLANK_MAGIC))
 _CLOCK_SLACK_MS = 86_400_000
 
 
@@ -144,7 +148,16 @@ def _timer_found(context: Context, path: Path, text: str, harm: Harm, count: int
 
 
 def _compaction(context: Context, files: ConfigFiles, queues: Queues) -> Iterator[Found]:
-    """Compacted topics without compacted logs: their messages are served from there alone, and nothing builds them again."""
+    """Compacted topics without compacted logs: their messages are served from there alone, and nothing builds them again.
+
+    Of the compacted logs that are there only the first bytes of each file are looked at.
+    """
+    foreign = [file.path for one in context.store.compaction_log_directories() for file in one.files.files if not _begins_with_record(file)]
+    for path in foreign:
+        yield context.finding("RMQ-CM-GONE", "the file begins with no record", file=path)
+    if foreign:
+        text = f"{counted(len(foreign), 'file')} of compacted logs hold no messages: {context.store.relative(foreign[0])}"
+        yield Effect(Area.OTHER, State.LOSES, text, Harm.LOST, len(foreign))
     compacted = {topic for topic, one in files.table(TOPICS, "topicConfigTable").items() if _is_compacted(one)}
     if not compacted or context.store.rocksdb_queues:
         return
@@ -160,6 +173,12 @@ def _compaction(context: Context, files: ConfigFiles, queues: Queues) -> Iterato
         text = f"{counted(count, 'message')} of {which} cannot be consumed: their compacted log is gone"
         yield Effect(Area.OTHER, State.LOSES, text, Harm.INVISIBLE, count)
         yield context.finding("RMQ-CM-GONE", text, file=context.store.path_of(PartKind.COMPACTION), found=len(missing))
+
+
+def _begins_with_record(file: MappedFile) -> bool:
+    """Whether a file of a compacted log begins with a record, a closing BLANK, or the zeros of one that is not used yet."""
+    head = read_at(file, 0, min(_HEAD, file.length))
+    return not any(head) or int.from_bytes(head[4:], "big") in _MAGICS
 
 
 def _is_compacted(topic: Any) -> bool:

@@ -21,7 +21,10 @@ from rmqstore.store.window import read_whole
 _LARGEST_FILE_SIZE = 2**31 - 1
 """A file length is an int of Java; what is longer cannot be meant."""
 _LARGEST_TOPICS_FILE = 64 << 20
-_OF_A_BROKER = ("subscriptionGroup.json", "subscriptionGroup.json.bak", "consumerOffset.json", "consumerOffset.json.bak")
+_OF_A_BROKER = (
+    *("config/subscriptionGroup.json", "config/subscriptionGroup.json.bak", "config/consumerOffset.json", "config/consumerOffset.json.bak"),
+    *("timerwheel", "timerlog"),
+)
 """Files that a whole broker writes, and a message store alone does not."""
 
 
@@ -84,7 +87,8 @@ def _batch_topics(store: Store) -> frozenset[str]:
     """Topics with the attribute `queue.type=BatchCQ`. A message store alone has no topic configuration: those that have such queues."""
     path = store.config_path / "topics.json"
     files = [candidate for candidate in (path, path.with_name(path.name + ".bak")) if candidate.is_file()]
-    if not files and any((store.config_path / name).exists() for name in _OF_A_BROKER):
+    in_database = any((store.config_path / name / "CURRENT").exists() for name in ("topics", "metadata", "rdb"))
+    if not files and written_by_a_broker(store) and not in_database:
         return frozenset()  # it is lost, and for the start every topic is a simple one
     if not files:
         tree = store.path_of(PartKind.BATCHCONSUMEQUEUE)
@@ -94,6 +98,11 @@ def _batch_topics(store: Store) -> frozenset[str]:
         return frozenset(name for name, topic in table.items() if (topic.get("attributes") or {}).get("queue.type") == "BatchCQ")
     except (KeyError, TypeError, AttributeError):
         return frozenset()
+
+
+def written_by_a_broker(store: Store) -> bool:
+    """Return whether a whole broker, and not a message store alone, has written the store, so that its configuration has to be there."""
+    return any((store.root / name).exists() for name in _OF_A_BROKER)
 
 
 def _first_readable(files: Iterable[Path]) -> Any:

@@ -1,0 +1,240 @@
+"""States that the log, queues and index that a start reads do not show, on the store of a whole broker."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rmqstore.doctor.areas import Area, State
+from rmqstore.doctor.diagnosis import Diagnosis, diagnose
+from rmqstore.doctor.nextsteps import Commands
+from rmqstore.doctor.verdict import Class
+from rmqstore.findings import Severity
+from rmqstore.store.root import Store
+from tests.doctor.diagnosing import FreshStore, diagnosis_of
+from tests.doctor.test_observed_starts import OBSERVED, SETTINGS
+from tests.support import sparse
+from tests.support.cli import rmqstore
+from tests.support.stores import case
+
+PLAIN = "5.3.3-plain"
+
+
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("broker")
+    sparse.unpack(OBSERVED / "broker-5.3.3-clean.tar.xz", directory)
+    return directory / "store"
+
+
+def triage(root: Path, release: str = "5.3.3", **settings: str) -> Diagnosis:
+    return diagnose(Store.open(root, settings={**SETTINGS, **settings}), release, Commands(root))
+
+
+def area(found: Diagnosis, wanted: Area) -> tuple[State, int | None]:
+    return next((one.state, one.count) for one in found.verdict.areas if one.area is wanted)
+
+
+def remove(*names: str) -> Callable[[Path], None]:
+    def damage(root: Path) -> None:
+        for name in names:
+            shutil.rmtree(root / name)
+
+    return damage
+
+
+def noise(name: str) -> Callable[[Path], None]:
+    def damage(root: Path) -> None:
+        path = root / name
+        path.write_bytes(b"\xa5" * path.stat().st_size)
+
+    return damage
+
+
+CASES: list[tuple[str, Callable[[Path], None], str, Area, int | None]] = [
+    (
+        "a queue directory",
+        remove("consumequeue/orders/1"),
+        "STARTS, BUT 157 messages of orders/1 become invisible",
+        Area.QUEUES,
+        157,
+    ),
+    ("the index", remove("index"), "STARTS, BUT queries by key miss 3715 messages, which no index file covers", Area.INDEX, 3715),
+    ("the volume of the log", remove("commitlog"), "STARTS, BUT it deletes every queue (67)", Area.QUEUES, 67),
+    (
+        "the configuration",
+        remove("config"),
+        "DOES NOT START: config/topics.json: it is missing, and there are batch queues",
+        Area.TOPICS,
+        None,
+    ),
+    ("the compaction store", remove("compaction"), "STARTS, BUT 250 messages of 2 queues cannot be consumed", Area.OTHER, 250),
+    (
+        "the contents of a compacted log",
+        noise("compaction/compactionLog/compact/0/00000000000000000000"),
+        "STARTS, BUT 1 file of compacted logs hold no messages",
+        Area.OTHER,
+        1,
+    ),
+    (
+        "a file in the middle of the log",
+        lambda root: (root / "commitlog" / "00000000000001048576").unlink(),
+        "STARTS, BUT commit log files missing",
+        Area.COMMIT_LOG,
+        None,
+    ),
+]
+
+
+@pytest.mark.parametrize(("what", "damage", "headline", "harmed", "count"), CASES, ids=[one[0] for one in CASES])
+def test_what_is_gone(
+    what: str, damage: Callable[[Path], None], headline: str, harmed: Area, count: int | None, clean: Path, tmp_path: Path
+) -> None:
+    root = sparse.copy_tree(clean, tmp_path / "store")
+    damage(root)
+    found = triage(root)
+    assert found.verdict.headline.startswith(headline), found.verdict.headline
+    state, counted = area(found, harmed)
+    assert state is not State.OK
+    assert count is None or counted == count
+
+
+def test_a_topic_cut_out_of_the_configuration(clean: Path, tmp_path: Path) -> None:
+    root = sparse.copy_tree(clean, tmp_path / "store")
+    path = root / "config" / "topics.json"
+    table = json.loads(path.read_text())
+    del table["topicConfigTable"]["orders"]
+    path.write_text(json.dumps(table))
+    found = triage(root)
+    assert found.verdict.headline.startswith("STARTS, BUT 630 messages of orders cannot be consumed"), found.verdict.headline
+
+
+def test_an_offset_below_the_begin_of_its_queue_is_a_note(fresh_store: FreshStore) -> None:
+    base = "5.3.3-headless-crash"
+    root = fresh_store(base)
+    queue = next(name for name, one in diagnosis_of(root, base).outcome.after_load.queues.items() if one.min_offset > 0)  # type: ignore[union-attr]
+    topic, _, number = queue.rpartition("/")
+    (root / "config").mkdir(exist_ok=True)
+    (root / "config" / "consumerOffset.json").write_text(json.dumps({"offsetTable": {f"{topic}@group": {number: 0}}}))
+    progress = next(one for one in diagnosis_of(root, base).verdict.areas if one.area is Area.PROGRESS)
+    assert progress.state is State.OK
+    assert "have expired" in progress.reason
+
+
+# Settings
+
+
+def test_what_was_assumed(clean: Path) -> None:
+    found = diagnose(Store.open(clean), "auto", Commands(clean))
+    assumed = {one.name: (one.value, one.source) for one in found.assumed}
+    assert assumed["mappedFileSizeCommitLog"] == (
+        1048576,
+        "the files; default 1073741824: with the default this broker would not start",
+    )
+    assert assumed["broker version"][0] == found.release
+    assert assumed["messageIndexEnable"] == (True, "the broker's default")
+    stated = {one.name for one in triage(clean).assumed}
+    assert not stated & {"mappedFileSizeCommitLog", "maxIndexNum", "broker version"}
+
+
+@pytest.mark.parametrize(("key", "wrong"), [("mappedFileSizeCommitLog", "1073741824"), ("mappedFileSizeConsumeQueue", "6000000")])
+def test_a_broker_with_other_sizes(key: str, wrong: str, fresh_store: FreshStore, tmp_path: Path) -> None:
+    root = fresh_store(PLAIN)
+    right = case(PLAIN).settings(root)[key]
+    by_option = rmqstore("doctor", root, "--set", f"{key}={wrong}", "--format", "json").objects[-1]
+    assert by_option["class"] == "DOES NOT START"
+    assert by_option["next"] == f"rmqstore doctor {root} --set {key}={right}"
+    conf = tmp_path / "broker.conf"
+    conf.write_text(f"{key}={wrong}\n")
+    by_file = rmqstore("doctor", root, "--broker-conf", conf, "--format", "json").objects[-1]
+    assert by_file["next"] == f"echo {key}={right} >> {conf}"
+    subprocess.run(by_file["next"], shell=True, check=True)
+    assert rmqstore("doctor", root, "--broker-conf", conf, "--format", "json").objects[-1]["class"] == "STARTS, NOTHING LOST"
+
+
+# Rights and foreign objects
+
+
+def as_another_user(root: Path) -> dict[str, object]:
+    """The last object of `doctor`, run by the account that the store belongs to."""
+    changed = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-P", "-m", "rmqstore"]
+    words = ["doctor", str(root), *case(PLAIN).set_options(root), "--broker-version", "5.3.3", "--format", "json", "--quiet"]
+    done = subprocess.run([*changed, *words], capture_output=True, text=True, timeout=120, env={**os.environ, "HOME": "/"})
+    assert "Traceback" not in done.stderr, done.stderr
+    assert done.returncode == 1, done.stderr
+    last: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
+    return last
+
+
+@pytest.fixture
+def owned(fresh_store: FreshStore, tmp_path: Path) -> Path:
+    if os.geteuid() != 0 or shutil.which("setpriv") is None:
+        pytest.skip("needs root, and setpriv, to run as another user")
+    root = fresh_store(PLAIN)
+    for path in (root, *root.rglob("*")):
+        os.chown(path, 65534, 65534)
+    for path in (*tmp_path.parents, tmp_path):
+        if path.stat().st_uid == 0 and path.is_relative_to("/tmp") and path != Path("/tmp"):
+            path.chmod(0o755)
+    return root
+
+
+@pytest.mark.parametrize(
+    ("name", "right"),
+    [
+        *(("commitlog/00000000000000065536", "u+rw"), ("commitlog/00000000000000262144", "u+rw"), ("consumequeue/Orders/1", "u+rwx")),
+        *(("index", "u+rwx"), ("commitlog", "u+rwx"), ("checkpoint", "u+rw")),
+    ],
+)
+def test_a_file_that_cannot_be_read(name: str, right: str, owned: Path) -> None:
+    (owned / name).chmod(0)
+    last = as_another_user(owned)
+    assert last["class"] == ("DOES NOT START" if name == "checkpoint" else "NOT SURE")
+    assert name == "checkpoint" or last["next"] == f"chmod {right} {owned / name}"
+    assert last["not_checked"]
+
+
+def test_a_file_of_another_user(owned: Path) -> None:
+    path = owned / "commitlog" / "00000000000000065536"
+    os.chown(path, 0, 0)
+    last = as_another_user(owned)
+    assert (last["class"], last["next"]) == ("NOT SURE", f"chown 65534:65534 {path}")
+
+
+@pytest.mark.parametrize("place", ["commitlog/pipe", "consumequeue/pipe", "index/pipe", "config/topics.json", "checkpoint", "timerwheel"])
+def test_a_pipe_ends_nothing(place: str, fresh_store: FreshStore) -> None:
+    root = fresh_store(PLAIN)
+    (root / place).parent.mkdir(exist_ok=True)
+    (root / place).unlink(missing_ok=True)
+    os.mkfifo(root / place)
+    found = diagnosis_of(root, PLAIN)
+    assert found.verdict.cls is not Class.NOTHING_LOST or not [one for one in found.findings if one.severity is Severity.ERROR]
+    assert any(place in (one.file or "") for one in found.findings)
+
+
+# The object
+
+
+def test_the_json_object(clean: Path) -> None:
+    last = rmqstore("doctor", clean, "--format", "json").objects[-1]
+    assert (last["type"], last["schema"], last["class"]) == ("doctor", 1, "STARTS, NOTHING LOST")
+    assert [sorted(one) for one in last["areas"]] == [["area", "count", "reason", "state"]] * len(Area)
+    assert [sorted(one) for one in last["assumed"]] == [["name", "source", "value"]] * len(last["assumed"])
+    assert (last["not_checked"], last["next"]) == ([], "Start the broker.")
+
+
+def test_queues_in_rocksdb_are_not_checked() -> None:
+    from tests.support.stores import sample_store
+
+    root = sample_store("5.5.1-rocksdb")
+    run = rmqstore("doctor", root, *case("5.5.1-rocksdb").set_options(root), "--format", "json")
+    last = run.objects[-1]
+    assert (run.status, last["headline"]) == (1, "NOT SURE: RocksDB queues were not read")
+    assert last["not_checked"] == [{"area": "queues", "reason": "RocksDB queues were not read"}]

@@ -11,6 +11,9 @@ from enum import IntEnum, StrEnum
 from typing import Any
 
 
+_LONGEST_NAME = 48
+
+
 class Area(StrEnum):
     """What people look for, in the order in which it is shown."""
 
@@ -83,3 +86,9 @@ class AreaReport:
 def counted(count: int, noun: str) -> str:
     """Return `1 queue`, `2 queues`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def short_queue(topic: str, queue_id: int) -> str:
+    """Return `topic/queueId`, with the middle of a long topic left out, so that a headline has room for what happens to it."""
+    name = topic if len(topic) <= _LONGEST_NAME else f"{topic[: _LONGEST_NAME // 2]}…{topic[-_LONGEST_NAME // 2 + 1 :]}"
+    return f"{name}/{queue_id}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rmqstore.doctor.areas import Area, Effect, Harm, State, counted
+from rmqstore.doctor.areas import Area, Effect, Harm, State, counted, short_queue
 from rmqstore.doctor.predicted import Prediction, lost_words
 from rmqstore.recovery.consequences import Fate, QueueFate
 
@@ -57,11 +57,11 @@ def _fates(prediction: Prediction) -> Iterator[Effect]:
 
 def _queues(fates: Sequence[QueueFate]) -> str:
     first = fates[0]
-    return f"{first.topic}/{first.queue_id}" if len(fates) == 1 else f"{len(fates)} queues"
+    return short_queue(first.topic, first.queue_id) if len(fates) == 1 else f"{len(fates)} queues"
 
 
 def _invisible(prediction: Prediction) -> Iterator[Effect]:
-    left = [(f"{queue.topic}/{queue.queue_id}", queue.left) for queue in prediction.behind if queue.lasting]
+    left = [(short_queue(queue.topic, queue.queue_id), queue.left) for queue in prediction.behind if queue.lasting]
     if left:
         count = sum(number for _, number in left)
         where = left[0][0] if len(left) == 1 else f"{len(left)} queues"

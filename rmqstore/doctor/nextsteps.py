@@ -109,7 +109,7 @@ _MENDED_IN_TIMER = frozenset({"RMQ-TM-MESSAGE", "RMQ-TM-WHEEL-BEYOND"})
 
 def _no_start(commands: Commands, finding: Finding) -> str:
     """Files of the configuration are not repaired from the log, and a lock is held by a broker."""
-    if finding.file is not None and finding.file.endswith((".json", ".bak")):
+    if finding.file is not None and finding.file.startswith("config/"):
         return _restore(commands, finding)
     return commands.repair("recover") or commands.info()
 

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from rmqstore.doctor.areas import Area, Effect, Harm, State, counted
+from rmqstore.doctor.areas import Area, Effect, Harm, State, counted, short_queue
 from rmqstore.doctor.configfiles import GROUPS, ConfigFiles
 from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding
@@ -114,7 +114,7 @@ def _effect(area: Area, found: list[tuple[StoredOffset, int]], text: str, harm: 
     stored, number = max(found, key=lambda one: one[1])
     words = text.format(counted(number, "message"), "is" if number == 1 else "are")
     more = f", and {len(found) - 1} more offsets" if len(found) > 1 else ""
-    where = f"{stored.owner} in {stored.topic}/{stored.queue_id}"
+    where = f"{stored.owner} in {short_queue(stored.topic, stored.queue_id)}"
     return Effect(area, State.LOSES, f"{where} {words}{more}", harm, sum(one for _, one in found))
 
 
@@ -127,7 +127,7 @@ def _gone(context: Context, gone: Mapping[tuple[str, int], StoredOffset]) -> Ite
         where = {"file": f"consumequeue/{topic}/{queue_id}", "topic": topic, "queue_id": queue_id}
         yield context.finding("RMQ-CQ-GONE", text, expected=stored.offset, found=0, **where)
     count = sum(stored.offset for stored in gone.values())
-    names = [f"{topic}/{queue_id}" for topic, queue_id in sorted(gone)]
+    names = [short_queue(topic, queue_id) for topic, queue_id in sorted(gone)]
     where_text = names[0] if len(names) == 1 else f"{len(names)} queues"
     if context.store.commitlog.min_offset > 0:  # they may have expired, and the queue with them
         yield Effect(Area.QUEUES, State.LOSES, f"{where_text} has no files: offsets begin at 0 again", Harm.REUSED, count)

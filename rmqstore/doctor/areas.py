@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass
 from enum import IntEnum, StrEnum
 from typing import Any
 
-
 _LONGEST_NAME = 48
 
 

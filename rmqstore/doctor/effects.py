@@ -73,7 +73,7 @@ def _index(prediction: Prediction) -> Iterator[Effect]:
     lost = prediction.consequences.index_items_lost
     unindexed = prediction.unindexed
     if lost:
-        text = f"queries by key miss {counted(lost, 'entry')} of the index".replace("entrys", "entries")
+        text = f"queries by key miss {lost} {'entry' if lost == 1 else 'entries'} of the index"
         yield Effect(Area.INDEX, State.LOSES, text, Harm.UNREACHABLE, lost)
     elif len(unindexed):
         atleast = "at least " if prediction.sample.unread else ""

@@ -35,7 +35,7 @@ from rmqstore.recovery.release import AUTO, Chosen
 from rmqstore.store.mapped import list_directory
 from rmqstore.store.root import QueueDirectory, Store
 from rmqstore.store.transactions import read_transactions
-from rmqstore.verify import checkpoint, compaction, config, files, surroundings, transactions
+from rmqstore.verify import checkpoint, compaction, config, files, rocksdb, surroundings, transactions
 from rmqstore.verify.config import TOPICS, stored_offsets
 from rmqstore.verify.context import Context, LogFacts, Options
 from rmqstore.verify.units import QueueKey
@@ -340,6 +340,7 @@ def _checks(context: Context, seen: Observed) -> list[Finding]:
         lambda: surroundings.check(context),
         lambda: checkpoint.check(context),
         lambda: config.check(context),
+        lambda: rocksdb.check_start(context),
         lambda: compaction.check(context) if profile.compaction else iter(()),
         lambda: space.check(context),
         lambda: traps.check(traps.Start(context, seen.writer, seen.outcome)) if seen.writer is not None else iter(()),

@@ -40,6 +40,7 @@ _AREAS = {
     "TM": Area.DELAYED,
     "CF": Area.TOPICS,
     "CM": Area.OTHER,
+    "RD": Area.QUEUES,
     "CP": Area.COMMIT_LOG,
     "ST": Area.OTHER,
 }

@@ -26,6 +26,7 @@ class BlockerCode(StrEnum):
     ABORT_DIRECTORY = "abort-directory"
     DISPATCH_STUCK = "dispatch-stuck"
     COMPACTION = "compaction"
+    ROCKSDB = "rocksdb"
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ class FilesJob(MapOnly):
 
     def map(self, part: Part, advance: Advance) -> Iterator[Packet]:
         """One packet: the outcome, pickled."""
-        outcome = Verification(self.at.open(), self.options).pass_over(part.number, advance)
+        outcome = Verification(self.at.open(), self.options).pass_over(part.name, advance)
         yield Packet(part.name, 0, pickle.dumps(outcome))
 
 

@@ -56,6 +56,7 @@ class Store:
         self.root = root
         self.config = config
         self.only = only
+        self._log_is_given = False
 
     @classmethod
     def open(cls, path: Path | str, *, broker_conf: Path | None = None, settings: Mapping[str, str] | None = None) -> Store:
@@ -143,7 +144,12 @@ class Store:
         """The same store with other commit log files, wherever they lie: how a repair looks at the log that it is going to write."""
         store = Store(self.root, self.config, self.only)
         store.commitlog = files
+        store._log_is_given = True
         return store
+
+    def reopened(self) -> Store:
+        """The same store, its directories to be listed once more; a log that was given to it stays as it is."""
+        return self if self._log_is_given else Store(self.root, self.config, self.only)
 
     @cached_property
     def dledger(self) -> DLedgerLog | None:

@@ -226,10 +226,25 @@ def follow(view: IndexView) -> Chains:
             read_descriptor_into(descriptor, view.file.path, declared.slot_position(first), piece)
             slots = piece.view(_SLOT)
             differing = np.flatnonzero(slots != newest)
+            if differing.size:
+                explained = [_names_newer(view, first + number, int(slots[number]), int(newest[number])) for number in differing.tolist()]
+                differing = differing[~np.array(explained)]
             wrong_slots += differing.size
             shown = differing[: max(SHOWN_LINKS - len(rows), 0)]
             rows += [(0, first + number, newest[number], slots[number]) for number in shown.tolist()]
     return Chains(chains.links, chains.wrong, np.array(rows, LINK_DTYPE), wrong_slots, int(np.count_nonzero(chains.newest)))
+
+
+def _names_newer(view: IndexView, slot: int, found: int, newest: int) -> bool:
+    """Whether a slot names an item that was written since the items were counted, and whose chain goes on at `newest`."""
+    for _ in range(view.capacity):
+        if not view.items < found < view.capacity:
+            break
+        item = declared.ITEM.parse(read_at(view.file, view.item_position(found), ITEM_SIZE))
+        if item.key_hash % view.slots != slot or item.prev_index >= found:
+            return False
+        found = int(item.prev_index)
+    return found == newest
 
 
 def check_file(context: Context, view: IndexView, chains: Chains) -> Iterator[Finding]:

@@ -1,0 +1,148 @@
+"""What a running writer explains: how far a store was written before a look at it, and which findings of a second look remain.
+
+A broker writes in one order: the record, then its units, then its items, the counts of an index file last; what lies before all that was
+there at the end of the first look does not change any more. So nothing but two looks at the bytes tells that a broker writes: neither
+the lock nor a process has to be seen.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import PurePosixPath
+
+from rmqstore.errors import RmqstoreError
+from rmqstore.findings import Finding
+from rmqstore.formats import index
+from rmqstore.formats.consumequeue import UNIT_SIZE
+from rmqstore.scan.far import last_records
+from rmqstore.store.ends import log_ends, queue_ends
+from rmqstore.store.liveness import liveness
+from rmqstore.store.root import Store
+from rmqstore.store.window import read_at, read_whole
+
+_QUEUES = 64  # whose ends are looked at
+_AFTER = 64  # bytes after the last record: those of a record that is being written
+_CHECKED = 256  # findings whose place is read again
+_CLOCK_SKEW_MS = 3_600_000
+
+# Missing for as long as the dispatcher has not come to the record.
+_NOT_DISPATCHED = frozenset(
+    {"RMQ-CQ-BEHIND", "RMQ-CQ-MISSING", "RMQ-CQ-DELETED", "RMQ-CQ-LMQ-MISSING", "RMQ-CQ-HOLE", "RMQ-CQ-GAP"}
+    | {"RMQ-IX-BEHIND", "RMQ-IX-INCOMPLETE", "RMQ-IX-MISSING"}
+)
+# The broker writes these fields again and again; what they hold in between means nothing.
+_WRITTEN_AGAIN = frozenset({"RMQ-CP-BEHIND", "RMQ-CP-INDEX", "RMQ-TM-CHECK"})
+_OF_LAST_INDEX_FILE = frozenset({"RMQ-IX-HEADER", "RMQ-IX-COUNT", "RMQ-IX-TRAILING"})
+
+Identity = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How far a store is written: the end of the log and the bytes there, the last index file, the ends of some queues.
+
+    `dispatched`: physical offset up to which units or items are there, found in a few places: it may be farther.
+    """
+
+    index_file: str
+    index_header: bytes
+    queues: tuple[int, ...]
+    dispatched: int
+    log_file: str
+    log_end: int
+    after: bytes
+
+
+def mark_of(store: Store) -> Mark | None:
+    """Return how far `store` is written by now, None where that cannot be read. A few reads: the log is walked from a late record on."""
+    try:
+        return _mark_of(store)
+    except (RmqstoreError, OSError):
+        return None
+
+
+def _mark_of(store: Store) -> Mark:
+    # In this order: what is derived first, so that the log holds all that it names.
+    files = [file for file in store.index_files() if file.named_right and file.length >= index.HEADER_SIZE][-2:]
+    headers = [read_whole(file.path, index.HEADER_SIZE) for file in files]
+    ends = [queue_ends(queue.files) for queue in islice(store.queue_directories(), _QUEUES)]
+    named = [int(index.HEADER.parse(header).end_phy_offset) for header in headers] + [end.last_physical_offset for end in ends]
+    log = store.message_log
+    late = max((offset for offset in named if log.find(offset) is not None), default=-1)
+    header = store.entry_header(log.files[-1]) if log.files else 0
+    end = log_ends(log, entry_header=header, hint=late, tail_records=1, far=last_records).end_offset
+    file = log.find(end)
+    after = read_at(file, end - file.start, min(_AFTER, file.end - end)) if file is not None else b""
+    return Mark(
+        files[-1].path.name if files else "",
+        headers[-1] if headers else b"",
+        tuple(one.max_offset for one in ends),
+        late,
+        log.files[-1].path.name if log.files else "",
+        end,
+        after,
+    )
+
+
+def is_written(store: Store, before: Mark | None, findings: Sequence[Finding]) -> bool:
+    """Whether something was written to `store`, opened again, since `before`, or what `findings` call missing is there by now.
+
+    A writer that is seen counts as well: it may be so slow that nothing changed meanwhile.
+    """
+    if mark_of(store) != before or any(_is_there(store, finding) for finding in findings[:_CHECKED]):
+        return True
+    seen = any(finding.code == "RMQ-ST-IN-USE" for finding in findings)
+    return seen and any(user.writes for user in liveness(store).users)
+
+
+def _is_there(store: Store, finding: Finding) -> bool:
+    """Whether the bytes that a finding says are missing are there, or the file that it could not read is gone."""
+    if finding.file is None:
+        return False
+    path = store.root / finding.file
+    try:
+        if finding.code in ("RMQ-CQ-MISSING", "RMQ-CQ-DELETED"):
+            return path.is_dir()
+        if finding.code == "RMQ-ST-UNREADABLE":
+            return not path.exists()
+        if finding.code in ("RMQ-CQ-BEHIND", "RMQ-CQ-HOLE") and finding.position is not None:
+            with path.open("rb") as stream:
+                stream.seek(finding.position)
+                return any(stream.read(UNIT_SIZE))
+    except OSError:
+        return True
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Horizon:
+    """Where a second look ends: at physical offset `end`, where the first one did; `first` and `second` are the marks before the looks."""
+
+    end: int
+    first: Mark | None
+    second: Mark | None
+
+    def remaining(self, sighted: Iterable[Finding], again: Iterable[Finding]) -> Iterator[Finding]:
+        """Yield the findings of the second look, `again`, that the first one had as well and that no writer explains."""
+        known = {identity(finding) for finding in sighted}
+        yield from (finding for finding in again if identity(finding) in known and not self._explains(finding))
+
+    def _explains(self, finding: Finding) -> bool:
+        """Whether a writer that did nothing wrong leaves this behind while it writes."""
+        offset, code = finding.offset, finding.code
+        if code in _WRITTEN_AGAIN or (offset is not None and offset >= self.end):
+            return True
+        if code in _NOT_DISPATCHED:
+            return offset is not None and self.second is not None and offset >= self.second.dispatched
+        if code in _OF_LAST_INDEX_FILE:
+            return self.first is None or PurePosixPath(finding.file or "").name >= self.first.index_file
+        return code == "RMQ-CP-AHEAD" and isinstance(finding.found, int) and finding.found < time.time() * 1000 + _CLOCK_SKEW_MS
+
+
+def identity(finding: Finding) -> Identity:
+    """Return what two looks call a finding: the code and the place, not how far it reaches."""
+    place = finding.position if finding.offset is None and finding.queue_offset is None else None
+    return finding.code, finding.file, place, finding.topic, finding.queue_id, finding.queue_offset, finding.offset

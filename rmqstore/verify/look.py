@@ -1,0 +1,346 @@
+"""One look at a whole store: one pass over the log, everything compared both ways, findings in a stable order.
+
+The pass is a map over commit-log files (threads here; any other runner may do the same pieces elsewhere) and a merge of their results in
+offset order. Nothing is written.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from rmqstore.errors import RmqstoreError, StoreChangedError, UnreadableError
+from rmqstore.findings import Finding
+from rmqstore.store.mapped import MappedFile
+from rmqstore.store.root import QueueDirectory, Store
+from rmqstore.store.window import read_at
+from rmqstore.verify import (
+    batchqueue,
+    checkpoint,
+    compaction,
+    config,
+    displaced,
+    files,
+    index,
+    queues,
+    rocksdb,
+    surroundings,
+    tail,
+    timer,
+    transactions,
+)
+from rmqstore.verify.commitlog import FilePass, FileResult, Surroundings
+from rmqstore.verify.context import Context, LogFacts, Options
+from rmqstore.verify.exchanged import Held
+from rmqstore.verify.index import IndexView
+from rmqstore.verify.runs import Run
+from rmqstore.verify.units import QueueKey
+
+Advance = Callable[[int], None]
+Outcome = FileResult | RmqstoreError
+Passes = Callable[[Sequence[MappedFile], Advance], list[Outcome]]
+"""Runs the pass over each of the files, anywhere and in any order; what comes of them in the order of the files."""
+Followed = Sequence[Future[index.Chains | RmqstoreError]]
+
+
+@dataclass
+class Totals:
+    """What a verification covered: bytes of the commit log, live records, seconds of wall time."""
+
+    bytes: int = 0
+    records: int = 0
+    seconds: float = 0.0
+    indexed_keys: int = 0
+    queues: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, other: Totals) -> None:
+        """Counts what another verification covered, too; the time is nobody's sum."""
+        self.bytes += other.bytes
+        self.records += other.records
+        self.indexed_keys += other.indexed_keys
+        self.queues += other.queues
+        self.notes += other.notes
+
+
+class Look:
+    """One look at one store. Of a store that is written to meanwhile it says things that the writer explains: see `engine`."""
+
+    def __init__(
+        self, store: Store, options: Options, passes: Passes | None = None, settled: Mapping[Path, FileResult] | None = None
+    ) -> None:
+        """`passes` runs the passes over the files of the log; threads of this process do it without. `settled` files are not read again."""
+        self.store = store
+        self._passes = passes
+        self._settled = settled or {}
+        self.options = options
+        self.context = Context(store, options)
+        self.totals = Totals()
+        self.results: list[FileResult] = []
+        self.exchanged: dict[Path, Held] = {}  # queue files that hold units of another place, once the queues were judged
+        # Chains take memory for all slots of a file: one file at a time.
+        self._following = threading.Lock()
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of the commit log that the pass will read."""
+        return self.store.message_log.length if self._reads_log else 0
+
+    @property
+    def _reads_log(self) -> bool:
+        return any(self.options.wants(part) for part in ("commitlog", "consumequeue", "index", "checkpoint", "timer", "store"))
+
+    def run(self, advance: Advance = lambda count: None) -> Iterator[Finding]:
+        """Yields all findings. `advance` is told the bytes of the log as they are read, from several threads."""
+        started = time.perf_counter()
+        for item in self._run(advance):
+            if item.topic is None or self.options.wants_topic(item.topic):
+                yield item
+        self.totals.seconds = time.perf_counter() - started
+
+    def _run(self, advance: Advance) -> Iterator[Finding]:
+        context, options = self.context, self.options
+        yield from self._guarded(transactions.check)
+        yield from self._guarded(files.check)
+        if options.wants("consumequeue"):
+            yield from self._guarded(compaction.check)
+        if self._reads_log:
+            yield from self._log(advance)
+        if options.wants("checkpoint"):
+            yield from self._guarded(checkpoint.check)
+        if options.wants("timer"):
+            yield from self._guarded(timer.check)
+        if options.wants("config"):
+            yield from self._guarded(config.check)
+        if options.wants("consumequeue") or options.wants("config") or options.wants("store"):
+            yield from self._guarded(rocksdb.check)
+        self.totals.records = context.log.records
+
+    def _guarded(self, check: Callable[[Context], Iterator[Finding]]) -> Iterator[Finding]:
+        """The findings of one check; what it cannot read becomes a finding."""
+        try:
+            yield from check(self.context)
+        except RmqstoreError as error:
+            yield self.context.finding("RMQ-ST-UNREADABLE", error.message, mend=error.hint)
+        except OSError as error:
+            yield self.context.finding(
+                "RMQ-ST-UNREADABLE", f"{error.filename or 'a file'} cannot be read: {error.strerror}", file=error.filename
+            )
+
+    # The log and what is derived from it
+
+    def _log(self, advance: Advance) -> Iterator[Finding]:
+        log_files = files_as_mapped(self.store)
+        around, unreadable = self._surroundings(log_files)
+        yield from unreadable
+        with ThreadPoolExecutor(max_workers=max(self.options.threads, 1)) as pool:
+            unread = [file for file in log_files if file.path not in self._settled]
+            passes = [] if self._passes else [pool.submit(self._pass, around, file, advance) for file in unread]
+            # Behind the passes: while the queues are judged, chains are still followed, and what stands around the data is looked at.
+            chains = [pool.submit(self._follow, view) for view in around.index]
+            beside = pool.submit(self._beside)
+            try:
+                outcomes = self._passes(unread, advance) if self._passes else [future.result() for future in passes]
+                read = yield from self._results(around, unread, outcomes)
+                known = [self._settled[file.path] for file in log_files if file.path in self._settled]
+                self.results = sorted([*known, *read], key=lambda result: result.file.start)
+                yield from self._merge(self.results, around, chains, beside)
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+
+    def pass_over(self, path: str, advance: Advance = lambda count: None) -> Outcome:
+        """The pass over one file of the log, for a runner that has the passes done elsewhere."""
+        log_files = files_as_mapped(self.store)
+        wanted = next((file for file in log_files if str(file.path) == path), None)
+        if wanted is None:
+            return UnreadableError(f"{path} is no file of the log any more.", "Run the command again when nothing writes to the store.")
+        return self._pass(self._surroundings(log_files)[0], wanted, advance)
+
+    def _surroundings(self, log_files: list[MappedFile]) -> tuple[Surroundings, list[Finding]]:
+        """What the passes compare with, and findings about what of that cannot be read."""
+        context, store, options = self.context, self.store, self.options
+        compare_queues = options.wants("consumequeue") and bool(log_files)
+        queue_directories = self._directories(store.queue_directories()) if options.wants("consumequeue") else {}
+        batch_directories = self._directories(store.batch_queue_directories()) if options.wants("consumequeue") else {}
+        ext_directories = self._directories(store.ext_queue_directories()) if options.wants("consumequeue") else {}
+        views, unreadable = index.open_views(context) if options.wants("index") else ([], [])
+        around = Surroundings(
+            queue_directories,
+            batch_directories,
+            ext_directories,
+            views,
+            compare_queues and not store.rocksdb_queues,
+            options.wants("index") and bool(log_files),
+            last_file_with_data(log_files),
+        )
+        return around, unreadable
+
+    def _results(
+        self, around: Surroundings, log_files: list[MappedFile], outcomes: list[Outcome]
+    ) -> Generator[Finding, None, list[FileResult]]:
+        """What the passes found; a file that could not be read is one damaged range."""
+        results: list[FileResult] = []
+        for file, outcome in zip(log_files, outcomes, strict=True):
+            if isinstance(outcome, StoreChangedError):
+                # Lost pages are counted for the whole process: alone, only the file that lost them fails again.
+                outcome = self._pass(around, file, lambda count: None)
+            if isinstance(outcome, RmqstoreError):
+                self.totals.notes.append(outcome.message)
+                yield self.context.finding("RMQ-ST-UNREADABLE", outcome.message, file=file.path, offset=file.start, mend=outcome.hint)
+                outcome = FileResult(file, damages=[(file.start, file.end)])
+            results.append(outcome)
+        return results
+
+    def _pass(self, around: Surroundings, file: MappedFile, advance: Advance) -> Outcome:
+        try:
+            return FilePass(self.context, around, file, advance).run()
+        except RmqstoreError as error:
+            return error
+
+    def _follow(self, view: IndexView) -> index.Chains | RmqstoreError:
+        try:
+            with self._following:
+                return index.follow(view)
+        except RmqstoreError as error:
+            return error
+
+    def _beside(self) -> list[Finding]:
+        return list(self._guarded(surroundings.check)) if self.options.wants("store") else []
+
+    def _directories(self, listed: Iterator[QueueDirectory]) -> dict[QueueKey, QueueDirectory]:
+        return {(directory.topic, directory.queue_id): directory for directory in listed}
+
+    def _merge(self, results: list[FileResult], around: Surroundings, chains: Followed, beside: Future[list[Finding]]) -> Iterator[Finding]:
+        context, options = self.context, self.options
+        context.log = _facts(self.store, results)
+        self.totals.bytes = sum(result.file.length for result in results)
+        for result in results:
+            yield from (finding for finding in result.findings if options.wants(_part_of(finding)))
+            if options.wants("commitlog"):
+                for path, message in result.unreadable.items():
+                    yield context.finding("RMQ-ST-UNREADABLE", message, file=path)
+        if options.wants("commitlog"):
+            yield from displaced.findings_of(context, _moved(results, context.log))
+            yield from tail.check(context, results)
+        if options.wants("consumequeue"):
+            yield from self._queues(results, around)
+        yield from beside.result()
+        if options.wants("index"):
+            yield from self._index(results, around.index, chains)
+
+    def _queues(self, results: list[FileResult], around: Surroundings) -> Iterator[Finding]:
+        context = self.context
+        histories, odd = queues.merge(context, results)
+        if self.options.wants("commitlog"):
+            yield from odd
+        self.totals.queues = len(around.queues) + len(around.batch_queues)
+        if not around.compare_queues:
+            return
+        light_queues = queues.dispatches_to_light_queues(context, around.queues)
+        judge = queues.QueueJudge(context, queues.known_topics(context), light_queues)
+        for key in sorted(around.queues):
+            if self.options.wants_topic(key[0]):
+                yield from self._judged(judge, key, around, histories.get(key))
+        for key in sorted(set(histories) - set(around.queues) - set(around.batch_queues)):
+            if histories[key].runs:
+                yield from judge.missing(key, histories[key])
+        self.exchanged = judge.exchanged
+        yield from queues.renumbered(context, results)
+        for key in sorted(around.batch_queues):
+            try:
+                matched = sum(result.batch_matched[key] for result in results)
+                yield from batchqueue.check_surplus(context, key, around.batch_queues[key], matched)
+            except RmqstoreError as error:
+                yield context.finding("RMQ-ST-UNREADABLE", error.message, file=around.batch_queues[key].directory)
+
+    def _judged(
+        self, judge: queues.QueueJudge, key: QueueKey, around: Surroundings, history: queues.QueueHistory | None
+    ) -> Iterator[Finding]:
+        try:
+            yield from judge.judge(key, around.queues[key], history)
+        except RmqstoreError as error:
+            yield self.context.finding("RMQ-ST-UNREADABLE", error.message, file=around.queues[key].directory, topic=key[0], queue_id=key[1])
+
+    def _index(self, results: list[FileResult], views: Sequence[IndexView], chains: Followed) -> Iterator[Finding]:
+        context = self.context
+        for view, future in zip(views, chains, strict=True):
+            followed = future.result()
+            if isinstance(followed, RmqstoreError):
+                yield context.finding("RMQ-ST-UNREADABLE", followed.message, file=view.file.path)
+            else:
+                yield from index.check_file(context, view, followed)
+        yield from index.check_order(context, views)
+        if not results:
+            return
+        for result in results:
+            yield from index.of_match(context, result.index)
+            self.totals.indexed_keys += result.index.matched
+        yield from index.coverage(context, [result.index for result in results], views)
+        yield from index.beyond(context, views)
+
+
+def _part_of(finding: Finding) -> str:
+    """The part that a finding of the pass over the log is about: batch and ext units are compared record by record."""
+    return "consumequeue" if finding.code.startswith("RMQ-CQ-") else "commitlog"
+
+
+def files_as_mapped(store: Store) -> list[MappedFile]:
+    """The files of the log, those that are too long cut to the length the broker maps."""
+    size = store.message_log.file_size
+    return [replace(file, length=size) if size and file.length > size else file for file in store.message_log.files]
+
+
+def _missing_ranges(results: list[FileResult]) -> Iterator[tuple[int, int]]:
+    """Ranges [start, end) of the log between its first and last record that no file holds, or a file without records."""
+    with_records = [result for result in results if result.records]
+    if not with_records:
+        return
+    first, last = with_records[0].file.start, with_records[-1].file.start
+    reached = first
+    for result in results:
+        if not first <= result.file.start <= last:
+            continue
+        if result.file.start > reached:
+            yield reached, result.file.start
+        if not result.records:
+            yield result.file.start, result.file.end
+        reached = max(reached, result.file.end)
+
+
+def last_file_with_data(log_files: list[MappedFile]) -> MappedFile | None:
+    """The last file whose first bytes are not zero: behind it lie only pre-allocated files."""
+    for file in reversed(log_files):
+        try:
+            if file.length >= 8 and any(read_at(file, 0, min(file.length, 64))):
+                return file
+        except RmqstoreError:
+            return file
+    return None
+
+
+def _moved(results: Sequence[FileResult], log: LogFacts) -> Iterator[Run]:
+    """Records of another place, and those behind the end of the log whose own place is damaged."""
+    for result in results:
+        yield from result.moved
+        yield from (run for run in result.leftover if log.is_damaged(run.start) or log.is_damaged(run.end - 1))
+
+
+def _facts(store: Store, results: list[FileResult]) -> LogFacts:
+    """What the passes found of the log as a whole."""
+    facts = LogFacts(min_offset=store.message_log.min_offset, end_offset=store.message_log.min_offset)
+    for result in results:
+        facts.damages += result.damages
+        facts.last_filler = max(facts.last_filler, result.last_filler)
+        if result.records:
+            facts.first_timestamp = facts.first_timestamp or result.first_timestamp
+            facts.last_timestamp = max(facts.last_timestamp, result.last_timestamp)
+            facts.end_offset = result.end_offset
+            facts.records += result.records
+    facts.damages = queues.union([*facts.damages, *_missing_ranges(results)])
+    facts.without_records = tail.without_records(results)
+    return facts

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rmqstore.store.root import Store
     from rmqstore.verify.context import Options
     from rmqstore.verify.engine import Totals
+    from rmqstore.verify.unchecked import NotChecked
 
 PARTS = ("commitlog", "consumequeue", "index", "checkpoint", "timer", "config", "store")
 EXIT_FINDINGS = 1
@@ -44,6 +45,7 @@ Identity = tuple[Any, ...]
     metavar="FILE",
     help="Output of an earlier run with --format json: report only what is new.",
 )
+@click.option("--allow-unchecked", is_flag=True, help="Status 0 also where a part that holds data is not verified in depth.")
 @engine_options
 @store_options
 @output_options
@@ -56,6 +58,7 @@ def command(
     quick: bool,
     limit: int | None,
     baseline: Path | None,
+    allow_unchecked: bool,
     wish: Wish,
     broker_conf: Path | None,
     settings: Mapping[str, str],
@@ -66,7 +69,10 @@ def command(
     Of several stores, every finding tells which one it is about, and one that cannot be opened does not keep the others from being
     verified. A store may be a URI (s3, gs, hdfs): a copy of it is verified and removed.
 
-    Ends with status 1 when a finding of severity error is new, 0 otherwise. `rmqstore explain CODE` tells more about a finding.
+    A store that a broker writes to may be verified: what the writer explains is not reported.
+
+    The last line is the verdict. Ends with status 1 when a finding of severity error is new, or when the store has a part with data that
+    is not verified in depth (`--allow-unchecked` accepts that), 0 otherwise. `rmqstore explain CODE` tells more about a finding.
     """
     known = _read_baseline(baseline) if baseline is not None else Counter()
     from rmqstore.pipeline.engine import VERIFY, choose, runner_of
@@ -90,12 +96,13 @@ def command(
         _verify_one(report, alone, places[0], options, choice, runner)
     else:
         _verify_several(report, places, options, choice, runner, total)
-    if report.failed:
+    if report.errors or (report.not_checked and not allow_unchecked):
         context.exit(EXIT_FINDINGS)
 
 
 def _verify_one(report: _Report, store: Store, at: StoreAt, options: Options, choice: Choice, runner: Runner) -> None:
     from rmqstore.verify.engine import Verification
+    from rmqstore.verify.verdict import limits_of
 
     verification = Verification(store, options)
     with report.progress(verification.total_bytes) as advance:
@@ -105,12 +112,13 @@ def _verify_one(report: _Report, store: Store, at: StoreAt, options: Options, ch
             verification = Verification(store, options, passes_of(runner, at, options))
         for finding in verification.run(advance):
             report.finding(finding)
-    report.end(verification.totals, choice)
+    report.end(verification.totals, choice, limits_of(options, store.only))
 
 
 def _verify_several(report: _Report, stores: Sequence[StoreAt], options: Options, choice: Choice, runner: Runner, total: int) -> None:
     from rmqstore.pipeline.verify import MOST_FINDINGS, reports
     from rmqstore.verify.engine import Totals
+    from rmqstore.verify.verdict import limits_of
 
     sums, started = Totals(), time.perf_counter()
     with report.progress(total) as advance:
@@ -120,7 +128,7 @@ def _verify_several(report: _Report, stores: Sequence[StoreAt], options: Options
             report.add_counts(each.findings, each.counts)
             sums.add(each.totals)
     sums.seconds = time.perf_counter() - started
-    report.end(sums, choice, stores=len(stores))
+    report.end(sums, choice, limits_of(options, None), stores=len(stores))
 
 
 class _Report:
@@ -135,13 +143,14 @@ class _Report:
         self._severities: Counter[str] = Counter()
         self._shown: Counter[tuple[str | None, str]] = Counter()
         self._not_new = 0
+        self.not_checked: list[NotChecked] = []
 
     @property
-    def failed(self) -> bool:
-        """Whether a new finding of severity error was among them."""
+    def errors(self) -> int:
+        """How many new findings of severity error there were."""
         from rmqstore.findings import Severity
 
-        return self._severities[str(Severity.ERROR)] > 0
+        return self._severities[str(Severity.ERROR)]
 
     @contextmanager
     def progress(self, total: int) -> Iterator[Callable[[int], None]]:
@@ -178,11 +187,16 @@ class _Report:
             self._counts[code] += count
             self._severities[severity] += count
 
-    def end(self, totals: Totals, choice: Choice, **more: int) -> None:
-        """Writes the summary."""
+    def end(self, totals: Totals, choice: Choice, limits: Iterable[str], **more: int) -> None:
+        """Writes the summary; `limits` are what was left out on demand."""
         from rmqstore.findings import Severity
+        from rmqstore.verify.verdict import verdict
 
+        self.not_checked = list(dict.fromkeys(totals.not_checked))
         summary: dict[str, Any] = {
+            "verdict": verdict(self.errors, self.not_checked, list(limits), self._not_new),
+            "errors": self.errors,
+            "not_checked": [one.as_json() for one in self.not_checked],
             **more,
             "findings": self._counts.total(),
             "severities": {str(severity): self._severities[str(severity)] for severity in Severity},

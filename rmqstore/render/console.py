@@ -118,9 +118,13 @@ class Console:
         self._line()
 
     def summary(self, value: Mapping[str, Any]) -> None:
+        """The verdict, where there is one, is the last line."""
         if not self._quiet:
             self._line()
-            self._tree(value, "")
+            self._tree({name: item for name, item in value.items() if name != "verdict"}, "")
+            if "verdict" in value:
+                self._line()
+                self._line((value["verdict"], "bold"))
 
     def _tree(self, value: Mapping[str, Any], indent: str) -> None:
         leaves = {name: item for name, item in value.items() if not _is_nested(item)}

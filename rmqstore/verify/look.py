@@ -38,6 +38,7 @@ from rmqstore.verify.context import Context, LogFacts, Options
 from rmqstore.verify.exchanged import Held
 from rmqstore.verify.index import IndexView
 from rmqstore.verify.runs import Run
+from rmqstore.verify.unchecked import NotChecked, not_checked
 from rmqstore.verify.units import QueueKey
 
 Advance = Callable[[int], None]
@@ -57,6 +58,7 @@ class Totals:
     indexed_keys: int = 0
     queues: int = 0
     notes: list[str] = field(default_factory=list)
+    not_checked: list[NotChecked] = field(default_factory=list)
 
     def add(self, other: Totals) -> None:
         """Counts what another verification covered, too; the time is nobody's sum."""
@@ -65,6 +67,7 @@ class Totals:
         self.indexed_keys += other.indexed_keys
         self.queues += other.queues
         self.notes += other.notes
+        self.not_checked += other.not_checked
 
 
 class Look:
@@ -119,6 +122,7 @@ class Look:
         if options.wants("consumequeue") or options.wants("config") or options.wants("store"):
             yield from self._guarded(rocksdb.check)
         self.totals.records = context.log.records
+        self.totals.not_checked = list(not_checked(context))
 
     def _guarded(self, check: Callable[[Context], Iterator[Finding]]) -> Iterator[Finding]:
         """The findings of one check; what it cannot read becomes a finding."""

@@ -1,0 +1,106 @@
+"""Areas of a store that hold data and were not looked at in depth: part of every answer, and no findings.
+
+Each function of `AREAS` tells of one area. Who adds a check of an area takes its function away, or lets it tell what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from rmqstore.errors import RmqstoreError
+from rmqstore.store.mapped import list_directory
+from rmqstore.store.parts import PartKind
+from rmqstore.store.root import Store
+from rmqstore.verify.config import ROCKSDB_DIRECTORIES
+from rmqstore.verify.context import Context
+
+_COMPACTED = ("compactionLog", "compactionCq")
+_NOT_READ = "the content of RocksDB databases is not read"
+
+
+@dataclass(frozen=True, slots=True)
+class NotChecked:
+    """An area that holds data and was not looked at in depth, and why. `area` fits before "were not read"."""
+
+    area: str
+    reason: str
+
+    def as_json(self) -> dict[str, str]:
+        """The object in `not_checked` of a summary."""
+        return {"area": self.area, "reason": self.reason}
+
+
+Area = Callable[[Context], Iterator[NotChecked]]
+
+
+def not_checked(context: Context) -> Iterator[NotChecked]:
+    """Yield the areas of a store that were wanted, hold data and were not looked at in depth. Lists directories."""
+    for area in AREAS:
+        try:
+            yield from area(context)
+        except (RmqstoreError, OSError) as error:
+            yield NotChecked(area.__name__.strip("_").replace("_", " "), f"it cannot be listed: {error}")
+
+
+def _compaction(context: Context) -> Iterator[NotChecked]:
+    path = context.store.path_of(PartKind.COMPACTION)
+    if context.options.wants("consumequeue") and context.store.covers(PartKind.COMPACTION):
+        if any(_holds_data(path / tree, "") for tree in _COMPACTED):
+            yield NotChecked("compaction/", "only names and lengths of the files were compared, not the messages in them")
+
+
+def _rocksdb_queues(context: Context) -> Iterator[NotChecked]:
+    places = (PartKind.CONSUMEQUEUE, PartKind.CONSUMEQUEUE_ROCKSDB)
+    if context.options.wants("consumequeue") and _any_database(context.store, map(context.store.path_of, places)):
+        yield NotChecked("RocksDB queues", _NOT_READ)
+
+
+def _rocksdb_configuration(context: Context) -> Iterator[NotChecked]:
+    places = (context.store.config_path / name for name in ROCKSDB_DIRECTORIES)
+    if context.options.wants("config") and _any_database(context.store, places):
+        yield NotChecked("topics, groups and offsets in RocksDB", _NOT_READ)
+
+
+def _rocksdb_store(context: Context) -> Iterator[NotChecked]:
+    wanted = context.options.wants("index") or context.options.wants("timer")
+    if wanted and _any_database(context.store, [context.store.path_of(PartKind.ROCKSDBSTORE)]):
+        yield NotChecked("rocksdbstore/", "index, timer and transactions in RocksDB are not read")
+
+
+def _dledger(context: Context) -> Iterator[NotChecked]:
+    dledger = context.store.dledger
+    if dledger is not None and context.options.wants("commitlog") and dledger.index.files:
+        yield NotChecked("index and terms of DLedger", "DLedger's own index and terms are not compared with its entries")
+
+
+def _tiered_index(context: Context) -> Iterator[NotChecked]:
+    path = context.store.path_of(PartKind.TIERED_INDEX)
+    if context.store.only is None and context.options.wants("index") and _holds_data(path, ""):
+        yield NotChecked("index files of tiered storage", "tiered storage is not read")
+
+
+AREAS: tuple[Area, ...] = (_compaction, _rocksdb_queues, _rocksdb_configuration, _rocksdb_store, _dledger, _tiered_index)
+
+
+def _any_database(store: Store, paths: Iterable[Path]) -> bool:
+    """Whether one of these directories is a RocksDB database with entries: in sorted files, or in a log that was not sorted yet."""
+    return store.only is None and any(
+        (path / "CURRENT").exists() and (_holds_data(path, ".sst") or _holds_data(path, ".log")) for path in paths
+    )
+
+
+def _holds_data(path: Path, ending: str) -> bool:
+    """Whether a file below `path` with this ending has a length."""
+    pending = [path]
+    while pending:
+        directory = pending.pop()
+        if not directory.is_dir():
+            continue
+        for entry in list_directory(directory):
+            if entry.is_dir(follow_symlinks=False):
+                pending.append(Path(entry.path))
+            elif entry.name.endswith(ending) and entry.stat().st_size:
+                return True
+    return False

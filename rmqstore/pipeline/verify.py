@@ -97,6 +97,7 @@ def report_of(at: StoreAt, options: Options, limit: int, advance: Advance, passe
             for each in verification.run(advance):
                 _note(report, each, limit)
             report.totals = verification.totals
+            report.totals.not_checked = [replace(one, store=at.path) for one in report.totals.not_checked]
     except RmqstoreError as error:
         _note(report, finding("RMQ-ST-UNREADABLE", error.message, crashed=False, mend=error.hint), limit)
     return report

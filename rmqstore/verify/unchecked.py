@@ -26,10 +26,13 @@ class NotChecked:
 
     area: str
     reason: str
+    store: str | None = None
+    """Where the store lies, when there are several."""
 
     def as_json(self) -> dict[str, str]:
         """The object in `not_checked` of a summary."""
-        return {"area": self.area, "reason": self.reason}
+        store = {} if self.store is None else {"store": self.store}
+        return {**store, "area": self.area, "reason": self.reason}
 
 
 Area = Callable[[Context], Iterator[NotChecked]]

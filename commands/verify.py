@@ -101,15 +101,13 @@ def command(
 
 
 def _verify_one(report: _Report, store: Store, at: StoreAt, options: Options, choice: Choice, runner: Runner) -> None:
+    from rmqstore.pipeline.verify import foresee, passes_of
     from rmqstore.verify.engine import Verification
     from rmqstore.verify.verdict import limits_of
 
-    verification = Verification(store, options)
+    passes = None if choice.engine == "local" else passes_of(runner, at, options)
+    verification = Verification(store, options, passes, foresee)
     with report.progress(verification.total_bytes) as advance:
-        if choice.engine != "local":
-            from rmqstore.pipeline.verify import passes_of
-
-            verification = Verification(store, options, passes_of(runner, at, options))
         for finding in verification.run(advance):
             report.finding(finding)
     report.end(verification.totals, choice, limits_of(options, store.only))

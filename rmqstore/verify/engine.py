@@ -18,6 +18,7 @@ from rmqstore.verify.context import Context, Options
 from rmqstore.verify.exchanged import Held
 from rmqstore.verify.horizon import Horizon, is_written, mark_of
 from rmqstore.verify.look import Advance, Look, Outcome, Passes, Totals, files_as_mapped, last_file_with_data
+from rmqstore.verify.nextstart import Foresight, weighed
 
 __all__ = ["Advance", "Outcome", "Passes", "Totals", "Verification", "files_as_mapped", "last_file_with_data", "verify"]
 
@@ -25,11 +26,14 @@ __all__ = ["Advance", "Outcome", "Passes", "Totals", "Verification", "files_as_m
 class Verification:
     """One verification of one store."""
 
-    def __init__(self, store: Store, options: Options | None = None, passes: Passes | None = None) -> None:
-        """`passes` runs the passes over the files of the log; threads of this process do it without."""
+    def __init__(
+        self, store: Store, options: Options | None = None, passes: Passes | None = None, foresight: Foresight | None = None
+    ) -> None:
+        """`passes` runs the passes over the files of the log; threads of this process do it without. `foresight` weighs missing units."""
         self.store = store
         self.options = options or Options()
         self._passes = passes
+        self._foresight = foresight
         self._look = Look(store, self.options, passes)
 
     @property
@@ -67,6 +71,8 @@ class Verification:
                 again = self._look_again(store)
                 end = first.context.log.end_offset or (before.log_end if before is not None else 0)
                 findings = list(Horizon(end, before, mark).remaining(findings, again))
+            elif self._foresight is not None:
+                findings = list(weighed(store, findings, self._foresight))
         yield from findings
 
     def _look_again(self, store: Store) -> list[Finding]:

@@ -141,8 +141,9 @@ ENTRIES = (
         "RMQ-CL-HOST",
         WARNING,
         "store host differs from the records around it",
-        meaning="A single record names another broker address than its neighbours. A real change of address stays; one odd record is "
-        "most likely a damaged field. Offset message ids made from it are wrong.",
+        meaning="A single record names another broker address than its neighbours, and no other record of the log names it. A real change "
+        "of address stays, and messages that a broker writes once more keep the address of before; one odd record is most likely a "
+        "damaged field. Offset message ids made from it are wrong.",
         broker=NOT_CHECKED,
         mend="Compare the record with a replica; consuming is not affected.",
     ),

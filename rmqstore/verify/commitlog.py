@@ -80,6 +80,10 @@ class FileResult:
     renumbered: dict[Peculiarity, dict[QueueKey, Renumbered]] = field(default_factory=dict)
     commits: list[tuple[int, int]] = field(default_factory=list)  # (position, half message's physical offset)
     unreadable: dict[str, str] = field(default_factory=dict)
+    hosts: Counter[int] = field(default_factory=Counter)  # records of each store host
+    odd_hosts: list[tuple[int, int, int]] = field(
+        default_factory=list
+    )  # (position, size, host) of records that differ from both neighbours
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +231,7 @@ class FilePass:
         result.queues, result.events = self._claims.finish()
         result.renumbered = self._dispatches.renumbered
         result.batch_matched = self._batch_rows.matched
+        result.hosts, result.odd_hosts = self._neighbours.hosts, self._neighbours.odd_hosts
         result.unreadable = {path: error.message for path, error in self._claims.unreadable.items()}
         if self._around.compare_index:
             result.index = self._cursor.finish(result.end_offset if self._last_file else result.file.end)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -104,17 +105,27 @@ def of_damage(context: Context, damage: Damage) -> Finding:
     )
 
 
+_MOST_HOSTS = 100_000
+
+
 class Neighbours:
-    """Compares each record with the one before and behind it: store time that goes back, a store host that only one record has."""
+    """Compares each record with the one before and behind it: store time that goes back, a store host that differs from both.
+
+    `hosts` counts the records of each store host (up to `_MOST_HOSTS` of them), `odd_hosts` are (physical offset, size, host) of records
+    between two others that agree. Copies of older messages keep their host: only one that no other record has is odd.
+    """
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._now = time.time() * 1000
+        self.hosts: Counter[int] = Counter()
+        self.odd_hosts: list[tuple[int, int, int]] = []
         # (position, size, store timestamp, store host) of the last two records of the batch before.
         self._carried: list[tuple[int, int, int, int]] = []
 
     def check(self, records: npt.NDArray[np.void], oddities: Oddity) -> Iterator[Finding]:
         """Findings about the records of the next batch, together with the last two of the one before."""
+        self._count_hosts(records, oddities)
         if oddities & (Oddity.TIME_GOES_BACK | Oddity.HOST_CHANGES):
             yield from self._look(records)
         tail = records[-2:]
@@ -137,11 +148,22 @@ class Neighbours:
                     "RMQ-CL-TIME", "STORETIMESTAMP is smaller than that of the record before", records, i, times[i - 1], times[i]
                 )
         for i in (np.flatnonzero((hosts[1:-1] != hosts[:-2]) & (hosts[:-2] == hosts[2:])) + 1).tolist():
-            yield self._finding("RMQ-CL-HOST", "STOREHOST differs from that of both neighbours, which agree", records, i, None, None)
+            self.odd_hosts.append((*self._place(records, i), int(hosts[i])))
+
+    def _count_hosts(self, records: npt.NDArray[np.void], oddities: Oddity) -> None:
+        if not oddities & Oddity.HOST_CHANGES:
+            self.hosts[int(records["store_host"][0])] += len(records)
+        elif len(self.hosts) < _MOST_HOSTS:
+            names, counts = np.unique(records["store_host"], return_counts=True)
+            self.hosts.update(dict(zip(names.tolist(), counts.tolist(), strict=True)))
 
     def _finding(self, code: str, text: str, records: npt.NDArray[np.void], number: int, expected: object, found: object) -> Finding:
         """`number` counts from the first carried record."""
-        row = number - len(self._carried)
-        position, size = self._carried[number][:2] if row < 0 else (int(records["position"][row]), int(records["size"][row]))
+        position, size = self._place(records, number)
         evidence = {"expected": None if expected is None else int(str(expected)), "found": None if found is None else int(str(found))}
         return self._context.log_finding(code, text, position, size, **evidence)
+
+    def _place(self, records: npt.NDArray[np.void], number: int) -> tuple[int, int]:
+        """(physical offset, size) of a record."""
+        row = number - len(self._carried)
+        return self._carried[number][:2] if row < 0 else (int(records["position"][row]), int(records["size"][row]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from rmqstore.findings import Finding
@@ -32,6 +33,7 @@ def check(context: Context, results: Sequence[FileResult]) -> Iterator[Finding]:
         elif number < last and result.end is not None:
             yield from _inner_end(context, result)
     yield from _time_between_files(context, [results[number] for number in with_records])
+    yield from _hosts(context, results)
     for result in results:
         for position, prepared in result.commits:
             if prepared < context.log.min_offset or context.log.is_damaged(prepared):
@@ -62,6 +64,18 @@ def _time_between_files(context: Context, results: Sequence[FileResult]) -> Iter
                 expected=before.last_timestamp,
                 found=after.first_timestamp,
             )
+
+
+def _hosts(context: Context, results: Sequence[FileResult]) -> Iterator[Finding]:
+    """Records with a store host that no other record of the log has, between two that agree."""
+    seen: Counter[int] = Counter()
+    for result in results:
+        seen.update(result.hosts)
+    for result in results:
+        for position, size, host in result.odd_hosts:
+            if seen[host] == 1:
+                message = "STOREHOST differs from that of both neighbours, which agree, and no other record has it"
+                yield context.log_finding("RMQ-CL-HOST", message, position, size)
 
 
 def _of_tallies(context: Context, result: FileResult) -> Iterator[Finding]:

@@ -14,6 +14,7 @@ from rmqstore.store.mapped import MappedFile
 from rmqstore.store.window import read_at
 
 SHOWN_LINKS = 64
+_SLOT = np.dtype(f">i{declared.SLOT_SIZE}")
 
 
 class ChainFollower:
@@ -68,7 +69,7 @@ def guess_geometry(files: Sequence[MappedFile]) -> tuple[int, int] | None:
 def _guess(file: MappedFile) -> tuple[int, int] | None:
     header = declared.HEADER.parse(read_at(file, 0, declared.HEADER_SIZE))
     count = int(header["index_count"])
-    begin = int(header["begin_phy_offset"])
+    begin, end = int(header["begin_phy_offset"]), int(header["end_phy_offset"])
     if count < 2 or file.length > 64 << 20:
         return None
     data = np.frombuffer(read_at(file, 0, file.length), np.uint8)
@@ -77,7 +78,7 @@ def _guess(file: MappedFile) -> tuple[int, int] | None:
     rows = np.frombuffer(data, ITEM_ROWS, offset=file.length % ITEM_SIZE)
     empty = (rows["key_hash"] == 0) & (rows["phy_offset"] == 0) & (rows["time_diff"] == 0) & (rows["prev_index"] == 0)
     first_items = (rows["phy_offset"][1:] == begin) & (rows["prev_index"][1:] == 0) & ~empty[1:] & empty[:-1]
-    best: tuple[int, tuple[int, int]] | None = None
+    best: tuple[int, int, tuple[int, int]] | None = None
     for row in np.flatnonzero(first_items):
         items = len(rows) - int(row)
         start_of_items = file.length - items * ITEM_SIZE
@@ -86,7 +87,9 @@ def _guess(file: MappedFile) -> tuple[int, int] | None:
             continue
         chains = ChainFollower(slots)
         chains.take(data.ctypes.data + declared.item_position(1, slots), 1, count - 1)
-        wrong = chains.wrong
-        if best is None or wrong < best[0]:
-            best = (wrong, (slots, items))
-    return best[1] if best and best[0] * 2 < count else None
+        # A few items stand in chains of their own with almost any number of slots: the slots have to name them as well.
+        stored = np.frombuffer(data, _SLOT, slots, declared.slot_position(0))
+        astray = int(np.count_nonzero(stored != chains.newest)) + (int(rows["phy_offset"][row + count - 1]) != end)
+        found = (chains.wrong + astray, chains.wrong, (slots, items))
+        best = found if best is None else min(best, found)
+    return best[2] if best and best[1] * 2 < count else None

@@ -211,7 +211,7 @@ def _judge_unit(context: Context, key: QueueKey, row: npt.NDArray[np.void], file
         yield context.finding("RMQ-CQ-LOST", "the unit belongs to a record in a damaged range", **where)
     elif offset >= context.log.end_offset:
         yield context.finding(
-            "RMQ-CQ-BEYOND", "the unit points beyond the end of the log", expected=context.log.end_offset, found=offset, **where
+            "RMQ-CQ-BEYOND", f"the record is not in the log, which ends at {context.log.end_offset}", found=offset, **where
         )
     else:
         record = context.record_at(offset)

@@ -143,7 +143,9 @@ def _is_start(context: Context, offset: int, *, or_end: bool) -> bool:
 
 def _offset_message(context: Context, name: str, offset: int) -> str:
     end = context.log.end_offset
-    return f"{name} {offset} lies beyond the end of the log, {end}" if offset >= end else f"{name} {offset} is not the start of a record"
+    if offset == end:
+        return f"{name} {offset} is the end of the log: no record begins there"
+    return f"{name} {offset} lies beyond the end of the log, {end}" if offset > end else f"{name} {offset} is not the start of a record"
 
 
 def _doomed_index_files(context: Context, fields: Any) -> Iterator[Finding]:

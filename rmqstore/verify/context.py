@@ -72,6 +72,8 @@ class Context:
         file = where.get("file")
         if isinstance(file, Path):
             where["file"] = self.store.relative(file)
+        if where.get("expected") is not None and where["expected"] == where.get("found"):
+            del where["expected"]  # two equal numbers are no evidence
         return finding(code, message, crashed=self.crashed, **where)
 
     @cached_property

@@ -98,7 +98,10 @@ def _problems(context: Context, kind: _Kind, queue: MappedFileQueue, **where: An
     last_name = max([*(file.path.name for file in queue.files), *(entry.path.name for entry in queue.odd)], default="")
     for problem in _without_consequences(queue):
         found = None if problem.kind in _NAMES else problem.found
-        message = f"{kind.name} {problem.path.name}: {_detail(problem, problem.path.name == last_name)}"
+        detail = _detail(problem, problem.path.name == last_name)
+        if problem.kind is ProblemKind.WRONG_LENGTH and all(file.length != problem.expected for file in queue.files):
+            detail = f"{problem.found} bytes long, the setting (given or default) is {problem.expected}"
+        message = f"{kind.name} {problem.path.name}: {detail}"
         place = _missing_range(problem) if kind is LOG and problem.kind is ProblemKind.GAP else {}
         yield context.finding(_code(kind, problem), message, file=problem.path, expected=problem.expected, found=found, **where, **place)
 

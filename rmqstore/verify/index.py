@@ -584,12 +584,11 @@ def beyond(context: Context, views: Sequence[IndexView]) -> Iterator[Finding]:
             count = view.items + 1 - first
             yield context.finding(
                 "RMQ-IX-BEYOND",
-                f"{count} items from item {first} on point beyond the end of the log",
+                f"{count} items from item {first} on are of records that the log does not have: it ends at {end}",
                 file=view.file.path,
                 position=view.item_position(first),
                 length=count * ITEM_SIZE,
                 offset=view.item_offset(first),
-                expected=end,
                 found=view.item_offset(first),
             )
 
@@ -622,7 +621,6 @@ def coverage(context: Context, matches: Sequence[IndexMatch], views: Sequence[In
             f"{before} keys of the log lie before the first index file",
             offset=first,
             found=before,
-            expected=0,
             **where,
         )
     if between:
@@ -632,16 +630,15 @@ def coverage(context: Context, matches: Sequence[IndexMatch], views: Sequence[In
             f"{between} keys of the log lie between two index files",
             offset=position,
             found=between,
-            expected=0,
             **where,
         )
     if behind:
         position = next(match.behind_position for match in matches if match.behind)
         indexed = any(view.items for view in views)
-        code = "RMQ-IX-BEHIND" if indexed else "RMQ-IX-INCOMPLETE"
-        text = (
-            f"{behind} keys of the log lie behind the last item of the index"
-            if indexed
-            else f"none of the {behind} keys of the log is indexed"
-        )
-        yield context.finding(code, text, offset=position, found=behind, expected=0, file=views[-1].file.path if views else "index")
+        if indexed:
+            message = f"{behind} keys of the log lie behind the last item of the index"
+            yield context.finding("RMQ-IX-BEHIND", message, offset=position, found=behind, file=views[-1].file.path)
+        else:
+            message = f"none of the {behind} keys of the log has an index item"
+            where = {"file": views[-1].file.path if views else "index"}
+            yield context.finding("RMQ-IX-INCOMPLETE", message, offset=position, expected=behind, found=0, **where)

@@ -383,10 +383,8 @@ class QueueJudge:
             if self._context.log.is_damaged(offset):
                 yield self._context.finding("RMQ-CQ-LOST", f"{count} of records in a damaged range", offset=offset, **where)
             else:
-                log_end = self._context.log.end_offset
-                yield self._context.finding(
-                    "RMQ-CQ-BEYOND", f"{count} pointing beyond the end of the log", offset=offset, expected=log_end, found=offset, **where
-                )
+                message = f"{count} of records that the log does not have: it ends at {self._context.log.end_offset}"
+                yield self._context.finding("RMQ-CQ-BEYOND", message, offset=offset, found=offset, **where)
         elif kind is UnitKind.INVALID:
             yield self._context.finding("RMQ-CQ-UNIT", f"{count} without a possible offset and size", found=offset, **where)
         else:

@@ -101,7 +101,7 @@ def _of_tail(context: Context, tail: Tail) -> Finding:
         "stale": f"{length} bytes of older records lie behind the end of the log",
         "bytes": f"{length} bytes that are no record lie behind the end of the log",
     }
-    return context.log_finding(_TAIL_CODES[tail.kind], texts[tail.kind], tail.start, length, expected=0, found=length)
+    return context.log_finding(_TAIL_CODES[tail.kind], texts[tail.kind], tail.start, length, found=length)
 
 
 def _without_records(context: Context, file: MappedFile, *, behind: bool, alone: bool) -> Iterator[Finding]:

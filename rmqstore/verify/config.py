@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rmqstore.findings import Finding
-from rmqstore.formats.naming import LMQ_PREFIX, SCHEDULE_TOPIC
+from rmqstore.findings import Finding, Severity
+from rmqstore.formats.naming import LMQ_PREFIX, SCHEDULE_TOPIC, SYSTEM_PREFIX
 from rmqstore.store import tolerant_json
 from rmqstore.store.ends import QueueEnds, batch_queue_ends, queue_ends
 from rmqstore.store.mapped import MappedFileQueue, list_directory
@@ -97,6 +97,7 @@ def check(context: Context) -> Iterator[Finding]:
         return
     yield from guarded(context, directory / TOPICS, partial(_missing_topics, context, texts))
     yield from guarded(context, directory / TOPICS, partial(_queue_types, context, texts))
+    yield from guarded(context, directory / TOPICS, partial(_lost_topics, context, texts))
     if not store.rocksdb_queues:
         yield from guarded(context, directory / CONSUMER_OFFSETS, partial(_offsets, context, texts))
 
@@ -203,6 +204,27 @@ def _queue_types(context: Context, texts: Mapping[str, Text]) -> Iterator[Findin
                 message = f"topic {entry.name} is configured as {expected}, but has queues in {kind.value}"
                 found = "SimpleCQ" if kind is PartKind.CONSUMEQUEUE else BATCH_QUEUE
                 yield context.finding("RMQ-CF-QUEUE-TYPE", message, file=Path(entry.path), topic=entry.name, expected=expected, found=found)
+
+
+def _lost_topics(context: Context, texts: Mapping[str, Text]) -> Iterator[Finding]:
+    """Topics with queues that a whole topics.json does not have: with consumers cut out of it, without any maybe what a deletion left."""
+    table = _table(texts[TOPICS], "topicConfigTable")
+    if table is None or _in_rocksdb(context.store) or context.store.rocksdb_queues:
+        return
+    consumed = {topic for name in (CONSUMER_OFFSETS, LMQ_OFFSETS) for topic in topics_of_offsets(texts[name])}
+    for kind in (PartKind.CONSUMEQUEUE, PartKind.BATCHCONSUMEQUEUE):
+        for entry in list_directory(context.store.path_of(kind)):
+            if entry.name not in table and entry.is_dir() and not _has_no_configuration(entry.name) and _has_queues(Path(entry.path)):
+                known = entry.name in consumed
+                offsets = "consumers have offsets of" if known else "no consumer has an offset of"
+                message = f"{TOPICS} does not have topic {entry.name}, which has queues here, and which {offsets}"
+                found = context.finding("RMQ-CF-LOST", message, file=context.store.config_path / TOPICS, topic=entry.name)
+                yield found if known else replace(found, severity=Severity.WARNING)
+
+
+def _has_no_configuration(topic: str) -> bool:
+    """Whether brokers keep messages under this name without configuring it as a topic."""
+    return topic == SCHEDULE_TOPIC or topic.startswith(LMQ_PREFIX) or topic.lower().startswith(SYSTEM_PREFIX)
 
 
 def _is_batch(config: Any) -> bool:

@@ -545,7 +545,10 @@ def subtract(intervals: Sequence[Interval], removed: Sequence[Interval]) -> list
 
 
 def known_topics(context: Context) -> frozenset[str] | None:
-    """The topics of `config/topics.json` or, where that is not whole, of its backup; None when it cannot be told."""
+    """The topics of `config/topics.json` or, where that is not whole, of its backup, and those that consumers have offsets of.
+
+    None when it cannot be told. A broker that deletes a topic removes the offsets of its consumers as well.
+    """
     path = context.store.config_path / config.TOPICS
     for candidate in (path, path.with_name(path.name + ".bak")):
         try:
@@ -553,8 +556,18 @@ def known_topics(context: Context) -> frozenset[str] | None:
         except RmqstoreError:
             continue  # reported by the check of the configuration
         if isinstance(table, Mapping):
-            return frozenset(table)
+            return frozenset(table) | _consumed_topics(context)
     return None
+
+
+def _consumed_topics(context: Context) -> frozenset[str]:
+    topics: set[str] = set()
+    for name in (config.CONSUMER_OFFSETS, config.LMQ_OFFSETS):
+        try:
+            topics.update(config.topics_of_offsets(config.in_use(*config.read_both(context.store.config_path / name))))
+        except RmqstoreError:
+            continue  # reported by the check of the configuration
+    return frozenset(topics)
 
 
 _RUN = np.dtype([("claim", "i4"), ("start", "i8"), ("end", "i8"), ("position", "i8")])

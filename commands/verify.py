@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,21 @@ if TYPE_CHECKING:
 PARTS = ("commitlog", "consumequeue", "index", "checkpoint", "timer", "config", "store")
 EXIT_FINDINGS = 1
 
-Identity = tuple[Any, ...]
+
+@dataclass(slots=True)
+class Known:
+    """The findings of an earlier run: single ones by what makes them the same, and sets that were written as one."""
+
+    single: Counter[tuple[object, ...]] = field(default_factory=Counter)
+    digests: dict[tuple[str | None, str], set[str]] = field(default_factory=lambda: defaultdict(set))
+
+    def add(self, item: Mapping[str, Any]) -> None:
+        """Takes a finding of the output of that run."""
+        if item.get("digest") is not None:
+            self.digests[item.get("store"), item["code"]].add(item["digest"])
+            return
+        names = ("store", "code", "file", "position", "length", "offset", "topic", "queue_id", "queue_offset", "found")
+        self.single[tuple(item.get(name) for name in names)] += 1
 
 
 @click.command("verify", short_help="Check every record, queue unit and index item against the others.")
@@ -39,6 +54,7 @@ Identity = tuple[Any, ...]
 @click.option(
     "--limit", type=click.IntRange(min=0), default=None, metavar="N", help="Print at most N findings of each code; all are counted."
 )
+@click.option("--all", "everything", is_flag=True, help="Print each finding; without it, many of one code are one with a count.")
 @click.option(
     "--baseline",
     type=click.Path(path_type=Path, dir_okay=False, readable=False),
@@ -57,6 +73,7 @@ def command(
     topics: tuple[str, ...],
     quick: bool,
     limit: int | None,
+    everything: bool,
     baseline: Path | None,
     allow_unchecked: bool,
     wish: Wish,
@@ -74,7 +91,7 @@ def command(
     The last line is the verdict. Ends with status 1 when a finding of severity error is new, or when the store has a part with data that
     is not verified in depth (`--allow-unchecked` accepts that), 0 otherwise. `rmqstore explain CODE` tells more about a finding.
     """
-    known = _read_baseline(baseline) if baseline is not None else Counter()
+    known = _read_baseline(baseline) if baseline is not None else Known()
     from rmqstore.pipeline.engine import VERIFY, choose, runner_of
     from rmqstore.pipeline.job import StoreAt
     from rmqstore.pipeline.remote import is_remote, log_size
@@ -82,7 +99,9 @@ def command(
 
     options = Options(frozenset(parts), frozenset(topics), quick, wish.cores)
     places = [StoreAt.of(store, broker_conf, settings) for store in stores]
-    report = _Report(view, known, limit)
+    words = [] if broker_conf is None else ["--broker-conf", str(broker_conf.absolute())]
+    words += [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    report = _Report(view, known, limit, words, grouped=not everything and limit is None)
     alone = places[0].open() if len(places) == 1 and not is_remote(places[0].path) else None
     total = alone.message_log.length if alone is not None else sum(map(log_size, places))
     choice = choose(wish, total, VERIFY, remote=any(is_remote(at.path) for at in places))
@@ -108,8 +127,7 @@ def _verify_one(report: _Report, store: Store, at: StoreAt, options: Options, ch
     passes = None if choice.engine == "local" else passes_of(runner, at, options)
     verification = Verification(store, options, passes, foresee)
     with report.progress(verification.total_bytes) as advance:
-        for finding in verification.run(advance):
-            report.finding(finding)
+        report.findings(verification.run(advance), at.path)
     report.end(verification.totals, choice, limits_of(options, store.only))
 
 
@@ -121,9 +139,7 @@ def _verify_several(report: _Report, stores: Sequence[StoreAt], options: Options
     sums, started = Totals(), time.perf_counter()
     with report.progress(total) as advance:
         for each in reports(runner, stores, options, MOST_FINDINGS if report.limit is None else report.limit, advance):
-            for finding in each.findings:
-                report.finding(finding)
-            report.add_counts(each.findings, each.counts)
+            report.findings(each.findings, each.at.path, each.counts)
             sums.add(each.totals)
     sums.seconds = time.perf_counter() - started
     report.end(sums, choice, limits_of(options, None), stores=len(stores))
@@ -132,14 +148,16 @@ def _verify_several(report: _Report, stores: Sequence[StoreAt], options: Options
 class _Report:
     """Writes findings and the summary, and counts."""
 
-    def __init__(self, view: View, known: Counter[Identity], limit: int | None) -> None:
+    def __init__(self, view: View, known: Known, limit: int | None, settings: Sequence[str], *, grouped: bool) -> None:
+        """`settings` are the words that every command on the stores needs; `grouped`: many findings of one code are one."""
         self.limit = limit
         self._view = view
         self._known = known
+        self._settings = settings
+        self._grouped = grouped
         self._output = view.output()
         self._counts: Counter[str] = Counter()
         self._severities: Counter[str] = Counter()
-        self._shown: Counter[tuple[str | None, str]] = Counter()
         self._not_new = 0
         self.not_checked: list[NotChecked] = []
 
@@ -164,26 +182,69 @@ class _Report:
 
             yield advance
 
-    def finding(self, finding: Finding) -> None:
-        """Counts a finding and writes it, unless it is known or there were many of its code."""
-        identity = _identity(finding.as_json())
-        if self._known[identity] > 0:
-            self._known[identity] -= 1
-            self._not_new += 1
-            return
-        self._counts[finding.code] += 1
-        self._severities[str(finding.severity)] += 1
-        place = finding.store, finding.code
-        if self.limit is None or self._shown[place] < self.limit:
-            self._shown[place] += 1
-            self._output.finding(finding)
+    def findings(self, found: Iterable[Finding], root: str, counts: Mapping[tuple[str, str], int] | None = None) -> None:
+        """Counts and writes the findings of the store at `root`. `counts` by code and severity: where some are not listed."""
+        from rmqstore.verify.mends import spelled_out
 
-    def add_counts(self, listed: Sequence[Finding], counts: Counter[tuple[str, str]]) -> None:
-        """Counts what was found and is not listed."""
-        rest = counts - Counter((finding.code, str(finding.severity)) for finding in listed)
+        everything = list(found)
+        new = self._new(everything)
+        self._not_new += len(everything) - len(new)
+        for each in new:
+            self._counts[each.code] += 1
+            self._severities[str(each.severity)] += 1
+        listed = Counter((each.code, str(each.severity)) for each in new)
+        rest = Counter(counts or {}) - listed
         for (code, severity), count in rest.items():
             self._counts[code] += count
             self._severities[severity] += count
+        for each in self._shown(new, rest):
+            self._output.finding(spelled_out(each, root, self._settings))
+
+    def _new(self, found: Sequence[Finding]) -> list[Finding]:
+        """The findings that are not in the baseline."""
+        from rmqstore.verify.grouping import digest, identity
+
+        known = self._known
+        if known.digests:
+            by_code: dict[tuple[str | None, str], list[Finding]] = defaultdict(list)
+            for each in found:
+                by_code[each.store, each.code].append(each)
+            found = [
+                each
+                for place, group in by_code.items()
+                if place not in known.digests or digest(group) not in known.digests[place]
+                for each in group
+            ]
+        new = []
+        for each in found:
+            name = identity(each)
+            if known.single[name] > 0:
+                known.single[name] -= 1
+            else:
+                new.append(each)
+        return new
+
+    def _shown(self, new: Sequence[Finding], rest: Mapping[tuple[str, str], int]) -> Iterator[Finding]:
+        """Those to be written, in the order of the first of each kind."""
+        from rmqstore.verify.grouping import grouped
+
+        if not self._grouped:
+            shown: Counter[str] = Counter()
+            for each in new:
+                shown[each.code] += 1
+                if self.limit is None or shown[each.code] <= self.limit:
+                    yield each
+            return
+        kinds: dict[tuple[str, str], list[Finding]] = defaultdict(list)
+        for each in new:
+            kinds[each.code, str(each.severity)].append(each)
+        standing = {kind: list(grouped(members, rest.get(kind, 0))) for kind, members in kinds.items()}
+        for each in new:
+            kind = each.code, str(each.severity)
+            if len(standing[kind]) == len(kinds[kind]):
+                yield each
+            elif kinds[kind][0] is each:
+                yield from standing[kind]
 
     def end(self, totals: Totals, choice: Choice, limits: Iterable[str], **more: int) -> None:
         """Writes the summary; `limits` are what was left out on demand."""
@@ -213,22 +274,18 @@ class _Report:
         self._output.summary(summary)
 
 
-def _identity(finding: Mapping[str, Any]) -> Identity:
-    """What makes a finding the same one in two runs: what it says and where, not how bad it is."""
-    return tuple(
-        finding.get(name)
-        for name in ("store", "code", "file", "position", "length", "offset", "topic", "queue_id", "queue_offset", "found")
-    )
-
-
-def _read_baseline(path: Path) -> Counter[Identity]:
+def _read_baseline(path: Path) -> Known:
     try:
         lines = path.read_text("utf-8").splitlines()
         found = [json.loads(line) for line in lines if line.strip()]
-        return Counter(_identity(item) for item in found if item.get("type") == "finding")
+        known = Known()
+        for item in found:
+            if item.get("type") == "finding":
+                known.add(item)
     except OSError as error:
         raise UnreadableError(
             f"{path} could not be read: {error.strerror}.", "Give the output of an earlier `verify --format json`."
         ) from error
     except (ValueError, AttributeError) as error:
         raise UnreadableError(f"{path} is not the output of verify.", "Give the output of an earlier `verify --format json`.") from error
+    return known

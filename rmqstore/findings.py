@@ -24,7 +24,8 @@ class Finding:
 
     `file` is relative to the store root with `/` as separator, `position` and `length` are bytes inside that file, `offset` is a
     physical offset of the commit log, where one is meant. `expected` and `found` are the evidence (numbers or short text). `store` is
-    where the store lies, when there are several.
+    where the store lies, when there are several. `count`: this one stands for so many equal ones; `places` are the first others of them,
+    `digest` a number for all of them.
     """
 
     code: str
@@ -41,6 +42,9 @@ class Finding:
     found: Any = None
     mend: str | None = None
     store: str | None = None
+    count: int | None = None
+    places: tuple[Finding, ...] = ()
+    digest: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         """The finding as the object that `--format json` prints, every documented key present."""
@@ -60,4 +64,11 @@ class Finding:
             "expected": self.expected,
             "found": self.found,
             "mend": self.mend,
+            **({} if self.count is None else {"count": self.count}),
+            **({} if self.digest is None else {"places": [place.place_as_json() for place in self.places], "digest": self.digest}),
         }
+
+    def place_as_json(self) -> dict[str, Any]:
+        """Where it was seen, as JSON has it."""
+        names = ("file", "position", "offset", "topic", "queue_id", "queue_offset")
+        return {name: getattr(self, name) for name in names}

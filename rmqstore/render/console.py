@@ -74,6 +74,10 @@ class Console:
         self._line(*head)
         evidence = [f"{name} {cell(seen)}" for name, seen in (("expected", finding.expected), ("found", finding.found)) if seen is not None]
         self._line((" " * 8 + "; ".join([finding.message, *evidence]), ""))
+        for place in finding.places:
+            self._line((" " * 8 + "also: ", ""), (_place(place), ""))
+        if finding.digest is not None:
+            self._line((" " * 8 + "each of them: --all", ""))
         if finding.mend and finding.code not in self._explained:
             self._line((" " * 8 + "mend: ", "green"), (finding.mend, ""))
         self._explained.add(finding.code)

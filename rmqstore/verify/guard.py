@@ -40,7 +40,8 @@ def limited_unmade(context: Context, path: Path, findings: Iterable[Unmade]) -> 
             yield make()
     for code, number in numbers.items():
         if number > SHOWN:
-            yield context.finding(code, f"{number - SHOWN} more findings of this kind below {path.name}", file=path)
+            more = number - SHOWN
+            yield context.finding(code, f"{more} more findings of this kind below {path.name}", file=path, count=more)
 
 
 def _itself(finding: Finding) -> Finding:

@@ -99,9 +99,7 @@ def command(
 
     options = Options(frozenset(parts), frozenset(topics), quick, wish.cores)
     places = [StoreAt.of(store, broker_conf, settings) for store in stores]
-    words = [] if broker_conf is None else ["--broker-conf", str(broker_conf.absolute())]
-    words += [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
-    report = _Report(view, known, limit, words, grouped=not everything and limit is None)
+    report = _Report(view, known, limit, places[0].options, grouped=not everything and limit is None)
     alone = places[0].open() if len(places) == 1 and not is_remote(places[0].path) else None
     total = alone.message_log.length if alone is not None else sum(map(log_size, places))
     choice = choose(wish, total, VERIFY, remote=any(is_remote(at.path) for at in places))

@@ -34,6 +34,12 @@ class StoreAt:
         conf = None if broker_conf is None else str(broker_conf.absolute())
         return cls(path if isinstance(path, str) else str(path.absolute()), conf, tuple(sorted((settings or {}).items())))
 
+    @property
+    def options(self) -> list[str]:
+        """The configuration as words of a command line."""
+        conf = [] if self.broker_conf is None else ["--broker-conf", self.broker_conf]
+        return [*conf, *(word for key, value in self.settings for word in ("--set", f"{key}={value}"))]
+
     def open(self) -> Store:
         """Raises what `Store.open` raises."""
         conf = None if self.broker_conf is None else Path(self.broker_conf)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -54,17 +54,20 @@ class Findings:
     def read(self, part: Part, selection: Selection, advance: Advance) -> Iterator[pa.RecordBatch]:
         """All findings that meet the conditions."""
         assert isinstance(part, StorePart)
+        from rmqstore.pipeline.verify import foresee
         from rmqstore.scan.firstuse import prepare
         from rmqstore.verify.engine import Verification
+        from rmqstore.verify.mends import spelled_out
 
         store = part.store.open()
         prepare(quiet=True)
-        rows = (_row(finding) for finding in Verification(store).run(advance))
+        found = Verification(store, foresight=foresee).run(advance)
+        rows = (_row(spelled_out(finding, part.store.path, part.store.options)) for finding in found)
         yield from batches_of_rows(rows, selection, schema(self, selection.columns), _BATCH_ROWS)
 
 
 def _row(finding: Finding) -> dict[str, Any]:
-    value = finding.as_json()
+    value = replace(finding, count=None).as_json()
     return value | {name: _text(value[name]) for name in ("expected", "found")}
 
 

@@ -112,7 +112,8 @@ ENTRIES = (
         ERROR,
         "queue ends before the log",
         meaning="The last messages of this queue in the commit log have no unit. After a crash that is normal: the log is flushed "
-        "before the queues. After a clean stop the messages are invisible and their queue offsets will be given away again.",
+        "before the queues. After a clean stop the messages are invisible and their queue offsets will be given away again. `verify` "
+        "simulates the next start: what it writes is a note, what it does not write is an error.",
         broker=QUEUE_REBUILT,
         mend="After a crash: nothing, the start dispatches them again. After a clean stop: " + REBUILD_QUEUES,
         crash_severity=WARNING,

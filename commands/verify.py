@@ -118,12 +118,12 @@ def command(
 
 
 def _verify_one(report: _Report, store: Store, at: StoreAt, options: Options, choice: Choice, runner: Runner) -> None:
-    from rmqstore.pipeline.verify import foresee, passes_of
+    from rmqstore.pipeline.verify import PATIENCE, foresee, passes_of
     from rmqstore.verify.engine import Verification
     from rmqstore.verify.verdict import limits_of
 
     passes = None if choice.engine == "local" else passes_of(runner, at, options)
-    verification = Verification(store, options, passes, foresee)
+    verification = Verification(store, options, passes, foresee, patience=PATIENCE)
     with report.progress(verification.total_bytes) as advance:
         report.findings(verification.run(advance), at.path)
     report.end(verification.totals, choice, limits_of(options, store.only))

@@ -24,6 +24,8 @@ from rmqstore.verify.nextstart import NextStart
 
 LARGE_STORE = 4 << 30
 """Bytes of log from which a store is worth more than one part."""
+PATIENCE = 0.25
+"""Seconds to wait for a slow writer where it would explain an error."""
 MOST_FINDINGS = 10_000
 """Findings of one code that a part sends back; more are only counted."""
 
@@ -117,7 +119,7 @@ def report_of(at: StoreAt, options: Options, limit: int, advance: Advance, passe
     report = StoreReport(at, [], Counter(), Totals())
     try:
         with at_hand(at) as here:
-            verification = Verification(here.open(), options, passes, foresee)
+            verification = Verification(here.open(), options, passes, foresee, patience=PATIENCE)
             for each in verification.run(advance):
                 _note(report, each, limit)
             report.totals = verification.totals

@@ -7,16 +7,17 @@ before the end of the first one (`horizon`). Nothing is written.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
-from rmqstore.findings import Finding
+from rmqstore.findings import Finding, Severity
 from rmqstore.scan.columns import Stop
 from rmqstore.scan.kernels_queue import Claim
 from rmqstore.store.root import Store
 from rmqstore.verify.commitlog import FileResult
 from rmqstore.verify.context import Context, Options
 from rmqstore.verify.exchanged import Held
-from rmqstore.verify.horizon import Horizon, is_written, mark_of
+from rmqstore.verify.horizon import Horizon, comes_to_be_written, is_written, mark_of
 from rmqstore.verify.look import Advance, Look, Outcome, Passes, Totals, files_as_mapped, last_file_with_data
 from rmqstore.verify.nextstart import Foresight, weighed
 
@@ -27,13 +28,23 @@ class Verification:
     """One verification of one store."""
 
     def __init__(
-        self, store: Store, options: Options | None = None, passes: Passes | None = None, foresight: Foresight | None = None
+        self,
+        store: Store,
+        options: Options | None = None,
+        passes: Passes | None = None,
+        foresight: Foresight | None = None,
+        *,
+        patience: float = 0.0,
     ) -> None:
-        """`passes` runs the passes over the files of the log; threads of this process do it without. `foresight` weighs missing units."""
+        """`passes` runs the passes over the files of the log; threads of this process do it without. `foresight` weighs missing units.
+
+        `patience`: seconds to wait for a slow writer before an error is reported that a writer would explain.
+        """
         self.store = store
         self.options = options or Options()
         self._passes = passes
         self._foresight = foresight
+        self._patience = patience
         self._look = Look(store, self.options, passes)
 
     @property
@@ -66,14 +77,18 @@ class Verification:
         findings = list(self._look.run(advance))
         if findings:
             store = self.store.reopened()
-            if is_written(store, before, findings):
-                first, mark = self._look, mark_of(store)
-                again = self._look_again(store)
-                end = first.context.log.end_offset or (before.log_end if before is not None else 0)
-                findings = list(Horizon(end, before, mark).remaining(findings, again))
+            horizon = Horizon(self._look.context.log.end_offset or (before.log_end if before is not None else 0), before, before)
+            if is_written(store, before, findings) or self._is_written_slowly(store, horizon, findings):
+                horizon = replace(horizon, second=mark_of(store))
+                findings = list(horizon.remaining(findings, self._look_again(store)))
             elif self._foresight is not None:
                 findings = list(weighed(store, findings, self._foresight))
         yield from findings
+
+    def _is_written_slowly(self, store: Store, horizon: Horizon, findings: list[Finding]) -> bool:
+        """Whether a writer shows up within the time that is given to it, where it would explain an error."""
+        errors = (finding for finding in findings if finding.severity is Severity.ERROR)
+        return self._patience > 0 and any(map(horizon.explains, errors)) and comes_to_be_written(store, horizon.first, self._patience)
 
     def _look_again(self, store: Store) -> list[Finding]:
         """What a second look finds; files of the log that are done with are not read again."""

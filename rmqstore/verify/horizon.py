@@ -27,6 +27,7 @@ _QUEUES = 64  # whose ends are looked at
 _AFTER = 64  # bytes after the last record: those of a record that is being written
 _CHECKED = 256  # findings whose place is read again
 _CLOCK_SKEW_MS = 3_600_000
+_POLL = 0.05  # seconds
 
 # Missing for as long as the dispatcher has not come to the record.
 _NOT_DISPATCHED = frozenset(
@@ -98,6 +99,16 @@ def is_written(store: Store, before: Mark | None, findings: Sequence[Finding]) -
     return seen and any(user.writes for user in liveness(store).users)
 
 
+def comes_to_be_written(store: Store, before: Mark | None, seconds: float) -> bool:
+    """Whether something is written to `store`, opened again, within so many seconds."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        time.sleep(min(_POLL, seconds))
+        if mark_of(store.reopened()) != before:
+            return True
+    return False
+
+
 def _is_there(store: Store, finding: Finding) -> bool:
     """Whether the bytes that a finding says are missing are there, or the file that it could not read is gone."""
     if finding.file is None:
@@ -128,9 +139,9 @@ class Horizon:
     def remaining(self, sighted: Iterable[Finding], again: Iterable[Finding]) -> Iterator[Finding]:
         """Yield the findings of the second look, `again`, that the first one had as well and that no writer explains."""
         known = {identity(finding) for finding in sighted}
-        yield from (finding for finding in again if identity(finding) in known and not self._explains(finding))
+        yield from (finding for finding in again if identity(finding) in known and not self.explains(finding))
 
-    def _explains(self, finding: Finding) -> bool:
+    def explains(self, finding: Finding) -> bool:
         """Whether a writer that did nothing wrong leaves this behind while it writes."""
         offset, code = finding.offset, finding.code
         if code in _WRITTEN_AGAIN or (offset is not None and offset >= self.end):

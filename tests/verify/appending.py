@@ -233,8 +233,8 @@ class Told:
     codes: Counter[str] = field(default_factory=Counter)
 
 
-def run_all(directory: Path, runs: int, rate: int, seed: int) -> Told:
-    """So many runs beside a writer, ten on each store."""
+def run_all(directory: Path, runs: int, rate: int, seed: int, *, notes: bool = False) -> Told:
+    """So many runs beside a writer, ten on each store; `notes`: a finding of severity info is nothing wrong."""
     told, dice = Told(), random.Random(seed)
     while told.runs < runs:
         root = directory / f"store-{told.runs}"
@@ -247,7 +247,7 @@ def run_all(directory: Path, runs: int, rate: int, seed: int) -> Told:
         # As people run it: no sizes are given, those of the files hold.
         for objects, rest in _beside_writer(recorder, rate or dice.choice((5, 50, 500, 5000, _FASTEST)), dice, runs - told.runs):
             told.runs += 1
-            told.wrong += [f"run {told.runs}: {problem}" for problem in _problems(objects, damage, rest)]
+            told.wrong += [f"run {told.runs}: {problem}" for problem in _problems(objects, damage, rest, notes=notes)]
             told.codes.update(one["code"] for one in objects if one["type"] == "finding")
         shutil.rmtree(root)
     return told
@@ -270,7 +270,7 @@ def _beside_writer(recorder: Recorder, rate: int, dice: random.Random, most: int
         writer.join()
 
 
-def _problems(objects: list[dict[str, Any]], damage: Damage | None, stderr: str) -> Iterator[str]:
+def _problems(objects: list[dict[str, Any]], damage: Damage | None, stderr: str, *, notes: bool) -> Iterator[str]:
     if not objects or objects[-1]["type"] != "summary":
         yield f"no summary: {stderr}"
         return
@@ -278,6 +278,8 @@ def _problems(objects: list[dict[str, Any]], damage: Damage | None, stderr: str)
     if damage is not None and not any(one["code"] in damage.codes for one in findings):
         yield f"nothing of {sorted(damage.codes)} was found"
     for one in findings:
+        if notes and one["severity"] == "info":
+            continue
         if damage is None or (one["severity"] == "error" and not _follows(one, damage)):
             yield json.dumps({name: value for name, value in one.items() if value is not None and name not in ("type", "mend")})
 

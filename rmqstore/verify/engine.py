@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding, Severity
 from rmqstore.scan.columns import Stop
 from rmqstore.scan.kernels_queue import Claim
@@ -22,6 +23,9 @@ from rmqstore.verify.look import Advance, Look, Outcome, Passes, Totals, files_a
 from rmqstore.verify.nextstart import Foresight, weighed
 
 __all__ = ["Advance", "Outcome", "Passes", "Totals", "Verification", "files_as_mapped", "last_file_with_data", "verify"]
+
+
+_MOST_LOOKS = 5  # that end because a file is gone
 
 
 class Verification:
@@ -74,7 +78,7 @@ class Verification:
     def run(self, advance: Advance = lambda count: None) -> Iterator[Finding]:
         """Yields all findings. `advance` is told the bytes of the log as they are read, from several threads."""
         before = mark_of(self.store)
-        findings = list(self._look.run(advance))
+        findings = self._looked(advance)
         if findings:
             store = self.store.reopened()
             horizon = Horizon(self._look.context.log.end_offset or (before.log_end if before is not None else 0), before, before)
@@ -84,6 +88,19 @@ class Verification:
             elif self._foresight is not None:
                 findings = list(weighed(store, findings, self._foresight))
         yield from findings
+
+    def _looked(self, advance: Advance = lambda count: None) -> list[Finding]:
+        """What a look finds. Where old files are removed while it looks, it begins again."""
+        for _ in range(_MOST_LOOKS):
+            try:
+                return list(self._look.run(advance))
+            except RmqstoreError:
+                if all(file.path.exists() for file in self._look.store.message_log.files):
+                    raise
+                crashed = self._look.context.crashed
+                self._look = Look(self.store.reopened(), self.options, self._passes)
+                self._look.context.crashed = crashed
+        return list(self._look.run(advance))
 
     def _is_written_slowly(self, store: Store, horizon: Horizon, findings: list[Finding]) -> bool:
         """Whether a writer shows up within the time that is given to it, where it would explain an error."""
@@ -96,7 +113,7 @@ class Verification:
         settled = {result.file.path: result for result in first.results if _is_settled(result)}
         self._look = Look(store, self.options, self._passes, settled)
         self._look.context.crashed = first.context.crashed
-        findings = list(self._look.run())
+        findings = self._looked()
         self._look.totals.seconds += first.totals.seconds
         return findings
 

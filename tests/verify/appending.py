@@ -36,8 +36,8 @@ Write = tuple[str, int, bytes]
 """Path below the root, position, bytes."""
 
 SIZES: Mapping[str, Any] = {"log_file_size": 64 << 10, "queue_file_size": 200 * 20, "slots": 64, "items": 600}
-EXPLAINED = frozenset({"RMQ-ST-IN-USE", "RMQ-ST-ABORT", "RMQ-ST-LOCK"})
-"""Findings that are true of every store with a writer."""
+EXPLAINED = frozenset({"RMQ-ST-IN-USE", "RMQ-ST-ABORT", "RMQ-ST-LOCK", "RMQ-CQ-EXPIRED"})
+"""Findings that are true of every store with a writer, and of one whose log was cleaned."""
 _RUNS_PER_STORE = 10
 _ALREADY_THERE = 400
 _FASTEST = 100_000
@@ -153,12 +153,18 @@ def prepare(root: Path) -> Recorder:
     return recorder
 
 
-def append(recorder: Recorder, rate: int, seed: int, goes: Event, stops: Event) -> None:
-    """The writer: messages at a rate until it is stopped."""
+def clean(recorder: Recorder, first: int) -> int:
+    """Removes the oldest log file, which begins at `first`, as a broker does with expired ones; where the log begins now."""
+    (recorder.root / "commitlog" / offset_to_file_name(first)).unlink()
+    return first + int(SIZES["log_file_size"])
+
+
+def append(recorder: Recorder, rate: int, seed: int, goes: Event, stops: Event, *, cleans: bool) -> None:
+    """The writer: messages at a rate until it is stopped; `cleans`: old files of the log are removed."""
     dice, maps = random.Random(seed), Maps(recorder.root)
     late: deque[Message] = deque()
     number, began = _ALREADY_THERE, time.monotonic()
-    replaced = 0.0
+    replaced, first = 0.0, 0
     while not stops.is_set():
         message = recorder.take(number)
         for write in message.record:
@@ -171,6 +177,8 @@ def append(recorder: Recorder, rate: int, seed: int, goes: Event, stops: Event) 
             offsets = {"offsetTable": {"Topic0@group": {"0": (number - len(late)) // 6}}}
             replace_file(recorder.root / "config" / "consumerOffset.json", json.dumps(offsets))
         goes.set()
+        if cleans and dice.random() < 0.02 and recorder.offset > first + 4 * SIZES["log_file_size"]:
+            first = clean(recorder, first)
         while (ahead := began + (number - _ALREADY_THERE) / rate - time.monotonic()) > 0 and not stops.is_set():
             time.sleep(min(ahead, 0.001))
             _dispatch(maps, late, len(late))
@@ -245,7 +253,9 @@ def run_all(directory: Path, runs: int, rate: int, seed: int, *, notes: bool = F
         if dice.random() < 0.5:
             (root / "abort").write_bytes(b"")
         # As people run it: no sizes are given, those of the files hold.
-        for objects, rest in _beside_writer(recorder, rate or dice.choice((5, 50, 500, 5000, _FASTEST)), dice, runs - told.runs):
+        speed = rate or dice.choice((5, 50, 500, 5000, _FASTEST))
+        cleans = damage is None and dice.random() < 0.3
+        for objects, rest in _beside_writer(recorder, speed, dice, runs - told.runs, cleans=cleans):
             told.runs += 1
             told.wrong += [f"run {told.runs}: {problem}" for problem in _problems(objects, damage, rest, notes=notes)]
             told.codes.update(one["code"] for one in objects if one["type"] == "finding")
@@ -253,10 +263,12 @@ def run_all(directory: Path, runs: int, rate: int, seed: int, *, notes: bool = F
     return told
 
 
-def _beside_writer(recorder: Recorder, rate: int, dice: random.Random, most: int) -> Iterator[tuple[list[dict[str, Any]], str]]:
+def _beside_writer(
+    recorder: Recorder, rate: int, dice: random.Random, most: int, *, cleans: bool
+) -> Iterator[tuple[list[dict[str, Any]], str]]:
     context = multiprocessing.get_context("fork")
     goes, stops = context.Event(), context.Event()
-    writer = context.Process(target=append, args=(recorder, rate, dice.random(), goes, stops))
+    writer = context.Process(target=append, args=(recorder, rate, dice.random(), goes, stops), kwargs={"cleans": cleans})
     writer.start()
     try:
         goes.wait(30)

@@ -274,7 +274,7 @@ def test_no_index_at_all(rolled: StoreBuilder) -> None:
 
     (finding,) = verified(rolled)
 
-    assert place(finding, "found", "offset") == ("IX-INCOMPLETE", 20, 0)
+    assert place(finding, "expected", "found", "offset") == ("IX-INCOMPLETE", 20, 0, 0)
 
 
 @pytest.mark.parametrize(("crashed", "severity"), [(False, Severity.ERROR), (True, Severity.INFO)])
@@ -317,12 +317,13 @@ def test_an_index_ahead_of_the_log(six: StoreBuilder) -> None:
 
     ahead = next(finding for finding in verified(six) if finding.code == "RMQ-IX-BEYOND")
 
-    assert place(ahead, *WHERE, "offset", "expected") == (
+    assert place(ahead, *WHERE, "offset", "expected", "found") == (
         "IX-BEYOND",
         name(six),
         item_position(5, SLOTS),
         2 * ITEM_SIZE,
         4 * SIZE,
+        None,
         4 * SIZE,
     )
 

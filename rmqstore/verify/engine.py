@@ -93,14 +93,20 @@ class Verification:
         """What a look finds. Where old files are removed while it looks, it begins again."""
         for _ in range(_MOST_LOOKS):
             try:
-                return list(self._look.run(advance))
+                findings = list(self._look.run(advance))
+                if all(finding.code != "RMQ-ST-UNREADABLE" for finding in findings) or self._has_its_files():
+                    return findings
             except RmqstoreError:
-                if all(file.path.exists() for file in self._look.store.message_log.files):
+                if self._has_its_files():
                     raise
-                crashed = self._look.context.crashed
-                self._look = Look(self.store.reopened(), self.options, self._passes)
-                self._look.context.crashed = crashed
+            crashed = self._look.context.crashed
+            self._look = Look(self.store.reopened(), self.options, self._passes)
+            self._look.context.crashed = crashed
         return list(self._look.run(advance))
+
+    def _has_its_files(self) -> bool:
+        """Whether all files of the log that the look knows are still there."""
+        return all(file.path.exists() for file in self._look.store.message_log.files)
 
     def _is_written_slowly(self, store: Store, horizon: Horizon, findings: list[Finding]) -> bool:
         """Whether a writer shows up within the time that is given to it, where it would explain an error."""

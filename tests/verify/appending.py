@@ -42,6 +42,7 @@ _RUNS_PER_STORE = 10
 _ALREADY_THERE = 400
 _FASTEST = 100_000
 _REPLACED_EVERY = 0.05
+_CLEANED_EVERY = 0.1  # as a broker waits between two files
 _HEADER = fixed_layout(index.HEADER)
 
 
@@ -164,7 +165,7 @@ def append(recorder: Recorder, rate: int, seed: int, goes: Event, stops: Event, 
     dice, maps = random.Random(seed), Maps(recorder.root)
     late: deque[Message] = deque()
     number, began = _ALREADY_THERE, time.monotonic()
-    replaced, first = 0.0, 0
+    replaced, cleaned, first = 0.0, 0.0, 0
     while not stops.is_set():
         message = recorder.take(number)
         for write in message.record:
@@ -177,8 +178,8 @@ def append(recorder: Recorder, rate: int, seed: int, goes: Event, stops: Event, 
             offsets = {"offsetTable": {"Topic0@group": {"0": (number - len(late)) // 6}}}
             replace_file(recorder.root / "config" / "consumerOffset.json", json.dumps(offsets))
         goes.set()
-        if cleans and dice.random() < 0.02 and recorder.offset > first + 4 * SIZES["log_file_size"]:
-            first = clean(recorder, first)
+        if cleans and time.monotonic() > cleaned + _CLEANED_EVERY and recorder.offset > first + 4 * SIZES["log_file_size"]:
+            first, cleaned = clean(recorder, first), time.monotonic()
         while (ahead := began + (number - _ALREADY_THERE) / rate - time.monotonic()) > 0 and not stops.is_set():
             time.sleep(min(ahead, 0.001))
             _dispatch(maps, late, len(late))

@@ -6,13 +6,11 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding
 from rmqstore.store.liveness import liveness
 from rmqstore.store.parts import PartKind
-from rmqstore.store.rocksdb import CURRENT, Database, DatabaseUse, databases, is_needed, searched_files
+from rmqstore.store.rocksdb import CURRENT, Database, databases, is_needed, searched_files
 from rmqstore.store.rocksdb_probe import EVERYTHING, START, Report, place_of, probe
-from rmqstore.store.root import Store
 from rmqstore.verify.context import Context
 from rmqstore.verify.guard import guarded
 
@@ -24,7 +22,7 @@ def check(context: Context, limit: int = EVERYTHING) -> Iterator[Finding]:
     store = context.store
     yield from guarded(context, store.path_of(PartKind.CONSUMEQUEUE), partial(_missing_queues, context))
     if liveness(store).in_use:
-        return  # the files change while they are read; `not_checked` reports it
+        return  # the files change while they are read; `unchecked.py` says so
     for database in databases(store):
         yield from guarded(context, database.directory, partial(_database, context, database, limit))
 
@@ -32,28 +30,6 @@ def check(context: Context, limit: int = EVERYTHING) -> Iterator[Finding]:
 def check_start(context: Context) -> Iterator[Finding]:
     """As `check`, but no more is read than a prediction reads."""
     return check(context, START)
-
-
-def not_checked(store: Store, limit: int = EVERYTHING) -> Iterator[tuple[str, str]]:
-    """Yield (area, reason) for what `check` with the same limit does not find out about databases that hold something."""
-    in_use = liveness(store).in_use
-    for database in databases(store):
-        area = store.relative(database.directory)
-        if in_use:
-            yield area, "a broker has this RocksDB database open"
-            continue
-        try:
-            report = probe(database, limit)
-        except (RmqstoreError, OSError) as error:
-            yield area, str(error)
-            continue
-        unread = sum(family.bytes for family in report.families if family.entries is None)
-        if report.failed is not None:
-            yield area, report.failed
-        elif unread:
-            yield area, f"{unread} bytes of RocksDB tables were not read; `rmqstore verify` reads them"
-        elif database.use is DatabaseUse.QUEUES and report.sound:
-            yield area, "the checksums of this RocksDB database are right; its entries were not compared with the commit log"
 
 
 def _missing_queues(context: Context) -> Iterator[Finding]:

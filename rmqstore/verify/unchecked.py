@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rmqstore.errors import RmqstoreError
+from rmqstore.store.liveness import liveness
 from rmqstore.store.mapped import list_directory
 from rmqstore.store.parts import PartKind
 from rmqstore.store.root import Store
@@ -17,7 +18,6 @@ from rmqstore.verify.config import ROCKSDB_DIRECTORIES
 from rmqstore.verify.context import Context
 
 _COMPACTED = ("compactionLog", "compactionCq")
-_NOT_READ = "the content of RocksDB databases is not read"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +57,19 @@ def _compaction(context: Context) -> Iterator[NotChecked]:
 def _rocksdb_queues(context: Context) -> Iterator[NotChecked]:
     places = (PartKind.CONSUMEQUEUE, PartKind.CONSUMEQUEUE_ROCKSDB)
     if context.options.wants("consumequeue") and _any_database(context.store, map(context.store.path_of, places)):
-        yield NotChecked("RocksDB queues", _NOT_READ)
+        yield NotChecked("RocksDB queues", _why(context, "compared with the commit log"))
 
 
 def _rocksdb_configuration(context: Context) -> Iterator[NotChecked]:
     places = (context.store.config_path / name for name in ROCKSDB_DIRECTORIES)
     if context.options.wants("config") and _any_database(context.store, places):
-        yield NotChecked("topics, groups and offsets in RocksDB", _NOT_READ)
+        yield NotChecked("topics, groups and offsets in RocksDB", _why(context, "looked at"))
 
 
 def _rocksdb_store(context: Context) -> Iterator[NotChecked]:
     wanted = context.options.wants("index") or context.options.wants("timer")
     if wanted and _any_database(context.store, [context.store.path_of(PartKind.ROCKSDBSTORE)]):
-        yield NotChecked("rocksdbstore/", "index, timer and transactions in RocksDB are not read")
+        yield NotChecked("rocksdbstore/", _why(context, "looked at"))
 
 
 def _dledger(context: Context) -> Iterator[NotChecked]:
@@ -85,6 +85,12 @@ def _tiered_index(context: Context) -> Iterator[NotChecked]:
 
 
 AREAS: tuple[Area, ...] = (_compaction, _rocksdb_queues, _rocksdb_configuration, _rocksdb_store, _dledger, _tiered_index)
+
+
+def _why(context: Context, what: str) -> str:
+    if liveness(context.store).in_use:
+        return "a broker has the RocksDB database open, and nothing of it was read"
+    return f"RocksDB checked the files of the database; its entries were not {what}"
 
 
 def _any_database(store: Store, paths: Iterable[Path]) -> bool:

@@ -12,6 +12,7 @@ from rmqstore.findings import Finding, Severity
 from rmqstore.store.root import Store
 from rmqstore.verify import rocksdb
 from rmqstore.verify.context import Context, Options
+from rmqstore.verify.unchecked import not_checked
 from tests.rocksdb.bases import QUEUES, STORES, damaged_store, unpack_database
 from tests.rocksdb.damages import DATABASE_DAMAGES, STEPS, WAL_DAMAGES
 from tests.support import stores
@@ -142,10 +143,10 @@ def test_a_database_that_a_broker_has_open_is_not_looked_at(tmp_path: Path) -> N
     with (root / "lock").open("r+b") as held:
         fcntl.lockf(held, fcntl.LOCK_EX)
         found = _found(root)
-        unchecked = list(rocksdb.not_checked(Store.open(root)))
+        (unchecked,) = not_checked(Context(Store.open(root), Options()))
 
     assert found == []
-    assert unchecked == [(QUEUES, "a broker has this RocksDB database open")]
+    assert (unchecked.area, "has the RocksDB database open" in unchecked.reason) == ("RocksDB queues", True)
 
 
 def test_the_database_is_part_of_a_verification(tmp_path: Path) -> None:
@@ -153,11 +154,3 @@ def test_the_database_is_part_of_a_verification(tmp_path: Path) -> None:
 
     assert "RMQ-RD-OPEN" in {finding.code for finding in verify(root)}
     assert "RMQ-RD-OPEN" not in {finding.code for finding in verify(root, parts=["commitlog"])}
-
-
-def test_what_is_not_checked() -> None:
-    store = Store.open(stores.sample_store("5.5.1-rocksdb"))
-
-    assert [area for area, _ in rocksdb.not_checked(store)] == [QUEUES]
-    assert [area for area, _ in rocksdb.not_checked(store, limit=1)] == [QUEUES]
-    assert list(rocksdb.not_checked(Store.open(stores.sample_store("5.3.3-plain")))) == []

@@ -96,7 +96,9 @@ def test_slots_beyond_a_log_that_lost_its_last_units(tmp_path: Path) -> None:
     patch(tmp_path / "timerlog" / f"{0:020d}", 3 * UNIT, bytes(2 * UNIT))
     found = [one for one in run(timer, tmp_path) if one.code == "RMQ-TM-WHEEL-BEYOND"]
     assert [one.position for one in found] == [slot_position(SOON + 3000), slot_position(SOON + 4000)]
-    assert {(one.expected, one.severity) for one in found} == {(3 * UNIT, Severity.ERROR)}
+    assert {one.severity for one in found} == {Severity.ERROR}
+    # The first slot names the end of the log itself: two equal numbers are no evidence, the message says what is wrong.
+    assert [(one.expected, one.found) for one in found] == [(None, 3 * UNIT), (3 * UNIT, 4 * UNIT)]
 
 
 def test_clearing_those_slots_makes_the_store_sound(tmp_path: Path) -> None:
@@ -262,7 +264,8 @@ def test_messages_that_a_restart_put_into_the_timer_once_more(repeated: int, tmp
     (found,) = run(timer, tmp_path)
 
     assert (found.code, found.position, found.severity) == ("RMQ-TM-LOG-ORDER", 5 * UNIT, Severity.WARNING)
-    assert (found.expected, found.found) == (messages[4].offset, messages[5 - repeated].offset)
+    last, again = messages[4].offset, messages[5 - repeated].offset
+    assert (found.expected, found.found) == (last if last != again else None, again)
 
 
 def test_a_single_unit_out_of_order(tmp_path: Path) -> None:

@@ -12,11 +12,15 @@ from rmqstore.recovery.dispatch import Dispatched
 from rmqstore.recovery.outcome import Outcome, QueueState, State
 from rmqstore.store.parts import relative_to_root
 
+SCHEMA = 1
+"""Rises when a member of the object changes its meaning or goes away (docs/json.md)."""
+
 
 def as_json(outcome: Outcome, root: Path, consequences: Consequences | None = None) -> dict[str, Any]:
     """The object; null stands for what cannot be told, and `unknown` then says why."""
     return {
         "type": "recovery",
+        "schema": SCHEMA,
         "broker_version": outcome.release,
         "mode": str(outcome.mode),
         "starts": outcome.starts,

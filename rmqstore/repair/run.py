@@ -29,6 +29,9 @@ from rmqstore.repair.writer import Writer
 from rmqstore.store.recognise import demand_directory
 from rmqstore.store.root import Store
 
+SCHEMA = 1
+"""Rises when a member of the object of a result changes its meaning or goes away (docs/json.md)."""
+
 Planner = Callable[[Store, PlanBuilder, Staging], None]
 """Reads a store and tells the builder what to do; new files of any size are made in the staging area."""
 
@@ -88,6 +91,7 @@ class Result:
         """The result as the object that `--format json` prints."""
         return {
             "type": "transaction",
+            "schema": SCHEMA,
             "id": None if self.transaction is None else self.transaction.id,
             "state": None if self.transaction is None else str(self.transaction.state),
             "command": self.plan.command,

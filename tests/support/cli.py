@@ -10,6 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from rmqstore.cli import main
+from tests.support.jsonobjects import misfits
+
+DESCRIBED = frozenset(
+    {"doctor", "verify", "recover", "truncate", "rebuild-consumequeue", "rebuild-index", "rebuild-checkpoint", "apply", "undo"}
+)
+"""Commands whose JSON docs/json.md describes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,4 +53,13 @@ def rmqstore(*arguments: str | Path) -> Run:
         for stream in (out, err):
             stream.flush()
             stream.seek(0)
-        return Run(status, out.read(), err.read())
+        run = Run(status, out.read(), err.read())
+    _demand_described(run, *map(str, arguments))
+    return run
+
+
+def _demand_described(run: Run, *arguments: str) -> None:
+    """Every object of these commands that any test sees is one of docs/json.md."""
+    if not DESCRIBED.isdisjoint(arguments) and ("json" in arguments or "--format=json" in arguments) and not run.crashed:
+        wrong = {problem for value in run.objects for problem in misfits(value)}
+        assert not wrong, f"rmqstore {' '.join(arguments)}: {sorted(wrong)}"

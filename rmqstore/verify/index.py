@@ -240,8 +240,9 @@ def _names_newer(view: IndexView, slot: int, found: int, newest: int) -> bool:
     for _ in range(view.capacity):
         if not view.items < found < view.capacity:
             break
-        item = declared.ITEM.parse(read_at(view.file, view.item_position(found), ITEM_SIZE))
-        if item.key_hash % view.slots != slot or item.prev_index >= found:
+        data = read_at(view.file, view.item_position(found), ITEM_SIZE)
+        item = declared.ITEM.parse(data)
+        if not any(data) or item.key_hash % view.slots != slot or item.prev_index >= found:
             return False
         found = int(item.prev_index)
     return found == newest

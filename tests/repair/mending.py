@@ -66,7 +66,7 @@ class Mending:
 
         def plan(store: Store, builder: PlanBuilder, staging: Staging) -> None:
             future = present_log(store, judge(store).log) if log is None else log(store)
-            plan_derived(builder, staging, store, self.profile, future, removes_abort=not keeps_abort)
+            plan_derived(builder, staging, store, self.profile, future, complete=not keeps_abort)
 
         return self._carry_out(plan)
 

@@ -31,6 +31,7 @@ ALLOWED = {
     "rmqstore/cli.py": ("O_WRONLY",),  # the null device, in the place of a closed pipe
     "rmqstore/pipeline/spark_daemon.py": ("O_RDWR",),  # the null device, in the place of streams that were handed over
     "rmqstore/kept.py": ("mkdir", "rmdir", "chmod", "rmtree"),  # compiled kernels and loaded classes, in the cache of the user
+    "rmqstore/store/rocksdb_probe.py": ("symlink_to",),  # links to the files of a database, in a temporary directory
     "rmqstore/ownership.py": ("mkdir",),  # the directories of that cache
 }
 

@@ -4,9 +4,10 @@
     spark_source.register(spark)
     spark.read.format("rocketmq").option("table", "messages").load("/path/to/store")
 
-Options: `table` (messages when not given), `columns` (names with commas between; all when not given), `broker_conf` (path), `set.KEY`
-(a setting as in broker.conf), `part_bytes` (how much a task reads, about), `metrics` (a file that gets a JSON line for each part that
-was read, for measurements on one machine), `pushdown` (true: filters on numbers and topics are applied here, before files are read).
+Options: `table` (messages when not given), `columns` (names with commas between; all when not given), `broker_conf` (path), `settings`
+(a JSON object of settings as in broker.conf), `set.KEY` (one of them), `part_bytes` (how much a task reads, about), `metrics` (a file that
+gets a JSON line for each part that was read, for measurements on one machine), `pushdown` (true: filters on numbers and topics are applied
+here, before files are read).
 A schema given to the reader chooses columns, too.
 
 With `pushdown` a frame is good for one query that names it once. Spark (4.1 to 4.3) keeps what it learned of the reader when filters were
@@ -49,9 +50,9 @@ from rmqstore.store.brokerconf import DEFAULTS
 
 FORMAT = "rocketmq"
 
-_OPTIONS = ("path", "table", "columns", "broker_conf", "part_bytes", "metrics", "pushdown")
+_OPTIONS = ("path", "table", "columns", "broker_conf", "settings", "part_bytes", "metrics", "pushdown")
 _SETTING = "set."
-# Spark tells options in small letters.
+# Spark tells the names of options in small letters, so that a setting without default keeps its spelling in `settings` alone.
 _KEYS = {key.lower(): key for key in DEFAULTS}
 
 
@@ -127,7 +128,16 @@ class RocketmqSource(DataSource):
         if path is None:
             raise UsageError("No store was named.", 'Give its path: .load("/path/to/store").')
         settings = {_KEYS.get(key[len(_SETTING) :], key[len(_SETTING) :]): value for key, value in self._settings().items()}
-        return StoreAt.of(Path(path.removeprefix("file:")), Path(conf) if conf else None, settings)
+        return StoreAt.of(Path(path.removeprefix("file:")), Path(conf) if conf else None, self._object("settings") | settings)
+
+    def _object(self, name: str) -> dict[str, str]:
+        try:
+            value = json.loads(self.options.get(name, "{}"))
+        except ValueError:
+            value = None
+        if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
+            raise UsageError(f"The option {name} is no JSON object of texts.", 'Give it as {"maxHashSlotNum": "5000000"}.')
+        return value
 
     def _settings(self) -> Mapping[str, str]:
         return {key.lower(): value for key, value in self.options.items() if key.lower().startswith(_SETTING)}

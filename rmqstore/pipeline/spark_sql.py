@@ -6,6 +6,7 @@ each table is asked for. Then over the store, with those columns alone.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -123,9 +124,7 @@ def _shape(session: SparkSession, name: str) -> DataFrame:
 def _table(session: SparkSession, at: StoreAt, name: str, need: Need, largest: int) -> DataFrame:
     """A table of a store as far as it is needed; one column at least, because rows without columns cannot be counted."""
     table = find_table(name)
-    options: dict[str, str] = {"table": name, "part_bytes": str(largest), "pushdown": str(need.times == 1)} | {
-        f"set.{key}": value for key, value in at.settings
-    }
+    options = {"table": name, "part_bytes": str(largest), "pushdown": str(need.times == 1), "settings": json.dumps(dict(at.settings))}
     if at.broker_conf is not None:
         options["broker_conf"] = at.broker_conf
     reader = session.read.format(spark_source.FORMAT).options(**options)

@@ -50,8 +50,7 @@ def spark(session: SparkSession) -> SparkSession:
 
 
 def load(spark: SparkSession, at: StoreAt, table: str = "messages", **options: str) -> DataFrame:
-    settings = {f"set.{key}": value for key, value in at.settings}
-    return spark.read.format("rocketmq").options(table=table, **options, **settings).load(at.path)
+    return spark.read.format("rocketmq").options(table=table, settings=json.dumps(dict(at.settings)), **options).load(at.path)
 
 
 def rows(frame: DataFrame) -> list[Row]:
@@ -263,8 +262,9 @@ def test_columns_say_what_they_mean(spark: SparkSession) -> None:
         (
             {"colums": "topic"},
             "store",
-            "There is no option 'colums'. -> Options are table, columns, broker_conf, part_bytes, metrics, pushdown and set.KEY.",
+            "There is no option 'colums'. -> Options are table, columns, broker_conf, settings, part_bytes, metrics, pushdown and set.KEY.",
         ),
+        ({"settings": "[]"}, "store", "The option settings is no JSON object of texts."),
         ({"set.maxIndexNum": "many"}, "store", "--set maxIndexNum=many: "),
         ({"pushdown": "perhaps"}, "store", "The option pushdown is 'perhaps'. -> Give true or false."),
         ({"part_bytes": "0"}, "store", "The option part_bytes is '0'. -> Give a number of bytes"),

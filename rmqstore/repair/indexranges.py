@@ -17,11 +17,11 @@ from rmqstore.verify.index import IndexView, first_record_items, last_record_ite
 
 @dataclass(frozen=True, slots=True)
 class Border:
-    """The record at physical offset `position`, of which a file that stays has `keys` items, the first of them with this hash."""
+    """The record at physical offset `position`, of which a file that stays has `keys` items; `hashes` are theirs if it begins there."""
 
     position: int
     keys: int
-    first_hash: int
+    hashes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +71,18 @@ class KeyRange:
         assert self.before is not None
         with_tag = len(keys) - self.before.keys
         for left in (with_tag, with_tag - int(keys["is_tag"].sum())):
-            if 0 <= left < len(keys) and int(keys["hash"][left]) == self.before.first_hash:
+            if 0 <= left < len(keys) and tuple(keys["hash"][left : left + self.before.keys].tolist()) == self.before.hashes:
                 return left
         return with_tag
 
 
 def first_border(view: IndexView) -> Border:
     """The border at the beginning of a file with items. Raises UnreadableError, StoreChangedError."""
-    return Border(view.item_offset(1), first_record_items(view), view.first_hash)
+    count = first_record_items(view)
+    hashes = [int(value) for _, rows in view.rows(1, count + 1) for value in rows["key_hash"].tolist()]
+    return Border(view.item_offset(1), count, tuple(hashes))
 
 
 def last_border(view: IndexView) -> Border:
     """The border at the end of a file with items. Raises UnreadableError, StoreChangedError."""
-    return Border(view.last_offset, last_record_items(view), 0)
+    return Border(view.last_offset, last_record_items(view))

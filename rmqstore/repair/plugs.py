@@ -149,11 +149,14 @@ def _neighbour(plug: Plug, following: Plug | None, read: ReadRecord) -> Neighbou
 
 
 def _filled_up_to(plug: Plug, style: Style) -> int:
-    """Where the fillers of a plug end and its BLANK begins: behind the last record that is known, unless fillers cost nothing."""
+    """Where the fillers of a plug end and its BLANK begins: behind the last record that is known, unless fillers cost nothing.
+
+    A file of which nothing is known gets one, too: verification and brokers take a file without any record for a damaged one.
+    """
     if not plug.closes:
         return plug.end
     limit = plug.end - BLANK_SIZE
-    if plug.anew:
+    if plug.anew or (plug.start == plug.file.start and not plug.known):
         return limit if limit - plug.start >= style.smallest else plug.start
     return max((record.end for record in plug.known if record.size >= style.smallest and record.end <= limit), default=plug.start)
 

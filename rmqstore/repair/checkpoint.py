@@ -103,8 +103,7 @@ def _end_of(store: Store, log: FutureLog) -> LogEnd:
 
 def _wrong(store: Store, log: FutureLog, end: LogEnd) -> Finding | None:
     """The first thing that verification will have to say about the checkpoint of a broker that stopped cleanly on the future log."""
-    context = Context(store, Options())
-    context.crashed = False
+    context = Context(store, Options(crashed=False))
     last = end.last.store_timestamp if end.last is not None else 0
     context.log = LogFacts(log.min_offset, log.end_offset, last_timestamp=last, damages=list(log.damages))
     return next((finding for finding in judging.check(context) if finding.severity is not Severity.INFO), None)

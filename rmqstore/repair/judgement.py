@@ -68,10 +68,9 @@ def judge(
     `given_up` are ranges of the log that hold fillers in the place of lost messages, ascending.
     Raises RefusedError for a log that has bytes and no record, UnreadableError, StoreChangedError.
     """
-    verification = Verification(store, Options(parts=parts, quick=True, threads=threads))
-    # A repaired store is started as one that was stopped cleanly: what only a crash excuses is to be mended.
-    verification.context.crashed = False
-    verification.context.given_up = given_up
+    # A repaired store is started as one that was stopped cleanly: what only a crash excuses asks for a repair.
+    options = Options(parts=parts, quick=True, threads=threads, crashed=False, given_up=given_up)
+    verification = Verification(store, options)
     findings = list(verification.run(advance))
     log = verification.context.log
     if log.without_records:

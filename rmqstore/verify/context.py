@@ -22,12 +22,18 @@ MAX_RECORD_READ = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to verify. Empty `parts` or `topics` mean all; `quick` leaves bodies out."""
+    """What to verify, and as what. Empty `parts` or `topics` mean all; `quick` leaves bodies out.
+
+    `crashed`: whether the broker counts as killed; None asks for `abort`. `given_up` are ranges [start, end) of the log that a repair
+    fills, ascending: units into them say nothing.
+    """
 
     parts: frozenset[str] = frozenset()
     topics: frozenset[str] = frozenset()
     quick: bool = False
     threads: int = 2
+    crashed: bool | None = None
+    given_up: Sequence[tuple[int, int]] = ()
 
     def wants(self, part: str) -> bool:
         """Whether this part is to be verified."""
@@ -63,9 +69,8 @@ class Context:
     def __init__(self, store: Store, options: Options) -> None:
         self.store = store
         self.options = options
-        self.crashed = store.abort_present
+        self.crashed = store.abort_present if options.crashed is None else options.crashed
         self.log = LogFacts()
-        self.given_up: Sequence[tuple[int, int]] = ()  # ranges of the log that a repair fills, ascending; units into them say nothing
 
     def finding(self, code: str, message: str, **where: Any) -> Finding:
         """A finding of the catalogue, with the severity it has in this store. `file` may be a Path."""

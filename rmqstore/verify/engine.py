@@ -45,7 +45,9 @@ class Verification:
         `patience`: seconds to wait for a slow writer before an error is reported that a writer would explain.
         """
         self.store = store
-        self.options = options or Options()
+        options = options or Options()
+        # Every look is one at the same store: `abort` may come and go meanwhile.
+        self.options = options if options.crashed is not None else replace(options, crashed=store.abort_present)
         self._passes = passes
         self._foresight = foresight
         self._patience = patience
@@ -99,9 +101,7 @@ class Verification:
             except RmqstoreError:
                 if self._has_its_files():
                     raise
-            crashed = self._look.context.crashed
             self._look = Look(self.store.reopened(), self.options, self._passes)
-            self._look.context.crashed = crashed
         return list(self._look.run(advance))
 
     def _has_its_files(self) -> bool:
@@ -118,7 +118,6 @@ class Verification:
         first = self._look
         settled = {result.file.path: result for result in first.results if _is_settled(result)}
         self._look = Look(store, self.options, self._passes, settled)
-        self._look.context.crashed = first.context.crashed
         findings = self._looked()
         self._look.totals.seconds += first.totals.seconds
         return findings

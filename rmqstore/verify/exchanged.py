@@ -64,7 +64,7 @@ def _shift(context: Context, targets: Targets, key: QueueKey, file: MappedFile) 
         units = np.frombuffer(read_at(file, first * UNIT_SIZE, count * UNIT_SIZE), UNIT_ROWS)
         offsets = units["physical_offset"].astype(np.int64)
         live = (offsets >= log.min_offset) & (offsets < log.end_offset) & (units["size"] > 0) & (units["size"] != PRE_BLANK_SIZE)
-        live &= ~(in_ranges(offsets, log.damages) | in_ranges(offsets, context.given_up))
+        live &= ~(in_ranges(offsets, log.damages) | in_ranges(offsets, context.options.given_up))
         if not live.any():
             continue
         looked += int(np.count_nonzero(live))

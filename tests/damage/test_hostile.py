@@ -17,7 +17,7 @@ import pytest
 from rmqstore.formats import record
 from tests.support import stores
 from tests.support.builder import StoreBuilder
-from tests.support.cli import Run, rmqstore
+from tests.support.cli import Run, needs_permissions, rmqstore, without_privileges
 from tests.support.storeview import StoreView
 
 LIMIT_SECONDS = 240
@@ -277,18 +277,6 @@ def test_a_hostile_total_size_is_found_and_what_follows_is_read(how: str, number
 
 
 # ---- permissions
-
-
-def without_privileges(*arguments: object) -> subprocess.CompletedProcess[str]:
-    """Runs rmqstore where file permissions count: as root without the right to override them."""
-    drop = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--ambient-caps=-all"] if os.geteuid() == 0 else []
-    words = [*drop, sys.executable, "-m", "rmqstore", *map(str, arguments)]
-    return subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_SECONDS, check=False)
-
-
-needs_permissions = pytest.mark.skipif(
-    os.geteuid() == 0 and shutil.which("setpriv") is None, reason="root may read everything, and there is no setpriv to give up that right"
-)
 
 
 @needs_permissions

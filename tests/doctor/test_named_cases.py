@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from rmqstore.store.root import Store
 from tests.doctor.diagnosing import FreshStore, diagnosis_of
 from tests.doctor.test_observed_starts import OBSERVED, SETTINGS
 from tests.support import sparse
-from tests.support.cli import rmqstore
+from tests.support.cli import needs_permissions, rmqstore, without_privileges
 from tests.support.stores import case
 
 PLAIN = "5.3.3-plain"
@@ -162,30 +161,16 @@ def test_a_broker_with_other_sizes(key: str, wrong: str, fresh_store: FreshStore
 # Rights and foreign objects
 
 
-def as_another_user(root: Path) -> dict[str, object]:
-    """The last object of `doctor`, run by the account that the store belongs to."""
-    changed = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-P", "-m", "rmqstore"]
-    words = ["doctor", str(root), *case(PLAIN).set_options(root), "--broker-version", "5.3.3", "--format", "json", "--quiet"]
-    done = subprocess.run([*changed, *words], capture_output=True, text=True, timeout=120, env={**os.environ, "HOME": "/"})
+def as_an_ordinary_user(root: Path) -> dict[str, object]:
+    """The last object of `doctor` in a process where file permissions count."""
+    done = without_privileges("doctor", root, *case(PLAIN).set_options(root), "--broker-version", "5.3.3", "--format", "json", "--quiet")
     assert "Traceback" not in done.stderr, done.stderr
     assert done.returncode == 1, done.stderr
     last: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
     return last
 
 
-@pytest.fixture
-def owned(fresh_store: FreshStore, tmp_path: Path) -> Path:
-    if os.geteuid() != 0 or shutil.which("setpriv") is None:
-        pytest.skip("needs root, and setpriv, to run as another user")
-    root = fresh_store(PLAIN)
-    for path in (root, *root.rglob("*")):
-        os.chown(path, 65534, 65534)
-    for path in (*tmp_path.parents, tmp_path):
-        if path.stat().st_uid == 0 and path.is_relative_to("/tmp") and path != Path("/tmp"):
-            path.chmod(0o755)
-    return root
-
-
+@needs_permissions
 @pytest.mark.parametrize(
     ("name", "right"),
     [
@@ -193,19 +178,24 @@ def owned(fresh_store: FreshStore, tmp_path: Path) -> Path:
         *(("index", "u+rwx"), ("commitlog", "u+rwx"), ("checkpoint", "u+rw")),
     ],
 )
-def test_a_file_that_cannot_be_read(name: str, right: str, owned: Path) -> None:
-    (owned / name).chmod(0)
-    last = as_another_user(owned)
+def test_a_file_that_cannot_be_read(name: str, right: str, fresh_store: FreshStore) -> None:
+    root = fresh_store(PLAIN)
+    (root / name).chmod(0)
+    last = as_an_ordinary_user(root)
     assert last["class"] == ("DOES NOT START" if name == "checkpoint" else "NOT SURE")
-    assert name == "checkpoint" or last["next"] == f"chmod {right} {owned / name}"
+    assert name == "checkpoint" or last["next"] == f"chmod {right} {root / name}"
     assert last["not_checked"]
 
 
-def test_a_file_of_another_user(owned: Path) -> None:
-    path = owned / "commitlog" / "00000000000000065536"
-    os.chown(path, 0, 0)
-    last = as_another_user(owned)
-    assert (last["class"], last["next"]) == ("NOT SURE", f"chown 65534:65534 {path}")
+@needs_permissions
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give a file to another user")
+def test_a_file_of_another_user(fresh_store: FreshStore) -> None:
+    root = fresh_store(PLAIN)
+    path = root / "commitlog" / "00000000000000065536"
+    os.chown(path, 65534, 65534)
+    path.chmod(0o600)
+    last = as_an_ordinary_user(root)
+    assert (last["class"], last["next"]) == ("NOT SURE", f"chown 0:0 {path}")
 
 
 @pytest.mark.parametrize("place", ["commitlog/pipe", "consumequeue/pipe", "index/pipe", "config/topics.json", "checkpoint", "timerwheel"])

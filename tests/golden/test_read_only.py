@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.golden.on_read_only_mount import NOT_PERMITTED
-from tests.support.cli import rmqstore
+from tests.support.cli import needs_permissions, rmqstore, without_privileges
 from tests.support.stores import case, content, fresh_store, snapshot
 
 STORES = ["4.9.8-cqext", "5.3.3-plain-crash", "5.3.3-batchcq-crash", "5.5.1-empty", "broker-5.5.1-crash", "broker-5.5.1-rocksdb-clean"]
@@ -55,11 +55,10 @@ def test_nothing_changes(name: str, tmp_path: Path) -> None:
     assert (snapshot(root), content(root)) == before
 
 
+@needs_permissions
 @pytest.mark.parametrize("name", STORES)
 def test_a_store_without_write_permission(name: str, tmp_path: Path) -> None:
     """Everything that can be said of a store is said the same without a single write permission in it."""
-    if os.geteuid() == 0 and shutil.which("setpriv") is None:
-        pytest.skip("root may write everywhere, and there is no setpriv to give up that right")
     root = fresh_store(name, tmp_path)
     for path in [*root.rglob("*"), root]:
         path.chmod(0o555 if path.is_dir() else 0o444)
@@ -69,16 +68,10 @@ def test_a_store_without_write_permission(name: str, tmp_path: Path) -> None:
     before = snapshot(root), content(root)
 
     for command in (["info", str(root)], ["verify", str(root), "--allow-unchecked"], ["dump", str(root), "--part", "commitlog"]):
-        run = without_privileges([*command, "--format", "json", *case(name).set_options(root)], tmp_path)
+        run = without_privileges(*command, "--format", "json", *case(name).set_options(root))
         assert run.returncode == 0, run.stderr
 
     assert (snapshot(root), content(root)) == before
-
-
-def without_privileges(arguments: list[str], home: Path) -> subprocess.CompletedProcess[str]:
-    """Runs rmqstore so that file permissions count: as root without the right to override them."""
-    drop = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--ambient-caps=-all"] if os.geteuid() == 0 else []
-    return subprocess.run([*drop, sys.executable, "-m", "rmqstore", *arguments], capture_output=True, text=True, timeout=120, check=False)
 
 
 @pytest.mark.parametrize("name", STORES)

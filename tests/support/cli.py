@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from rmqstore.cli import main
 from tests.support.jsonobjects import misfits
@@ -56,6 +61,18 @@ def rmqstore(*arguments: str | Path) -> Run:
         run = Run(status, out.read(), err.read())
     _demand_described(run, *map(str, arguments))
     return run
+
+
+needs_permissions = pytest.mark.skipif(
+    os.geteuid() == 0 and shutil.which("setpriv") is None, reason="root may read everything, and there is no setpriv to give up that right"
+)
+
+
+def without_privileges(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Runs rmqstore in a process where file permissions count: as root without the right to override them."""
+    drop = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--ambient-caps=-all"] if os.geteuid() == 0 else []
+    words = [*drop, sys.executable, "-P", "-m", "rmqstore", *map(str, arguments)]
+    return subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
 
 
 def _demand_described(run: Run, *arguments: str) -> None:

@@ -32,15 +32,21 @@ class LogDump:
         request: Request,
         delay_levels: Sequence[int],
         before_compiling: Callable[[], None] | None = None,
+        make_message: MakeMessage | None = None,
     ) -> None:
-        """`before_compiling` is called when compiled code is needed that this machine does not have yet."""
+        """`before_compiling` is called when compiled code is needed that this machine does not have yet.
+
+        `make_message` makes an object of a record that is read by the declarations, by default the one that JSON shows.
+        """
         self._files = files
         self._name = name
         self._request = request
         self._filters = request.filters
         self._delay_levels = delay_levels
         self._before_compiling = before_compiling
-        self._make_message: MakeMessage = partial(message_object, delay_levels=delay_levels, body=request.body, unpack=request.decompress)
+        self._make_message: MakeMessage = make_message or partial(
+            message_object, delay_levels=delay_levels, body=request.body, unpack=request.decompress
+        )
 
     def slow_records(self) -> int:
         """How many records to read one by one before compiled code is loaded; none when that is worth it in any case."""

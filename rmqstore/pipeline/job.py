@@ -32,7 +32,7 @@ class StoreAt:
     def of(cls, path: Path | str, broker_conf: Path | None = None, settings: Mapping[str, str] | None = None) -> StoreAt:
         """From what a command is given: a path, which becomes absolute because a worker has a directory of its own, or a URI as text."""
         conf = None if broker_conf is None else str(broker_conf.absolute())
-        return cls(path if isinstance(path, str) else str(path.absolute()), conf, tuple(sorted((settings or {}).items())))
+        return cls(path if isinstance(path, str) else str(path.absolute()), conf, tuple((settings or {}).items()))
 
     @property
     def options(self) -> list[str]:

@@ -1,0 +1,112 @@
+"""Plans of repairs: made without a change, looked at, applied, undone."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rmqstore.api.html import table
+from rmqstore.pipeline.job import StoreAt
+from rmqstore.recovery.release import choose_release
+from rmqstore.repair import codec, run
+from rmqstore.repair.plan import Action, LostMessage
+from rmqstore.repair.plan import Plan as PlanData
+from rmqstore.repair.queues import LostUnits
+from rmqstore.repair.recover import Recovery, Strategy
+from rmqstore.repair.transaction import Transaction
+
+
+class Plan:
+    """What a repair will do. Nothing is written before `apply`; the new contents of files are in a temporary directory of their own."""
+
+    def __init__(self, data: PlanData, file: Path | None, directory: Path) -> None:
+        """`directory` holds the plan and is removed together with this object."""
+        self._data = data
+        self._file = file
+        weakref.finalize(self, shutil.rmtree, directory, ignore_errors=True)
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to do."""
+        return self._data.empty
+
+    @property
+    def actions(self) -> tuple[Action, ...]:
+        """The changes in the order in which they are made: kind, path, position and length in bytes, reason."""
+        return self._data.actions
+
+    @property
+    def lost(self) -> tuple[LostMessage, ...]:
+        """The messages that cannot be kept."""
+        return self._data.lost
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What has to be known before the plan is applied."""
+        return self._data.notes
+
+    def apply(self) -> Applied:
+        """Apply the plan and verify the store. Raises RefusedError where the store changed or is in use, WriteFailedError, OSError."""
+        if self._file is None:
+            return Applied(Path(self._data.store), None, {})
+        result = run.apply_file(self._file, _Consent())
+        return Applied(Path(self._data.store), result.transaction, result.errors or {})
+
+    def _repr_html_(self) -> str:
+        title = f"Plan of {self._data.command}: {len(self.actions)} actions, {len(self.lost)} messages lost"
+        rows = ((one.kind, one.path, one.position, one.length, one.reason) for one in self.actions)
+        return table(title, ("action", "path", "position", "length", "reason"), rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A plan that was applied: its transaction (None: there was nothing to do) and how many errors of each code remain."""
+
+    store: Path
+    transaction: Transaction | None
+    errors: Mapping[str, int]
+
+    def undo(self) -> None:
+        """Undo it, byte for byte. Raises RefusedError, WriteFailedError, OSError."""
+        if self.transaction is not None:
+            undo(self.store, self.transaction.id)
+
+
+def plan_recover(at: StoreAt, release: str, strategy: str, lost_units: str) -> Plan:
+    """Plan the repair that `rmqstore recover` makes. Raises RefusedError, UnreadableError, UsageError."""
+    chosen = choose_release(at.open(), release).release
+    recovery = Recovery(chosen, Strategy(strategy), LostUnits(lost_units))
+    directory = Path(tempfile.mkdtemp(prefix="rmqstore-plan-"))
+    try:
+        result = run.show(run.Wish("recover", chosen, at.open, recovery.plan), _Consent(), directory / "plan.json")
+    except BaseException:
+        shutil.rmtree(directory, ignore_errors=True)
+        raise
+    return Plan(result.plan if result.kept_in is None else codec.read_plan(result.kept_in), result.kept_in, directory)
+
+
+def undo(root: Path, transaction: str | None) -> None:
+    """Undo a transaction, or continue an undo that was stopped. Raises RefusedError, WriteFailedError, OSError."""
+    run.undo(root, transaction, _Consent())
+
+
+class _Consent:
+    """The dialog of a program: a call is the consent."""
+
+    def show(self, plan: PlanData) -> None:
+        """Do nothing: the plan is an object."""
+
+    def confirm(self, plan: PlanData) -> bool:
+        """Return True."""
+        return True
+
+    def started(self, transaction: Transaction, plan: PlanData) -> None:
+        """Do nothing."""
+
+    def advance(self, action: Any) -> None:
+        """Do nothing."""

@@ -1,0 +1,44 @@
+"""What is run while working on the project; the sessions use the interpreter that nox runs in."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import nox
+
+nox.options.default_venv_backend = "none"
+nox.options.sessions = ["check"]
+
+FAST = ("formats", "store", "scan", "rebuild", "api", "shell")
+"""Folders of tests that together need less than half a minute."""
+
+
+@nox.session
+def check(session: nox.Session) -> None:
+    """Lint, types, import layers and the fast tests: below a minute."""
+    session.run(sys.executable, "-m", "ruff", "check", ".")
+    session.run(sys.executable, "-m", "ruff", "format", "--check", ".")
+    session.run(".ci/typecheck-tree", external=True)
+    session.run(sys.executable, "-m", "mypy")
+    with session.chdir(".typecheck"):
+        session.run(Path(sys.executable).with_name("lint-imports"), "--config", "../pyproject.toml", external=True)
+    session.run(sys.executable, "-m", "pytest", "-q", *(f"tests/{folder}" for folder in FAST))
+
+
+@nox.session
+def test(session: nox.Session) -> None:
+    """All tests; arguments go to pytest."""
+    session.run(sys.executable, "-m", "pytest", *session.posargs)
+
+
+@nox.session
+def exhaustive(session: nox.Session) -> None:
+    """What the other session leaves out of large products."""
+    session.run(sys.executable, "-m", "pytest", "-m", "exhaustive", *session.posargs)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """The benchmarks; arguments go to them."""
+    session.run(sys.executable, "-m", "benchmarks", *session.posargs)

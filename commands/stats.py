@@ -13,7 +13,8 @@ from rmqstore.commands.common import View, on_interrupt, output_options, store_o
 from rmqstore.commands.engines import engine_options, stores_argument
 
 if TYPE_CHECKING:
-    from rmqstore.pipeline.engine import Runner, Wish
+    from rmqstore.pipeline.engine import Wish
+    from rmqstore.pipeline.job import Runner
     from rmqstore.pipeline.stats.counts import Counts
     from rmqstore.pipeline.stats.job import StatsJob
 

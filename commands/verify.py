@@ -19,8 +19,8 @@ from rmqstore.errors import UnreadableError
 
 if TYPE_CHECKING:
     from rmqstore.findings import Finding
-    from rmqstore.pipeline.engine import Choice, Runner, Wish
-    from rmqstore.pipeline.job import StoreAt
+    from rmqstore.pipeline.engine import Choice, Wish
+    from rmqstore.pipeline.job import Runner, StoreAt
     from rmqstore.store.root import Store
     from rmqstore.verify.context import Options
     from rmqstore.verify.engine import Totals

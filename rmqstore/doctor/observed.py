@@ -10,8 +10,7 @@ from pathlib import Path
 
 from rmqstore.errors import RmqstoreError, UsageError
 from rmqstore.findings import Finding
-from rmqstore.recovery.dispatch import Dispatched
-from rmqstore.recovery.outcome import Mode, Outcome, State
+from rmqstore.recovery.outcome import Dispatched, Mode, Outcome, State
 from rmqstore.recovery.release import AUTO, Chosen, choose_release
 from rmqstore.recovery.simulation import simulate
 from rmqstore.scan.far import last_records

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding
-from rmqstore.recovery.commitlog import Scan
+from rmqstore.recovery.outcome import Scan
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import QueueDirectory
 from rmqstore.store.window import read_at

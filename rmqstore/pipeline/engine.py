@@ -10,10 +10,9 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from rmqstore.errors import UsageError
-from rmqstore.pipeline.job import Advance, Job
+from rmqstore.pipeline.job import Advance, Job, Runner
 
 SPARK_START = 2.3
 """Seconds that Spark takes to start and to end, on a machine with two cores."""
@@ -63,13 +62,6 @@ class Choice:
 
     engine: str
     why: str
-
-
-class Runner(Protocol):
-    """What runs jobs."""
-
-    def run(self, job: Job, advance: Advance) -> Iterator[tuple[str, bytes]]:
-        """(key, result): by key for a job that shuffles, else every packet in the order of parts."""
 
 
 def choose(wish: Wish, size: int, pace: Pace, *, remote: bool = False) -> Choice:

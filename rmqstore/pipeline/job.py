@@ -81,6 +81,13 @@ class Job(Protocol):
         """The result of a key from its packets, in the order of (part, order)."""
 
 
+class Runner(Protocol):
+    """What runs jobs."""
+
+    def run(self, job: Job, advance: Advance) -> Iterator[tuple[str, bytes]]:
+        """(key, result): by key for a job that shuffles, else every packet in the order of parts."""
+
+
 class MapOnly:
     """What a job needs besides `parts` and `map` when no two parts share a key."""
 

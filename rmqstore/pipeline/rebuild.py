@@ -13,10 +13,9 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
-from rmqstore.pipeline.engine import Runner
 from rmqstore.pipeline.futureparts import Source, TornPieceError
 from rmqstore.pipeline.gather import GatherJob, IndexFile, QueueShare
-from rmqstore.pipeline.job import Advance, StoreAt, silent
+from rmqstore.pipeline.job import Advance, Runner, StoreAt, silent
 from rmqstore.pipeline.logparts import LARGEST_PIECE
 from rmqstore.pipeline.scatter import QUEUES, Scattered, ScatterJob, of_range, of_share
 from rmqstore.rebuild import IndexResult, Mode, QueueResult, RebuiltIndexFile

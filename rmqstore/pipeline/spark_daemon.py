@@ -14,11 +14,7 @@ import select
 import socket
 import sys
 
-WAITING = "RMQSTORE_WAITING_DAEMON"
-"""The variable that names the socket where a process waits."""
-
-JOBS, SQL = "jobs", "sql"
-"""Kinds of work."""
+from rmqstore.pipeline.spark_handover import SQL, WAITING
 
 _TAKEN = b"\1"
 _LENGTH = 8

@@ -21,9 +21,9 @@ from pathlib import Path
 from rmqstore.children import environment
 from rmqstore.errors import RefusedError
 from rmqstore.kept import private_directory
-from rmqstore.pipeline import spark_daemon
 from rmqstore.pipeline.java import find_java, version_of
 from rmqstore.pipeline.java_classes import KeptClasses
+from rmqstore.pipeline.spark_handover import DAEMON, WAITING
 
 _PATIENCE = 60
 """Seconds for Java to listen, and to keep its classes."""
@@ -99,7 +99,7 @@ class SparkJava:
             command += ["org.apache.spark.deploy.SparkSubmit"]
             command += [word for setting in settings for word in ("--conf", setting)] + ["pyspark-shell"]
         variables = {
-            spark_daemon.WAITING: str(self._directory / "daemon"),
+            WAITING: str(self._directory / "daemon"),
             "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._directory / "connection"),
             "SPARK_HOME": str(self._home),
             "SPARK_CONNECT_MODE": "0",
@@ -125,7 +125,7 @@ class SparkJava:
         """The process that Python workers will come from. Ctrl-C is not for it, either; it ends with its input or Spark's."""
         waits = "--wait", self._directory / "daemon", self._kind
         return subprocess.Popen(
-            [os.environ.get("PYSPARK_PYTHON") or sys.executable, "-m", spark_daemon.__name__, *waits],
+            [os.environ.get("PYSPARK_PYTHON") or sys.executable, "-m", DAEMON, *waits],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -14,7 +14,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 
 from rmqstore.children import SAFE_PATH
 from rmqstore.errors import RefusedError, RmqstoreError
-from rmqstore.pipeline import spark_daemon
+from rmqstore.pipeline.spark_handover import DAEMON, JOBS, SQL
 from rmqstore.pipeline.spark_java import SparkJava
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def open_context(master: str | None = None, conf: Mapping[str, str] | None = Non
 
 def begin_context(master: str | None = None, conf: Mapping[str, str] | None = None) -> Callable[[], SparkContext]:
     """Starts Java; what comes back waits for it, and is then `open_context`. Both raise RefusedError."""
-    return _begin(master, conf or {}, spark_daemon.JOBS)
+    return _begin(master, conf or {}, JOBS)
 
 
 def open_session(master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
@@ -60,7 +60,7 @@ def open_session(master: str | None = None, conf: Mapping[str, str] | None = Non
 
 def begin_session(master: str | None = None, conf: Mapping[str, str] | None = None) -> Opener:
     """As `begin_context`, for `open_session`."""
-    connected = _begin(master, conf or {}, spark_daemon.SQL)
+    connected = _begin(master, conf or {}, SQL)
 
     def opened() -> SparkSession:
         connected()
@@ -134,7 +134,7 @@ def _settings(master: str | None, conf: Mapping[str, str]) -> dict[str, str]:
         "spark.log.level": "OFF",
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
-        "spark.python.daemon.module": "rmqstore.pipeline.spark_daemon",
+        "spark.python.daemon.module": DAEMON,
         f"spark.executorEnv.{SAFE_PATH}": "1",
         "spark.sql.python.filterPushdown.enabled": "true",
         # Packets are dense numbers; packing them costs more than moving them.

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from rmqstore.catalogue import finding
 from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding
-from rmqstore.pipeline.engine import Runner
-from rmqstore.pipeline.job import Advance, MapOnly, Packet, Part, StoreAt
+from rmqstore.pipeline.job import Advance, MapOnly, Packet, Part, Runner, StoreAt
 from rmqstore.pipeline.remote import at_hand, is_remote, log_size
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import Store

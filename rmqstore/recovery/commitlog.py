@@ -5,32 +5,21 @@ Source: `CommitLog.recoverNormally`, `recoverAbnormally`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
 from rmqstore.recovery.blockers import BlockerCode, LoadStopped, Unknown
 from rmqstore.recovery.checkpoint import Checkpoint
-from rmqstore.recovery.dispatch import Dispatched, Dispatcher
+from rmqstore.recovery.dispatch import Dispatcher
 from rmqstore.recovery.firstfile import FirstFile
 from rmqstore.recovery.java import to_long
 from rmqstore.recovery.logreader import LogReader, Records, open_window
 from rmqstore.recovery.mappedfiles import MappedFiles, SimulatedFile
 from rmqstore.recovery.options import Options
+from rmqstore.recovery.outcome import Dispatched, Scan
 from rmqstore.recovery.queues import QueueStore
 from rmqstore.recovery.rocksdb import RocksDBQueues
 from rmqstore.versions import Acceleration, Profile
-
-
-@dataclass(frozen=True, slots=True)
-class Scan:
-    """What recovery read: from the start of `first_file` to `stop_offset` (P, the end of valid data), and why it stopped there."""
-
-    first_file: str
-    stop_offset: int
-    stop_reason: str
-    records: int
 
 
 class CommitLogRecovery:

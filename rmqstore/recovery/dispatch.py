@@ -6,8 +6,6 @@ queues group by group; only where a record fans out to other queues the order be
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
@@ -20,30 +18,11 @@ from rmqstore.recovery.checkpoint import Checkpoint
 from rmqstore.recovery.indexes import IndexService
 from rmqstore.recovery.logreader import LogReader, Records
 from rmqstore.recovery.options import Options
+from rmqstore.recovery.outcome import Dispatched
 from rmqstore.recovery.queues import QueueStore
 from rmqstore.recovery.rocksdb import RocksDBQueues
 from rmqstore.scan.columns import select
 from rmqstore.versions import Profile
-
-
-@dataclass(slots=True)
-class Dispatched:
-    """How many records went through the dispatchers; offsets as stored in the records."""
-
-    count: int = 0
-    first: int | None = None
-    last: int | None = None
-    last_size: int | None = None
-
-    def add(self, records: npt.NDArray[np.void]) -> None:
-        """Counts records in their order."""
-        if not len(records):
-            return
-        if self.first is None:
-            self.first = int(records["physical_offset"][0])
-        self.count += len(records)
-        self.last = int(records["physical_offset"][-1])
-        self.last_size = int(records["size"][-1])
 
 
 class Dispatcher:

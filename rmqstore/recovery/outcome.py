@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from rmqstore.recovery.blockers import Blocker
 from rmqstore.recovery.changes import Change
-from rmqstore.recovery.commitlog import Scan
-from rmqstore.recovery.dispatch import Dispatched
 from rmqstore.recovery.indexes import IndexHeader
 from rmqstore.recovery.losses import Lost
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 
 class Mode(StrEnum):
@@ -19,6 +22,36 @@ class Mode(StrEnum):
 
     NORMAL = "normal"
     ABNORMAL = "abnormal"
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What recovery read: from the start of `first_file` to `stop_offset` (P, the end of valid data), and why it stopped there."""
+
+    first_file: str
+    stop_offset: int
+    stop_reason: str
+    records: int
+
+
+@dataclass(slots=True)
+class Dispatched:
+    """How many records went through the dispatchers; offsets as stored in the records."""
+
+    count: int = 0
+    first: int | None = None
+    last: int | None = None
+    last_size: int | None = None
+
+    def add(self, records: npt.NDArray[np.void]) -> None:
+        """Counts records in their order."""
+        if not len(records):
+            return
+        if self.first is None:
+            self.first = int(records["physical_offset"][0])
+        self.count += len(records)
+        self.last = int(records["physical_offset"][-1])
+        self.last_size = int(records["size"][-1])
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rmqstore.recovery.consequences import Consequences
-from rmqstore.recovery.dispatch import Dispatched
-from rmqstore.recovery.outcome import Outcome, QueueState, State
+from rmqstore.recovery.outcome import Dispatched, Outcome, QueueState, State
 from rmqstore.store.parts import relative_to_root
 
 SCHEMA = 1

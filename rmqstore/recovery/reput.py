@@ -8,10 +8,11 @@ from __future__ import annotations
 import numpy as np
 
 from rmqstore.recovery.blockers import LoadStopped
-from rmqstore.recovery.dispatch import Dispatched, Dispatcher
+from rmqstore.recovery.dispatch import Dispatcher
 from rmqstore.recovery.java import remainder
 from rmqstore.recovery.logreader import LogReader, Records, open_window
 from rmqstore.recovery.mappedfiles import MappedFiles, SimulatedFile
+from rmqstore.recovery.outcome import Dispatched
 from rmqstore.versions import Profile
 
 

@@ -12,15 +12,15 @@ from rmqstore.recovery.blockers import Blocker, BlockerCode, BrokerKilled, LoadS
 from rmqstore.recovery.changes import Changes
 from rmqstore.recovery.check import RecordCheck
 from rmqstore.recovery.checkpoint import Checkpoint
-from rmqstore.recovery.commitlog import CommitLogRecovery, Scan
+from rmqstore.recovery.commitlog import CommitLogRecovery
 from rmqstore.recovery.compaction import check_compaction
-from rmqstore.recovery.dispatch import Dispatched, Dispatcher
+from rmqstore.recovery.dispatch import Dispatcher
 from rmqstore.recovery.indexes import IndexService
 from rmqstore.recovery.logreader import LogReader
 from rmqstore.recovery.losses import NOTHING_LOST, Lost, lost_records
 from rmqstore.recovery.mappedfiles import MappedFiles, SimulatedFile
 from rmqstore.recovery.options import Options
-from rmqstore.recovery.outcome import Mode, Outcome, QueueState, State
+from rmqstore.recovery.outcome import Dispatched, Mode, Outcome, QueueState, Scan, State
 from rmqstore.recovery.places import Places, places_of
 from rmqstore.recovery.queues import QueueStore
 from rmqstore.recovery.reput import Reput

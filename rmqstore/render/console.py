@@ -11,8 +11,8 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any, TextIO
 
 from rmqstore.findings import Finding, Severity
-from rmqstore.render.output import cell
 from rmqstore.render.progress import without_bar
+from rmqstore.render.text import cell
 from rmqstore.terminal import printable
 
 if TYPE_CHECKING:

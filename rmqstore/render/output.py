@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, TextIO
 
 from rmqstore.findings import Finding
 from rmqstore.render.formulas import defused
+from rmqstore.render.text import cell, compact_json
 from rmqstore.terminal import printable, printable_json
 
 FINDING_COLUMNS = tuple(name for name in Finding.__dataclass_fields__ if name != "store")
@@ -59,22 +59,6 @@ def open_output(
     from rmqstore.render.console import Console
 
     return Console(target, color=color, quiet=quiet)
-
-
-def compact_json(value: Any) -> str:
-    """One line of JSON, non-ASCII characters as they are."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
-
-
-def cell(value: Any) -> str:
-    """A value as the text of one table or CSV cell; nothing for None."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (Mapping, list, tuple)):
-        return compact_json(value)
-    return str(value)
 
 
 class JsonLines:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rmqstore.store.mapped import list_directory
-
-if TYPE_CHECKING:
-    from rmqstore.store.commitlogpaths import CommitLogDirectories
 
 
 class PartKind(StrEnum):
@@ -71,11 +68,13 @@ def part_kind(name: str) -> PartKind | None:
     return _PLAIN.get(name)
 
 
-def list_parts(root: Path, commitlog: CommitLogDirectories, only: PartKind | None = None) -> list[Part]:
-    """All parts with sizes, in the order of PartKind, names no broker knows last. Raises UnreadableError."""
+def list_parts(root: Path, directories: Sequence[Path], only: PartKind | None = None) -> list[Part]:
+    """Return all parts with sizes, in the order of PartKind, names no broker knows last; `directories` are those of the commit log.
+
+    Raises UnreadableError.
+    """
     if only is not None:
         return [_measure(only, root)]
-    directories = [*commitlog.writable, *commitlog.read_only]
     parts = [_measure(PartKind.COMMITLOG, directory) for directory in directories if directory.is_dir()]
     for entry in list_directory(root):
         path = Path(entry.path)

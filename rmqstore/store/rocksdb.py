@@ -7,14 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from rmqstore.store.brokerconf import ROCKSDB_STORE, BrokerConfig
 from rmqstore.store.mapped import list_directory
 from rmqstore.store.parts import PartKind
-
-if TYPE_CHECKING:
-    from rmqstore.store.root import Store
 
 CURRENT = "CURRENT"
 _TABLE = re.compile(r"[0-9]{6,}\.sst")
@@ -90,7 +87,19 @@ class Database:
         return sum((self.directory / name).stat().st_size for name in self.tables)
 
 
-def databases(store: Store, use: DatabaseUse | None = None) -> Iterator[Database]:
+class _Store(Protocol):
+    """What has to be known of a store."""
+
+    config: BrokerConfig
+
+    def covers(self, kind: PartKind) -> bool:
+        """Whether a part of this kind can be here."""
+
+    def path_of(self, kind: PartKind) -> Path:
+        """Directory or file of a part."""
+
+
+def databases(store: _Store, use: DatabaseUse | None = None) -> Iterator[Database]:
     """Yield the databases of a store, or those of one use. Raises UnreadableError."""
     for kind, its_use, names in _PLACES:
         if store.covers(kind) and use in (None, its_use):
@@ -111,7 +120,7 @@ def had_database(directory: Path) -> bool:
     return any(entry.name == KEPT[0] or _DATA.fullmatch(entry.name) for entry in list_directory(directory) if entry.is_file())
 
 
-def is_needed(store: Store, database: Database) -> bool:
+def is_needed(store: _Store, database: Database) -> bool:
     """Return whether a broker uses a database, as far as its settings are known: without a setting, what is there is used."""
     config = store.config
     match database.use:
@@ -125,7 +134,7 @@ def is_needed(store: Store, database: Database) -> bool:
             return config.explicit("storeType") in (None, ROCKSDB_STORE) or database.directory.name in USERS
 
 
-def searched_files(store: Store) -> int:
+def searched_files(store: _Store) -> int:
     """Return how many files of the log, from the last one on, a start after a crash may go back to, from 5.4.0 on."""
     configured = store.config.integer("commitLogRecoverMaxNum")
     return configured if configured > 0 else BrokerConfig().integer("commitLogRecoverMaxNum")

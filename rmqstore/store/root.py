@@ -283,7 +283,8 @@ class Store:
 
     def parts(self) -> list[Part]:
         """Every part that exists, with sizes, known ones first, then what no broker knows. Walks all directories, reads no file."""
-        return list_parts(self.root, self.commitlog_directories, self.only)
+        directories = self.commitlog_directories
+        return list_parts(self.root, [*directories.writable, *directories.read_only], self.only)
 
 
 def _text_or_none(path: Path) -> str | None:

@@ -15,16 +15,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rmqstore.dump.request import Filters
-from rmqstore.pipeline.engine import Runner
 from rmqstore.pipeline.export.attempt import PieceDone
 from rmqstore.pipeline.export.destination import Destination
 from rmqstore.pipeline.export.job import ExportJob
 from rmqstore.pipeline.export.request import Body, ExportRequest, Format
-from rmqstore.pipeline.job import Advance, Packet, Part, StoreAt, silent
+from rmqstore.pipeline.job import Advance, Packet, Part, Runner, StoreAt, silent
 from rmqstore.pipeline.local import LocalRunner
 from rmqstore.pipeline.tables.message_parts import wanted_pieces
 from rmqstore.render.formulas import defused
-from rmqstore.render.output import cell
+from rmqstore.render.text import cell
 from tests.support.cli import rmqstore
 from tests.support.stores import case
 

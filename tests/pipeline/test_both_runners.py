@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rmqstore.pipeline.engine import Runner
 from rmqstore.pipeline.export.attempt import PieceDone
 from rmqstore.pipeline.export.job import ExportJob
 from rmqstore.pipeline.futureparts import Source
 from rmqstore.pipeline.gather import GatherJob
-from rmqstore.pipeline.job import Job, StoreAt, silent
+from rmqstore.pipeline.job import Job, Runner, StoreAt, silent
 from rmqstore.pipeline.local import LocalRunner
 from rmqstore.pipeline.rebuild import outputs_of
 from rmqstore.pipeline.scatter import Scattered, ScatterJob

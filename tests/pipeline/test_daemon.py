@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqstore.pipeline.spark_daemon import WAITING
+from rmqstore.pipeline.spark_handover import WAITING
 from tests.support import stores
 
 _SECONDS = 60

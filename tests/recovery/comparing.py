@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from rmqstore.recovery.dispatch import Dispatched
-from rmqstore.recovery.outcome import Outcome, State
+from rmqstore.recovery.outcome import Dispatched, Outcome, State
 from tests.recovery.recorded import Case
 
 Difference = tuple[str, Any, Any]

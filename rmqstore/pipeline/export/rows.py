@@ -17,7 +17,7 @@ from rmqstore.pipeline.tables import messages
 from rmqstore.pipeline.tables.message_columns import BatchColumns
 from rmqstore.pipeline.tables.table import TYPES, schema
 from rmqstore.render import formulas
-from rmqstore.render.output import compact_json
+from rmqstore.render.text import compact_json
 from rmqstore.scan.columns import Check
 
 _FAULTY_BODY = "compression"

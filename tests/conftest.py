@@ -34,10 +34,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def sample(cases: Sequence[pytest.Item], count: int) -> list[pytest.Item]:
     """Return `count` of the cases, always the same ones, and as many more as it takes to have each value of each of several parameters."""
     mixed = sorted(cases, key=lambda item: zlib.crc32(item.nodeid.encode()))
-    seen: set[tuple[str, int]] = set()
+    seen: set[tuple[str, str]] = set()
     chosen = []
     for item in mixed:
-        values = set(item.callspec.indices.items())  # type: ignore[attr-defined]
+        values = {(name, repr(value)) for name, value in item.callspec.params.items()}  # type: ignore[attr-defined]
         if len(values) > 1 and not values <= seen:
             seen |= values
             chosen.append(item)

@@ -65,6 +65,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("release", CASES, indirect=True)
 def test_a_repaired_store_serves_what_was_promised(release: str) -> None:
     cases = [RepairCase(f"{release}-{base}", damage, abort, release) for base, damage, abort in CASES[release]]

@@ -65,6 +65,7 @@ def _named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(DAMAGES, BOTH, lambda view: [*PLANS["rocksdb-entries-flip"](view), *DAMAGES["body-flip-mid"](view)])
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("release", RELEASES)
 def test_the_store_code_serves_what_was_promised(release: str) -> None:
     cases = [RepairCase(f"{release}-rocksdb", damage, abort, release) for damage, abort in CASES]
@@ -78,6 +79,7 @@ def test_the_store_code_serves_what_was_promised(release: str) -> None:
     assert [problem for verdict in verdicts for problem in verdict.problems if not _EARLY.match(problem)] == []
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("damage", "abort"), [("rocksdb-manifest-missing", "no"), ("rocksdb-entries-flip", "yes")])
 def test_a_whole_broker_serves_what_was_promised(damage: str, abort: str) -> None:
     case = wholebroker.whole_case("broker-5.5.1-rocksdb-clean", damage, abort)

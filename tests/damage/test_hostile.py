@@ -192,6 +192,7 @@ CHANGES: list[Callable[[Path], None]] = [
 ]
 
 
+@pytest.mark.sampled(23)
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
 @pytest.mark.parametrize(("name", "pattern"), TARGETS)
 def test_a_replaced_file_is_survived(name: str, pattern: str, change: Callable[[Path], None], tmp_path: Path) -> None:

@@ -133,6 +133,7 @@ def test_every_sample_store(session: SparkSession, tmp_path: Path) -> None:
     compare(session, sample_stores(), tmp_path)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("base", BASES)
 def test_every_damage(session: SparkSession, base: str, tmp_path: Path) -> None:
     compare(session, damaged_stores(base, tmp_path / "stores"), tmp_path)

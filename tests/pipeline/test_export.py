@@ -43,6 +43,7 @@ def test_lines_are_those_of_a_dump(name: str, tmp_path: Path) -> None:
     assert lines_of(tmp_path / "out").decode() == expected
 
 
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize("name", ALL)
 def test_small_pieces_hold_the_same_in_every_format(name: str, tmp_path: Path) -> None:
     root = sample_store(name)

@@ -45,6 +45,7 @@ def test_whole_sample_stores(session: SparkSession) -> None:
     compare(session, sample_stores())
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("base", BASES)
 def test_every_damage(session: SparkSession, base: str, tmp_path: Path) -> None:
     compare(session, damaged_stores(base, tmp_path))

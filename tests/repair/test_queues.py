@@ -54,6 +54,7 @@ def test_queues_of_a_clean_store_are_what_a_rebuild_makes(name: str) -> None:
     assert described(planned(store, QueueWish(rebuild=True), release=case.release)) == []
 
 
+@pytest.mark.sampled(19)
 @pytest.mark.parametrize("injury", QUEUE_INJURIES)
 @pytest.mark.parametrize("name", INJURED)
 def test_an_injured_queue_gets_the_bytes_of_the_broker_back(name: str, injury: str, tmp_path: Path) -> None:

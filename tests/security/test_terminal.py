@@ -30,6 +30,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("format", ["table", "json", "csv"])
 @pytest.mark.parametrize(
     "words",

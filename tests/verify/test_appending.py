@@ -11,6 +11,7 @@ from rmqstore.verify import horizon
 from tests.verify.appending import run_all
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("rate", "runs"), [(20, 10), (500, 20), (0, 60)])
 def test_no_finding_that_a_writer_explains(tmp_path: Path, rate: int, runs: int) -> None:
     told = run_all(tmp_path, runs, rate, seed=rate + 7)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import subprocess
+import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -13,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.broker.toolchain import java_command
+from tests.broker.toolchain import java_command, prepared
 
 Answer = dict[str, Any]
 
@@ -27,8 +28,10 @@ class Harness:
 
     def __init__(self, release: str, jobs: int) -> None:
         self.release = release
+        prepared(release)  # what may fail comes first
+        self._transient = tempfile.TemporaryDirectory(prefix="rmqstore-java-")
         self._process = subprocess.Popen(
-            java_command(release, "batch", "--jobs", str(jobs)),
+            java_command(release, Path(self._transient.name), "batch", "--jobs", str(jobs)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -54,6 +57,7 @@ class Harness:
         self._reader.join()
         self._process.stdout.close()
         self._process.wait()
+        self._transient.cleanup()
 
     def recover(
         self, root: Path, settings: Mapping[str, Any], topics: Mapping[str, Any], *, queues: Sequence[str] = (), alone: bool = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,7 +36,11 @@ def content(root: Path) -> dict[str, str]:
 def held(release: str, root: Path, settings: dict[str, str]) -> Iterator[None]:
     """The store code of the release has the store open. Raises JarsMissing."""
     words = [word for name, value in settings.items() for word in ("--set", f"?{name}={value}")]
-    command = java_command(release, "hold", str(root), "--profile", "default", *words)
+    with tempfile.TemporaryDirectory(prefix="rmqstore-java-") as transient:
+        yield from _held(java_command(release, Path(transient), "hold", str(root), "--profile", "default", *words))
+
+
+def _held(command: list[str]) -> Iterator[None]:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdin is not None and process.stdout is not None
         assert json.loads(process.stdout.readline()).get("kind") == "held"

@@ -65,39 +65,40 @@ def missing() -> str | None:
     return None
 
 
-def java_command(release: str, *arguments: str) -> list[str]:
+def java_command(release: str, transient: Path, *arguments: str) -> list[str]:
     """How to run the harness on the store classes of `release`. Raises JarsMissing.
 
+    `transient`: an empty directory that the caller removes when Java has ended; libraries of machine code are unpacked there, 13 MB each.
     A heap of 3 GiB is what the recorded cases were made with: what a broker does with a record that claims to be 2 GiB long depends on it.
     """
     class_path = prepared(release)
     home = CACHE / release / "home"
     home.mkdir(exist_ok=True)
-    return [*_jvm(home, "-Xmx3g", f"-Doracle.version={release}"), "-cp", class_path, "oracle.Main", *arguments]
+    return [*_jvm(home, transient, "-Xmx3g", f"-Doracle.version={release}"), "-cp", class_path, "oracle.Main", *arguments]
 
 
-def whole_command(release: str, home: Path, *arguments: str) -> list[str]:
-    """How to run a broker of `release` whose logs and transient files go to `home`. Raises JarsMissing."""
+def whole_command(release: str, home: Path, transient: Path, *arguments: str, program: str = "oracle.Whole") -> list[str]:
+    """How to run a broker of `release` whose logs go to `home`. Raises JarsMissing. `transient` as in `java_command`."""
     options = (
         "-Xmx512m",
         "-XX:MaxDirectMemorySize=768m",
         _SHORT_LIVED,
         "-Djava.net.preferIPv4Stack=true",
-        f"-Djava.io.tmpdir={home}",
         f"-Drocketmq.home.dir={home}",
         f"-Drmq.logback.configurationFile={home}/conf/logback_broker.xml",
         "-Drocketmq.client.logLevel=WARN",
     )
-    return [*_jvm(home, *options), "-cp", prepared(release, WHOLE), "oracle.Whole", *arguments]
+    return [*_jvm(home, transient, *options), "-cp", prepared(release, WHOLE), program, *arguments]
 
 
-def _jvm(home: Path, *options: str) -> list[str]:
+def _jvm(home: Path, transient: Path, *options: str) -> list[str]:
     return [
         "java",
         "-Xms64m",
         "-XX:+UseSerialGC",
         f"-XX:ErrorFile={home}/hs_err_%p.log",
         f"-Duser.home={home}",
+        f"-Djava.io.tmpdir={transient}",
         "-Duser.timezone=UTC",
         "-Dfile.encoding=UTF-8",
         *options,

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import socket
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +17,9 @@ from typing import Any
 
 from tests.broker.served import Line, NotServed, QueueKey, Start, by_queue
 from tests.broker.toolchain import whole_command
+
+TRANSIENT = "transient"
+"""Directory in the scratch space of a broker for what Java unpacks there."""
 
 _PATIENCE_SECONDS = 240
 _LOG_SHOWN = 1500
@@ -121,14 +125,15 @@ class Asked:
     messages: int = 0
 
 
-def start(release: str, root: Path, settings: Mapping[str, str], asked: Asked, scratch: Path) -> WholeStart:
-    """Starts a broker on the store at `root`, in place, asks and stops it. Logs and whatever is transient go to `scratch`, a new directory.
+def configured(root: Path, settings: Mapping[str, str], scratch: Path) -> dict[str, Any]:
+    """Writes the configuration of a broker on the store at `root` to `scratch`, a new directory; what Java has to know of it.
 
-    Raises NotServed if the broker does not start, answer or stop as it should, JarsMissing.
+    The directory `TRANSIENT` in it is for what Java unpacks: whoever starts it removes that in the end.
     """
     port = _free_port()
     (scratch / "logs" / "rocketmqlogs").mkdir(parents=True)  # RocksDB logs there and does not make the directories
     (scratch / "conf").mkdir()
+    (scratch / TRANSIENT).mkdir()
     for name in ("logback_broker.xml", "logback_namesrv.xml"):
         (scratch / "conf" / name).write_text(_LOGGING.format(path=scratch / "broker.log"))
     conf = {
@@ -141,9 +146,17 @@ def start(release: str, root: Path, settings: Mapping[str, str], asked: Asked, s
         "haListenPort": str(port + _REPLICATION),
     }
     (scratch / "broker.conf").write_text("".join(f"{name}={value}\n" for name, value in conf.items()))
+    return {"conf": str(scratch / "broker.conf"), "nameServerPort": port + _NAME_SERVER}
+
+
+def start(release: str, root: Path, settings: Mapping[str, str], asked: Asked, scratch: Path) -> WholeStart:
+    """Starts a broker on the store at `root`, in place, asks and stops it. Logs and whatever is transient go to `scratch`, a new directory.
+
+    Raises NotServed if the broker does not start, answer or stop as it should, JarsMissing.
+    """
+    broker = configured(root, settings, scratch)
     job = {
-        "conf": str(scratch / "broker.conf"),
-        "nameServerPort": port + _NAME_SERVER,
+        **broker,
         "queues": asked.queues,
         "keys": asked.keys,
         "ids": asked.ids,
@@ -154,7 +167,7 @@ def start(release: str, root: Path, settings: Mapping[str, str], asked: Asked, s
         "messages": asked.messages,
     }
     (scratch / "job.json").write_text(json.dumps(job))
-    _run(whole_command(release, scratch, str(scratch / "job.json"), str(scratch / "answer")), scratch)
+    _run(whole_command(release, scratch, scratch / TRANSIENT, str(scratch / "job.json"), str(scratch / "answer")), scratch)
     return _answer((scratch / "answer").read_text(encoding="utf-8").splitlines(), abort_left=(root / "abort").exists())
 
 
@@ -163,12 +176,14 @@ def _run(command: Sequence[str], scratch: Path) -> None:
         try:
             status = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, timeout=_PATIENCE_SECONDS).returncode
         except subprocess.TimeoutExpired:
-            raise NotServed(f"the broker is not done after {_PATIENCE_SECONDS} s: {_told(scratch)}") from None
+            raise NotServed(f"the broker is not done after {_PATIENCE_SECONDS} s: {told(scratch)}") from None
+        finally:
+            shutil.rmtree(scratch / TRANSIENT)
     if status:
-        raise NotServed(f"the broker ends with {status}: {_told(scratch)}")
+        raise NotServed(f"the broker ends with {status}: {told(scratch)}")
 
 
-def _told(scratch: Path) -> str:
+def told(scratch: Path) -> str:
     """The end of what the broker wrote to its log and its output."""
     return " | ".join(
         " ".join(path.read_text(errors="replace")[-_LOG_SHOWN:].split())

@@ -105,7 +105,7 @@ final class Sends {
     }
 
     /** The first answer that is not empty; queues and index follow the log a moment later. */
-    private static <T> List<T> eventually(Callable<List<T>> question) throws Exception {
+    static <T> List<T> eventually(Callable<List<T>> question) throws Exception {
         for (int tries = 0; tries < PATIENCE; tries++) {
             try {
                 List<T> answer = question.call();

@@ -49,13 +49,23 @@ public final class Whole {
         System.exit(0);
     }
 
-    private static void serve(Job job, Consumer<Map<String, Object>> lines) throws Exception {
+    static String nameServer(Job job) {
+        return "127.0.0.1:" + job.num("nameServerPort", 0);
+    }
+
+    /** A name server and a broker that is registered there. */
+    static BrokerController up(Job job) throws Exception {
         System.setProperty(RemotingCommand.REMOTING_VERSION_KEY, Integer.toString(MQVersion.CURRENT_VERSION));
-        String nameServer = "127.0.0.1:" + job.num("nameServerPort", 0);
         startNameServer((int) job.num("nameServerPort", 0));
-        BrokerController controller = BrokerStartup.createBrokerController(new String[] {"-c", job.text("conf", ""), "-n", nameServer});
+        BrokerController controller = BrokerStartup.createBrokerController(new String[] {"-c", job.text("conf", ""), "-n", nameServer(job)});
         BrokerStartup.start(controller);
-        awaitRoute(controller, nameServer);
+        awaitRoute(controller, nameServer(job));
+        return controller;
+    }
+
+    private static void serve(Job job, Consumer<Map<String, Object>> lines) throws Exception {
+        BrokerController controller = up(job);
+        String nameServer = nameServer(job);
         boolean caughtUp = catchesUp(controller);
         try (Wire broker = new Wire(controller.getBrokerAddr())) {
             Pulls pulls = new Pulls(broker, lines);

@@ -1,0 +1,103 @@
+"""A broker that is busy: a producer sends without an end, a consumer takes what comes, until the broker is killed or stopped."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from tests.broker.served import NotServed
+from tests.broker.toolchain import whole_command
+from tests.broker.wholestart import TRANSIENT, configured, told
+
+RELEASES = ("4.9.7", "5.3.3", "5.5.1")
+"""Whole brokers that can be had; nothing in a store of 4.9.8 differs from one of 4.9.7."""
+
+SIZES: Mapping[str, str] = {
+    "mappedFileSizeCommitLog": str(1 << 20),
+    "mappedFileSizeConsumeQueue": str(200 * 20),
+    "maxHashSlotNum": "500",
+    "maxIndexNum": "2000",
+    "mappedFileSizeTimerLog": str(1 << 14),
+    "flushConsumerOffsetInterval": "500",
+    "flushDelayOffsetInterval": "500",
+}
+"""Files are so small that new ones of each kind come all the time."""
+
+_PATIENCE = 120.0
+_STOP_SECONDS = 60
+_POLL = 0.05
+
+
+class BusyBroker:
+    """A broker of `release` on the store at `root`, from the first acknowledged message on. Logs go to `scratch`, a new directory."""
+
+    def __init__(self, release: str, root: Path, scratch: Path, *, rate: int, seed: int) -> None:
+        """`rate` messages per second at most. Raises NotServed, JarsMissing."""
+        self.root = root
+        self._scratch = scratch
+        self._acknowledged = scratch / "acknowledged"
+        job = {**configured(root, SIZES, scratch), "rate": rate, "seed": seed}
+        (scratch / "job.json").write_text(json.dumps(job))
+        words = whole_command(
+            release, scratch, scratch / TRANSIENT, str(scratch / "job.json"), str(self._acknowledged), program="oracle.Busy"
+        )
+        with (scratch / "output").open("w") as output:
+            self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT)
+
+    def __enter__(self) -> Self:
+        try:
+            self.wait_for(bytes_of_log=1)
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self.kill()
+
+    def acknowledged(self) -> list[dict[str, Any]]:
+        """The messages that the broker stored by now: topic, queue, queueOffset, physicalOffset; delayed ones where they wait."""
+        whole = self._acknowledged.read_text(encoding="utf-8") if self._acknowledged.exists() else ""
+        return [json.loads(line) for line in whole[: whole.rfind("\n") + 1].splitlines()]
+
+    def wait_for(self, bytes_of_log: int) -> None:
+        """Returns when a message is stored at or after this physical offset. Raises NotServed."""
+        deadline = time.monotonic() + _PATIENCE
+        while not any(line["physicalOffset"] >= bytes_of_log - 1 for line in self.acknowledged()[-1:]):
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise NotServed(f"the broker does not take messages: {told(self._scratch)}")
+            time.sleep(_POLL)
+
+    @property
+    def runs(self) -> bool:
+        """Whether the broker and its producer still run."""
+        return self._process.poll() is None
+
+    def kill(self) -> None:
+        """Ends it as a crash does. Once it has ended, nothing happens."""
+        self._process.kill()
+        self._ended()
+
+    def stop(self) -> None:
+        """Stops it cleanly. Raises NotServed."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            status = self._process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            status = None
+        self.kill()
+        if status != 0:
+            raise NotServed(f"the broker does not stop, {status}: {told(self._scratch)}")
+
+    def _ended(self) -> None:
+        self._process.wait()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        shutil.rmtree(self._scratch / TRANSIENT, ignore_errors=True)

@@ -1,0 +1,140 @@
+package oracle;
+
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.Paths;
+import java.util.List;
+import java.util.Random;
+
+import org.apache.rocketmq.broker.BrokerController;
+import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.client.producer.SendStatus;
+import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
+import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.common.message.MessageDecoder;
+
+/**
+ * A name server, a broker, a producer that sends without an end and a consumer, in this JVM: plain messages, delayed and
+ * timed ones, with keys and without. argv: a file with the job as JSON, a file for the acknowledged messages, one JSON
+ * line each. Ends cleanly when its input ends, or by SIGKILL.
+ */
+public final class Busy {
+    private static final int FAILED = 9;
+    private static final int DELAYED_EVERY = 11;
+    private static final int TIMED_EVERY = 13;
+    private static final int LONGEST_BODY = 3000;
+    private static final int LONGEST_DELAY_SECONDS = 20;
+    private static final int PERSIST_MILLIS = 500;
+    private static final int TIMEOUT_MILLIS = 20_000;
+    private static final long NANOS = 1_000_000_000L;
+    private static final List<String> TOPICS = List.of("orders", "events", Sends.DELAYED_TOPIC);
+    private static final int QUEUES = 3;
+
+    private Busy() {
+    }
+
+    public static void main(String[] args) {
+        try {
+            Job job = Batch.parse(Files.readString(Paths.get(args[0])));
+            run(job, Paths.get(args[1]));
+        } catch (Throwable e) {
+            e.printStackTrace();
+            System.exit(FAILED); // threads of brokers and clients would keep the JVM alive
+        }
+        System.exit(0);
+    }
+
+    private static void run(Job job, Path acknowledged) throws Exception {
+        BrokerController controller = Whole.up(job);
+        String nameServer = Whole.nameServer(job);
+        try (Wire broker = new Wire(controller.getBrokerAddr())) {
+            for (String topic : TOPICS) {
+                new Pulls(broker, line -> { }).makeKnown(topic, QUEUES);
+            }
+        }
+        DefaultMQPushConsumer consumer = consumer(nameServer);
+        DefaultMQProducer producer = new DefaultMQProducer("busy_producer");
+        producer.setNamesrvAddr(nameServer);
+        producer.setVipChannelEnabled(false);
+        producer.setSendMsgTimeout(TIMEOUT_MILLIS);
+        producer.start();
+        for (String topic : TOPICS) {
+            Sends.eventually(() -> producer.fetchPublishMessageQueues(topic));
+        }
+        Thread sender = new Thread(() -> send(producer, job, acknowledged), "sender");
+        sender.setDaemon(true);
+        sender.start();
+        while (System.in.read() >= 0) { // until the one who started it closes its end
+        }
+        sender.interrupt();
+        sender.join();
+        producer.shutdown();
+        consumer.shutdown();
+    }
+
+    private static DefaultMQPushConsumer consumer(String nameServer) throws Exception {
+        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer("busy_consumer");
+        consumer.setNamesrvAddr(nameServer);
+        consumer.setVipChannelEnabled(false);
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        consumer.setPersistConsumerOffsetInterval(PERSIST_MILLIS);
+        consumer.setConsumeThreadMin(1);
+        consumer.setConsumeThreadMax(1);
+        for (String topic : TOPICS) {
+            consumer.subscribe(topic, "*");
+        }
+        consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> ConsumeConcurrentlyStatus.CONSUME_SUCCESS);
+        consumer.start();
+        return consumer;
+    }
+
+    private static void send(DefaultMQProducer producer, Job job, Path acknowledged) {
+        Random random = new Random(job.num("seed", 1));
+        long pause = NANOS / job.num("rate", 1);
+        long next = System.nanoTime();
+        try (PrintStream out = new PrintStream(acknowledged.toFile(), StandardCharsets.UTF_8)) {
+            for (int number = 0; !Thread.currentThread().isInterrupted(); number++) {
+                SendResult sent = producer.send(message(number, random));
+                if (sent.getSendStatus() == SendStatus.SEND_OK) {
+                    out.println(Json.write(Json.map("topic", sent.getMessageQueue().getTopic(), "queue", sent.getMessageQueue().getQueueId(),
+                        "queueOffset", sent.getQueueOffset(),
+                        "physicalOffset", MessageDecoder.decodeMessageId(sent.getOffsetMsgId()).getOffset())));
+                    out.flush();
+                }
+                next += pause;
+                Thread.sleep(Math.max(0, (next - System.nanoTime()) / 1_000_000));
+            }
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        } catch (Exception e) {
+            e.printStackTrace();
+            Runtime.getRuntime().halt(FAILED); // the test sees that the process is gone
+        }
+    }
+
+    private static Message message(int number, Random random) {
+        byte[] body = new byte[1 + random.nextInt(LONGEST_BODY)];
+        random.nextBytes(body);
+        boolean delayed = number % DELAYED_EVERY == 0;
+        boolean timed = number % TIMED_EVERY == 0;
+        String topic = delayed || timed ? Sends.DELAYED_TOPIC : TOPICS.get(random.nextInt(2));
+        StringBuilder keys = new StringBuilder();
+        for (int each = 0; each < number % 3; each++) {
+            keys.append(each == 0 ? "" : " ").append("key-").append(number).append('-').append(each);
+        }
+        Message message = new Message(topic, "tag" + random.nextInt(5), keys.toString(), body);
+        if (delayed) {
+            message.setDelayTimeLevel(1 + random.nextInt(4));
+        } else if (timed) { // the client of 4.9 has no name for it, and its broker stores a plain message
+            long due = System.currentTimeMillis() + 1000L * (2 + random.nextInt(LONGEST_DELAY_SECONDS));
+            message.getProperties().put("TIMER_DELIVER_MS", Long.toString(due));
+        }
+        return message;
+    }
+}

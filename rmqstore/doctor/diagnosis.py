@@ -29,6 +29,7 @@ from rmqstore.errors import RmqstoreError, UsageError
 from rmqstore.findings import Finding, Severity
 from rmqstore.recovery.blockers import BlockerCode
 from rmqstore.recovery.consequences import consequences_of
+from rmqstore.recovery.losses import goes_on
 from rmqstore.recovery.outcome import Mode, Outcome
 from rmqstore.recovery.places import places_of
 from rmqstore.recovery.release import AUTO, Chosen
@@ -38,6 +39,7 @@ from rmqstore.store.transactions import read_transactions
 from rmqstore.verify import checkpoint, compaction, config, files, rocksdb, surroundings, transactions
 from rmqstore.verify.config import TOPICS, stored_offsets
 from rmqstore.verify.context import Context, LogFacts, Options
+from rmqstore.verify.horizon import Horizon, is_written, mark_of
 from rmqstore.verify.units import QueueKey
 from rmqstore.versions import PROFILES, profile_of
 
@@ -188,12 +190,13 @@ def _ended(store: Store, asked_release: str, commands: Commands, error: Rmqstore
 
 def _diagnose(store: Store, asked_release: str, commands: Commands) -> Diagnosis:
     context = Context(store, Options(threads=1))
+    before = mark_of(store)
     seen = observe(context, asked_release)
     outcome, profile = seen.outcome, profile_of(seen.chosen.release)
     queues, batch_queues = _queues(store.queue_directories()), _queues(store.batch_queue_directories())
     scanned = read_range(context, outcome.scan, queues)
     context.log = _facts(seen, scanned)
-    files = configfiles.load(store, profile)
+    files = seen.files
     sample = read_sample(context, outcome.scan.stop_offset if outcome.scan is not None else context.log.end_offset)
     loss = _loss(store, outcome, scanned)
     consumed = frozenset(stored.topic for stored in stored_offsets(store, files.texts) if stored.offset > 0)
@@ -209,6 +212,9 @@ def _diagnose(store: Store, asked_release: str, commands: Commands) -> Diagnosis
     for one in _all(context, seen, prediction, files):
         effects.append(one) if isinstance(one, Effect) else found.append(one)
     effects += machine.effects(found)
+    if before is not None and is_written(store.reopened(), before, ()):
+        horizon = Horizon(before.log_end, before, before)
+        found = [one for one in found if not horizon.explains(one)]
     findings = weighed(found, effects, prediction, files)
     stopped = seen.transactions.stopped
     commands = replace(commands, repairs=may_repair(findings), ways_out=() if stopped is None else stopped.ways_out)
@@ -278,7 +284,8 @@ def _facts(seen: Observed, scanned: ScanRange) -> LogFacts:
 def _loss(store: Store, outcome: Outcome, scanned: ScanRange) -> Loss:
     if outcome.scan is None or store.dledger is not None:
         return Loss()
-    return losses_behind(store.commitlog.files, outcome.scan.stop_offset, scanned.unread, scanned.bytes)
+    loss = losses_behind(store.commitlog.files, outcome.scan.stop_offset, scanned.unread, scanned.bytes)
+    return Loss() if loss.anything and goes_on(store, outcome.release, outcome.scan) else loss
 
 
 # Why it does not start

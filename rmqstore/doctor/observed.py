@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from rmqstore.doctor import configfiles
+from rmqstore.doctor.configfiles import ConfigFiles
 from rmqstore.errors import RmqstoreError, UsageError
 from rmqstore.findings import Finding
 from rmqstore.recovery.outcome import Dispatched, Mode, Outcome, State
@@ -20,6 +22,7 @@ from rmqstore.store.summary import LogSummary, StoreSummary, summarize
 from rmqstore.store.transactions import Transactions, read_transactions
 from rmqstore.store.writer import WriterGuess, guess_writer
 from rmqstore.verify.context import Context
+from rmqstore.versions import profile_of
 
 _NOTHING = State(*[None] * 11)
 
@@ -32,6 +35,7 @@ class Observed:
     outcome: Outcome
     log: LogSummary | None
     writer: WriterGuess | None
+    files: ConfigFiles
     transactions: Transactions
     liveness: Liveness
     findings: tuple[Finding, ...]
@@ -50,6 +54,7 @@ def observe(context: Context, asked_release: str) -> Observed:
         findings.append(unreadable(context, error))
     writer = None if summary is None else summary.writer
     chosen = _choose(store, asked_release, writer)
+    files = configfiles.load(store, profile_of(chosen.release))  # before the queues: a running broker moves both on
     try:
         outcome = simulate(store, chosen.release, counts_lost=False)
     except UsageError:
@@ -62,6 +67,7 @@ def observe(context: Context, asked_release: str) -> Observed:
         outcome,
         None if summary is None else summary.log,
         writer,
+        files,
         read_transactions(store.root) if summary is None else summary.transactions,
         liveness(store) if summary is None else summary.liveness,
         tuple(findings),

@@ -21,6 +21,9 @@ from rmqstore.recovery.queues import QueueStore
 from rmqstore.recovery.rocksdb import RocksDBQueues
 from rmqstore.versions import Acceleration, Profile
 
+OUTSIDE = "found illegal commitlog offset"
+"""Why a scan ends at a record that is sound, but for a PHYSICALOFFSET outside of its file."""
+
 
 class CommitLogRecovery:
     """Recovers the log of one simulated start; afterwards `confirm_offset` and `scan` say what came out.
@@ -113,7 +116,7 @@ class CommitLogRecovery:
                 self._take(taken, file.start + position, max_cq, normally=normally)
                 position += int(taken.records["size"].sum(dtype=np.int64))
                 if outside:
-                    return position, "found illegal commitlog offset"
+                    return position, OUTSIDE
             with open_window(file, file.length) as window:
                 found = self._reader.check.at(window.array, position)
             if not found.success:
@@ -123,7 +126,7 @@ class CommitLogRecovery:
             run = self._reader.one(found)
             taken, outside = self._inside_range(run, file, normally=normally)
             if outside:
-                return position, "found illegal commitlog offset"
+                return position, OUTSIDE
             self._take(taken, file.start + position, max_cq, normally=normally)
             position += found.size
 

@@ -17,7 +17,7 @@ from rmqstore.recovery.compaction import check_compaction
 from rmqstore.recovery.dispatch import Dispatcher
 from rmqstore.recovery.indexes import IndexService
 from rmqstore.recovery.logreader import LogReader
-from rmqstore.recovery.losses import NOTHING_LOST, Lost, lost_records
+from rmqstore.recovery.losses import NOTHING_LOST, Lost, goes_on, lost_records
 from rmqstore.recovery.mappedfiles import MappedFiles, SimulatedFile
 from rmqstore.recovery.options import Options
 from rmqstore.recovery.outcome import Dispatched, Mode, Outcome, QueueState, Scan, State
@@ -142,7 +142,8 @@ class _Start:
         )
 
     def _lost(self, scan: Scan | None) -> Lost:
-        return NOTHING_LOST if scan is None else lost_records(self._listed, scan.stop_offset)
+        lost = NOTHING_LOST if scan is None else lost_records(self._listed, scan.stop_offset)
+        return NOTHING_LOST if scan is not None and lost.messages and goes_on(self._store, self._release, scan) else lost
 
     def _attempt(self, steps: Callable[[], bool]) -> bool:
         """Whether the steps succeed; what stops them is kept."""

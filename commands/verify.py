@@ -119,7 +119,8 @@ def command(
 
 
 def _verify_one(report: _Report, store: Store, at: StoreAt, options: Options, choice: Choice, runner: Runner) -> None:
-    from rmqstore.pipeline.verify import PATIENCE, foresee, passes_of
+    from rmqstore.pipeline.foresight import foresee
+    from rmqstore.pipeline.verify import PATIENCE, passes_of
     from rmqstore.verify.engine import Verification
     from rmqstore.verify.verdict import limits_of
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rmqstore.doctor import configfiles, configuration, machine, otherparts, progress, space, timerstart, traps
+from rmqstore.doctor import configuration, machine, otherparts, progress, space, timerstart, traps
 from rmqstore.doctor.areas import Area, Effect, State
 from rmqstore.doctor.assumed import Assumed, assumptions, contradicted
 from rmqstore.doctor.configfiles import ConfigFiles
@@ -192,11 +192,10 @@ def _diagnose(store: Store, asked_release: str, commands: Commands) -> Diagnosis
     context = Context(store, Options(threads=1))
     before = mark_of(store)
     seen = observe(context, asked_release)
-    outcome, profile = seen.outcome, profile_of(seen.chosen.release)
+    outcome, files = seen.outcome, seen.files
     queues, batch_queues = _queues(store.queue_directories()), _queues(store.batch_queue_directories())
     scanned = read_range(context, outcome.scan, queues)
     context.log = _facts(seen, scanned)
-    files = seen.files
     sample = read_sample(context, outcome.scan.stop_offset if outcome.scan is not None else context.log.end_offset)
     loss = _loss(store, outcome, scanned)
     consumed = frozenset(stored.topic for stored in stored_offsets(store, files.texts) if stored.offset > 0)

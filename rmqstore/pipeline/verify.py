@@ -13,13 +13,12 @@ from dataclasses import dataclass, replace
 from rmqstore.catalogue import finding
 from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding
+from rmqstore.pipeline.foresight import foresee
 from rmqstore.pipeline.job import Advance, MapOnly, Packet, Part, Runner, StoreAt
 from rmqstore.pipeline.remote import at_hand, is_remote, log_size
 from rmqstore.store.mapped import MappedFile
-from rmqstore.store.root import Store
 from rmqstore.verify.context import Options
 from rmqstore.verify.engine import Outcome, Passes, Totals, Verification
-from rmqstore.verify.nextstart import NextStart
 
 LARGE_STORE = 4 << 30
 """Bytes of log from which a store is worth more than one part."""
@@ -27,28 +26,6 @@ PATIENCE = 0.25
 """Seconds to wait for a slow writer where it would explain an error."""
 MOST_FINDINGS = 10_000
 """Findings of one code that a part sends back; more are only counted."""
-
-
-def foresee(store: Store, release: str | None = None) -> NextStart | None:
-    """Simulate the next start, of the newest broker that can have written the store unless `release` names another one.
-
-    None where the outcome is not to be known, and where the broker does not start.
-    """
-    from rmqstore.recovery.release import AUTO, choose_release
-    from rmqstore.recovery.simulation import simulate
-
-    if store.only is not None:
-        return None
-    try:
-        chosen = choose_release(store, release or AUTO).release
-        outcome = simulate(store, chosen, counts_lost=False)
-    except RmqstoreError:
-        return None
-    queues = outcome.after_start.queues if outcome.starts and outcome.after_start is not None else None
-    if queues is None:
-        return None
-    ends = {name: (queue.min_offset, queue.max_offset) for name, queue in queues.items() if not queue.shifted}
-    return NextStart(chosen, {(topic, int(number)): end for name, end in ends.items() for topic, _, number in [name.rpartition("/")]})
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ class Dispatcher:
         self._queues = queues
         self._index = index
         self._checkpoint = checkpoint
-        self._builds_index = options.message_index_enable and not (profile.indexes_tags and not options.index_file_write_enable)
+        self._builds_index = options.builds_index(profile)
 
     def dispatch(self, run: Records, wanted: npt.NDArray[np.bool_] | None, reader: LogReader, total: Dispatched) -> None:
         """Dispatches the records of a run, or those `wanted`. Raises LoadStopped where a dispatcher throws."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rmqstore.store.brokerconf import BrokerConfig
+from rmqstore.versions import Profile
 
 MASTER_ID = 0
 
@@ -67,3 +68,7 @@ class Options:
             delay_levels=config.delay_levels,
             known_delay_levels=config.known_delay_levels,
         )
+
+    def builds_index(self, profile: Profile) -> bool:
+        """Whether a broker with these settings writes index files."""
+        return self.message_index_enable and not (profile.indexes_tags and not self.index_file_write_enable)

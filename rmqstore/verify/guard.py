@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from rmqstore.findings import Finding
 from rmqstore.verify.context import Context
 
 SHOWN = 20
-Unmade = tuple[str, Callable[[], Finding]]
+Unmade = tuple[str, partial[Finding]]
 """A finding that is not made yet: its code, and what makes it."""
 
 
@@ -28,21 +29,24 @@ def guarded(context: Context, path: Path, findings: Callable[[], Iterable[Findin
 
 def limited(context: Context, path: Path, findings: Iterable[Finding]) -> Iterator[Finding]:
     """The first findings of each code; what is left out is counted in one more finding of that code about `path`."""
-    return limited_unmade(context, path, ((found.code, partial(_itself, found)) for found in findings))
+    return limited_unmade(context, path, ((found.code, partial(replace, found, offset=found.offset)) for found in findings))
 
 
 def limited_unmade(context: Context, path: Path, findings: Iterable[Unmade]) -> Iterator[Finding]:
-    """As `limited`, for findings that may come by the million: only those that are shown are made."""
+    """As `limited`, for findings that may come by the million: only those that are shown are made.
+
+    Those left out are counted in a finding at the lowest physical offset of them, if all of them have one.
+    """
     numbers: Counter[str] = Counter()
+    lowest: dict[str, int | None] = {}
     for code, make in findings:
         numbers[code] += 1
         if numbers[code] <= SHOWN:
             yield make()
-    for code, number in numbers.items():
-        if number > SHOWN:
-            more = number - SHOWN
-            yield context.finding(code, f"{more} more findings of this kind below {path.name}", file=path, count=more)
-
-
-def _itself(finding: Finding) -> Finding:
-    return finding
+            continue
+        offset = make.keywords.get("offset")
+        before = lowest.setdefault(code, offset)
+        lowest[code] = None if offset is None or before is None else min(before, offset)
+    for code, offset in lowest.items():
+        more = numbers[code] - SHOWN
+        yield context.finding(code, f"{more} more findings of this kind below {path.name}", file=path, offset=offset, count=more)

@@ -1,30 +1,59 @@
-"""What the next start of a broker does about missing units: those that it brings back are a note, those that it does not are errors.
+"""What the next start of a broker does about missing units and index entries: what it brings back is a note, the rest is an error.
 
-The start is simulated by whoever asks for the verification and comes in as a value, once, and only where units are missing.
+An index file that the start deletes and writes again is as it should be afterwards, whatever is wrong with it now; one that it keeps stays
+as it is. The start is simulated by whoever asks for the verification and comes in as a value, once, and only where it is needed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 
+from rmqstore.catalogue import CATALOGUE
 from rmqstore.findings import Finding, Severity
 from rmqstore.store.root import Store
 from rmqstore.verify.units import QueueKey
 
 _MISSING_UNITS = frozenset({"RMQ-CQ-BEHIND", "RMQ-CQ-MISSING"})
+_MISSING_ENTRIES = frozenset({"RMQ-IX-BEHIND", "RMQ-IX-MISSING", "RMQ-IX-INCOMPLETE"})
+_OF_INDEX_FILE = frozenset(
+    {"RMQ-IX-HEADER", "RMQ-IX-COUNT", "RMQ-IX-SLOT", "RMQ-IX-CHAIN", "RMQ-IX-ITEM", "RMQ-IX-TIME", "RMQ-IX-BEYOND", "RMQ-IX-ORDER"}
+)
+_DELETED = "RMQ-CP-INDEX"
+_WEIGHED = _MISSING_UNITS | _MISSING_ENTRIES | _OF_INDEX_FILE | {_DELETED}
+
+
+@dataclass(frozen=True, slots=True)
+class IndexAfter:
+    """What the start does to the index.
+
+    `deleted`: for each file that it deletes the physical offset of the first message in it, None for a file without entries. `since`: the
+    start indexes all messages from this physical offset on, None for none.
+    """
+
+    deleted: Mapping[str, int | None]
+    since: int | None
+
+    def brings_back(self, offset: int | None) -> bool:
+        """Whether all messages with keys from this physical offset on have their entries afterwards."""
+        return offset is None or (self.since is not None and offset >= self.since)
 
 
 @dataclass(frozen=True, slots=True)
 class NextStart:
-    """The queues after the next start of a broker of `release`: (first, end) queue offsets of those whose units are in their places."""
+    """The store after the next start of a broker of `release`.
+
+    `queues`: (first, end) queue offsets of those whose units are in their places; None where they are not to be known.
+    """
 
     release: str
-    queues: Mapping[QueueKey, tuple[int, int]]
+    queues: Mapping[QueueKey, tuple[int, int]] | None
+    index: IndexAfter
 
     def brings_back(self, key: QueueKey, first: int, count: int) -> bool:
         """Whether the units of `count` messages from queue offset `first` on are there afterwards."""
-        begin, end = self.queues.get(key, (0, 0))
+        begin, end = (self.queues or {}).get(key, (0, 0))
         return begin <= first and first + count <= end
 
 
@@ -33,18 +62,64 @@ Foresight = Callable[[Store], NextStart | None]
 
 
 def weighed(store: Store, findings: Sequence[Finding], foresight: Foresight) -> Iterator[Finding]:
-    """Yield the findings; the severity of missing units is what the next start makes of them."""
-    start = foresight(store) if any(finding.code in _MISSING_UNITS for finding in findings) else None
+    """Yield the findings; what is missing or deleted weighs what the next start makes of it."""
+    start = foresight(store) if any(finding.code in _WEIGHED for finding in findings) else None
     for finding in findings:
-        yield finding if start is None or finding.code not in _MISSING_UNITS else _weighed(finding, start)
+        if start is None:
+            yield finding
+        elif finding.code in _MISSING_UNITS and start.queues is not None:
+            yield _of_units(finding, start)
+        elif finding.code in _MISSING_ENTRIES:
+            yield _of_entries(finding, start)
+        elif finding.code in _OF_INDEX_FILE:
+            yield _of_index_file(finding, start)
+        elif finding.code == _DELETED:
+            yield _of_deleted(finding, start)
+        else:
+            yield finding
 
 
-def _weighed(finding: Finding, start: NextStart) -> Finding:
+def _of_units(finding: Finding, start: NextStart) -> Finding:
     first, expected = finding.queue_offset or 0, int(finding.expected or 0)
     count = expected - first if finding.code == "RMQ-CQ-BEHIND" else expected
     if finding.topic is not None and start.brings_back((finding.topic, finding.queue_id or 0), first, count):
-        return replace(
-            finding, severity=Severity.INFO, message=f"{finding.message}; the next start ({start.release}) writes what is missing"
-        )
-    message = f"{finding.message}; the next start ({start.release}) does not write all of what is missing"
-    return replace(finding, severity=Severity.ERROR, message=message)
+        return _note(finding, f"the next start ({start.release}) writes what is missing")
+    return _error(finding, f"the next start ({start.release}) does not write all of what is missing")
+
+
+def _of_entries(finding: Finding, start: NextStart) -> Finding:
+    """Entries that are not there; those before the first file were lost by an earlier start, which is a warning and stays one."""
+    if start.index.brings_back(finding.offset or 0):
+        return _note(finding, f"the next start ({start.release}) writes what is missing")
+    if finding.code == "RMQ-IX-INCOMPLETE":
+        return finding
+    return _error(finding, f"the next start ({start.release}) does not write all of what is missing")
+
+
+def _of_index_file(finding: Finding, start: NextStart) -> Finding:
+    name = PurePosixPath(finding.file or "").name
+    if name not in start.index.deleted:
+        return replace(finding, severity=CATALOGUE[finding.code].severity)  # a crash does not excuse what stays
+    if start.index.brings_back(start.index.deleted[name]):
+        return _note(finding, f"the next start ({start.release}) deletes the file and writes its entries again")
+    return finding
+
+
+def _of_deleted(finding: Finding, start: NextStart) -> Finding:
+    """Files that are right by now: that the start deletes them is no damage, but a warning where their entries do not come back."""
+    lost = [begin for begin in start.index.deleted.values() if begin is not None and not start.index.brings_back(begin)]
+    if not lost:
+        return _note(finding, f"it ({start.release}) writes their entries again")
+    until = "" if start.index.since is None else f" to before {start.index.since}"
+    what = (
+        f"it ({start.release}) does not write again the entries of messages from physical offset {min(lost)}{until}: no key finds them then"
+    )
+    return replace(finding, severity=Severity.WARNING, message=f"{finding.message}; {what}")
+
+
+def _note(finding: Finding, what: str) -> Finding:
+    return replace(finding, severity=Severity.INFO, message=f"{finding.message}; {what}")
+
+
+def _error(finding: Finding, what: str) -> Finding:
+    return replace(finding, severity=Severity.ERROR, message=f"{finding.message}; {what}")

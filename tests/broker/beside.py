@@ -3,8 +3,9 @@
 python -m tests.broker.beside --runs 300                          300 runs of every command beside each broker
 python -m tests.broker.beside --release 5.5.1 --rate 2000
 
-Nothing that the writer explains is an error, `doctor` never says that a start loses messages, and nothing writes into the store. A body byte
-that is flipped in a full file of the log is found all the same. After SIGKILL the store is healthy, and the start does what `doctor` says.
+Nothing that the writer explains is an error, `doctor` never says that a start loses messages, and nothing writes into the store. A byte of
+a body that is flipped in a full file of the log is found all the same. After SIGKILL the store is healthy, and the start does what `doctor`
+says.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any
 
+from rmqstore.formats.index import HEADER, HEADER_SIZE
 from rmqstore.formats.layout import fixed_layout
 from rmqstore.formats.message import record_head
 from rmqstore.recovery.simulation import simulate
@@ -41,7 +43,6 @@ STORE_RELEASES = {"4.9.7": "4.9.8"}
 _BODY_LENGTH = fixed_layout(record_head(False, False))["body_length"]
 _LOG_FILE = int(SIZES["mappedFileSizeCommitLog"])
 _LOSSES = frozenset({"RMQ-ST-CUT", "RMQ-CL-EMPTY", "RMQ-CF-LOST", "RMQ-CQ-GONE", "RMQ-CQ-START"})
-_IN_USE = frozenset({"RMQ-ST-NO-START"})
 _PATIENCE = 60
 _PAUSE = 0.05
 
@@ -93,14 +94,25 @@ def _words(finding: dict[str, Any]) -> str:
 def _live(root: Path, words: tuple[str, ...]) -> list[str]:
     """What a command says beside the broker that it should not say."""
     run, problems = _run(root, *words)
-    if words[0] == "doctor":  # a second broker cannot start, and that is all
-        problems += [f"doctor: {_words(one)}" for one in _findings(run, "error") if one["code"] not in _IN_USE]
-        problems += [f"doctor: {_words(one)}" for severity in ("warning", "info") for one in _findings(run, severity) if one["code"] in _LOSSES]
-        verdict = run.objects[-1]
-        lossy = [area for area in verdict["areas"] if area["state"] == "loses or repeats" and area["area"] != "other parts"]
-        return [*problems, *(f"doctor: {area}" for area in lossy), *([f"doctor: lost {verdict['lost']}"] if verdict["lost"]["messages"] else [])]
+    if words[0] == "doctor":
+        return [*problems, *_doctor(run)]
     problems += [f"{words[0]}: {_words(one)}" for one in _findings(run, "error")]
     return [*problems, *([f"{words[0]} ends with {run.status}: {run.out[-2000:]}{run.err}"] if run.status else [])]
+
+
+def _doctor(run: Run) -> Iterator[str]:
+    """What `doctor` says of a running broker but that a second one cannot start; what a crash by now would do to the index may be said."""
+    for one in run.objects:
+        if one["type"] == "finding" and (one["code"] in _LOSSES or (one["severity"] == "error" and one["code"] != "RMQ-ST-NO-START")):
+            yield f"doctor: {_words(one)}"
+    verdict = run.objects[-1]
+    yield from (f"doctor: {area}" for area in _lossy(verdict) if area["area"] not in ("other parts", "index"))
+    if verdict["lost"]["messages"]:
+        yield f"doctor: lost {verdict['lost']}"
+
+
+def _lossy(verdict: dict[str, Any]) -> list[dict[str, Any]]:
+    return [area for area in verdict["areas"] if area["state"] == "loses or repeats"]
 
 
 def _damaged(root: Path, random: Random, broker: BusyBroker) -> list[str]:
@@ -147,14 +159,20 @@ def _killed(release: str, root: Path, directory: Path, acknowledged: list[dict[s
     store_release = STORE_RELEASES.get(release, release)
     diagnosed, problems = _run(root, "doctor", "--broker-version", store_release)
     yield from problems
+    yield from (f"doctor after the crash: {_words(one)}" for one in _findings(diagnosed, "error"))
     verdict = diagnosed.objects[-1]
-    if verdict["class"] != "STARTS, NOTHING LOST":
-        yield f"doctor after the crash: {verdict['headline']} {[_words(one) for one in _findings(diagnosed, 'error')]}"
-    yield from _started(store_release, root, directory / "copy", acknowledged)
+    yield from (f"doctor after the crash: {area}" for area in _lossy(verdict) if area["area"] != "index")
+    real = yield from _started(store_release, root, directory / "copy", acknowledged)
+    lost = sum(area["count"] for area in _lossy(verdict))
+    if real is not None and (lost != _entries_lost(root, real) or (verdict["class"] == "STARTS, NOTHING LOST") != (lost == 0)):
+        yield f"doctor after the crash: {verdict['headline']}; the start loses {_entries_lost(root, real)} entries of the index"
 
 
-def _started(release: str, root: Path, copy: Path, acknowledged: list[dict[str, Any]]) -> Iterator[str]:
-    """What the real start of a copy does otherwise than predicted, and the acknowledged messages that it does not bring back."""
+def _started(release: str, root: Path, copy: Path, acknowledged: list[dict[str, Any]]) -> Generator[str, None, dict[str, Any] | None]:
+    """What the real start of a copy does otherwise than predicted, and the acknowledged messages that it does not bring back.
+
+    Returns the start as a recorded case, None where there was none.
+    """
     shutil.copytree(root, copy)
     names = {str(path.relative_to(copy)) + "/" * path.is_dir() for path in copy.rglob("*")}
     predicted = simulate(Store.open(copy, settings=SIZES), release)
@@ -162,7 +180,7 @@ def _started(release: str, root: Path, copy: Path, acknowledged: list[dict[str, 
         answer = harness.recover(copy, SIZES, {})
     if "failed" in answer:
         yield f"the store code could not be asked: {answer['failed']}"
-        return
+        return None
     real = recorded_form(answer)
     yield from (f"the start differs from what was predicted: {difference}" for difference in differences(real, predicted, names))
     queues = {**real["S1"], **real["S2"]}["queues"]
@@ -170,6 +188,15 @@ def _started(release: str, root: Path, copy: Path, acknowledged: list[dict[str, 
         end = queues.get(f"{line['topic']}/{line['queue']}", [0, 0])[1]
         if line["topic"] != "delayed" and line["queueOffset"] >= end:
             yield f"an acknowledged message is not in its queue, which ends at {end}: {line}"
+    return real
+
+
+def _entries_lost(root: Path, real: dict[str, Any]) -> int:
+    """How many entries of index files the real start deleted and did not write again."""
+    before = {path.name: HEADER.parse(path.read_bytes()[:HEADER_SIZE]).index_count - 1 for path in (root / "index").iterdir()}
+    after = {row[0]: row[-1] - 1 for row in {**real["S1"], **real["S2"]}["index"]}
+    deleted = sum(count for name, count in before.items() if name not in after)
+    return max(0, deleted - sum(count for name, count in after.items() if name not in before))
 
 
 def main() -> int:

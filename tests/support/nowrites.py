@@ -45,7 +45,7 @@ def _hear(event: str, arguments: tuple[Any, ...]) -> None:
         return
     for each in paths:
         if isinstance(each, (str, bytes, os.PathLike)):
-            text = os.path.abspath(os.fsdecode(each))
+            text = str(Path(os.fsdecode(each)).absolute())
             for root, found in _watched.items():
                 if text == root or text.startswith(root + "/"):
                     found.append(f"{event} {text}")

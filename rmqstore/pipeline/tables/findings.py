@@ -54,7 +54,7 @@ class Findings:
     def read(self, part: Part, selection: Selection, advance: Advance) -> Iterator[pa.RecordBatch]:
         """All findings that meet the conditions."""
         assert isinstance(part, StorePart)
-        from rmqstore.pipeline.verify import foresee
+        from rmqstore.pipeline.foresight import foresee
         from rmqstore.scan.firstuse import prepare
         from rmqstore.verify.engine import Verification
         from rmqstore.verify.mends import spelled_out

@@ -1,0 +1,77 @@
+"""What comes while an inspection looks: messages after the end that a simulated start found are not lost, and what is only counted has a place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rmqstore.doctor import losses as counted_by_doctor
+from rmqstore.recovery import simulation
+from rmqstore.store.root import Store
+from rmqstore.verify.context import Context, Options
+from rmqstore.verify.guard import SHOWN, limited
+from tests.support.builder import StoreBuilder
+from tests.support.cli import rmqstore
+
+
+def writing_before(count: Callable[..., Any], builder: StoreBuilder) -> Callable[..., Any]:
+    """`count`, and before it a broker that stores three messages."""
+
+    def counts(*arguments: Any) -> Any:
+        for number in range(3):
+            builder.message("Late", b"late", keys=f"late{number}")
+        builder.build()
+        return count(*arguments)
+
+    return counts
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> StoreBuilder:
+    builder = StoreBuilder(tmp_path)
+    for number in range(5):
+        builder.message(keys=f"key{number}")
+    builder.build()
+    (tmp_path / "abort").touch()
+    return builder
+
+
+@pytest.mark.parametrize(("module", "words"), [(simulation, ["recover", "--dry-run"]), (counted_by_doctor, ["doctor"])])
+def test_no_message_is_lost_that_came_since(module: Any, words: list[str], store: StoreBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "lost_records", writing_before(module.lost_records, store))
+    settings = [f"--set={name}={value}" for name, value in store.settings.items()]
+
+    told = rmqstore(words[0], store.root, *words[1:], "--format", "json", *settings).objects
+
+    assert sum(one["topic"] == "Late" for one in rmqstore("dump", store.root, "--part", "commitlog", "--format", "json").objects) == 3
+    assert told[-1]["lost"]["messages"] == 0
+    assert not any(one.get("code") == "RMQ-ST-CUT" for one in told)
+
+
+def test_messages_behind_a_damage_are_lost(store: StoreBuilder) -> None:
+    log = min((store.root / "commitlog").iterdir())
+    data = bytearray(log.read_bytes())
+    first = int.from_bytes(data[:4], "big")
+    data[first : first + 8] = bytes(8)
+    log.write_bytes(data)
+    settings = [f"--set={name}={value}" for name, value in store.settings.items()]
+
+    for words in (["recover", "--dry-run"], ["doctor"]):
+        told = rmqstore(words[0], store.root, *words[1:], "--format", "json", *settings).objects
+        assert told[-1]["lost"]["messages"] == 3, words
+
+
+@pytest.mark.parametrize(("odd", "offset"), [(None, SHOWN + 100), (SHOWN + 3, None)])
+def test_what_is_only_counted_begins_at_its_lowest_offset(odd: int | None, offset: int | None, store: StoreBuilder) -> None:
+    """As a writer explains only what lies after the end of the log; one of them without an offset may be anywhere."""
+    context = Context(Store.open(store.root), Options())
+    places = [None if number == odd else number + 100 for number in range(SHOWN + 5)]
+    found = [context.finding("RMQ-TM-MESSAGE", "no message", offset=place) for place in places]
+
+    *shown, rest = limited(context, store.root / "timerlog", found)
+
+    assert shown == found[:SHOWN]
+    assert (rest.count, rest.offset) == (5, offset)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 
 from rmqstore.dump.fields import Fields, cells
@@ -20,7 +19,6 @@ _TIERED_SLOT = Fields(tiered_index.SLOT)
 _TIERED_ITEM = Fields(tiered_index.ITEM)
 _TIERED_COMPACTED_ITEM = Fields(tiered_index.COMPACTED_ITEM)
 _COMPACTED_SLOT = Fields(tiered_index.COMPACTED_SLOT)
-_LARGEST_SEARCH = 64 << 20
 
 Name = Callable[[MappedFile], str]
 
@@ -32,7 +30,7 @@ def index_file(file: MappedFile, name: Name, configured_slots: int | None, slots
         return
     header = _HEADER.read(read_at(file, 0, _HEADER.size))
     count = max(header["index_count"], 1) - 1
-    slot_count = configured_slots if configured_slots is not None else _slot_count(file, header)
+    slot_count = configured_slots if configured_slots is not None else _slot_count(file)
     if slot_count is None and count == 0:
         yield {"type": "index_header", "file": name(file), **header, "slots": None}
         return
@@ -68,41 +66,13 @@ def _too_short(file: MappedFile, name: Name) -> Value:
     return {"type": "damage", "file": name(file), "position": 0, "length": file.length, "reason": "truncated", "message": text}
 
 
-def _slot_count(file: MappedFile, header: Value) -> int | None:
-    """Number of hash slots of a file: the one that makes first and last item those of the header, else one that its length speaks for."""
-    by_length = [slots for slots in _usual_slot_counts(file.length) if slots > 0]
-    last = header["index_count"] - 1
-    if last < 1:
-        return by_length[0] if by_length else None
-    data = read_at(file, 0, min(file.length, _LARGEST_SEARCH))
-    # Item 1: a hash that is not 0 and the header's first offset.
-    first_offset = header["begin_phy_offset"].to_bytes(8, "big", signed=True)
-    item = re.compile(rb"(?=(?!\0\0\0\0)[\x00-\x7f].{3}" + re.escape(first_offset) + rb")", re.DOTALL)
-    found = (match.start() - index.item_position(1, 0) for match in item.finditer(data, index.item_position(1, 1)))
-    by_content = (distance // index.SLOT_SIZE for distance in found if distance % index.SLOT_SIZE == 0)
-    fitting = (slots for slots in (*by_length, *by_content) if slots > 0 and _fits(file, header, last, slots))
-    return next(fitting, by_length[0] if by_length else None)
+def _slot_count(file: MappedFile) -> int | None:
+    """Return the number of hash slots of a file, by its length or its items; None where neither tells."""
+    from rmqstore.scan.indexshape import geometry, guess_geometry
+    from rmqstore.store.brokerconf import BrokerConfig
 
-
-def _usual_slot_counts(length: int) -> list[int]:
-    """Slots of the broker's default, and of any setting with four items per slot as the default has."""
-    counts = []
-    if length == index.file_size(index.DEFAULT_HASH_SLOT_NUM, index.DEFAULT_INDEX_NUM):
-        counts.append(index.DEFAULT_HASH_SLOT_NUM)
-    slots, rest = divmod(length - index.file_size(0, 0), index.file_size(1, 4) - index.file_size(0, 0))
-    return counts if rest else [*counts, slots]
-
-
-def _fits(file: MappedFile, header: Value, last: int, slots: int) -> bool:
-    """Whether items 1 and `last` are where `slots` slots put them: they have the header's offsets, and the last one heads its chain."""
-    places = [index.item_position(number, slots) for number in (1, last)]
-    if (file.length - index.item_position(0, slots)) % _ITEM.size or places[1] + _ITEM.size > file.length:
-        return False
-    first, newest = (_ITEM.read(read_at(file, place, _ITEM.size)) for place in places)
-    if first["phy_offset"] != header["begin_phy_offset"] or newest["phy_offset"] != header["end_phy_offset"] or newest["key_hash"] < 0:
-        return False
-    head = _SLOT.read(read_at(file, index.slot_position(newest["key_hash"] % slots), _SLOT.size))
-    return bool(head["item_number"] == last)
+    shape = geometry(BrokerConfig(), file.length) or guess_geometry([file])
+    return None if shape is None else shape[0]
 
 
 def tiered_index_file(file: MappedFile, name: Name, slots: bool) -> Iterator[Value]:

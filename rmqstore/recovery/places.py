@@ -9,7 +9,7 @@ from typing import Any
 
 from rmqstore.formats import batchconsumequeue, consumequeue, index
 from rmqstore.recovery.queues import QueuePlaces
-from rmqstore.scan.chains import geometry, guess_geometry
+from rmqstore.scan.indexshape import geometry, guess_geometry
 from rmqstore.store import tolerant_json
 from rmqstore.store.brokerconf import BrokerConfig
 from rmqstore.store.mapped import MappedFile

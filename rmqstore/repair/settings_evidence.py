@@ -21,7 +21,7 @@ from rmqstore.recovery.options import Options
 from rmqstore.recovery.places import places_of
 from rmqstore.repair.beneath import is_directory, is_file
 from rmqstore.repair.transaction import transactions
-from rmqstore.scan.chains import geometry, guess_geometry
+from rmqstore.scan.indexshape import geometry, guess_geometry
 from rmqstore.store.brokerconf import BrokerConfig
 from rmqstore.store.mapped import MappedFile, list_directory, parse_offset_name
 from rmqstore.store.parts import PartKind, part_kind

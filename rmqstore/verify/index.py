@@ -15,7 +15,8 @@ from rmqstore.formats import index as declared
 from rmqstore.formats.javahash import index_key_hash
 from rmqstore.formats.layout import fixed_layout
 from rmqstore.formats.record import Record
-from rmqstore.scan.chains import SHOWN_LINKS, ChainFollower, geometry, guess_geometry
+from rmqstore.scan.chains import SHOWN_LINKS, ChainFollower
+from rmqstore.scan.indexshape import geometry, guess_geometry
 from rmqstore.scan.kernels_index import (
     ITEM_ROWS,
     ITEM_SIZE,

@@ -1,4 +1,4 @@
-"""What comes while an inspection looks: messages after the end that a simulated start found are not lost, and what is only counted has a place."""
+"""What comes while an inspection looks: later messages are not lost, and what is only counted has a place."""
 
 from __future__ import annotations
 

@@ -11,11 +11,13 @@ import pytest
 
 from rmqstore.findings import Finding, Severity
 from rmqstore.formats.checkpoint import CHECKPOINT, parse_checkpoint
-from rmqstore.scan.chains import guess_geometry
+from rmqstore.formats.index import HEADER as INDEX_HEADER
+from rmqstore.scan.indexshape import guess_geometry
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import Store
 from tests.support import stores
 from tests.support.builder import StoreBuilder
+from tests.support.cli import rmqstore
 from tests.support.verifying import DATA_PARTS, verify
 
 BROKER = "broker-5.5.1-crash"
@@ -95,6 +97,29 @@ def test_slots_of_an_index_file_with_few_items(tmp_path: Path, slots: int, messa
     files = [MappedFile(file.path, 0, file.length, file.allocated) for file in Store.open(builder.build()).index_files()]
 
     assert guess_geometry(files) == (slots, 128)
+
+
+@pytest.mark.parametrize("name", ["4.9.8-plain", "5.3.3-manyfiles-crash", "5.5.1-plain-crash", "broker-5.3.3-cqext-crash", BROKER])
+def test_slots_of_the_index_files_of_brokers(name: str) -> None:
+    """By each file alone; `dump` says the same as `verify` goes by."""
+    root = stores.sample_store(name)
+    settings = stores.case(name).settings(root)
+    shape = int(settings["maxHashSlotNum"]), int(settings["maxIndexNum"])
+    for file in Store.open(root).index_files():
+        mapped = MappedFile(file.path, 0, file.length, file.allocated)
+        if INDEX_HEADER.parse(file.path.read_bytes()[:40]).index_count > 1:
+            assert guess_geometry([mapped]) == shape, file.path
+            header = rmqstore("dump", file.path, "--format", "json").objects[0]
+            assert header["slots"] == shape[0]
+
+
+def test_slots_of_a_file_with_room_for_many(tmp_path: Path) -> None:
+    builder = StoreBuilder(tmp_path / "store", slots=10_000_000, items=9_000_000)
+    for number in range(2000):
+        builder.message(keys=f"k{number}")
+    (file,) = Store.open(builder.build()).index_files()
+
+    assert guess_geometry([MappedFile(file.path, 0, file.length, file.allocated)]) == (10_000_000, 9_000_000)
 
 
 @pytest.fixture

@@ -43,8 +43,9 @@ class Known:
         if item.get("digest") is not None:
             self.digests[item.get("store"), item["code"]].add(item["digest"])
             return
-        names = ("store", "code", "file", "position", "length", "offset", "topic", "queue_id", "queue_offset", "found")
-        self.single[tuple(item.get(name) for name in names)] += 1
+        from rmqstore.verify.identity import identity_of_json
+
+        self.single[identity_of_json(item)] += 1
 
 
 @click.command("verify", short_help="Check every record, queue unit and index item against the others.")
@@ -202,7 +203,8 @@ class _Report:
 
     def _new(self, found: Sequence[Finding]) -> list[Finding]:
         """The findings that are not in the baseline."""
-        from rmqstore.verify.grouping import digest, identity
+        from rmqstore.verify.grouping import digest
+        from rmqstore.verify.identity import identity
 
         known = self._known
         if known.digests:

@@ -7,18 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from rmqstore.findings import Finding
+from rmqstore.verify.identity import identity
 
 MOST_ALONE = 25
 """Findings of one code that are shown one by one."""
 _PLACES = 5
-
-Identity = tuple[object, ...]
-
-
-def identity(finding: Finding) -> Identity:
-    """Return what makes a finding the same one in two runs: what it says and where, not how bad it is."""
-    where = (finding.file, finding.position, finding.length, finding.offset, finding.topic, finding.queue_id, finding.queue_offset)
-    return (finding.store, finding.code, *where, finding.found)
 
 
 def digest(findings: Iterable[Finding]) -> str:

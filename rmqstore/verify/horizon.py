@@ -22,6 +22,7 @@ from rmqstore.store.ends import log_ends, queue_ends
 from rmqstore.store.liveness import liveness
 from rmqstore.store.root import Store
 from rmqstore.store.window import read_at, read_whole
+from rmqstore.verify.identity import place
 
 _QUEUES = 64  # whose ends are looked at
 _AFTER = 64  # bytes after the last record: those of a record that is being written
@@ -37,8 +38,6 @@ _NOT_DISPATCHED = frozenset(
 # The broker writes these fields again and again; what they hold in between means nothing.
 _WRITTEN_AGAIN = frozenset({"RMQ-CP-BEHIND", "RMQ-CP-INDEX", "RMQ-TM-CHECK"})
 _OF_LAST_INDEX_FILE = frozenset({"RMQ-IX-HEADER", "RMQ-IX-COUNT", "RMQ-IX-TRAILING"})
-
-Identity = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +137,8 @@ class Horizon:
 
     def remaining(self, sighted: Iterable[Finding], again: Iterable[Finding]) -> Iterator[Finding]:
         """Yield the findings of the second look, `again`, that the first one had as well and that no writer explains."""
-        known = {identity(finding) for finding in sighted}
-        yield from (finding for finding in again if identity(finding) in known and not self.explains(finding))
+        known = {place(finding) for finding in sighted}
+        yield from (finding for finding in again if place(finding) in known and not self.explains(finding))
 
     def explains(self, finding: Finding) -> bool:
         """Whether a writer that did nothing wrong leaves this behind while it writes."""
@@ -151,9 +150,3 @@ class Horizon:
         if code in _OF_LAST_INDEX_FILE:
             return self.first is None or PurePosixPath(finding.file or "").name >= self.first.index_file
         return code == "RMQ-CP-AHEAD" and isinstance(finding.found, int) and finding.found < time.time() * 1000 + _CLOCK_SKEW_MS
-
-
-def identity(finding: Finding) -> Identity:
-    """Return what two looks call a finding: the code and the place, not how far it reaches."""
-    place = finding.position if finding.offset is None and finding.queue_offset is None else None
-    return finding.code, finding.file, place, finding.topic, finding.queue_id, finding.queue_offset, finding.offset

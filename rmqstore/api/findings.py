@@ -9,8 +9,9 @@ from typing import overload
 
 from rmqstore.api.html import table
 from rmqstore.findings import Finding, Severity
+from rmqstore.pipeline.foresight import foresee
 from rmqstore.pipeline.job import StoreAt
-from rmqstore.pipeline.verify import PATIENCE, foresee
+from rmqstore.pipeline.verify import PATIENCE
 from rmqstore.verify.context import Options
 from rmqstore.verify.engine import Verification as Engine
 from rmqstore.verify.mends import spelled_out

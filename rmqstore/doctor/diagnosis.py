@@ -29,7 +29,7 @@ from rmqstore.errors import RmqstoreError, UsageError
 from rmqstore.findings import Finding, Severity
 from rmqstore.recovery.blockers import BlockerCode
 from rmqstore.recovery.consequences import consequences_of
-from rmqstore.recovery.losses import goes_on
+from rmqstore.recovery.growth import goes_on
 from rmqstore.recovery.outcome import Mode, Outcome
 from rmqstore.recovery.places import places_of
 from rmqstore.recovery.release import AUTO, Chosen

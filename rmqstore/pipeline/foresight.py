@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from rmqstore.errors import RmqstoreError
 from rmqstore.formats import index
-from rmqstore.recovery.dispatch import Dispatched
 from rmqstore.recovery.options import Options
-from rmqstore.recovery.outcome import Outcome
+from rmqstore.recovery.outcome import Dispatched, Outcome
 from rmqstore.recovery.places import places_of
 from rmqstore.recovery.release import AUTO, choose_release
 from rmqstore.recovery.simulation import simulate

@@ -7,16 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rmqstore.recovery.check import RecordCheck
-from rmqstore.recovery.commitlog import OUTSIDE, Scan
 from rmqstore.recovery.mappedfiles import SimulatedFile
-from rmqstore.recovery.options import Options
 from rmqstore.scan.columns import Check, Fault
 from rmqstore.scan.walk import Batch, LogScanner
 from rmqstore.store.mapped import MappedFile
-from rmqstore.store.root import Store
-from rmqstore.store.window import map_window
-from rmqstore.versions import profile_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +52,6 @@ def lost_records(files: Iterable[SimulatedFile | MappedFile], end: int) -> Lost:
                 _add(found, event, scanner)
     queues = tuple(sorted(found.values(), key=lambda queue: (queue.topic, queue.queue_id)))
     return Lost(sum(queue.messages for queue in queues), sum(queue.bytes for queue in queues), queues)
-
-
-def goes_on(store: Store, release: str, scan: Scan) -> bool:
-    """Return whether the log goes on by now where the scan of a start ended: a broker wrote what is there, and what follows, since.
-
-    Call it after the records from that place on were read. Raises StoreChangedError, UnreadableError.
-    """
-    file = store.reopened().commitlog.find(scan.stop_offset)
-    if file is None or scan.stop_reason == OUTSIDE:
-        return False
-    check = RecordCheck.of_recovery(profile_of(release), Options.of(store.config))
-    with map_window(file, 0, file.length) as window:
-        return check.at(window.array, scan.stop_offset - file.start).success
 
 
 def _add(found: dict[int, LostQueue], batch: Batch, scanner: LogScanner) -> None:

@@ -15,9 +15,10 @@ from rmqstore.recovery.checkpoint import Checkpoint
 from rmqstore.recovery.commitlog import CommitLogRecovery
 from rmqstore.recovery.compaction import check_compaction
 from rmqstore.recovery.dispatch import Dispatcher
+from rmqstore.recovery.growth import goes_on
 from rmqstore.recovery.indexes import IndexService
 from rmqstore.recovery.logreader import LogReader
-from rmqstore.recovery.losses import NOTHING_LOST, Lost, goes_on, lost_records
+from rmqstore.recovery.losses import NOTHING_LOST, Lost, lost_records
 from rmqstore.recovery.mappedfiles import MappedFiles, SimulatedFile
 from rmqstore.recovery.options import Options
 from rmqstore.recovery.outcome import Dispatched, Mode, Outcome, QueueState, Scan, State

@@ -20,7 +20,7 @@ PREFIX = fixed_layout(RECORD_PREFIX)
 
 
 def log_file(root: Path) -> Path:
-    return next(root.glob("dledger-*/data/*"))
+    return min(root.glob("dledger-*/data/*"))
 
 
 def entries(data: bytes) -> list[int]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rmqstore.commands import denied
 from rmqstore.commands.common import View, on_interrupt, output_options, store_options
 from rmqstore.commands.filters import filter_options
 
@@ -71,17 +72,19 @@ def command(
     """Decode a store: PATH is a root (its commit log, or the part that --part names), a directory of a part or queue, or one file.
 
     Damage does not end the dump: it is shown as an object of its own with range and reason, and the dump goes on with the next plausible
-    record. The exit status is 0 all the same; `rmqstore verify` judges.
+    record. The exit status is 0 all the same; `rmqstore verify` judges. Files and directories of PATH that may not be read are findings
+    at the end, and the exit status is 1 then.
     """
     from rmqstore.dump.items import Watched
     from rmqstore.dump.request import BodyForm, Request
     from rmqstore.dump.run import Engine, dump
-    from rmqstore.dump.target import find_target
+    from rmqstore.dump.target import find_readable_target
 
     request = Request(filters, limit, tail, BodyForm(body), decompress, slots)
-    target = find_target(path, part, broker_conf, settings, filters)
+    target = find_readable_target(path, part, broker_conf, settings, filters)
     engine = Engine(threads, partial(_note_compiling, view))
     _print(Watched(dump(target, request, engine)), target, view)
+    denied.report(target.denied, view)
 
 
 def _note_compiling(view: View) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rmqstore.commands import denied
 from rmqstore.commands.common import View, output_options, store_argument, store_options
 from rmqstore.render.sizes import size_text
 
@@ -27,7 +28,8 @@ def command(store: Path, broker_conf: Path | None, settings: Mapping[str, str], 
     """Show what STORE is: which releases can have written it, clean or crashed, sizes, offsets, times, topics and queues.
 
     STORE is the broker's storePathRootDir, or a copied directory of one part, for example commitlog. Only file names, heads and ends
-    are read, so this takes moments on a store of any size; `rmqstore verify` reads everything.
+    are read, so this takes moments on a store of any size; `rmqstore verify` reads everything. What may not be read is a finding
+    at the end, and the exit status is 1 then.
     """
     from rmqstore.scan.far import last_records
     from rmqstore.store.root import Store
@@ -35,6 +37,7 @@ def command(store: Path, broker_conf: Path | None, settings: Mapping[str, str], 
 
     summary = summarize(Store.open(store, broker_conf=broker_conf, settings=settings), last_records)
     view.output().object(summary.as_json() if view.format != "table" else for_people(summary))
+    denied.report(summary.denied, view)
 
 
 def for_people(summary: StoreSummary) -> dict[str, Any]:
@@ -61,7 +64,7 @@ def for_people(summary: StoreSummary) -> dict[str, Any]:
         times = f", {time_range(index.begin_timestamp, index.end_timestamp)}" if index.items else ""
         screen["index"] = f"{index.files} files, {index.items} items{times}"
     if summary.only is None:
-        screen["checkpoint"] = _checkpoint(summary.checkpoint)
+        screen["checkpoint"] = _checkpoint(summary)
     if queues.top:
         screen["largest queues"] = [
             {"topic": queue.topic, "queue": queue.queue_id, "from": queue.min_offset, "to": queue.max_offset, "entries": queue.entries}
@@ -108,16 +111,18 @@ def _state(summary: StoreSummary) -> str:
 def _log(summary: StoreSummary) -> str:
     log = summary.log
     if not log.files:
-        return "no files"
+        return "no files" if log.end_offset is not None else "may not be read"
     where = ", ".join(log.directories) + (" (DLedger)" if summary.dledger else "")
-    return f"{log.files} files of {size_text(log.file_size or 0)} in {where}, offsets {log.min_offset} to {log.end_offset}"
+    end = "an end that may not be read" if log.end_offset is None else log.end_offset
+    return f"{log.files} files of {size_text(log.file_size or 0)} in {where}, offsets {log.min_offset} to {end}"
 
 
-def _checkpoint(fields: Mapping[str, int] | None) -> str:
+def _checkpoint(summary: StoreSummary) -> str:
     from rmqstore.render.times import time_text
 
+    fields = summary.checkpoint
     if fields is None:
-        return "missing or unreadable"
+        return "may not be read" if any(one.file == "checkpoint" for one in summary.denied) else "missing or unreadable"
     return (
         ", ".join(f"{name} {time_text(value) if name.endswith('_timestamp') else value}" for name, value in fields.items() if value)
         or "all zero"

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rmqstore.commands import denied
 from rmqstore.commands.common import View
 from rmqstore.render.progress import note
 
 if TYPE_CHECKING:
+    from rmqstore.recovery.release import Chosen
     from rmqstore.recovery.whatif import Compared, Variant
     from rmqstore.store.root import Store
-    from rmqstore.store.transactions import Stopped
 
 EXIT_HARM = 1
 
@@ -26,35 +27,57 @@ def read_ways(texts: Sequence[str], release: str) -> tuple[Variant, ...]:
     return parse_variants(texts, release)
 
 
-def predict(store: Store, ways: Sequence[Variant], because: str, view: View) -> None:
-    """Shows what a broker does, or compares several ways to start; harm ends the command with status 1. `because`: why this release."""
-    from rmqstore.recovery.whatif import compare, least_harmful, why_least
-    from rmqstore.store.transactions import read_transactions
+def predict(store: Store, ways: Sequence[Variant], chosen: Chosen, view: View) -> None:
+    """Show what a broker does, or compare several ways to start.
 
-    stopped = read_transactions(store.root).stopped
-    results = []
-    for result in compare(store, ways):
-        results.append(result)
-        if view.format != "table":
-            view.output().object(_json(result, store.root, because, stopped))
-    best = least_harmful(results)
-    if view.format == "table":
-        if stopped is not None:
-            note(f"warning: {stopped.message}. {stopped.hint}")
-        if len(results) == 1:
-            view.output().object(for_people(best, store.root, because))
-        else:
-            view.output().rows(comparison(results))
-            view.output().summary({"least harmful": _words(best), "because": why_least(results, best)})
-    elif len(results) > 1:
-        view.output().object({"type": "comparison", "least_harmful": best.variant.label, "because": why_least(results, best)})
-    if best.harm[:2] != (0, 0):
+    Harm, and what may not be read of the store, end the command with status 1.
+    """
+    from rmqstore.recovery.whatif import compare, least_harmful
+    from rmqstore.store.access import denied_entries
+    from rmqstore.store.mapped import skipping_denied
+
+    with skipping_denied():
+        # What is listed here is incomplete, and other readers must not get it.
+        store = store.reopened()
+        not_read = denied_entries(store)
+        results = []
+        for result in compare(store, ways, not_read):
+            results.append(result)
+            if view.format != "table":
+                view.output().object(_json(result, store.root, chosen.because))
+        least = least_harmful(results, chosen.release, abort=store.abort_present)
+        _conclude(results, least, store.root, chosen.because, view)
+    denied.report(not_read, view)
+    if least[0].harm[:2] != (0, 0):
         click.get_current_context().exit(EXIT_HARM)
 
 
-def _json(result: Compared, root: Path, because: str, stopped: Stopped | None) -> dict[str, Any]:
-    from rmqstore.recovery.report import as_json
+def _conclude(results: list[Compared], least: Sequence[Compared], root: Path, because: str, view: View) -> None:
+    """Show one result, or which of several do the least harm."""
+    from rmqstore.recovery.whatif import why_least
+    from rmqstore.store.transactions import read_transactions
 
+    if view.format == "table":
+        stopped = read_transactions(root).stopped
+        if stopped is not None:
+            note(f"warning: {stopped.message}. {stopped.hint}")
+        if len(results) == 1:
+            view.output().object(for_people(least[0], root, because))
+            return
+        view.output().rows(comparison(results))
+        equal = {} if len(least) == 1 else {"equal to it": [{"way": _words(one)} for one in least[1:]]}
+        view.output().summary({"least harmful": _words(least[0]), **equal, "because": why_least(results, least[0])})
+    elif len(results) > 1:
+        labels = [one.variant.label for one in least]
+        because = why_least(results, least[0])
+        view.output().object({"type": "comparison", "least_harmful": labels[0], "equal": labels[1:], "because": because})
+
+
+def _json(result: Compared, root: Path, because: str) -> dict[str, Any]:
+    from rmqstore.recovery.report import as_json
+    from rmqstore.store.transactions import read_transactions
+
+    stopped = read_transactions(root).stopped
     return {
         **as_json(result.outcome, root, result.consequences),
         "version_because": because,

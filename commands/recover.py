@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rmqstore.commands.common import View, broker_version_option, output_options, store_argument, store_options
+from rmqstore.commands.denied import demand_readable
 from rmqstore.commands.engines import engine_options, rebuilder_of
 from rmqstore.commands.writing import How, plan_out_option, yes_option
 from rmqstore.errors import UsageError
@@ -79,8 +80,8 @@ def command(
     it back. --engine says where queues and index are built.
 
     With --dry-run and no --strategy a broker's next start is predicted instead: whether it starts, what it keeps and what it throws away.
-    That ends with status 1 when the broker does not start or messages are lost. With --what-if several ways to start are compared and the
-    least harmful one is named.
+    That ends with status 1 when the broker does not start, messages are lost or files may not be read. With --what-if several ways to
+    start are compared, and the least harmful one is named with those that are equal to it.
     """
     if what_if and (not dry_run or strategy is not None):
         raise UsageError("--what-if compares predictions.", "Add --dry-run, and leave --strategy out.")
@@ -98,8 +99,9 @@ def command(
 
         ways = read_ways([*what_if, *tried], chosen.release)
         prepare(quiet=view.quiet)
-        predict(opened, ways, chosen.because, view)
+        predict(opened, ways, chosen, view)
         return
+    demand_readable(opened)
     rebuilder = rebuilder_of(wish, opened, at)
     from rmqstore.repair.queues import LostUnits
     from rmqstore.repair.recover import Recovery, Strategy

@@ -13,7 +13,7 @@ from rmqstore.errors import RmqstoreError
 from rmqstore.recovery.places import written_by_a_broker
 from rmqstore.store.root import Store
 from rmqstore.verify import config
-from rmqstore.verify.config import CONSUMER_OFFSETS, DELAY_OFFSETS, FILES, IN_ROCKSDB, LMQ_OFFSETS, ROCKSDB_DIRECTORIES, State, Text
+from rmqstore.verify.config import CONSUMER_OFFSETS, DELAY_OFFSETS, FILES, IN_ROCKSDB, LMQ_OFFSETS, State, Text
 from rmqstore.versions import Profile
 
 GROUPS = "subscriptionGroup.json"
@@ -67,8 +67,7 @@ def load(store: Store, profile: Profile) -> ConfigFiles:
         texts[name] = _loaded(name, text, backup, profile)
         if texts[name] is backup:
             from_backup.add(name)
-    in_rocksdb = any((store.config_path / name / "CURRENT").exists() for name in ROCKSDB_DIRECTORIES)
-    return ConfigFiles(texts, present, in_rocksdb, frozenset(from_backup), frozenset(unreadable))
+    return ConfigFiles(texts, present, config.in_rocksdb(store), frozenset(from_backup), frozenset(unreadable))
 
 
 def _loaded(name: str, text: Text, backup: Text, profile: Profile) -> Text:

@@ -14,7 +14,7 @@ from rmqstore.errors import RmqstoreError
 from rmqstore.formats import timer
 from rmqstore.store.mapped import ProblemKind
 from rmqstore.store.root import Store
-from rmqstore.verify.config import IN_ROCKSDB, ROCKSDB_DIRECTORIES, State, read
+from rmqstore.verify.config import IN_ROCKSDB, State, in_rocksdb, read
 from rmqstore.versions import Profile
 
 
@@ -52,14 +52,14 @@ class Stopping:
 
 def stopping_files(store: Store, profile: Profile) -> Iterator[Stopping]:
     """The files in the order in which the broker meets them; it stops at the first one."""
-    in_database = any((store.config_path / name / "CURRENT").exists() for name in ROCKSDB_DIRECTORIES)
+    in_database = in_rocksdb(store)
     for file in _FILES:
         if (file.field and not getattr(profile, file.field)) or (in_database and file.name in IN_ROCKSDB):
             continue
         path = store.config_path / file.name
         try:
             text, backup = read(path), read(path.with_name(file.name + ".bak"))
-        except RmqstoreError:
+        except (RmqstoreError, OSError):
             continue  # reported as unreadable by the check of the configuration
         if text.state in (State.DAMAGED, State.EMPTY, State.MISSING) and backup.state is State.DAMAGED:
             why = f"{file.name} is {text.why}, and {backup.path.name} is {backup.why}"

@@ -14,11 +14,12 @@ from rmqstore.doctor import configuration, machine, otherparts, progress, space,
 from rmqstore.doctor.areas import Area, Effect, State
 from rmqstore.doctor.assumed import Assumed, assumptions, contradicted
 from rmqstore.doctor.configfiles import ConfigFiles
+from rmqstore.doctor.denied import only_known, without_guesses
 from rmqstore.doctor.effects import effects_of
 from rmqstore.doctor.loglines import LOAD_EXCEPTION, lines_of
 from rmqstore.doctor.losses import Loss, losses_behind
 from rmqstore.doctor.nextsteps import Commands, may_repair, next_step, the_next_step
-from rmqstore.doctor.observed import Observed, observe, unknown_outcome, unreadable
+from rmqstore.doctor.observed import Observed, observe, unreadable
 from rmqstore.doctor.predicted import Prediction
 from rmqstore.doctor.sample import read_sample
 from rmqstore.doctor.scanrange import ScanRange, read_range
@@ -32,8 +33,9 @@ from rmqstore.recovery.consequences import consequences_of
 from rmqstore.recovery.growth import goes_on
 from rmqstore.recovery.outcome import Mode, Outcome
 from rmqstore.recovery.places import places_of
+from rmqstore.recovery.readable import unknown_outcome
 from rmqstore.recovery.release import AUTO, Chosen
-from rmqstore.store.mapped import list_directory
+from rmqstore.store.mapped import list_directory, skipping_denied
 from rmqstore.store.root import QueueDirectory, Store
 from rmqstore.store.transactions import read_transactions
 from rmqstore.verify import checkpoint, compaction, config, files, rocksdb, surroundings, transactions
@@ -152,12 +154,15 @@ def diagnose(store: Store, asked_release: str, commands: Commands) -> Diagnosis:
             f"{store.root} is only the part {store.only} of a store.",
             "Name the storePathRootDir, in which abort, commitlog and config lie.",
         )
-    try:
-        return _diagnose(store, asked_release, commands)
-    except UsageError:
-        raise
-    except (RmqstoreError, OSError) as error:
-        return _ended(store, asked_release, commands, error)
+    with skipping_denied():
+        # What is listed here is incomplete, and other readers must not get it.
+        store = store.reopened()
+        try:
+            return _diagnose(store, asked_release, commands)
+        except UsageError:
+            raise
+        except (RmqstoreError, OSError) as error:
+            return _ended(store, asked_release, commands, error)
 
 
 def _ended(store: Store, asked_release: str, commands: Commands, error: RmqstoreError | OSError) -> Diagnosis:
@@ -210,16 +215,18 @@ def _diagnose(store: Store, asked_release: str, commands: Commands) -> Diagnosis
     effects = [_stopping(store, reason) for reason in reasons]
     for one in _all(context, seen, prediction, files):
         effects.append(one) if isinstance(one, Effect) else found.append(one)
-    effects += machine.effects(found)
+    effects = only_known([*effects, *machine.effects(found)], seen.denied, outcome)
     if before is not None and is_written(store.reopened(), before, ()):
         horizon = Horizon(before.log_end, before, before)
         found = [one for one in found if not horizon.explains(one)]
-    findings = weighed(found, effects, prediction, files)
+    findings = weighed(without_guesses(store, found, seen.denied), effects, prediction, files)
     stopped = seen.transactions.stopped
     commands = replace(commands, repairs=may_repair(findings), ways_out=() if stopped is None else stopped.ways_out)
     ordered = tuple(_with_next(commands, finding) for finding in sorted(findings, key=_danger))
     verdict = conclude(effects, ordered, starts=starts, unfinished=None if stopped is None else stopped.message)
     words = sentence(verdict, outcome, starts=starts, reason=reasons[0].line if reasons else None)
+    with skipping_denied(files=True):
+        places = places_of(store)
     if stopped is not None:
         words = f"{stopped.message}: continue it or take it back before a broker starts. As it is, {words}"
     return Diagnosis(
@@ -231,7 +238,7 @@ def _diagnose(store: Store, asked_release: str, commands: Commands) -> Diagnosis
         loss=loss,
         verdict=verdict,
         sentence=words,
-        assumed=assumptions(store, places_of(store), seen.chosen.release, seen.chosen.because, asked=asked_release != AUTO),
+        assumed=assumptions(store, places, seen.chosen.release, seen.chosen.because, asked=asked_release != AUTO),
         log=tuple(_log(outcome, prediction, reasons)),
         findings=ordered,
         next=the_next_step(commands, verdict, ordered),
@@ -274,7 +281,7 @@ def _facts(seen: Observed, scanned: ScanRange) -> LogFacts:
         return LogFacts(end_offset=scanned.end_offset, last_timestamp=scanned.last_timestamp)
     return LogFacts(
         min_offset=log.min_offset,
-        end_offset=max(log.end_offset, scanned.end_offset),
+        end_offset=max(log.end_offset or 0, scanned.end_offset),
         first_timestamp=log.first_store_timestamp or 0,
         last_timestamp=max(log.last_store_timestamp or 0, scanned.last_timestamp),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from rmqstore import shellwords
 from rmqstore.doctor.verdict import Class, Verdict, area_of
 from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding, Severity
+from rmqstore.store.access import way_to_read
 from rmqstore.verify import config
 
 
@@ -65,22 +65,9 @@ class Commands:
         return self._command("doctor", self.store, *kept, "--set", expected, *self._release())
 
     def give(self, finding: Finding) -> str:
-        """The line that gives a file the owner of the store's root, or its owner the right to use it; `info` where neither helps."""
+        """The line that gives a file the owner of the store's root, or its owner the right to use it, or this command as that owner."""
         path = self.store / finding.file if finding.file is not None else self.store
-        while path != path.parent:
-            try:
-                mine, root = path.lstat(), self.store.stat()
-                break
-            except OSError:  # a directory above it cannot be entered
-                path = path.parent
-        else:
-            return self.info()
-        if mine.st_uid != root.st_uid:
-            return shellwords.command("chown", f"{root.st_uid}:{root.st_gid}", path)
-        needed = stat.S_IRWXU if stat.S_ISDIR(mine.st_mode) else stat.S_IRUSR | stat.S_IWUSR
-        if mine.st_mode & needed != needed:
-            return shellwords.command("chmod", "u+rwx" if stat.S_ISDIR(mine.st_mode) else "u+rw", path)
-        return self.info()
+        return way_to_read(path, self.store, ("rmqstore", "doctor", self.store, *self._release(), *self.settings))
 
     def _release(self) -> Sequence[str]:
         return ("--broker-version", self.release) if self.release else ()
@@ -249,6 +236,9 @@ def the_next_step(commands: Commands, verdict: Verdict, findings: Sequence[Findi
         return commands.ways_out[0]
     if verdict.cls is Class.NOTHING_LOST:
         return CUTS_ITSELF if any(finding.code == "RMQ-CL-TORN" for finding in findings) else START
+    unread = next((finding for finding in findings if finding.code == "RMQ-ST-UNREADABLE"), None)
+    if unread is not None and verdict.cls is Class.NOT_SURE:
+        return next_step(commands, unread)
     setting = next((finding for finding in findings if finding.code == "RMQ-ST-SETTING"), None)
     if setting is not None and verdict.cls is Class.DOES_NOT_START:
         return next_step(commands, setting)

@@ -10,12 +10,14 @@ from pathlib import Path
 
 from rmqstore.doctor import configfiles
 from rmqstore.doctor.configfiles import ConfigFiles
+from rmqstore.doctor.denied import findings as denied_findings
 from rmqstore.errors import RmqstoreError, UsageError
 from rmqstore.findings import Finding
-from rmqstore.recovery.outcome import Dispatched, Mode, Outcome, State
+from rmqstore.recovery.outcome import Outcome
+from rmqstore.recovery.readable import simulate_readable, unknown_outcome
 from rmqstore.recovery.release import AUTO, Chosen, choose_release
-from rmqstore.recovery.simulation import simulate
 from rmqstore.scan.far import last_records
+from rmqstore.store.access import Denied, denied_entries
 from rmqstore.store.liveness import Liveness, liveness
 from rmqstore.store.root import Store
 from rmqstore.store.summary import LogSummary, StoreSummary, summarize
@@ -24,12 +26,10 @@ from rmqstore.store.writer import WriterGuess, guess_writer
 from rmqstore.verify.context import Context
 from rmqstore.versions import profile_of
 
-_NOTHING = State(*[None] * 11)
-
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """`log` and `writer` are None where the log could not be read; `findings` say what could not be."""
+    """`log` and `writer` are None where the log could not be read; `findings` say what could not be, `denied` what this user may not."""
 
     chosen: Chosen
     outcome: Outcome
@@ -39,12 +39,14 @@ class Observed:
     transactions: Transactions
     liveness: Liveness
     findings: tuple[Finding, ...]
+    denied: tuple[Denied, ...]
 
 
 def observe(context: Context, asked_release: str) -> Observed:
     """Return what is known. Raises UsageError for an unknown release."""
     store = context.store
-    findings: list[Finding] = []
+    denied = tuple(denied_entries(store))
+    findings = list(denied_findings(context, denied))
     summary: StoreSummary | None = None
     try:
         summary = summarize(store, last_records)
@@ -56,7 +58,7 @@ def observe(context: Context, asked_release: str) -> Observed:
     chosen = _choose(store, asked_release, writer)
     files = configfiles.load(store, profile_of(chosen.release))  # before the queues: a running broker moves both on
     try:
-        outcome = simulate(store, chosen.release, counts_lost=False)
+        outcome = simulate_readable(store, chosen.release, denied, counts_lost=False)
     except UsageError:
         raise
     except (RmqstoreError, OSError) as error:
@@ -71,6 +73,7 @@ def observe(context: Context, asked_release: str) -> Observed:
         read_transactions(store.root) if summary is None else summary.transactions,
         liveness(store) if summary is None else summary.liveness,
         tuple(findings),
+        denied,
     )
 
 
@@ -102,27 +105,3 @@ def _exists(path: Path) -> bool:
 
 def _choose(store: Store, asked: str, writer: WriterGuess | None) -> Chosen:
     return choose_release(store, asked, writer if writer is not None or asked != AUTO else guess_writer(store, []))
-
-
-def unknown_outcome(store: Store, release: str, why: str) -> Outcome:
-    """Return the outcome of a start of which nothing can be told."""
-    return Outcome(
-        release=release,
-        mode=Mode.ABNORMAL if store.abort_present else Mode.NORMAL,
-        starts=None,
-        unknown=why,
-        load_ok=False,
-        blockers=(),
-        scan=None,
-        queue_ends={},
-        after_load=_NOTHING,
-        after_start=None,
-        caught_up=None,
-        dispatched_in_load=Dispatched(),
-        dispatched_after_start=None,
-        changes={},
-        index_deleted=(),
-        abort_after_stop=False,
-        checkpoint_after=None,
-        lost=None,
-    )

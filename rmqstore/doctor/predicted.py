@@ -87,7 +87,7 @@ class Prediction:
     def unindexed(self) -> npt.NDArray[np.int64]:
         """Physical offsets of sampled records with keys that no index file covers after the start."""
         files = (self.outcome.after_start or self.outcome.after_load).index_files
-        if files is None or not self._recovers or not self.context.store.config.flag("messageIndexEnable"):
+        if files is None or self.outcome.scan is None or not self.context.store.config.flag("messageIndexEnable"):
             return np.zeros(0, np.int64)
         return uncovered(self.sample.keyed, files)
 

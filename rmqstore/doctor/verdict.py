@@ -63,6 +63,8 @@ _AREA_OF_DIRECTORY = {
     "index": Area.INDEX,
     "timerlog": Area.DELAYED,
     "timerwheel": Area.DELAYED,
+    "abort": Area.MACHINE,
+    "lock": Area.MACHINE,
     "config/consumerOffset.json": Area.PROGRESS,
     "config/lmqConsumerOffset.json": Area.PROGRESS,
     "config/delayOffset.json": Area.DELAYED,

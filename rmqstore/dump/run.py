@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import groupby
 
 from rmqstore.dump import dledger, indexes, queues, small, timers
 from rmqstore.dump.items import Item, Value, last, limited
@@ -76,8 +77,12 @@ def _items(target: Target, request: Request, files: tuple[MappedFile, ...], engi
 
 
 def _log(target: Target, request: Request, files: tuple[MappedFile, ...], engine: Engine) -> Iterator[Item]:
-    log = LogDump(files, target.name, request, target.delay_levels, engine.before_compiling)
-    return log.items(log.slow_records(), engine.threads)
+    """The objects of a log; files that may not be read part it, because what is beside them is not damage."""
+    denied = {one.path for one in target.denied}
+    for is_denied, readable in groupby(files, lambda file: file.path in denied):
+        if not is_denied:
+            log = LogDump(tuple(readable), target.name, request, target.delay_levels, engine.before_compiling)
+            yield from log.items(log.slow_records(), engine.threads)
 
 
 def _objects(target: Target, request: Request) -> Iterator[Value]:
@@ -85,16 +90,21 @@ def _objects(target: Target, request: Request) -> Iterator[Value]:
     make_message = partial(message_object, delay_levels=target.delay_levels, body=request.body, unpack=request.decompress)
     if target.kind in _QUEUES:
         for queue in target.queues:
-            yield from _QUEUES[target.kind](queue, target.name)
+            yield from _QUEUES[target.kind](replace(queue, files=_readable(target, queue.files)), target.name)
     elif target.kind is FileKind.DLEDGER:
-        yield from dledger.dledger_log(target.files, target.name, make_message)
+        yield from dledger.dledger_log(_readable(target, target.files), target.name, make_message)
     elif target.kind is FileKind.DLEDGER_INDEX:
-        yield from dledger.dledger_index(target.files, target.name)
+        yield from dledger.dledger_index(_readable(target, target.files), target.name)
     elif target.kind is FileKind.TIMERLOG:
-        yield from timers.timer_log(target.files, target.name)
+        yield from timers.timer_log(_readable(target, target.files), target.name)
     else:
-        for file in target.files:
+        for file in _readable(target, target.files):
             yield from _one_file(target, request, file)
+
+
+def _readable(target: Target, files: tuple[MappedFile, ...]) -> tuple[MappedFile, ...]:
+    denied = {one.path for one in target.denied}
+    return tuple(file for file in files if file.path not in denied) if denied else files
 
 
 def _one_file(target: Target, request: Request, file: MappedFile) -> Iterator[Value]:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rmqstore.dump.queues import QueueFiles
 from rmqstore.dump.request import Filters
 from rmqstore.errors import NotAStoreError, UnreadableError, UsageError
+from rmqstore.store.access import Denied, denied_below, is_denied
 from rmqstore.store.brokerconf import BrokerConfig
-from rmqstore.store.identify import FileKind, has_name_of_store, identify
-from rmqstore.store.mapped import MappedFile, MappedFileQueue, list_directory, parse_offset_name, unreadable
+from rmqstore.store.identify import FileKind, has_name_of_store, identify, kind_by_name
+from rmqstore.store.mapped import MappedFile, MappedFileQueue, list_directory, parse_offset_name, skipping_denied, unreadable
 from rmqstore.store.root import QueueDirectory, Store
 
 PARTS: Mapping[str, FileKind] = {
@@ -48,12 +49,23 @@ QUEUE_KINDS = {
     FileKind.COMPACTION_LOG,
     FileKind.COMPACTION_QUEUE,
 }
+_DIRECTORY_OF = {
+    **{kind: kind.value for kind in (FileKind.CONSUMEQUEUE, FileKind.CONSUMEQUEUE_EXT, FileKind.BATCHCONSUMEQUEUE)},
+    **dict.fromkeys((FileKind.COMPACTION, FileKind.COMPACTION_LOG, FileKind.COMPACTION_QUEUE), "compaction"),
+    **dict.fromkeys((FileKind.JSON, FileKind.TIMERCHECK), "config"),
+    FileKind.INDEX: "index",
+    FileKind.TIMERLOG: "timerlog",
+    FileKind.TIERED_INDEX: "tiered_index_file",
+}
 _OPEN_BY_OTHERS = "RocksDB keeps its own format; look at it with RocksDB's `ldb`."
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is dumped: `queues` for the parts that consist of queues, `files` for all others, in order. `name` is how a file is called."""
+    """What is dumped: `queues` for the parts that consist of queues, `files` for all others, in order. `name` is how a file is called.
+
+    `places`: the files and directories that it was taken from. `denied`: what of them may not be read, where the rest was asked for.
+    """
 
     kind: FileKind
     files: tuple[MappedFile, ...]
@@ -61,6 +73,30 @@ class Target:
     name: Callable[[MappedFile], str]
     delay_levels: tuple[int, ...]
     hash_slots: int | None
+    places: tuple[Path, ...]
+    denied: tuple[Denied, ...] = ()
+
+
+def find_readable_target(path: Path, part: str | None, broker_conf: Path | None, settings: Mapping[str, str], filters: Filters) -> Target:
+    """Return what of the store or directory at `path` may be read, and what may not be.
+
+    A file of a log that may not be read stays in it, so that it is not taken for a missing one. Raises as `find_target`.
+    """
+    if is_denied(path) or not path.is_dir():
+        return find_target(path, part, broker_conf, settings, filters)
+    with skipping_denied():
+        target = find_target(path, part, broker_conf, settings, filters)
+    denied = [one for one in denied_below(path.absolute(), target.places) if _concerns(target, filters, one.path)]
+    return replace(target, denied=tuple(denied))
+
+
+def _concerns(target: Target, filters: Filters, path: Path) -> bool:
+    """Whether what cannot be read at `path` is missing in `target`."""
+    if kind_by_name(path) not in (None, target.kind):
+        return False
+    queue = next((path.relative_to(place).parts for place in target.places if path.is_relative_to(place)), ())
+    asked = filters.topic, None if filters.queue_id is None else str(filters.queue_id)
+    return target.kind not in QUEUE_KINDS or all(wanted in (None, name) for wanted, name in zip(asked, queue, strict=False))
 
 
 def find_target(path: Path, part: str | None, broker_conf: Path | None, settings: Mapping[str, str], filters: Filters) -> Target:
@@ -82,6 +118,7 @@ def find_target(path: Path, part: str | None, broker_conf: Path | None, settings
         tuple(_chosen(_queues(store, kind), filters)),
         lambda file: store.relative(file.path),
         store.config,
+        tuple(_places(store, kind)),
     )
 
 
@@ -91,8 +128,9 @@ def _target(
     queues: tuple[QueueFiles, ...],
     name: Callable[[MappedFile], str],
     config: BrokerConfig,
+    places: tuple[Path, ...],
 ) -> Target:
-    return Target(kind, files, queues, name, config.known_delay_levels, config.explicit_integer("maxHashSlotNum"))
+    return Target(kind, files, queues, name, config.known_delay_levels, config.explicit_integer("maxHashSlotNum"), places)
 
 
 def _single_file(path: Path, part: str | None, config: BrokerConfig) -> Target:
@@ -107,7 +145,7 @@ def _single_file(path: Path, part: str | None, config: BrokerConfig) -> Target:
     if kind in (FileKind.COMMITLOG, FileKind.DLEDGER, FileKind.COMPACTION_LOG) and parse_offset_name(path.name) is None:
         file = MappedFile(path, _start_of_renamed_log(file, kind), file.length, file.allocated)
     queues = (_queue_of(path.parent, (file,)),) if kind in QUEUE_KINDS else ()
-    return _target(kind, (file,), queues, lambda one: one.path.name, config)
+    return _target(kind, (file,), queues, lambda one: one.path.name, config, (path,))
 
 
 def mapped_file(path: Path) -> MappedFile:
@@ -159,7 +197,7 @@ def _directory_of_files(path: Path, part: str | None, config: BrokerConfig, filt
         return None
     files = tuple(file for queue in queues for file in queue.files)
     chosen = tuple(_chosen(iter(queues), filters)) if kind in QUEUE_KINDS else ()
-    return _target(kind, files, chosen, lambda file: file.path.relative_to(path).as_posix(), config)
+    return _target(kind, files, chosen, lambda file: file.path.relative_to(path).as_posix(), config, (path,))
 
 
 def _kind_of(queues: list[QueueFiles]) -> FileKind | None:
@@ -187,8 +225,23 @@ def _files(store: Store, kind: FileKind) -> Iterator[MappedFile]:
         yield from store.timerlog.files
     else:
         for path in _paths(store, kind):
-            if path.is_file():
+            if not is_denied(path) and path.is_file():
                 yield mapped_file(path)
+
+
+def _places(store: Store, kind: FileKind) -> Iterator[Path]:
+    """The files and directories that a part of a root consists of, whether or not they are there."""
+    log = store.commitlog_directories
+    if store.only is not None:
+        yield store.root
+    elif kind is FileKind.COMMITLOG:
+        yield from (*log.writable, *log.read_only)
+    elif kind in (FileKind.DLEDGER, FileKind.DLEDGER_INDEX):
+        yield from (store.dledger.directory,) if store.dledger else ()
+    elif kind in _DIRECTORY_OF:
+        yield store.root / _DIRECTORY_OF[kind]
+    else:
+        yield from _paths(store, kind)
 
 
 def _paths(store: Store, kind: FileKind) -> list[Path]:
@@ -201,12 +254,10 @@ def _paths(store: Store, kind: FileKind) -> list[Path]:
     if kind is FileKind.TIMERWHEEL:
         return store.timerwheel_paths()
     if kind is FileKind.JSON:
-        return [Path(entry.path) for entry in list_directory(config) if entry.is_file() and identify(Path(entry.path)) is FileKind.JSON]
+        return _of_kind(kind, [config])
     if kind is FileKind.PROPERTIES:
         # DLedger keeps two text files; a broker.conf may have been copied into the root.
-        directories = [root, config] + ([store.dledger.directory] if store.dledger else [])
-        entries = [entry for directory in directories for entry in list_directory(directory) if entry.is_file()]
-        return [Path(entry.path) for entry in entries if identify(Path(entry.path)) is FileKind.PROPERTIES]
+        return _of_kind(kind, [root, config] + ([store.dledger.directory] if store.dledger else []))
     single = {
         FileKind.CHECKPOINT: store.checkpoint_path,
         FileKind.ABORT: store.abort_path,
@@ -216,6 +267,12 @@ def _paths(store: Store, kind: FileKind) -> list[Path]:
         FileKind.COMPACTION: root / "compaction" / "position-checkpoint",
     }
     return [single[kind]] if kind in single else []
+
+
+def _of_kind(kind: FileKind, directories: list[Path]) -> list[Path]:
+    """The files of a kind in these directories; of what may not be read only those whose name says it."""
+    paths = (Path(entry.path) for directory in directories for entry in list_directory(directory) if entry.is_file())
+    return [path for path in paths if (kind_by_name(path) if is_denied(path) else identify(path)) is kind]
 
 
 def _queues(store: Store, kind: FileKind) -> Iterator[QueueFiles]:

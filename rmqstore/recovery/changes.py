@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from pathlib import Path
 
+from rmqstore.store.entries import exists
+
 
 class Change(StrEnum):
     """What happens to a path."""
@@ -25,7 +27,7 @@ class Changes:
     def exists(self, path: Path) -> bool:
         """Whether the path is there by now."""
         text = str(path)
-        return text in self._created or (text not in self._deleted and path.exists())
+        return text in self._created or (text not in self._deleted and exists(path))
 
     def delete(self, path: Path) -> None:
         """A file, or an empty directory, goes."""

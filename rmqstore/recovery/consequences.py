@@ -112,7 +112,7 @@ def _beyond(store: Store, after: Mapping[str, QueueState]) -> Iterator[ConsumerB
     path = store.config_path / "consumerOffset.json"
     try:
         table = tolerant_json.parse(read_whole(path, _LARGEST_OFFSETS_FILE)).value if path.is_file() else {}
-    except (RmqstoreError, ValueError):
+    except (RmqstoreError, ValueError, OSError):
         return
     offsets = table.get("offsetTable") if isinstance(table, dict) else None
     for place, by_queue in sorted(offsets.items()) if isinstance(offsets, dict) else ():

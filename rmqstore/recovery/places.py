@@ -12,7 +12,8 @@ from rmqstore.recovery.queues import QueuePlaces
 from rmqstore.scan.indexshape import geometry, guess_geometry
 from rmqstore.store import tolerant_json
 from rmqstore.store.brokerconf import BrokerConfig
-from rmqstore.store.mapped import MappedFile
+from rmqstore.store.entries import exists, is_missing
+from rmqstore.store.mapped import MappedFile, list_directory
 from rmqstore.store.parts import PartKind
 from rmqstore.store.queues import directories
 from rmqstore.store.root import Store
@@ -85,10 +86,10 @@ def _index_shape(store: Store) -> tuple[int, int]:
 
 def _batch_topics(store: Store) -> frozenset[str]:
     """Topics with the attribute `queue.type=BatchCQ`. A message store alone has no topic configuration: those that have such queues."""
-    path = store.config_path / "topics.json"
-    files = [candidate for candidate in (path, path.with_name(path.name + ".bak")) if candidate.is_file()]
-    in_database = any((store.config_path / name / "CURRENT").exists() for name in ("topics", "metadata", "rdb"))
-    if not files and written_by_a_broker(store) and not in_database:
+    names = ("topics.json", "topics.json.bak")
+    files = [Path(entry.path) for entry in list_directory(store.config_path) if entry.name in names and entry.is_file()]
+    in_database = any(exists(store.config_path / name / "CURRENT") for name in ("topics", "metadata", "rdb"))
+    if not files and written_by_a_broker(store) and not in_database and is_missing(store.config_path / names[0]):
         return frozenset()  # it is lost, and for the start every topic is a simple one
     if not files:
         tree = store.path_of(PartKind.BATCHCONSUMEQUEUE)
@@ -102,7 +103,7 @@ def _batch_topics(store: Store) -> frozenset[str]:
 
 def written_by_a_broker(store: Store) -> bool:
     """Return whether a whole broker, and not a message store alone, has written the store, so that its configuration has to be there."""
-    return any((store.root / name).exists() for name in _OF_A_BROKER)
+    return any(exists(store.root / name) for name in _OF_A_BROKER)
 
 
 def _first_readable(files: Iterable[Path]) -> Any:

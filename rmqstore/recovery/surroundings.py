@@ -8,6 +8,7 @@ from rmqstore.recovery.blockers import Blocker, BlockerCode
 from rmqstore.recovery.changes import Changes
 from rmqstore.recovery.compaction import is_readable, rewritten_positions
 from rmqstore.recovery.options import Options
+from rmqstore.store.access import is_denied
 from rmqstore.store.root import Store
 from rmqstore.store.window import read_whole
 from rmqstore.versions import Profile
@@ -43,7 +44,7 @@ class Surroundings:
     def lock(self) -> None:
         """`lock` is written."""
         path = self._store.lock_path
-        if path.is_file() and read_whole(path, len(_LOCK_TEXT)) != _LOCK_TEXT:
+        if path.is_file() and not is_denied(path) and read_whole(path, len(_LOCK_TEXT)) != _LOCK_TEXT:
             self._changes.modify(path)
 
     def create_abort(self, blockers: list[Blocker]) -> bool:

@@ -10,7 +10,9 @@ from itertools import product
 from rmqstore.errors import UsageError
 from rmqstore.recovery.consequences import Consequences, consequences_of
 from rmqstore.recovery.outcome import Outcome
-from rmqstore.recovery.simulation import WhatIf, simulate
+from rmqstore.recovery.readable import simulate_readable
+from rmqstore.recovery.simulation import WhatIf
+from rmqstore.store.access import Denied
 from rmqstore.store.root import Store
 from rmqstore.versions import PROFILES, profile_of
 
@@ -104,10 +106,10 @@ def _choice(text: str, value: str, known: dict[str, bool]) -> bool:
     return known[value]
 
 
-def compare(store: Store, variants: Sequence[Variant]) -> Iterator[Compared]:
-    """Simulates every variant, one after the other."""
+def compare(store: Store, variants: Sequence[Variant], denied: Sequence[Denied] = ()) -> Iterator[Compared]:
+    """Simulate every variant, one after the other, as far as can be told without what may not be read (`denied`)."""
     for variant in variants:
-        outcome = simulate(store, variant.release, variant.what_if)
+        outcome = simulate_readable(store, variant.release, denied, variant.what_if)
         yield Compared(variant, outcome, consequences_of(store, outcome))
 
 
@@ -120,6 +122,12 @@ def why_least(results: Sequence[Compared], best: Compared) -> str:
     return "all ways do the same harm"
 
 
-def least_harmful(results: Sequence[Compared]) -> Compared:
-    """The best of the results; the first one of equals."""
-    return min(results, key=lambda compared: compared.harm)
+def least_harmful(results: Sequence[Compared], release: str, *, abort: bool) -> tuple[Compared, ...]:
+    """Return the results with the least harm. The first is the one that changes least of `release` and of the store, which has `abort`."""
+    least = min(compared.harm for compared in results)
+
+    def change(compared: Compared) -> tuple[bool, bool, bool]:
+        what_if = compared.variant.what_if
+        return compared.variant.release != release, what_if.checkpoint_removed, what_if.abort not in (None, abort)
+
+    return tuple(sorted((compared for compared in results if compared.harm == least), key=change))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 
 class Entry:
@@ -44,3 +45,19 @@ class Entry:
             return self.stat().st_size
         except OSError:
             return 0
+
+
+def exists(path: Path) -> bool:
+    """Return whether a path leads to something that this user may look at."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
+def is_missing(path: Path) -> bool:
+    """Return whether there is nothing at a path; False also where that cannot be looked at."""
+    try:
+        return not path.exists()
+    except OSError:
+        return False

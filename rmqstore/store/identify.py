@@ -61,7 +61,7 @@ def identify(path: Path) -> FileKind:
     with open_read_only(path) as descriptor:
         length = os.fstat(descriptor).st_size
         head = read_descriptor(descriptor, path, 0, min(length, _HEAD_LENGTH))
-    by_name = _by_name(path.absolute())
+    by_name = kind_by_name(path)
     if by_name is FileKind.CHECKPOINT and b"=" in head and head.isascii() and b"\0" not in head:
         return FileKind.PROPERTIES  # DLedger keeps a text file of this name
     if by_name is not None:
@@ -73,7 +73,7 @@ def identify(path: Path) -> FileKind:
 
 def has_name_of_store(path: Path) -> bool:
     """Whether the name of a file, with the directories above it, is one that a broker gives."""
-    return _by_name(path.absolute()) is not None
+    return kind_by_name(path) is not None
 
 
 def identify_directory(directory: Path) -> PartKind | None:
@@ -104,7 +104,9 @@ def _offset_named(directories: list[Path]) -> Iterator[Path]:
                 yield Path(entry.path)
 
 
-def _by_name(path: Path) -> FileKind | None:
+def kind_by_name(path: Path) -> FileKind | None:
+    """Return the format that the name of a file and the directories above it stand for, None where they say nothing."""
+    path = path.absolute()
     name = path.name
     for pattern, kind in _NAMES:
         if pattern.fullmatch(name):

@@ -13,8 +13,10 @@ import stat
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum
 from functools import cached_property
 from pathlib import Path
 
@@ -208,13 +210,41 @@ def list_directory(directory: Path) -> list[Entry]:
 
     What is there in place of a directory – a file, a link to itself – is a finding of verification, and holds no entries.
     """
+    skips = _SKIPPED.get()
+    if skips is not Skipped.NOTHING and not os.access(directory, os.R_OK | os.X_OK):
+        return []
     try:
-        with os.scandir(directory) as entries:
-            return sorted(map(Entry, entries), key=lambda entry: entry.name)
+        with os.scandir(directory) as found:
+            entries = sorted(map(Entry, found), key=lambda entry: entry.name)
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
             return []
         raise unreadable(directory, error) from error
+    return [entry for entry in entries if not entry.is_file() or os.access(entry.path, os.R_OK)] if skips is Skipped.FILES else entries
+
+
+class Skipped(Enum):
+    """What `list_directory` passes over where this user may not read it."""
+
+    NOTHING = 0
+    DIRECTORIES = 1
+    FILES = 2
+
+
+_SKIPPED: ContextVar[Skipped] = ContextVar("skipped", default=Skipped.NOTHING)
+
+
+@contextmanager
+def skipping_denied(*, files: bool = False) -> Iterator[None]:
+    """In this context, and in this thread, list a directory that may not be read as an empty one, with `files` leave out such files.
+
+    For readers that report what they may not read (`store.access`) and conclude nothing from what seems to be missing.
+    """
+    token = _SKIPPED.set(Skipped.FILES if files else Skipped.DIRECTORIES)
+    try:
+        yield
+    finally:
+        _SKIPPED.reset(token)
 
 
 def unreadable(path: Path, error: OSError) -> UnreadableError:

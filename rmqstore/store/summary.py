@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,10 @@ from typing import Any
 from rmqstore.errors import RmqstoreError
 from rmqstore.formats import checkpoint, index
 from rmqstore.formats.dledger import ENTRY_HEADER_SIZE
+from rmqstore.store.access import Denied, denied_entries, is_denied
 from rmqstore.store.ends import Far, LogEnds, QueueEnds, batch_queue_ends, log_ends, queue_ends, read_records
 from rmqstore.store.liveness import Liveness, liveness
-from rmqstore.store.mapped import MappedFileQueue, Problem
+from rmqstore.store.mapped import MappedFileQueue, Problem, skipping_denied
 from rmqstore.store.obstacles import QUEUE_TREES
 from rmqstore.store.parts import Part, PartKind, relative_to_root
 from rmqstore.store.root import QueueDirectory, Store
@@ -37,13 +38,16 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LogSummary:
-    """The commit log. Offsets are physical offsets, `end_offset` lies behind the last whole record, times are ms since epoch."""
+    """The commit log. Offsets are physical offsets, `end_offset` lies behind the last whole record, times are ms since epoch.
+
+    `end_offset` and times are None where they are in a file that may not be read.
+    """
 
     directories: tuple[str, ...]
     files: int
     file_size: int | None
     min_offset: int
-    end_offset: int
+    end_offset: int | None
     first_store_timestamp: int | None
     last_store_timestamp: int | None
     problems: tuple[Problem, ...]
@@ -104,6 +108,8 @@ class StoreSummary:
     parts: tuple[Part, ...]
     strays: tuple[str, ...]
     notes: tuple[str, ...]
+    denied: tuple[Denied, ...]
+    """What may not be read; nothing else of the summary knows of it."""
 
     def as_json(self) -> dict[str, Any]:
         """The object that `info --format json` prints."""
@@ -145,20 +151,30 @@ class StoreSummary:
             ],
             "strays": list(self.strays),
             "notes": list(self.notes),
+            "not_read": [{"file": one.file, "reason": one.message, "next": one.command} for one in self.denied],
         }
 
 
 def summarize(store: Store, far: Far | None = None) -> StoreSummary:
-    """Gather the summary of a store; `far` as `log_ends` takes it.
+    """Gather the summary of a store; `far` as `log_ends` takes it. What may not be read is named in it.
 
-    Raises UnreadableError when the root or the commit log cannot be read, and what `far` raises.
+    Raises UnreadableError where the root or a disk cannot be read, and what `far` raises.
     """
+    with skipping_denied():
+        # What was listed here is incomplete, and other readers must not get it.
+        return _summarize(store.reopened(), far)
+
+
+def _summarize(store: Store, far: Far | None) -> StoreSummary:
     dledger = store.dledger
     log, header = (dledger.data, ENTRY_HEADER_SIZE) if dledger and dledger.data.files else (store.commitlog, 0)
     queues, newest = _queues(store)
-    ends = log_ends(log, entry_header=header, hint=newest[-1][0] if newest else -1, far=far)
+    denied = tuple(denied_entries(store))
+    paths_denied = {one.path for one in denied}
+    readable = replace(log, files=tuple(file for file in log.files if file.path not in paths_denied))
+    ends = log_ends(readable, entry_header=header, hint=newest[-1][0] if newest else -1, far=far)
     # The last records of many queues show more signs than the last records of the log, which tend to be of one topic.
-    sample = list(read_records(log, sorted({*ends.tail, *newest})))
+    sample = list(read_records(readable, sorted({*ends.tail, *newest})))
     transactions = Transactions() if store.only is not None else read_transactions(store.root)
     users = liveness(store)
     abort = store.abort_present
@@ -173,7 +189,7 @@ def summarize(store: Store, far: Far | None = None) -> StoreSummary:
         abort=abort,
         liveness=users,
         writer=guess_writer(store, sample),
-        log=_log(store, log, ends, tuple(store.relative(path) for path in paths if path.is_dir())),
+        log=_log(store, log, readable, ends, tuple(store.relative(path) for path in paths if path.is_dir())),
         dledger=dledger is not None,
         queues=queues,
         index=_index(store),
@@ -181,18 +197,24 @@ def summarize(store: Store, far: Far | None = None) -> StoreSummary:
         parts=tuple(store.parts()),
         strays=tuple(_strays(store)),
         notes=(*_notes(store), *(f"{store.relative(one.path)}: {one.why}. {one.hint}" for one in transactions.damaged)),
+        denied=denied,
     )
 
 
-def _log(store: Store, log: MappedFileQueue, ends: LogEnds, directories: tuple[str, ...]) -> LogSummary:
+def _log(store: Store, log: MappedFileQueue, readable: MappedFileQueue, ends: LogEnds, directories: tuple[str, ...]) -> LogSummary:
+    last = max((file.start for file in readable.files if file.start < ends.end_offset), default=-1)
+    ends_later = any(is_denied(store.root / path) for path in directories) or any(
+        file.start > last for file in log.files if file not in readable.files
+    )
+    begins_earlier = log.files[:1] != readable.files[:1]
     return LogSummary(
         directories=directories,
         files=len(log.files),
         file_size=log.file_size if log.files else None,
         min_offset=log.min_offset,
-        end_offset=ends.end_offset,
-        first_store_timestamp=ends.first.store_timestamp if ends.first else None,
-        last_store_timestamp=ends.last.store_timestamp if ends.last else None,
+        end_offset=None if ends_later else ends.end_offset,
+        first_store_timestamp=ends.first.store_timestamp if ends.first and not begins_earlier else None,
+        last_store_timestamp=ends.last.store_timestamp if ends.last and not ends_later else None,
         problems=tuple(log.problems()),
     )
 
@@ -207,7 +229,7 @@ def _queues(store: Store) -> tuple[QueuesSummary, list[tuple[int, int]]]:
         topics.add(queue.topic)
         count += 1
         problems += sum(1 for _ in queue.files.problems())
-        if ends is None:
+        if ends is None or is_denied(queue.directory):
             unreadable += 1
             continue
         entries += ends.entries

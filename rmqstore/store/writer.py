@@ -16,6 +16,7 @@ from rmqstore.errors import RmqstoreError
 from rmqstore.formats import properties as names
 from rmqstore.formats.checkpoint import parse_checkpoint
 from rmqstore.formats.record import MESSAGE_MAGIC_V2, Record
+from rmqstore.store.entries import exists, is_missing
 from rmqstore.store.mapped import list_directory
 from rmqstore.store.root import Store
 from rmqstore.store.window import read_whole
@@ -100,12 +101,12 @@ class _Evidence:
         self.sample = sample
 
     def has(self, relative: str) -> bool:
-        return (self.store.root / relative).exists()
+        return exists(self.store.root / relative)
 
     def text(self, relative: str) -> str:
         path = self.store.root / relative
         try:
-            return read_whole(path, _LARGEST_CONFIG).decode("utf-8", "replace") if path.is_file() else ""
+            return read_whole(path, _LARGEST_CONFIG).decode("utf-8", "replace") if exists(path) else ""
         except RmqstoreError:
             return ""
 
@@ -179,9 +180,9 @@ def _absence_signs(evidence: _Evidence) -> Iterator[Sign]:
     """What a later release creates in any case; only a whole root can show that it is missing."""
     if evidence.store.only is not None or not evidence.has("checkpoint"):
         return
-    if not evidence.has("rocksdbstore/CURRENT"):
+    if is_missing(evidence.store.root / "rocksdbstore/CURRENT"):
         yield Sign("rocksdbstore is missing, which later releases always create", None, "5.3.4")
-    if not evidence.has("abort.bak") and not evidence.text("abort").strip():
+    if is_missing(evidence.store.root / "abort.bak") and not evidence.text("abort").strip():
         yield Sign("abort.bak is missing, which every 5.x leaves", None, "4.9.8")
 
 

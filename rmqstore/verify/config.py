@@ -14,7 +14,8 @@ from rmqstore.findings import Finding, Severity
 from rmqstore.formats.naming import LMQ_PREFIX, SCHEDULE_TOPIC, SYSTEM_PREFIX
 from rmqstore.store import tolerant_json
 from rmqstore.store.ends import QueueEnds, batch_queue_ends, queue_ends
-from rmqstore.store.mapped import MappedFileQueue, list_directory
+from rmqstore.store.entries import exists
+from rmqstore.store.mapped import MappedFileQueue, list_directory, unreadable
 from rmqstore.store.obstacles import kind_of
 from rmqstore.store.parts import PartKind
 from rmqstore.store.root import Store
@@ -107,9 +108,12 @@ def check(context: Context) -> Iterator[Finding]:
 
 def read(path: Path) -> Text:
     """A configuration file as the broker of any release finds it. Raises UnreadableError."""
-    if not path.is_file():
-        return Text(path, State.MISSING, "missing")
-    length = path.stat().st_size
+    try:
+        if not path.is_file():
+            return Text(path, State.MISSING, "missing")
+        length = path.stat().st_size
+    except OSError as error:
+        raise unreadable(path, error) from error
     if length > _LARGEST:
         return Text(path, State.DAMAGED, f"{length} bytes long, more than {_LARGEST}, and was not read")
     data = read_whole(path, _LARGEST)
@@ -164,11 +168,12 @@ def _elsewhere(context: Context, name: str) -> bool:
     """Whether the content of a file is kept in RocksDB, or, for consumer offsets, in the file of the other mode."""
     directory = context.store.config_path
     other = {CONSUMER_OFFSETS: LMQ_OFFSETS, LMQ_OFFSETS: CONSUMER_OFFSETS}.get(name)
-    return (name in IN_ROCKSDB and _in_rocksdb(context.store)) or (other is not None and (directory / other).exists())
+    return (name in IN_ROCKSDB and in_rocksdb(context.store)) or (other is not None and (directory / other).exists())
 
 
-def _in_rocksdb(store: Store) -> bool:
-    return any((store.config_path / name / "CURRENT").exists() for name in ROCKSDB_DIRECTORIES)
+def in_rocksdb(store: Store) -> bool:
+    """Return whether topics, groups and offsets are kept in RocksDB."""
+    return any(exists(store.config_path / name / "CURRENT") for name in ROCKSDB_DIRECTORIES)
 
 
 # What they say about queues
@@ -176,7 +181,7 @@ def _in_rocksdb(store: Store) -> bool:
 
 def _missing_topics(context: Context, texts: Mapping[str, Text]) -> Iterator[Finding]:
     path = context.store.config_path / TOPICS
-    if texts[TOPICS].state is not State.MISSING or _in_rocksdb(context.store):
+    if texts[TOPICS].state is not State.MISSING or in_rocksdb(context.store):
         return
     # A message store alone writes delayOffset.json, only a whole broker writes the others, and with them topics.json.
     if all(text.state is State.MISSING for name, text in texts.items() if name != DELAY_OFFSETS):
@@ -189,7 +194,7 @@ def _missing_topics(context: Context, texts: Mapping[str, Text]) -> Iterator[Fin
 
 def _queue_types(context: Context, texts: Mapping[str, Text]) -> Iterator[Finding]:
     """Topics whose queues lie where a start does not expect them; a lost topics.json makes every topic a simple one."""
-    if _in_rocksdb(context.store):
+    if in_rocksdb(context.store):
         return
     table = _table(texts[TOPICS], "topicConfigTable")
     if table is None and texts[TOPICS].state is not State.MISSING:
@@ -209,7 +214,7 @@ def _queue_types(context: Context, texts: Mapping[str, Text]) -> Iterator[Findin
 def _lost_topics(context: Context, texts: Mapping[str, Text]) -> Iterator[Finding]:
     """Topics with queues that a whole topics.json does not have: with consumers cut out of it, without any maybe what a deletion left."""
     table = _table(texts[TOPICS], "topicConfigTable")
-    if table is None or _in_rocksdb(context.store) or context.store.rocksdb_queues:
+    if table is None or in_rocksdb(context.store) or context.store.rocksdb_queues:
         return
     consumed = {topic for name in (CONSUMER_OFFSETS, LMQ_OFFSETS) for topic in topics_of_offsets(texts[name])}
     for kind in (PartKind.CONSUMEQUEUE, PartKind.BATCHCONSUMEQUEUE):
@@ -249,7 +254,7 @@ def _offsets(context: Context, texts: Mapping[str, Text]) -> Iterator[Finding]:
 
 def stored_offsets(store: Store, texts: Mapping[str, Text]) -> Iterator[StoredOffset]:
     """The queue offsets of consumer groups and of the delay levels, as a start takes them from the configuration `texts`."""
-    if not _in_rocksdb(store):
+    if not in_rocksdb(store):
         yield from _consumer_offsets(texts[_offsets_in_use(store, texts)])
     text = texts[DELAY_OFFSETS]
     for level, offset in (_table(text, _OFFSETS) or {}).items():

@@ -172,19 +172,59 @@ def as_an_ordinary_user(root: Path) -> dict[str, object]:
 
 @needs_permissions
 @pytest.mark.parametrize(
-    ("name", "right"),
+    ("name", "right", "areas"),
     [
-        *(("commitlog/00000000000000065536", "u+rw"), ("commitlog/00000000000000262144", "u+rw"), ("consumequeue/Orders/1", "u+rwx")),
-        *(("index", "u+rwx"), ("commitlog", "u+rwx"), ("checkpoint", "u+rw")),
+        ("commitlog/00000000000000065536", "u+rw", {"commit log", "queues", "index"}),
+        ("commitlog", "u+rwx", {"commit log", "queues", "index"}),
+        ("checkpoint", "u+rw", {"commit log", "queues", "index"}),
+        ("consumequeue/Orders/1", "u+rwx", {"queues", "consumer progress"}),
+        ("consumequeue/Orders", "u+rwx", {"queues", "consumer progress"}),
+        ("index", "u+rwx", {"index"}),
+        ("index/2*", "u+rw", {"index"}),
+        ("lock", "u+rw", set()),
     ],
 )
-def test_a_file_that_cannot_be_read(name: str, right: str, fresh_store: FreshStore) -> None:
+def test_what_may_not_be_read(name: str, right: str, areas: set[str], fresh_store: FreshStore) -> None:
     root = fresh_store(PLAIN)
-    (root / name).chmod(0)
+    path = next((root / name).parent.glob(Path(name).name))
+    path.chmod(0)
     last = as_an_ordinary_user(root)
-    assert last["class"] == ("DOES NOT START" if name == "checkpoint" else "NOT SURE")
-    assert name == "checkpoint" or last["next"] == f"chmod {right} {root / name}"
-    assert last["not_checked"]
+    assert (last["class"], last["next"]) == ("NOT SURE", f"chmod {right} {path}")
+    assert {one["area"] for one in last["not_checked"]} == areas | {"machine"}
+
+
+@needs_permissions
+@pytest.mark.parametrize(
+    ("name", "right", "areas"),
+    [
+        ("config", "u+rwx", {"queues", "consumer progress", "delayed and timed messages", "transactions", "topics and groups"}),
+        ("config/topics.json", "u+rw", {"queues", "topics and groups"}),
+        ("config/consumerOffset.json", "u+rw", {"consumer progress", "transactions"}),
+        ("config/delayOffset.json", "u+rw", {"delayed and timed messages"}),
+        ("timerwheel", "u+rw", {"delayed and timed messages"}),
+        ("timerlog", "u+rwx", {"delayed and timed messages"}),
+        ("compaction", "u+rwx", {"other parts"}),
+        ("batchconsumequeue", "u+rwx", {"queues", "consumer progress"}),
+        ("consumequeue/SCHEDULE_TOPIC_XXXX", "u+rwx", {"queues", "delayed and timed messages"}),
+    ],
+)
+def test_what_may_not_be_read_of_a_whole_broker(name: str, right: str, areas: set[str], clean: Path, tmp_path: Path) -> None:
+    root = sparse.copy_tree(clean, tmp_path / "store")
+    (root / name).chmod(0)
+    words = [word for key, value in SETTINGS.items() for word in ("--set", f"{key}={value}")]
+    done = without_privileges("doctor", root, *words, "--broker-version", "5.3.3", "--format", "json", "--quiet")
+    last = json.loads(done.stdout.splitlines()[-1])
+    (root / name).chmod(0o755)
+    assert (last["class"], last["next"]) == ("NOT SURE", f"chmod {right} {root / name}")
+    assert {one["area"] for one in last["not_checked"]} == areas | {"machine"}
+
+
+@needs_permissions
+def test_a_file_that_no_broker_knows_may_be_unreadable(fresh_store: FreshStore) -> None:
+    root = fresh_store(PLAIN)
+    (root / "notes.txt").touch(0)
+    done = without_privileges("doctor", root, *case(PLAIN).set_options(root), "--broker-version", "5.3.3", "--format", "json", "--quiet")
+    assert json.loads(done.stdout.splitlines()[-1])["class"] == "STARTS, NOTHING LOST"
 
 
 @needs_permissions

@@ -110,6 +110,24 @@ def test_ways_to_start_are_compared(spelling: list[str], fresh_store: Callable[[
     assert comparison["because"].startswith("index items lost: 0")
 
 
+@pytest.mark.parametrize("release", ["4.9.8", "5.3.3", "5.5.1"])
+def test_no_other_release_is_recommended_where_it_is_no_better(release: str, fresh_store: Callable[[str], Path]) -> None:
+    root = fresh_store("5.3.3-plain")
+    ways = ["version=all", "abort=absent,present"]
+    *_, comparison = recover(root, "--format", "json", "--broker-version", release, "--what-if", *ways, case="5.3.3-plain").objects
+    assert comparison["least_harmful"] == {"version": release, "abort": "absent", "checkpoint": "kept"}
+    assert {"version": "5.3.3", "abort": "absent", "checkpoint": "kept"} in [comparison["least_harmful"], *comparison["equal"]]
+
+
+def test_equal_ways_are_shown_as_equal(fresh_store: Callable[[str], Path]) -> None:
+    root = fresh_store("5.3.3-plain")
+    ways = ["abort=absent", "checkpoint=kept,removed"]
+    run = recover(root, "--broker-version", "5.3.3", "--what-if", *ways, case="5.3.3-plain")
+    assert "5.3.3, abort absent, checkpoint kept" in run.out
+    assert "5.3.3, abort absent, checkpoint removed" in run.out
+    assert "all ways do the same harm" in run.out
+
+
 def test_auto_says_why_it_takes_a_release(fresh_store: Callable[[str], Path]) -> None:
     root = fresh_store("5.5.1-plain-crash")
     (found,) = recover(root, "--format", "json", case="5.5.1-plain-crash").objects

@@ -1,0 +1,44 @@
+"""What a command could not read, as the findings that end its output."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from rmqstore.commands.common import View
+
+if TYPE_CHECKING:
+    from rmqstore.store.access import Denied
+    from rmqstore.store.root import Store
+
+EXIT_FINDINGS = 1
+
+
+def report(denied: Sequence[Denied], view: View) -> None:
+    """Print a finding for every file and directory, and end with status 1 where there is one."""
+    if not denied:
+        return
+    from rmqstore.catalogue import finding
+
+    output = view.output()
+    for one in denied:
+        output.finding(finding("RMQ-ST-UNREADABLE", one.message, file=one.file, mend=f"Next: {one.command}"))
+    click.get_current_context().exit(EXIT_FINDINGS)
+
+
+def demand_readable(store: Store) -> None:
+    """Refuse a plan that depends on what may not be read. Raises UnreadableError."""
+    from rmqstore.errors import UnreadableError
+    from rmqstore.recovery.readable import decides
+    from rmqstore.store.access import denied_entries
+    from rmqstore.store.mapped import skipping_denied
+
+    with skipping_denied():
+        needed = [one for one in denied_entries(store.reopened()) if decides(one)]
+    if needed:
+        more = f", nor may {len(needed) - 1} more" if len(needed) > 1 else ""
+        raise UnreadableError(
+            f"{needed[0].message}{more}; a plan without it would give up what it holds.", f"First run {needed[0].command}"
+        )

@@ -35,7 +35,8 @@ def command(
 ) -> None:
     """Make the checkpoint of STORE from its commit log and index, if the one that is there is missing, damaged, ahead or behind.
 
-    What only other brokers tell – the flushed offset of a master, the confirm offset of a controller – stays where it is possible.
+    What only other brokers tell – the flushed offset of a master, the confirm offset of a controller – stays in a sound checkpoint; in a
+    damaged one, and where it is beyond the log, it becomes 0, as after an upgrade, and a note says so.
     """
     from rmqstore.recovery.release import choose_release
     from rmqstore.repair.derived import plan_rebuilt_checkpoint

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 from rmqstore.catalogue import CATALOGUE
 from rmqstore.findings import Finding, Severity
@@ -19,6 +18,7 @@ from rmqstore.store.parts import PartKind
 from rmqstore.store.root import Store
 from rmqstore.store.window import read_whole
 from rmqstore.verify import checkpoint as judging
+from rmqstore.verify.checkpoint import NO_OFFSET
 from rmqstore.verify.context import Context, LogFacts, Options
 from rmqstore.versions import Profile
 
@@ -27,6 +27,8 @@ _LOGICS_OFFSET_LONGS = 6
 _FILE_LENGTH = 4096
 _INDEX = "RMQ-CP-INDEX"
 _LAYOUT = fixed_layout(CHECKPOINT)
+_DAMAGED = frozenset({"RMQ-CP-INVALID", "RMQ-CP-LENGTH", "RMQ-CP-OFFSET"})
+"""Findings that the bytes of the file, and not only its age, are wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,13 @@ def plan_checkpoint(builder: PlanBuilder, store: Store, profile: Profile, log: F
     code = finding.code if finding is not None else _INDEX
     confirm = _confirmed(store, profile, fields.confirm_phy_offset, log, end)
     if finding is not None or fields.index_msg_timestamp < full_until:
-        values = _values(profile, fields, end, full_until, log, confirm)
+        flushed = _master_flushed(fields.master_flushed_offset, finding, log)
+        if fields.master_flushed_offset not in (flushed, NO_OFFSET):
+            builder.note(
+                f"masterFlushedOffset of the checkpoint, {fields.master_flushed_offset}, is not reliable and becomes 0, as after an upgrade: "
+                "nothing in the store tells it, no start of a master reads it, and a slave gets it from its master."
+            )
+        values = _values(profile, flushed, end, full_until, confirm)
         builder.write_checkpoint(values.encode(), reason=CATALOGUE[code].title, code=code)
     elif confirm != fields.confirm_phy_offset and (builder.changes_something or _loses_abort(store, log)):
         place = _LAYOUT["confirm_phy_offset"]
@@ -131,14 +139,20 @@ def _confirmed(store: Store, profile: Profile, found: int, log: FutureLog, end: 
     return last
 
 
-def _values(profile: Profile, fields: Any, end: LogEnd, full_until: int, log: FutureLog, confirm: int) -> CheckpointValues:
-    """What a clean stop leaves. What only a master tells stays if it is possible."""
+def _master_flushed(found: int, finding: Finding | None, log: FutureLog) -> int:
+    """What only a master tells: as it is in a sound checkpoint, 0 where it is impossible or where other bytes of the file are damaged."""
+    damaged = finding is not None and finding.code in _DAMAGED
+    return found if not damaged and 0 <= found <= log.end_offset else 0
+
+
+def _values(profile: Profile, flushed: int, end: LogEnd, full_until: int, confirm: int) -> CheckpointValues:
+    """What a clean stop leaves."""
     last, queued = end.last, end.last_queued
     return CheckpointValues(
         physic_msg_timestamp=last.store_timestamp if last is not None else 0,
         logics_msg_timestamp=queued.store_timestamp if queued is not None else 0,
         index_msg_timestamp=full_until,
-        master_flushed_offset=min(max(fields.master_flushed_offset, 0), log.end_offset),
+        master_flushed_offset=flushed,
         confirm_phy_offset=confirm if profile.checkpoint_longs >= _CONFIRM_LONGS else 0,
         logics_physical_offset=queued.offset if queued is not None and profile.checkpoint_longs >= _LOGICS_OFFSET_LONGS else 0,
     )

@@ -83,12 +83,31 @@ def test_what_only_other_brokers_tell_stays(tmp_path: Path) -> None:
     store = mending.open()
     first = next(iter(stores.case("5.4.0-manyfiles").truth()))
     assert store.message_log.min_offset == 0
-    rewrite(mending, physic_msg_timestamp=-1, master_flushed_offset=77, confirm_phy_offset=int(first["size"]))
+    rewrite(mending, physic_msg_timestamp=1000, master_flushed_offset=77, confirm_phy_offset=int(first["size"]))
     (mending.root / "epochFileCheckpoint").write_text("")
 
     mending.rebuild_checkpoint()
 
     assert (fields(mending).master_flushed_offset, fields(mending).confirm_phy_offset) == (77, int(first["size"]))
+
+
+GARBAGE = [
+    {"physic_msg_timestamp": 1000, "master_flushed_offset": 0x5A5A5A5A5A5A},
+    {"physic_msg_timestamp": -1, "master_flushed_offset": 77},
+    {"confirm_phy_offset": 1, "master_flushed_offset": 77},
+]
+
+
+@pytest.mark.parametrize("changes", GARBAGE, ids=["beyond the log", "beside damage", "beside a wrong offset"])
+def test_what_cannot_be_known_is_zero(changes: dict[str, int], tmp_path: Path) -> None:
+    mending = Mending.of_sample("5.4.0-manyfiles", tmp_path)
+    rewrite(mending, **changes)
+
+    result = mending.rebuild_checkpoint()
+
+    assert fields(mending).master_flushed_offset == 0
+    (note,) = (note for note in result.plan.notes if "masterFlushedOffset" in note)
+    assert str(changes["master_flushed_offset"]) in note
 
 
 @pytest.mark.parametrize("name", CRASHED)

@@ -11,16 +11,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from rmqstore.doctor import revive
 from rmqstore.doctor.areas import Area, Effect, Harm, State, counted, short_queue
 from rmqstore.doctor.configfiles import GROUPS, ConfigFiles
+from rmqstore.doctor.queueunits import unit_reader
 from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding
-from rmqstore.formats import consumequeue
 from rmqstore.formats.naming import HALF_TOPIC, LMQ_PREFIX, OP_HALF_TOPIC, SCHEDULE_TOPIC
 from rmqstore.recovery.outcome import QueueState
-from rmqstore.store.mapped import MappedFileQueue
-from rmqstore.store.parts import PartKind
-from rmqstore.store.window import read_at
 from rmqstore.verify import config
 from rmqstore.verify.config import CONSUMER_OFFSETS, DELAY_OFFSETS, StoredOffset
 from rmqstore.verify.context import Context
@@ -28,8 +26,8 @@ from rmqstore.verify.units import QueueKey
 
 _FLUSH_MS, _CRASH_FLUSH_MS = 12_000, 60_000
 """Delay offsets are written every 10 s and by a stop; what was due so long before the last message is in the file, also after a crash."""
-_BUSY_GROUPS = ("group CID_RMQ_SYS_TRANS", "group CID_RMQ_SYS_REVIVE_GROUP")
-"""Groups of the broker itself, which go on within seconds or, with transactions, every minute."""
+_TRANSACTION_GROUP = "group CID_RMQ_SYS_TRANS"
+"""A group of the broker itself, which goes on every minute."""
 _BUSY_MS = 150_000
 _TRANSACTION_TOPICS = frozenset({HALF_TOPIC, OP_HALF_TOPIC})
 
@@ -70,6 +68,7 @@ def _consumers(context: Context, files: ConfigFiles, queues: Queues, known: froz
     beyond: dict[Area, list[tuple[StoredOffset, int]]] = defaultdict(list)
     again: dict[Area, list[tuple[StoredOffset, int]]] = defaultdict(list)
     gone: dict[tuple[str, int], StoredOffset] = {}
+    revived: list[tuple[StoredOffset, int]] = []
     below = 0
     for stored in config.stored_offsets(context.store, files.texts):
         if stored.topic == SCHEDULE_TOPIC or stored.topic.startswith(LMQ_PREFIX):
@@ -80,7 +79,10 @@ def _consumers(context: Context, files: ConfigFiles, queues: Queues, known: froz
             key = stored.topic, stored.queue_id
             if stored.offset > 0 and key not in known:
                 gone[key] = max(gone.get(key, stored), stored, key=lambda one: one.offset)
-        elif stored.offset == 0 and stored.owner in _BUSY_GROUPS and _old(context, stored, state):
+        elif revive.is_revive_offset(stored) and stored.offset <= state.max_offset:
+            number = revive.delivered_again(context, stored, state)
+            revived += [(stored, number)] if number else []
+        elif stored.offset == 0 and stored.owner == _TRANSACTION_GROUP and _old(context, stored, state):
             again[area].append((stored, state.max_offset - state.min_offset))
         elif stored.offset > state.max_offset:
             beyond[area].append((stored, stored.offset - state.max_offset))
@@ -93,6 +95,7 @@ def _consumers(context: Context, files: ConfigFiles, queues: Queues, known: froz
         yield _effect(area, found, "skips up to {} that {} still to come", Harm.SKIPPED)
     for area, found in again.items():
         yield _effect(area, found, "gets {} again", Harm.REPEATED)
+    yield from revive.effect(revived)
     if below:
         yield Effect(
             Area.PROGRESS, State.OK, f"{counted(below, 'message')} before the begin of their queues are skipped: they have expired"
@@ -101,9 +104,8 @@ def _consumers(context: Context, files: ConfigFiles, queues: Queues, known: froz
 
 def _old(context: Context, stored: StoredOffset, state: QueueState) -> bool:
     """Whether the first message of a queue was stored so long before the last one of the log that its group must have gone on."""
-    directory = context.store.path_of(PartKind.CONSUMEQUEUE) / stored.topic / str(stored.queue_id)
     try:
-        unit = _units(MappedFileQueue.scan(directory, configured_size=context.store.config.consume_queue_file_size))(state.min_offset)
+        unit = unit_reader(context.store, stored.topic, stored.queue_id)(state.min_offset)
         record = None if unit is None else context.record_at(unit.physical_offset)
     except RmqstoreError:
         return False
@@ -170,9 +172,8 @@ def _levels(context: Context, files: ConfigFiles, queues: Queues) -> Iterator[Fo
 
 def _due(context: Context, queue_id: int, state: QueueState, now: int) -> int:
     """Return the first queue offset of a level whose message is delivered at `now` (ms) or later; units rise by delivery time."""
-    directory = context.store.path_of(PartKind.CONSUMEQUEUE) / SCHEDULE_TOPIC / str(queue_id)
     try:
-        time_of = _times(MappedFileQueue.scan(directory, configured_size=context.store.config.consume_queue_file_size))
+        time_of = _times(unit_reader(context.store, SCHEDULE_TOPIC, queue_id))
         if state.max_offset > state.min_offset and time_of(state.max_offset - 1) < 0:  # the address of an extension, with an unknown time
             return state.min_offset
         return bisect_left(range(state.max_offset), now, lo=max(0, state.min_offset), key=time_of)
@@ -180,25 +181,11 @@ def _due(context: Context, queue_id: int, state: QueueState, now: int) -> int:
         return state.max_offset
 
 
-def _times(files: MappedFileQueue) -> Callable[[int], int]:
+def _times(unit_at: Callable[[int], Any]) -> Callable[[int], int]:
     """What gives the delivery time (ms) of a queue offset, 0 where no unit is on disk."""
-    unit_at = _units(files)
 
     def time_of(offset: int) -> int:
         unit = unit_at(offset)
         return 0 if unit is None else int(unit.tags_code)
 
     return time_of
-
-
-def _units(files: MappedFileQueue) -> Callable[[int], Any]:
-    """What gives the unit at a queue offset, None where none is on disk."""
-
-    def unit_at(offset: int) -> Any:
-        position = offset * consumequeue.UNIT_SIZE
-        file = files.find(position)
-        if file is None or position + consumequeue.UNIT_SIZE > file.end:
-            return None
-        return consumequeue.UNIT.parse(read_at(file, position - file.start, consumequeue.UNIT_SIZE))
-
-    return unit_at

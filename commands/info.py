@@ -51,7 +51,7 @@ def for_people(summary: StoreSummary) -> dict[str, Any]:
         **({} if stopped is None else {"unfinished": f"{stopped.message}. {stopped.hint}"}),
         "store": summary.path,
         "state": _state(summary),
-        "written by": writer.lowest if writer.lowest == writer.highest else f"{writer.lowest} to {writer.highest}",
+        "written by": _written_by(writer),
         "because": _reasons(writer),
     }
     if log.files or summary.only is None:
@@ -126,6 +126,13 @@ def _checkpoint(summary: StoreSummary) -> str:
     return (
         ", ".join(f"{name} {time_text(value) if name.endswith('_timestamp') else value}" for name, value in fields.items() if value)
         or "all zero"
+    )
+
+
+def _written_by(writer: WriterGuess) -> str:
+    releases = writer.lowest if writer.lowest == writer.highest else f"{writer.lowest} to {writer.highest}"
+    return (
+        releases if writer.implementation is None else f"{writer.implementation}; what it has in common with {releases} of Apache RocketMQ"
     )
 
 

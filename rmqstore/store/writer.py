@@ -1,7 +1,8 @@
-"""Which broker releases can have written a store: signs on disk, each with the releases it allows.
+"""Which broker releases can have written a store: signs on disk, each with the releases it allows and with a weight.
 
-Sources: fact sheet commit log §1.5, sheet of the newer releases §13, sheet timer §0. A sign says "was opened by at least"; a store that
-lived through several releases shows signs of all of them, so the range is about the release that wrote last.
+Sources: fact sheet commit log §1.5, sheet of the newer releases §13, sheet timer §0, corrections of 2026-11 (other writers). A sign says
+"was opened by at least"; a store that lived through several releases shows signs of all of them, so the range is about the release that
+wrote last. Signs can contradict each other: the range is that of the releases that contradict the least.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from rmqstore.errors import RmqstoreError
+from rmqstore.formats import index
 from rmqstore.formats import properties as names
-from rmqstore.formats.checkpoint import parse_checkpoint
+from rmqstore.formats.checkpoint import FILE_SIZE, parse_checkpoint
 from rmqstore.formats.record import MESSAGE_MAGIC_V2, Record
 from rmqstore.store.entries import exists, is_missing
+from rmqstore.store.implementation import other_implementation
 from rmqstore.store.mapped import list_directory
 from rmqstore.store.root import Store
 from rmqstore.store.window import read_whole
@@ -42,8 +46,13 @@ RELEASES = (
         "5.5.1",
     ),
 )
+NO_OFFSET = -1
+"""What brokers have for an offset that is not known."""
+_OFTEN_WRITTEN = "config/consumerOffset.json"
 _LARGEST_CONFIG = 4 * 1024 * 1024
 _OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+_ABSENT, _IN_RECORDS, _REWRITTEN = 1, 3, 3
+"""Weights of signs: of what is missing, of records, of the form of files that a broker writes every few seconds. All others have 2."""
 _LMQ_GARBAGE = 20  # bytes that 5.2.0 and 5.3.0 reserve for a property CRC and never fill
 
 
@@ -54,16 +63,26 @@ class Sign:
     text: str
     since: str | None = None
     until: str | None = None
+    weight: int = 2
+
+    def allows(self, release: str) -> bool:
+        """Return whether this release can have left the sign."""
+        key = release_key(release)
+        return (self.since is None or key >= release_key(self.since)) and (self.until is None or key <= release_key(self.until))
 
 
 @dataclass(frozen=True, slots=True)
 class WriterGuess:
-    """The releases that fit, oldest and newest, and why. `contradicting` are signs that other, stronger ones overrule."""
+    """The releases that fit, oldest and newest, and why. `contradicting` are signs that other, stronger ones overrule.
+
+    `implementation`: what wrote the store, if it was no broker of Apache RocketMQ, with the sign that says so.
+    """
 
     lowest: str
     highest: str
     signs: tuple[Sign, ...]
     contradicting: tuple[Sign, ...] = ()
+    implementation: str | None = None
 
     def admits(self, release: str) -> bool:
         """Whether `release` lies in the range."""
@@ -73,24 +92,25 @@ class WriterGuess:
 def guess_writer(store: Store, sample: Sequence[tuple[Record, bytes]] = ()) -> WriterGuess:
     """Judge the store by its names, its small files and `sample`: decoded late records with their stored bytes.
 
-    Signs for a lower bound never vanish by themselves, so they win over signs that rest on something being absent.
+    What is missing weighs less than what is there, and one record that newer releases alone write more than any name.
     """
     evidence = _Evidence(store, sample)
-    signs = [sign for rule in _RULES for sign in rule(evidence)]
-    lowest = _newest([sign.since for sign in signs], RELEASES[0])
-    signs += _trailing_separator(evidence, lowest)
-    lowest = _newest([sign.since for sign in signs], RELEASES[0])
-    kept: list[Sign] = []
-    contradicting: list[Sign] = []
-    for sign in signs:
-        overruled = sign.until is not None and release_key(sign.until) < release_key(lowest)
-        (contradicting if overruled else kept).append(sign)
-    highest = min((sign.until for sign in kept if sign.until is not None), key=release_key, default=RELEASES[-1])
-    return WriterGuess(_newest([sign.since for sign in kept], RELEASES[0]), highest, tuple(kept), tuple(contradicting))
+    foreign = other_implementation(store)
+    rules = [rule for rule in _RULES if foreign is None or rule is not _absence_signs]
+    signs = [sign for rule in rules for sign in rule(evidence)]
+    signs += _trailing_separator(evidence, _fitting(signs)[0])
+    fitting = _fitting(signs)
+    kept = tuple(sign for sign in signs if any(map(sign.allows, fitting)))
+    contradicting = tuple(sign for sign in signs if sign not in kept)
+    return WriterGuess(fitting[0], fitting[-1], kept, contradicting, foreign)
 
 
-def _newest(releases: Sequence[str | None], default: str) -> str:
-    return max((release for release in releases if release is not None), key=release_key, default=default)
+def _fitting(signs: Sequence[Sign]) -> list[str]:
+    """Return the releases that contradict signs of the least weight, the oldest first; of several such ranges the newest."""
+    against = {release: [sign for sign in signs if not sign.allows(release)] for release in RELEASES}
+    weights = {release: sum(sign.weight for sign in found) for release, found in against.items()}
+    newest = max((release for release in RELEASES if weights[release] == min(weights.values())), key=release_key)
+    return [release for release in RELEASES if against[release] == against[newest]]
 
 
 class _Evidence:
@@ -171,7 +191,7 @@ def _path_signs(evidence: _Evidence) -> Iterator[Sign]:
 def _text_signs(evidence: _Evidence) -> Iterator[Sign]:
     for path, pattern, text, since, until in _TEXTS:
         if re.search(pattern, evidence.text(path)):
-            yield Sign(text, since, until)
+            yield Sign(text, since, until, _REWRITTEN if path == _OFTEN_WRITTEN else 2)
     if evidence.text("abort").strip():
         yield Sign("abort holds a process id", "5.0.0")
 
@@ -181,23 +201,38 @@ def _absence_signs(evidence: _Evidence) -> Iterator[Sign]:
     if evidence.store.only is not None or not evidence.has("checkpoint"):
         return
     if is_missing(evidence.store.root / "rocksdbstore/CURRENT"):
-        yield Sign("rocksdbstore is missing, which later releases always create", None, "5.3.4")
+        yield Sign("rocksdbstore is missing, which later releases always create", None, "5.3.4", _ABSENT)
     if is_missing(evidence.store.root / "abort.bak") and not evidence.text("abort").strip():
-        yield Sign("abort.bak is missing, which every 5.x leaves", None, "4.9.8")
+        yield Sign("abort.bak is missing, which every 5.x leaves", None, "4.9.8", _ABSENT)
 
 
 def _checkpoint_signs(evidence: _Evidence) -> Iterator[Sign]:
+    """Signs of a sound checkpoint; a damaged one says nothing."""
     try:
-        checkpoint = parse_checkpoint(read_whole(evidence.store.checkpoint_path, 4096))
+        data = read_whole(evidence.store.checkpoint_path, FILE_SIZE + 1)
     except RmqstoreError:
+        return
+    checkpoint = parse_checkpoint(data)
+    if not _is_sound(evidence, checkpoint, len(data)):
         return
     for field, position, since in (
         ("master_flushed_offset", 24, "5.0.0"),
         ("confirm_phy_offset", 32, "5.1.1"),
         ("logics_physical_offset", 40, "5.5.0"),
     ):
-        if checkpoint[field] != 0:
+        if checkpoint[field] not in (0, NO_OFFSET):
             yield Sign(f"checkpoint has {field} (byte {position})", since)
+
+
+def _is_sound(evidence: _Evidence, checkpoint: Any, length: int) -> bool:
+    """Whether all fields are possible: times not after the last message, offsets within the log, zeros behind them."""
+    times = [checkpoint[name] for name in ("physic_msg_timestamp", "logics_msg_timestamp", "index_msg_timestamp")]
+    offsets = [checkpoint[name] for name in ("master_flushed_offset", "confirm_phy_offset", "logics_physical_offset")]
+    log = evidence.store.message_log
+    last = max((record.store_timestamp for record, _ in evidence.sample), default=0)
+    if length != FILE_SIZE or any(checkpoint.reserved) or not all(0 <= time <= (last or time) for time in times):
+        return False
+    return not log.files or all(NO_OFFSET <= offset <= log.max_offset for offset in offsets)
 
 
 def _topic_signs(evidence: _Evidence) -> Iterator[Sign]:
@@ -205,11 +240,27 @@ def _topic_signs(evidence: _Evidence) -> Iterator[Sign]:
         yield Sign("a queue of a lite topic (%LMQ%$parent$child) exists", "5.5.0")
 
 
+def _index_signs(evidence: _Evidence) -> Iterator[Sign]:
+    """Before 4.7.1 hashSlotCount counts every item, later the slots in use, of which there are `maxHashSlotNum` (fact sheet queues Q18)."""
+    slots = evidence.store.config.integer("maxHashSlotNum")
+    default_length = index.file_size(slots, evidence.store.config.integer("maxIndexNum"))
+    for file in evidence.store.index_files():
+        if not file.named_right or file.length != default_length:
+            continue
+        try:
+            header = index.HEADER.parse(read_whole(file.path, index.HEADER_SIZE))
+        except RmqstoreError:
+            continue
+        if slots < header.hash_slot_count == header.index_count - 1:
+            yield Sign(f"hashSlotCount of index/{file.path.name} counts all items, as before 4.7.1", None, "4.7.0", _IN_RECORDS)
+            return
+
+
 def _record_signs(evidence: _Evidence) -> Iterator[Sign]:
     found: dict[str, Sign] = {}
     for record, data in evidence.sample:
         for text, since, until in _signs_of(record, data):
-            found.setdefault(text, Sign(text, since, until))
+            found.setdefault(text, Sign(text, since, until, _IN_RECORDS))
     yield from found.values()
 
 
@@ -254,6 +305,7 @@ _RULES: tuple[Callable[[_Evidence], Iterator[Sign]], ...] = (
     _text_signs,
     _checkpoint_signs,
     _topic_signs,
+    _index_signs,
     _record_signs,
     _absence_signs,
 )

@@ -39,6 +39,8 @@ class State(StrEnum):
 class Harm(IntEnum):
     """What a loss is, the worst first; it decides which one the headline names."""
 
+    NOT_MOUNTED = -1
+    """Files are not where the settings say; whatever else is found follows from that."""
     LOST = 0
     """Messages are gone for good."""
     INVISIBLE = 1

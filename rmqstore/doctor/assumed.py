@@ -5,13 +5,17 @@ A length that was stated and that the files contradict is not assumed but wrong:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from rmqstore.findings import Finding
-from rmqstore.formats import consumequeue
+from rmqstore.formats import consumequeue, index
+from rmqstore.formats.compaction import log_file_size, queue_file_size
 from rmqstore.recovery.places import Places
+from rmqstore.scan.chains import guess_geometry
 from rmqstore.store.brokerconf import DEFAULTS, BrokerConfig
 from rmqstore.store.mapped import MappedFile, infer_file_size
 from rmqstore.store.root import Store
@@ -21,6 +25,8 @@ _SWITCHES = (
     *("storeType", "brokerRole", "flushDiskType", "messageIndexEnable", "enableConsumeQueueExt", "enableLmq", "enableMultiDispatch"),
     *("duplicationEnable", "enableControllerMode", "enableDLegerCommitLog", "timerWheelEnable", "enableCompaction", "checkCRCOnRecover"),
 )
+_SLOTS, _ITEMS = "maxHashSlotNum", "maxIndexNum"
+_COMPACTED, _COMPACTED_QUEUE = "compactionMappedFileSize", "compactionCqMappedFileSize"
 DEFAULT = "the broker's default"
 _ROUND = 4096
 NOT_STARTING = "with the default this broker would not start"
@@ -61,7 +67,7 @@ def _assumptions(store: Store, places: Places, release: str, because: str, *, as
             source = "the files, as by default" if length.value == default else f"the files; default {default}: {NOT_STARTING}"
             yield Assumed(length.key, length.value, source)
     if store.index_files():
-        for key, value in (("maxHashSlotNum", places.index_slots), ("maxIndexNum", places.index_items)):
+        for key, value in ((_SLOTS, places.index_slots), (_ITEMS, places.index_items)):
             if config.explicit_integer(key) is None:
                 default = int(DEFAULTS[key])
                 yield Assumed(key, value, "the files, as by default" if value == default else f"the files; default {default}")
@@ -74,7 +80,7 @@ def _assumptions(store: Store, places: Places, release: str, because: str, *, as
 
 
 def contradicted(context: Context) -> Iterator[Finding]:
-    """Yield a finding for every stated length that most files of its part do not have; `expected` is the setting to change to."""
+    """Yield a finding for every stated size that most files of its part do not have; `expected` is the setting to change to."""
     for length in _lengths(context.store, None):
         stated = context.store.config.explicit_integer(length.key)
         found = infer_file_size(length.files)
@@ -83,9 +89,56 @@ def contradicted(context: Context) -> Iterator[Finding]:
         of_that_length = sum(file.length == found for file in length.files)
         if 2 * of_that_length > len(length.files) and _possible(length.key, found, of_that_length):
             text = f"{length.key} is {stated}, but the files of this store have {found} bytes"
-            yield context.finding(
-                "RMQ-ST-SETTING", text, file=length.files[0].path.parent, expected=f"{length.key}={found}", found=f"{length.key}={stated}"
-            )
+            yield _setting(context, text, length.files[0].path.parent, length.key, found, stated)
+
+    yield from _index_contradicted(context)
+    yield from _compaction_contradicted(context)
+
+
+def _index_contradicted(context: Context) -> Iterator[Finding]:
+    """With other numbers of slots and items a broker looks for its items in the wrong places (fact sheet queues §6)."""
+    store = context.store
+    files = [file for file in store.index_files() if file.named_right and file.length]
+    stated = {key: store.config.explicit_integer(key) for key in (_SLOTS, _ITEMS)}
+    if not files or all(value is None for value in stated.values()):
+        return
+    taken = store.config.integer(_SLOTS), store.config.integer(_ITEMS)
+    length = Counter(file.length for file in files).most_common(1)[0][0]
+    if index.file_size(*taken) == length:
+        return
+    right = guess_geometry([MappedFile(file.path, int(file.path.name), file.length, file.allocated) for file in files])
+    for key, value, wanted in zip((_SLOTS, _ITEMS), taken, right or (), strict=False):
+        if value != wanted:
+            text = f"{key} is {value}, but the index files of this store have {length} bytes, as with {wanted}"
+            yield _setting(context, text, files[0].path.parent, key, wanted, value)
+
+
+def _compaction_contradicted(context: Context) -> Iterator[Finding]:
+    """One of the two lengths that is stated brings the default of the other with it."""
+    store = context.store
+    trees = ((_COMPACTED, store.compaction_log_directories()), (_COMPACTED_QUEUE, store.compaction_queue_directories()))
+    if all(store.config.explicit_integer(key) is None for key, _ in trees):
+        return
+    queue_length = queue_file_size(store.config.integer(_COMPACTED_QUEUE))
+    taken = {_COMPACTED: log_file_size(store.config.integer(_COMPACTED), queue_length), _COMPACTED_QUEUE: queue_length}
+    for key, directories in reversed(trees):
+        files = [file for directory in directories for file in directory.files.files]
+        length = infer_file_size(files)
+        if length is not None and length != taken[key] and all(file.length == length for file in files):
+            text = f"{key} is {store.config.integer(key)}, but the files of this store have {length} bytes"
+            wanted = length if key == _COMPACTED_QUEUE else _rounded_to(length, queue_length)
+            yield _setting(context, text, files[0].path.parent, key, wanted, store.config.integer(key))
+            return  # with another length of queue files, log files may have the right one
+
+
+def _rounded_to(length: int, queue_length: int) -> int:
+    """Return a setting that a broker rounds to log files of `length` bytes."""
+    whole = (length - 1) // _ROUND * _ROUND
+    return whole if log_file_size(whole, queue_length) == length else length + 1
+
+
+def _setting(context: Context, text: str, path: Path, key: str, wanted: int, found: int) -> Finding:
+    return context.finding("RMQ-ST-SETTING", text, file=path, expected=f"{key}={wanted}", found=f"{key}={found}")
 
 
 def _file_length(key: str, stated: int) -> int:

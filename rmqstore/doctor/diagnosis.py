@@ -35,6 +35,7 @@ from rmqstore.recovery.outcome import Mode, Outcome
 from rmqstore.recovery.places import places_of
 from rmqstore.recovery.readable import unknown_outcome
 from rmqstore.recovery.release import AUTO, Chosen
+from rmqstore.store.access import log_directories
 from rmqstore.store.mapped import list_directory, skipping_denied
 from rmqstore.store.root import QueueDirectory, Store
 from rmqstore.store.transactions import read_transactions
@@ -67,6 +68,8 @@ _MOST_DANGEROUS = (
     *("RMQ-TM-WHEEL-BEYOND", "RMQ-ST-RELEASE", "RMQ-ST-SPACE"),
 )
 """Codes that come first, in this order, because of what the next start does; all others follow by severity and part."""
+_OF_A_MISSING_FILE = frozenset({"RMQ-CL-GAP", "RMQ-CL-EMPTY", "RMQ-CQ-BEYOND", "RMQ-CQ-START"})
+"""Findings that a commit log leaves where some of its files are on a volume that is not there."""
 _PARTS = ("CL", "CQ", "CP", "CF", "TM", "ST", "IX", "CM")
 _SEVERITIES = (Severity.ERROR, Severity.WARNING, Severity.INFO)
 
@@ -382,10 +385,9 @@ def _abort_gone(context: Context, outcome: Outcome, found: list[Finding]) -> lis
 
 
 def _empty_volumes(context: Context, found: list[Finding]) -> list[Finding]:
-    """With files missing from the log, a configured directory that is empty is suspected to be a volume that is not mounted."""
-    log = context.store.commitlog_directories
-    directories = (*log.writable, *log.read_only)
-    if len(directories) < 2 or not any(finding.code in ("RMQ-CL-GAP", "RMQ-CL-EMPTY") for finding in found):
+    """A configured directory of the log that is empty, while files are missing from it, is suspected to be a volume that is not mounted."""
+    directories = log_directories(context.store)
+    if len(directories) < 2 or not any(finding.code in _OF_A_MISSING_FILE for finding in found):
         return []
     empty = [path for path in directories if path.is_dir() and not list_directory(path)]
     text = "the commit log directory {} is empty, and files are missing from the log: is its volume mounted?"

@@ -20,5 +20,5 @@ def effects(findings: Sequence[Finding]) -> Iterator[Effect]:
             else:
                 yield Effect(Area.MACHINE, State.OK, finding.message)
         elif finding.code == "RMQ-ST-PATH":
-            text = f"the commit log directory {finding.file} is empty or missing: is its volume mounted?"
-            yield Effect(Area.COMMIT_LOG, State.LOSES, text, Harm.LOST)
+            text = f"a directory of the log is empty or missing, is its volume mounted? {finding.file}"
+            yield Effect(Area.COMMIT_LOG, State.LOSES, text, Harm.NOT_MOUNTED)

@@ -163,6 +163,8 @@ def _restore(commands: Commands, finding: Finding) -> str:
                 return shellwords.command("cp", "-p", backup, path)
         except RmqstoreError:
             pass
+        if finding.code == "RMQ-ST-NO-START":
+            return commands.explain("RMQ-CF-JSON" if path.is_file() else "RMQ-CF-LOST")
     return commands.explain(finding.code)
 
 
@@ -240,7 +242,7 @@ def the_next_step(commands: Commands, verdict: Verdict, findings: Sequence[Findi
     if unread is not None and verdict.cls is Class.NOT_SURE:
         return next_step(commands, unread)
     setting = next((finding for finding in findings if finding.code == "RMQ-ST-SETTING"), None)
-    if setting is not None and verdict.cls is Class.DOES_NOT_START:
+    if setting is not None and verdict.cls is not Class.NOT_SURE:  # with a wrong size no repair is right
         return next_step(commands, setting)
     harmed = {effect.area for effect in verdict.effects if effect.state is verdict.effects[0].state}
     about = [finding for finding in findings if area_of(finding) in harmed]

@@ -72,6 +72,8 @@ _AREA_OF_DIRECTORY = {
     "config/timermetrics": Area.DELAYED,
     "config": Area.TOPICS,
 }
+_IN_WORDS = frozenset({"RMQ-CL-GAP", "RMQ-ST-KIND", "RMQ-ST-SETTING"})
+"""Findings whose message says more than a title and the file, which is not the missing one."""
 # Findings that say by themselves that something could not be looked at, whatever their severity.
 _UNREAD = {
     "RMQ-ST-UNREADABLE": "{} could not be read",
@@ -132,7 +134,7 @@ def _of_findings(findings: Sequence[Finding], explained: set[Area]) -> Iterable[
         elif finding.severity is Severity.ERROR and area not in explained:
             errors[area].append(finding)
     for area, found in errors.items():
-        text = f"{CATALOGUE[found[0].code].title}: {found[0].file or found[0].message}"
+        text = found[0].message if found[0].code in _IN_WORDS else f"{CATALOGUE[found[0].code].title}: {found[0].file or found[0].message}"
         yield Effect(area, State.LOSES, text, Harm.OTHER, None)
     for (area, code), files in unread.items():
         more = f" and {len(files) - 1} more" if len(files) > 1 else ""

@@ -48,6 +48,7 @@ RELEASES = (
 )
 NO_OFFSET = -1
 """What brokers have for an offset that is not known."""
+_OF_A_ROOT = ("checkpoint", "lock")
 _OFTEN_WRITTEN = "config/consumerOffset.json"
 _LARGEST_CONFIG = 4 * 1024 * 1024
 _OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
@@ -198,7 +199,7 @@ def _text_signs(evidence: _Evidence) -> Iterator[Sign]:
 
 def _absence_signs(evidence: _Evidence) -> Iterator[Sign]:
     """What a later release creates in any case; only a whole root can show that it is missing."""
-    if evidence.store.only is not None or not evidence.has("checkpoint"):
+    if evidence.store.only is not None or not any(map(evidence.has, _OF_A_ROOT)):
         return
     if is_missing(evidence.store.root / "rocksdbstore/CURRENT"):
         yield Sign("rocksdbstore is missing, which later releases always create", None, "5.3.4", _ABSENT)

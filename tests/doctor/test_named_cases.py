@@ -85,7 +85,7 @@ CASES: list[tuple[str, Callable[[Path], None], str, Area, int | None]] = [
     (
         "a file in the middle of the log",
         lambda root: (root / "commitlog" / "00000000000001048576").unlink(),
-        "STARTS, BUT commit log files missing",
+        "STARTS, BUT commit log file 00000000000002097152: 1048576 bytes are missing behind 00000000000000000000",
         Area.COMMIT_LOG,
         None,
     ),
@@ -156,6 +156,65 @@ def test_a_broker_with_other_sizes(key: str, wrong: str, fresh_store: FreshStore
     assert by_file["next"] == f"echo {key}={right} >> {conf}"
     subprocess.run(by_file["next"], shell=True, check=True)
     assert rmqstore("doctor", root, "--broker-conf", conf, "--format", "json").objects[-1]["class"] == "STARTS, NOTHING LOST"
+
+
+SIZES = {
+    "maxHashSlotNum": "5000000",
+    "maxIndexNum": "20000000",
+    "compactionMappedFileSize": "104857600",
+    "compactionCqMappedFileSize": "10485760",
+    "mappedFileSizeTimerLog": "104857600",
+    "mapperFileSizeBatchConsumeQueue": "13800000",
+}
+
+
+@pytest.mark.parametrize("keys", [*([key] for key in SIZES), list(SIZES)], ids="-".join)
+def test_the_next_step_of_other_sizes_ends_in_a_start(keys: list[str], clean: Path, tmp_path: Path) -> None:
+    """Each step is the line that changes one setting; together they lead to a broker that starts."""
+    conf = tmp_path / "broker.conf"
+    conf.write_text("".join(f"{key}={SIZES[key]}\n" for key in keys))
+    steps: list[str] = []
+    while True:
+        last = rmqstore("doctor", clean, "--broker-conf", conf, "--broker-version", "5.3.3", "--format", "json").objects[-1]
+        if last["class"] == "STARTS, NOTHING LOST":
+            break
+        assert last["next"].startswith("echo "), last["headline"]
+        assert last["next"] not in steps
+        steps.append(last["next"])
+        subprocess.run(last["next"], shell=True, check=True)
+    assert last["next"] == "Start the broker."
+    assert len(steps) >= len(keys)
+
+
+def several_volumes(clean: Path, target: Path) -> tuple[Path, Path, Path]:
+    """A store whose log is in two directories, of which the second has the end."""
+    root = sparse.copy_tree(clean, target / "store")
+    first, second = target / "volume1", target / "volume2"
+    (root / "commitlog").rename(first)
+    second.mkdir()
+    last = max(first.iterdir())
+    last.rename(second / last.name)
+    return root, first, second
+
+
+@pytest.mark.parametrize("mounted", ["missing", "empty"])
+def test_a_volume_that_is_not_mounted(mounted: str, clean: Path, tmp_path: Path) -> None:
+    root, first, second = several_volumes(clean, tmp_path)
+    paths = f"{first},{second}"
+    assert triage(root, storePathCommitLog=paths).verdict.cls is Class.NOTHING_LOST
+    shutil.rmtree(second)
+    if mounted == "empty":
+        second.mkdir()
+    found = triage(root, storePathCommitLog=paths)
+    assert found.verdict.headline.startswith("STARTS, BUT a directory of the log is empty or missing, is its volume mounted?")
+    assert found.next.startswith("rmqstore info")  # nothing that writes
+
+
+def test_a_log_that_does_not_begin_at_zero_says_so(clean: Path, tmp_path: Path) -> None:
+    root = sparse.copy_tree(clean, tmp_path / "store")
+    (root / "commitlog" / "00000000000000000000").unlink()
+    reason = next(one.reason for one in triage(root).verdict.areas if one.area is Area.COMMIT_LOG)
+    assert "the log begins at offset 1048576: the files before it have expired, or they are missing" in reason
 
 
 # Rights and foreign objects

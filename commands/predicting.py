@@ -108,8 +108,9 @@ def for_people(result: Compared, root: Path, because: str) -> dict[str, Any]:
     screen["dispatched"] = "unknown" if outcome.dispatched_in_load is None else _dispatched(outcome)
     if outcome.lost is not None:
         screen["lost"] = f"{outcome.lost.messages} messages, {outcome.lost.bytes} bytes"
-    screen["files deleted"] = sum(1 for change in outcome.changes.values() if change == "deleted")
-    screen["abort after a stop"] = "there" if outcome.abort_after_stop else "gone"
+    if outcome.starts is not None:
+        screen["files deleted"] = sum(1 for change in outcome.changes.values() if change == "deleted")
+        screen["abort after a stop"] = "there" if outcome.abort_after_stop else "gone"
     if outcome.blockers:
         screen["does not start because"] = [
             {"what": blocker.message, "file": "" if blocker.file is None else relative_to_root(blocker.file, root)}

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 from rmqstore.doctor.areas import Area, Effect, State
 from rmqstore.doctor.verdict import area_of
-from rmqstore.findings import Finding
+from rmqstore.findings import Finding, Severity
 from rmqstore.formats.naming import HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from rmqstore.recovery.outcome import Outcome
 from rmqstore.recovery.readable import decides
@@ -79,7 +79,9 @@ def only_known(effects: Iterable[Effect], denied: Sequence[Denied], outcome: Out
         for area in sorted(areas_of(one) | without_scan):
             why.setdefault(area, f"{one.file} could not be read")
     kept = [one for one in effects if one.state is State.STOPS or (one.area not in why and one.text != outcome.unknown)]
-    return [*kept, *(Effect(area, State.NOT_CHECKED, text) for area, text in why.items())]
+    # What findings say of their own areas is not said twice.
+    own = {area_of(Finding("RMQ-ST-UNREADABLE", Severity.ERROR, one.message, file=one.file)) for one in denied}
+    return [*kept, *(Effect(area, State.NOT_CHECKED, text) for area, text in why.items() if area not in own)]
 
 
 def without_guesses(store: Store, found: Iterable[Finding], denied: Sequence[Denied]) -> list[Finding]:

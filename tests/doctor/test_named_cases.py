@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -220,12 +221,12 @@ def test_a_log_that_does_not_begin_at_zero_says_so(clean: Path, tmp_path: Path) 
 # Rights and foreign objects
 
 
-def as_an_ordinary_user(root: Path) -> dict[str, object]:
+def as_an_ordinary_user(root: Path) -> dict[str, Any]:
     """The last object of `doctor` in a process where file permissions count."""
     done = without_privileges("doctor", root, *case(PLAIN).set_options(root), "--broker-version", "5.3.3", "--format", "json", "--quiet")
     assert "Traceback" not in done.stderr, done.stderr
     assert done.returncode == 1, done.stderr
-    last: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
+    last: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return last
 
 
@@ -250,6 +251,7 @@ def test_what_may_not_be_read(name: str, right: str, areas: set[str], fresh_stor
     last = as_an_ordinary_user(root)
     assert (last["class"], last["next"]) == ("NOT SURE", f"chmod {right} {path}")
     assert {one["area"] for one in last["not_checked"]} == areas | {"machine"}
+    assert [one for one in last["not_checked"] if "; " in one["reason"]] == []  # nothing is said twice
 
 
 @needs_permissions

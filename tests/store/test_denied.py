@@ -123,6 +123,18 @@ def test_a_prediction_claims_nothing_of_the_unread(name: str, fresh_store: Any) 
 
 
 @needs_permissions
+def test_the_screen_claims_nothing_either(fresh_store: Any) -> None:
+    root = fresh_store(PLAIN)
+    (root / "commitlog").chmod(0)
+    shown = without_privileges("recover", root, "--dry-run", *case(PLAIN).set_options(root)).stdout
+    assert "commitlog may not be read by this user" in shown
+    assert "files deleted" not in shown
+    assert "lost" not in shown
+    shown = without_privileges("info", root, *case(PLAIN).set_options(root)).stdout
+    assert "commit log  may not be read" in shown
+
+
+@needs_permissions
 @pytest.mark.parametrize("name", ["commitlog", SECOND, "consumequeue/Orders/1", "index/2*", "checkpoint"])
 def test_a_plan_refuses(name: str, fresh_store: Any) -> None:
     root = fresh_store(PLAIN)

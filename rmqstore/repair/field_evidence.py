@@ -63,13 +63,17 @@ CONFIRMED_BY: Mapping[str, frozenset[Witness]] = {
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A change of the record at physical offset `position` that a queue entry proposes: from place `present` to place `proposed`."""
+    """A change of the record at physical offset `position` that a queue entry proposes: from place `present` to place `proposed`.
+
+    `beside_lost`: messages of its queue were lost on one side of it, so the neighbour on the other side tells alone.
+    """
 
     position: int
     raw: bytes
     change: Mended
     present: Place
     proposed: Place
+    beside_lost: bool = False
 
 
 class Evidence:
@@ -117,7 +121,7 @@ class Evidence:
         if all(beside):
             return True
         one_side = proposal.change.field == "QUEUEOFFSET" and any(beside) and not any(present)
-        return True if one_side and self._at_border(proposal, *beside) else None
+        return True if one_side and (proposal.beside_lost or self._at_border(proposal, *beside)) else None
 
     def _at_border(self, proposal: Proposal, before: bool, after: bool) -> bool:
         """Return whether the side without neighbour is beyond the records of the queue in the log, and the entries on both sides fit.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from rmqstore.formats.message import MESSAGE_MAGIC_V1, smallest_record
-from rmqstore.repair.plan import LostMessage
+from rmqstore.repair.plan import Doubt, LostMessage
 from rmqstore.verify.units import QueueKey, QueueSpan
 
 _SMALLEST = smallest_record(MESSAGE_MAGIC_V1, 0)
@@ -49,11 +49,24 @@ class Break:
 
 @dataclass(frozen=True, slots=True)
 class Jump:
-    """A record with QUEUEOFFSET `present` between two of its queue that leave only `value`."""
+    """A record with QUEUEOFFSET `present` whose neighbours in its queue, at physical offsets `after` and `before`, leave only `value`.
 
+    They have the queue offsets `first` - 1 and `end`. Where messages were lost between it and one of them, the other one alone tells.
+    """
+
+    key: QueueKey
     position: int
     present: int
     value: int
+    first: int
+    end: int
+    after: int
+    before: int
+
+    @property
+    def beside_lost(self) -> bool:
+        """Whether messages were lost between it and a neighbour."""
+        return self.end - self.first > 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,26 +95,51 @@ def breaks_of(files: Sequence[QueuesOfFile], *, from_zero: bool) -> list[Break]:
     return sorted(found, key=lambda one: one.position)
 
 
-def jumps_of(breaks: Sequence[Break]) -> list[Jump]:
-    """Return the records that alone break the QUEUEOFFSETs of their queue: after each, the queue goes on as if it had the right one."""
+def jumps_of(breaks: Sequence[Break], damages: Sequence[Range]) -> list[Jump]:
+    """Return the records that alone break the QUEUEOFFSETs of their queue: after each, the queue goes on as if it had the right one.
+
+    Messages may have been lost beside such a record, on one side: no message was where no damage is between two records of a queue.
+    `damages` are ascending and apart from each other.
+    """
     found: list[Jump] = []
     last: dict[QueueKey, Break] = {}
     for one in breaks:
         before = last.get(one.key)
-        if before is not None and before.position == one.after and one.found - before.expected == one.expected - before.found > 0:
-            found.append(Jump(before.position, before.found, before.expected))
         last[one.key] = one
+        if before is None or before.position != one.after:
+            continue
+        first, end = before.expected, one.found
+        if first < end and not first <= before.found < end and one.expected == before.found + 1:
+            value = _left(before, one, damages)
+            if value is not None:
+                found.append(Jump(one.key, before.position, before.found, value, first, end, before.after, one.position))
     return found
+
+
+def _left(before: Break, after: Break, damages: Sequence[Range]) -> int | None:
+    """Return the QUEUEOFFSET that is left for the record between two breaks, None where there are several."""
+    first, last = before.expected, after.found - 1
+    if first == last:
+        return first
+    lost_before = any(_between(damages, before.after, before.position))
+    lost_after = any(_between(damages, after.after, after.position))
+    if lost_before == lost_after:
+        return None
+    return last if lost_before else first
 
 
 def gaps_of(breaks: Sequence[Break], jumps: Sequence[Jump]) -> list[Gap]:
     """Return the QUEUEOFFSETs that the log leaves out, apart from those that records with another QUEUEOFFSET have."""
     jumping = {jump.position for jump in jumps}
-    return [
+    found = [
         Gap(one.key, one.expected, one.found, one.after, one.position)
         for one in breaks
         if one.found > one.expected and not jumping & {one.position, one.after}
     ]
+    for jump in jumps:
+        found += [Gap(jump.key, jump.first, jump.value, jump.after, jump.position)] if jump.first < jump.value else []
+        found += [Gap(jump.key, jump.value + 1, jump.end, jump.position, jump.before)] if jump.value + 1 < jump.end else []
+    return found
 
 
 def named_by_gaps(
@@ -110,19 +148,21 @@ def named_by_gaps(
     damages: Sequence[Range],
     starts: Callable[[Sequence[Range]], Sequence[int]],
     closed: Sequence[LostMessage] = (),
+    is_elsewhere: Callable[[Place], bool] = lambda place: False,
 ) -> list[LostMessage]:
     """Return the lost messages, damage without a topic named by the gaps of the log that lie across it.
 
     `damages` are ascending and apart from each other; `starts` returns where records began in some of them, ascending, by other evidence.
     A gap is the work of damage only if the bytes have room for its messages. Queue offsets that a queue entry gives and the log contradicts
-    are those of the gap. Of `closed`, ranges at the ends of files, only those that a gap lies across held messages.
+    are those of the gap. Of `closed`, ranges at the ends of files, only those that a gap lies across held messages. `is_elsewhere` returns
+    whether the queue entry at a place points at a sound record: no message of the damage had that queue offset.
     """
     lost = [*_placed(lost, gaps), *closed]
-    doubtful = {_damage_at(damages, one.physical_offset or 0) for one in closed}
+    doubtful = {damage_at(damages, one.physical_offset or 0) for one in closed}
     known = {(one.topic, one.queue_id, one.queue_offset) for one in lost if one.topic is not None}
     unnamed: dict[Range, list[LostMessage]] = defaultdict(list)
     for one in lost:
-        damage = _damage_at(damages, one.physical_offset or 0) if one.topic is None else None
+        damage = damage_at(damages, one.physical_offset or 0) if one.topic is None else None
         if damage is not None:
             unnamed[damage].append(one)
     if not unnamed or not gaps:
@@ -132,14 +172,16 @@ def named_by_gaps(
     for gap in sorted(gaps, key=lambda gap: gap.before):
         across = list(_across(gap, unexplained))
         room = sum(end - start for start, end in across) // _SMALLEST
-        if across and gap.end - gap.start <= room:
+        places = [(*gap.key, number) for number in range(gap.start, gap.end)] if gap.end - gap.start <= room else []
+        places = [place for place in places if place not in known and not is_elsewhere(place)]
+        if places:
             across.sort(key=lambda damage: damage in doubtful)
             place = next((damage for damage in across if damage not in named), across[0])
-            named[place] += [(*gap.key, number) for number in range(gap.start, gap.end) if (*gap.key, number) not in known]
-    begins = starts([damage for damage, places in named.items() if places])
-    kept = [one for one in lost if not named.get(_damage_at(damages, one.physical_offset or 0) or (0, 0)) or one.topic is not None]
+            named[place] += places
+    begins = starts(list(named))
+    kept = [one for one in lost if not named.get(damage_at(damages, one.physical_offset or 0) or (0, 0)) or one.topic is not None]
     kept = [one for one in kept if one not in closed]
-    return [*kept, *(message for damage, places in named.items() if places for message in _named(unnamed[damage], places, begins))]
+    return [*kept, *(message for damage, places in named.items() for message in _named(unnamed[damage], places, begins))]
 
 
 def _placed(lost: Sequence[LostMessage], gaps: Sequence[Gap]) -> list[LostMessage]:
@@ -178,8 +220,9 @@ def _named(ranges: Sequence[LostMessage], places: Sequence[Place], begins: Seque
     if len(left) == len(free):
         sure = len({place[:2] for place in left}) == 1
         for one, place in zip(free, left, strict=True):
-            why = one.why if sure else f"{one.why}; which of the {len(left)} messages that are lost here began at this place is not known"
-            yield replace(one, topic=place[0], queue_id=place[1], queue_offset=place[2], why=why)
+            why = one.why if sure else f"{one.why}; it is not known which of the messages that are lost here began at this place"
+            doubt = None if sure else Doubt.POSITION
+            yield replace(one, topic=place[0], queue_id=place[1], queue_offset=place[2], why=why, doubt=doubt)
         return
     missing = ", ".join(f"{topic}/{queue_id} {number}" for topic, queue_id, number in left[:_MOST_SAID])
     more = f" and {len(left) - _MOST_SAID} more" if len(left) > _MOST_SAID else ""
@@ -196,14 +239,20 @@ def _pieces(one: LostMessage, begins: Sequence[int]) -> Iterator[LostMessage]:
         yield replace(one, physical_offset=begin, size=end - begin)
 
 
-def _damage_at(damages: Sequence[Range], offset: int) -> Range | None:
+def damage_at(damages: Sequence[Range], offset: int) -> Range | None:
+    """Return the range, of ascending ones apart from each other, that holds a physical offset."""
     number = bisect_right(damages, offset, key=lambda damage: damage[0]) - 1
     return damages[number] if number >= 0 and offset < damages[number][1] else None
 
 
 def _across(gap: Gap, damages: Sequence[Range]) -> Iterator[Range]:
     """The damages between the two records of a gap."""
-    for number in range(bisect_left(damages, (gap.after, 0)), len(damages)):
-        if damages[number][0] >= gap.before:
+    yield from _between(damages, gap.after, gap.before)
+
+
+def _between(damages: Sequence[Range], after: int, before: int) -> Iterator[Range]:
+    """The ranges that begin between two physical offsets."""
+    for number in range(bisect_left(damages, (after, 0)), len(damages)):
+        if damages[number][0] >= before:
             return
         yield damages[number]

@@ -14,6 +14,7 @@ import numpy as np
 
 from rmqstore.catalogue import CATALOGUE
 from rmqstore.errors import RefusedError
+from rmqstore.formats.index import message_keys
 from rmqstore.rebuild import IndexResult, RebuiltIndexFile
 from rmqstore.rebuild.index import following_name
 from rmqstore.repair.builder import PlanBuilder
@@ -114,7 +115,7 @@ def choose_index(store: Store, profile: Profile, log: FutureLog, judgement: Judg
     files = {file.path.name: file.path for file in store.index_files() if file.named_right}
     views = open_views(Context(store, Options()))[0]
     staying = [] if everything else [view for view in views if _stays(view, log, judgement)]
-    codes = {finding.code for finding in judgement.coverage}
+    codes = {finding.code for finding in judgement.coverage} | ({_BEHIND} if _lacks_mended(log, staying, profile) else set())
     unknown = files.keys() - {view.file.path.name for view in views} - judgement.index.keys()
     if unknown and not everything:
         return ChosenIndex(store, judgement, staying, (), builds=True, unknown=min(unknown))
@@ -186,6 +187,13 @@ def _stays(view: IndexView, log: FutureLog, judgement: Judgement) -> bool:
     return view.last_offset < log.end_offset and not (
         len(damages) and any(in_ranges(offsets, damages).any() for _, offsets in view.item_offsets(1, view.items + 1))
     )
+
+
+def _lacks_mended(log: FutureLog, views: Sequence[IndexView], profile: Profile) -> bool:
+    """Whether a record that is put right, and that has keys, is after the last one that the index holds."""
+    last = max((view.last_offset for view in views if view.items), default=-1)
+    records = (log.record_at(position) for position in log.mended if position > last)
+    return any(record is not None and any(message_keys(record.properties, profile.indexes_tags)) for record in records)
 
 
 def _gaps(kept: Sequence[IndexView], names: Sequence[str], *, incomplete: bool) -> Iterator[Gap]:

@@ -56,6 +56,7 @@ class FutureLog:
     `files`: the files by offset, of full length; `present`: bytes of a file that lie on disk where it is shorter than that (0 for one that
     is made anew). `end_offset`: behind the last record, where a broker goes on. `damages`: ranges that hold fillers, placeholders or a
     BLANK, sorted, apart from each other. `lost_units`: the places in queues of the messages that stood there, as far as they are known.
+    `mended`: records of which a field is put right.
     """
 
     files: tuple[MappedFile, ...]
@@ -64,6 +65,7 @@ class FutureLog:
     damages: tuple[tuple[int, int], ...] = ()
     lost_units: tuple[LostUnit, ...] = ()
     present: dict[str, int] = field(default_factory=dict)
+    mended: tuple[int, ...] = ()
 
     @property
     def min_offset(self) -> int:

@@ -98,6 +98,17 @@ class Action:
         return self.kind in (ActionKind.WRITE, ActionKind.ZERO)
 
 
+class Doubt(StrEnum):
+    """What is not certain of a lost message that is named.
+
+    POSITION: it is lost, and so is what began at its physical offset, which may have been another message. EXISTENCE: there may have been
+    no message at all.
+    """
+
+    POSITION = "position"
+    EXISTENCE = "existence"
+
+
 @dataclass(frozen=True, slots=True)
 class LostMessage:
     """A message that the plan gives up, as far as it is known: physical offset and size in bytes, and why it cannot be kept."""
@@ -108,6 +119,7 @@ class LostMessage:
     physical_offset: int | None = None
     size: int | None = None
     why: str = ""
+    doubt: Doubt | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -33,27 +33,41 @@ def units_into(store: Store, ranges: Sequence[tuple[int, int]]) -> list[LostUnit
     return _sorted(unit for _, _, unit in _units_into(store, ranges))
 
 
-def lost_units(store: Store, log: LogFacts) -> list[LostUnit]:
-    """Return the units that point into the damages of `log`, those in files that hold the units of another place named by that place.
+def lost_units(store: Store, log: LogFacts, odd: Sequence[tuple[int, int]]) -> list[LostUnit]:
+    """Return the units that point into the damages of `log` or at the records in the ranges `odd`, which may not be what they should be.
 
-    By position, topic and queue, each one once. Reads all queues once, and of queues with such units what the other ones point at.
-    Raises UnreadableError, StoreChangedError.
+    Those in files that hold the units of another place are named by that place. By position, topic and queue, each one once. Reads all
+    queues once, and of queues with such units what the other ones point at. Raises UnreadableError, StoreChangedError.
     """
-    context = Context(store, Options())
-    context.log = log
-    targets = Targets(context)
-    held: dict[Path, dict[Path, Held]] = {}
+    ranges = sorted([*log.damages, *odd])
+    # Records whose queue is in doubt say where files belong only where no other records do.
+    lookups = [_Lookup(store, replace(log, damages=ranges)), _Lookup(store, log)]
+    held: dict[Path, Mapping[Path, Held]] = {}
     found: set[LostUnit] = set()
-    for queue, file, unit in _units_into(store, log.damages):
+    for queue, file, unit in _units_into(store, ranges):
         if queue.directory not in held:
             simple = queue.directory.is_relative_to(store.path_of(PartKind.CONSUMEQUEUE))
-            held[queue.directory] = exchanged_files(context, targets, (queue.topic, queue.queue_id), queue) if simple else {}
+            answers = (lookup.held(queue) for lookup in lookups) if simple else ()
+            held[queue.directory] = next((answer for answer in answers if answer), {})
         place = held[queue.directory].get(file.path)
         if place is not None:
             queue_offset = unit.queue_offset - file.start // UNIT_ROWS.itemsize + place.first
             unit = replace(unit, topic=place.owner[0], queue_id=place.owner[1], queue_offset=queue_offset)
         found.add(unit)
     return _sorted(found)
+
+
+class _Lookup:
+    """Which files of queues hold the units of another place, as the log tells outside of its damages."""
+
+    def __init__(self, store: Store, log: LogFacts) -> None:
+        self._context = Context(store, Options())
+        self._context.log = log
+        self._targets = Targets(self._context)
+
+    def held(self, queue: QueueDirectory) -> Mapping[Path, Held]:
+        """Return those of one queue with the place that each one holds. Raises UnreadableError, StoreChangedError."""
+        return exchanged_files(self._context, self._targets, (queue.topic, queue.queue_id), queue)
 
 
 def _units_into(store: Store, ranges: Sequence[tuple[int, int]]) -> Iterator[tuple[QueueDirectory, MappedFile, LostUnit]]:

@@ -16,8 +16,9 @@ import numpy as np
 from rmqstore.catalogue import CATALOGUE
 from rmqstore.errors import UsageError
 from rmqstore.findings import Finding, Severity
-from rmqstore.formats.consumequeue import UNIT
+from rmqstore.formats.consumequeue import UNIT, UNIT_SIZE
 from rmqstore.formats.naming import LMQ_PREFIX
+from rmqstore.formats.sysflag import TransactionType
 from rmqstore.rebuild.result import QueueKind, QueueResult, RebuiltQueue
 from rmqstore.rebuild.settings import Mode
 from rmqstore.repair.builder import PlanBuilder
@@ -31,7 +32,7 @@ from rmqstore.repair.staging import Staging
 from rmqstore.scan.ranges import in_ranges
 from rmqstore.scan.unitruns import UNIT_ROWS
 from rmqstore.store.root import QueueDirectory, Store
-from rmqstore.store.window import data_extents, map_window
+from rmqstore.store.window import data_extents, map_window, read_at
 from rmqstore.verify import config
 from rmqstore.verify.batchqueue import UNIT_DTYPE
 from rmqstore.verify.exchanged import Held
@@ -42,6 +43,7 @@ Advance = Callable[[int], None]
 _ASKED = Why("rebuilt from the commit log")
 _CUT = Why("units of records that the log will not have", "RMQ-CQ-BEYOND")
 _LOST = Why("units of lost messages", "RMQ-CQ-LOST")
+_MENDED = Why("no unit of a record that is put right", "RMQ-CQ-BEHIND")
 _MOST_NOTES = 20
 
 
@@ -239,6 +241,9 @@ def _demand_named(wish: QueueWish, found: Set[QueueKey], queues: _Queues) -> Non
 def _reasons(queues: _Queues, log: FutureLog, judgement: Judgement, wish: QueueWish) -> dict[QueueKey, Why]:
     """The queues that need a repair, and what for."""
     reasons = {key: _why(findings) for key, findings in judgement.queues.items() if findings}
+    for key in _without_units(queues.simple, log):
+        if key not in judgement.absent:
+            reasons.setdefault(key, _MENDED)
     as_judged = log.end_offset == judgement.log.end_offset and not log.damages
     if not wish.rebuild and not as_judged:
         for kind, dtype in ((queues.simple, UNIT_ROWS), (queues.batch, UNIT_DTYPE)):
@@ -247,6 +252,20 @@ def _reasons(queues: _Queues, log: FutureLog, judgement: Judgement, wish: QueueW
                 if gone is not None:
                     reasons[key] = gone
     return reasons
+
+
+def _without_units(queues: Mapping[QueueKey, QueueDirectory], log: FutureLog) -> Iterator[QueueKey]:
+    """Yield the queues without the units of records that are put right: verification of the present log misses none of those."""
+    for position in log.mended:
+        record = log.record_at(position)
+        if record is None or record.transaction_type in (TransactionType.PREPARED, TransactionType.ROLLBACK):
+            continue
+        queue = queues.get((record.topic, record.queue_id))
+        at = record.queue_offset * UNIT_SIZE
+        file = None if queue is None else queue.files.find(at)
+        unit = b"" if file is None else read_at(file, at - file.start, min(UNIT_SIZE, max(0, file.end - at)))
+        if len(unit) < UNIT_SIZE or UNIT.parse(unit).physical_offset != position:
+            yield record.topic, record.queue_id
 
 
 def _why(findings: list[Finding]) -> Why:

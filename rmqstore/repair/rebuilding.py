@@ -16,6 +16,7 @@ from rmqstore.errors import RefusedError, StoreChangedError
 from rmqstore.formats.sysflag import SysFlag
 from rmqstore.rebuild import Builder, IndexBuilder, IndexResult, Mode, QueueBuilder, QueueResult, Settings, rebuild
 from rmqstore.repair.indexranges import KeyRange
+from rmqstore.repair.lightqueues import as_written
 from rmqstore.repair.logview import FutureLog
 from rmqstore.repair.settings_evidence import settings_of
 from rmqstore.repair.staging import StagedFile, Staging
@@ -163,6 +164,8 @@ def rebuild_derived(
     """
     if queues is None and not index:
         return Rebuilt(None, ())
+    if queues is not None and queues.mode is Mode.USEFUL:
+        profile = as_written(store, profile)
     if rebuilder is not None:
         return rebuilder.rebuild(log, profile, staging, queues, index, advance)
     first, rest = (index[0], index[1:]) if queues is not None and index else (None, index)

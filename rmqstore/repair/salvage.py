@@ -8,17 +8,17 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 from rmqstore.errors import RefusedError
-from rmqstore.formats.message import BLANK, BLANK_MAGIC, BLANK_SIZE, RECORD_PREFIX
+from rmqstore.formats.message import BLANK, BLANK_MAGIC, BLANK_SIZE, MESSAGE_MAGIC_V1, RECORD_PREFIX, smallest_record
 from rmqstore.formats.record import Record, decode_record
 from rmqstore.formats.sysflag import TransactionType
 from rmqstore.repair import logfiles, mending, plugs
 from rmqstore.repair.field_evidence import Evidence, Proposal, indexed_starts
 from rmqstore.repair.fillers import LARGEST_FILLER, LostRecord, Neighbour, Style
-from rmqstore.repair.gaps import breaks_of, gaps_of, jumps_of, named_by_gaps
+from rmqstore.repair.gaps import Place, Range, breaks_of, damage_at, gaps_of, jumps_of, named_by_gaps
 from rmqstore.repair.logedits import Edit, Fate, FileEdit, LogRepair, merged
 from rmqstore.repair.logview import FutureLog, LostUnit, Patch
 from rmqstore.repair.mending import Mended
-from rmqstore.repair.plan import LostMessage
+from rmqstore.repair.plan import Doubt, LostMessage
 from rmqstore.repair.plugs import Plug, witnesses
 from rmqstore.repair.pointers import last_position, lost_units
 from rmqstore.repair.relocation import Relocation, needs_relocation, relocate
@@ -36,6 +36,7 @@ from rmqstore.versions import Profile, profile_of
 Advance = Callable[[int], None]
 _MENDED_AT_ONCE = 8 << 20  # bytes of a hole up to which a mend is looked for
 _BEYOND = 1 << 62
+_SMALLEST = smallest_record(MESSAGE_MAGIC_V1, 0)
 _MOST_FILES_BEHIND = 16  # and as many as there are: entries that point farther behind the end of the log are damage
 TAIL_TEXTS = {
     "torn": ("RMQ-CL-TORN", "a record that was only partly written"),
@@ -96,21 +97,26 @@ class _Salvage:
         demand_records(results)
         demand_property_crcs(store, profile, results)
         last = max((number for number, result in enumerate(results) if result.records), default=0)
-        self._kept, self._behind = results[: last + 1], results[last + 1 :]
+        kept = last + 1 + any(self._begins_mendable(result) for result in results[last + 1 : last + 2])
+        self._kept, self._behind = results[:kept], results[kept:]
         self._made = list(logfiles.missing([result.file for result in self._kept], self._log.file_size, relocation.place))
         self._holes = [(self._log.full(result.file), hole) for result in self._kept for hole in self._holes_of(result)]
         self._edits: list[Edit] = []
         self._plugs: list[Plug] = []
         self._notes: list[str] = []
+        self._mended: list[int] = []
         self._end = self._kept[-1].end_offset
         self._last_kept = -1  # the last odd record that stays as it is
         self._breaks = breaks_of([result.queues for result in self._kept], from_zero=self._kept[0].file.start == 0)
-        self._jumps = {jump.position: jump for jump in jumps_of(self._breaks)}
+        missing = [(file.start, file.end) for file in self._made]
+        gone = sorted([*((hole.start, hole.end) for _, hole in self._holes), *missing])
+        self._jumps = {jump.position: jump for jump in jumps_of(self._breaks, gone)}
         for position in self._jumps:
             result = self._kept[bisect_right(self._kept, position, key=lambda result: result.file.start) - 1]
             result.suspects.setdefault(position, Suspect(position, Fault(0), False))
-        facts = LogFacts(self._kept[0].file.start, self._end, damages=self._ranges())
-        self._units: Sequence[LostUnit] = lost_units(store, facts)
+        odd = [(position, position + 1) for result in self._kept for position in result.suspects]
+        facts = LogFacts(self._kept[0].file.start, self._end, damages=[*gone, (self._end, _BEYOND)])
+        self._units: Sequence[LostUnit] = [unit for unit in lost_units(store, facts, odd) if self._fits(unit)]
 
     def run(self) -> LogRepair:
         """The whole repair of the log."""
@@ -125,8 +131,16 @@ class _Salvage:
         filled = plugs.fill(ready, self._record_at, self._last_neighbour(), self._style)
         self._end = max([self._end, *(plug.end for plug in ready if not plug.closes)])
         gaps = gaps_of(self._breaks, tuple(self._jumps.values()))
-        lost = named_by_gaps([*sacrificed, *filled.lost], gaps, filled.damages, self._indexed_starts, filled.closed)
-        lost += self._lost_behind()
+        lost = named_by_gaps(
+            [*sacrificed, *filled.lost],
+            gaps,
+            filled.damages,
+            self._indexed_starts,
+            filled.closed,
+            partial(self._is_elsewhere, filled.damages),
+        )
+        behind = list(self._lost_behind())
+        lost += [*behind, *self._doubtful_behind(behind)]
         edits = merged([*self._edits, *filled.edits])
         return LogRepair(
             self._future(edits, filled.damages, ready),
@@ -155,6 +169,19 @@ class _Salvage:
         elif result.end is None or result.end.reason is not Stop.BLANK:
             yield Hole(result.file.end if result.end is None else result.end.position, end, Stop.END_OF_DATA, True)
 
+    def _begins_mendable(self, result: FileSurvey) -> bool:
+        """Whether a file without sound records, after the last one with records, begins with a record of which one field is wrong."""
+        start, end = result.file.start, self._log.full(result.file).end - BLANK_SIZE
+        if start not in _unreadable(result):
+            return False
+        data = self._bytes(start, min(end - start, _MENDED_AT_ONCE))
+        return any(mending.of_structure(data[:size], start) is not None for size in mending.sizes_at(data))
+
+    def _fits(self, unit: LostUnit) -> bool:
+        """Whether the record of a queue unit can have been in its file: a BLANK at least has to follow it."""
+        position = unit.position % self._log.file_size
+        return _SMALLEST <= unit.size <= self._log.file_size - BLANK_SIZE - position
+
     @staticmethod
     def _up_to_file_end(hole: Hole, end: int) -> Hole:
         return replace(hole, end=end, to_file_end=True)
@@ -174,13 +201,6 @@ class _Salvage:
             return -1, -1
         fields = BLANK.parse(data)
         return int(fields.total_size), int(fields.magic_code)
-
-    def _ranges(self) -> list[tuple[int, int]]:
-        """Ranges of the log whose queue units are witnesses, ascending and apart from each other."""
-        found = [(hole.start, hole.end) for _, hole in self._holes]
-        found += [(position, position + 1) for result in self._kept for position in result.suspects]
-        found += [(file.start, file.end) for file in self._made]
-        return [*sorted(found), (self._end, _BEYOND)]
 
     # What becomes of it
 
@@ -234,6 +254,7 @@ class _Salvage:
     def _mend(self, position: int, change: Mended, code: str | None) -> None:
         reason = f"{change.field} put right: the rest of the record leaves no other value"
         self._edits.append(Edit(Patch.write(position + change.offset, change.new), reason, code))
+        self._mended.append(position)
 
     def _plug_hole(self, file: MappedFile, hole: Hole) -> None:
         """Mends the record at the start of a hole if one field is all that is wrong, and plugs the rest."""
@@ -324,6 +345,37 @@ class _Salvage:
                 text = "no bytes of it are here: the log ends before it, as in a copy of a running store"
                 yield LostMessage(unit.topic, unit.queue_id, unit.queue_offset, unit.start, unit.size, text)
 
+    def _doubtful_behind(self, known: Sequence[LostMessage]) -> Iterator[LostMessage]:
+        """The bytes after the end that are no record, apart from the messages that are `known`: there may have been messages or not."""
+        places = sorted((message.physical_offset or 0, message.size or 0) for message in known)
+        ranges = sorted(piece for result in (self._kept[-1], *self._behind) for piece in self._doubtful(result).items())
+        for start, end in ranges:
+            reached = max(start, self._end)
+            low = bisect_left(places, (reached, 0))
+            for position, size in [*places[low : bisect_left(places, (end, 0))], (end, 0)]:
+                if position - reached >= _SMALLEST:
+                    why = "bytes after the end of the log that are no record: nothing tells whether there were messages"
+                    yield LostMessage(physical_offset=reached, size=position - reached, why=why, doubt=Doubt.EXISTENCE)
+                reached = max(reached, position + size)
+
+    def _doubtful(self, result: FileSurvey) -> dict[int, int]:
+        """The ranges of a file that hold bytes, and neither records nor what a file holds that was used before; ends by starts."""
+        found, tail = _unreadable(result), result.tail
+        if tail is not None and tail.kind == "stale":
+            head = RECORD_PREFIX.parse(self._bytes(tail.start, RECORD_PREFIX.sizeof()).ljust(RECORD_PREFIX.sizeof(), b"\0"))
+            if (head.physical_offset - tail.start) % self._log.file_size:
+                found[tail.start] = tail.end
+        return found
+
+    def _is_elsewhere(self, damages: Sequence[Range], place: Place) -> bool:
+        """Whether the queue unit at a place points at a sound record of the queue, outside of all damage."""
+        topic, queue_id, queue_offset = place
+        found = self._judge.unit((topic, queue_id), queue_offset)
+        if found is None or damage_at(damages, found[0]) is not None:
+            return False
+        record = self._record_at(found[0])
+        return record is not None and (record.topic, record.queue_id, record.size) == (topic, queue_id, found[1])
+
     def _file_edits(self) -> Iterator[FileEdit]:
         made = frozenset(file.path for file in self._made)
         yield from logfiles.gone(self._log.odd, made)
@@ -353,10 +405,10 @@ class _Salvage:
     def _future(self, edits: Sequence[Edit], damages: tuple[tuple[int, int], ...], filled: Sequence[Plug]) -> FutureLog:
         present = {str(result.file.path): result.file.length for result in self._kept} | {str(file.path): 0 for file in self._made}
         files = sorted([*(self._log.full(result.file) for result in self._kept), *self._made], key=lambda file: file.start)
-        places = {unit for unit in self._units if any(start <= unit.position < end for start, end in damages)}
+        places = {unit for unit in self._units if damage_at(damages, unit.position) is not None}
         places |= {place for plug in filled for record in plug.known if (place := record.place) is not None}
         units = tuple(sorted(places, key=lambda unit: (unit.position, unit.topic, unit.queue_id)))
-        return FutureLog(tuple(files), self._end, tuple(edit.patch for edit in edits), damages, units, present)
+        return FutureLog(tuple(files), self._end, tuple(edit.patch for edit in edits), damages, units, present, tuple(self._mended))
 
     # Reading
 
@@ -368,6 +420,14 @@ class _Salvage:
     def _record_at(self, offset: int) -> Record | None:
         file = self._store.commitlog.find(offset)
         return None if file is None else read_record(file, offset)
+
+
+def _unreadable(result: FileSurvey) -> dict[int, int]:
+    """The ranges of a file, after its last live record, that hold bytes and no records; ends by starts."""
+    found = {hole.start: hole.end for hole in result.holes if hole.to_file_end or not result.records}
+    if result.tail is not None and result.tail.kind == "bytes":
+        found[result.tail.start] = result.tail.end
+    return found
 
 
 def _once(lost: Sequence[LostMessage]) -> tuple[LostMessage, ...]:

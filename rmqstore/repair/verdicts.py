@@ -66,7 +66,7 @@ class Judge:
         change = mending.of_queue_position(raw, record, others)
         if change is None and jump is not None:
             change = mending.of_queue_offset(jump.value)
-            return Proposal(suspect.position, raw, change, own, replace(own, queue_offset=jump.value))
+            return Proposal(suspect.position, raw, change, own, replace(own, queue_offset=jump.value), jump.beside_lost)
         if change is None:
             return None
         proposed = Place(others[0].topic, others[0].queue_id, others[0].queue_offset, count)
@@ -109,7 +109,7 @@ class Judge:
     def _belongs_here(self, record: Record, position: int, units: Sequence[LostUnit]) -> bool:
         """Whether a record with another PHYSICALOFFSET was written where it lies: its queue unit says so, or nothing speaks against."""
         key = (record.topic, record.queue_id)
-        own = self._unit(key, record.queue_offset)
+        own = self.unit(key, record.queue_offset)
         if own is not None:
             return own == (position, record.size)
         if units:
@@ -117,7 +117,7 @@ class Judge:
         there = self._record_at(record.physical_offset)
         return there is None or (there.topic, there.queue_id, there.queue_offset) != (*key, record.queue_offset)
 
-    def _unit(self, key: tuple[str, int], queue_offset: int) -> tuple[int, int] | None:
+    def unit(self, key: tuple[str, int], queue_offset: int) -> tuple[int, int] | None:
         """(physical offset, size) of the unit at a queue offset; None where there is none."""
         at = queue_offset * UNIT_SIZE
         files = self._queues.get(key)

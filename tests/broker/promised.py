@@ -6,13 +6,17 @@ Messages of files that are missing at the beginning of the log count as expired:
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from rmqstore.formats.batchconsumequeue import UNIT_SIZE as BATCH_UNIT_SIZE
+from rmqstore.formats.consumequeue import UNIT_SIZE
 from rmqstore.formats.naming import offset_to_file_name
 from rmqstore.formats.record import MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, decode_record
 from rmqstore.repair.fillers import FILLER_TOPIC, PLACEHOLDER_PROPERTIES
@@ -24,6 +28,8 @@ from tests.support.stores import Case
 _LOG_DIRECTORIES = ("commitlog", "commitlog2")
 _MAGICS = {magic.to_bytes(4, "big") for magic in (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2)}
 _BLOCK = 512
+_PIECE = 64
+_QUEUE_ID = re.compile("[0-9]{1,10}")
 _MOST_HITS = 64
 """A lookup by key gives no more."""
 
@@ -104,7 +110,8 @@ def names(item: Mapping[str, Any], message: Message) -> bool:
         start = item["physical_offset"]
         return bool(start < message.end and message.start < start + item["size"])
     if item.get("physical_offset") is not None:
-        return bool(item["physical_offset"] == message.start)
+        same_place = item.get("doubt") == "position" and ((item["topic"], item["queue_id"]), item["queue_offset"]) in message.places
+        return bool(item["physical_offset"] == message.start) or same_place
     return ((item["topic"], item["queue_id"]), item["queue_offset"]) in message.places
 
 
@@ -142,7 +149,7 @@ class Promise:
         Every release takes its bytes from whatever file is the first one, and until a minute after the start, when the cleaning service
         has run, the queue still has its unit: a consumer that asks for it gets bytes that are no message.
         """
-        self._without_trace = _without_trace(self.damaged, self._intact_end, sample, damaged)
+        self._without_trace = _without_trace(self.damaged, self._intact_end, before, after, damaged)
         self.planted = _planted(operations, case.max_phy_offset)
         self.torn = [case.max_phy_offset] if "torn" in case.data else []
         """The record that the broker was writing when it was killed: it may be listed as lost."""
@@ -158,11 +165,12 @@ class Promise:
 
     @cached_property
     def questions(self) -> Questions:
-        """Every key and id of the intact messages."""
+        """Every key and id of the intact messages, and the queues of all messages: a damaged one may be served all the same."""
+        of_all = (*self.intact, *self.damaged)
         return Questions(
             keys=sorted({key for message in self.intact for key in message.keys}),
             ids=[message.line["offsetMsgId"] for message in self.intact],
-            queues=sorted({f"{topic}/{queue}" for message in self.intact for (topic, queue), _ in message.places}) if self._rocksdb else (),
+            queues=sorted({f"{topic}/{queue}" for message in of_all for (topic, queue), _ in message.places}) if self._rocksdb else (),
         )
 
     def cannot_be_listed(self, message: Message) -> bool:
@@ -231,7 +239,8 @@ class Promise:
             if self._rocksdb:
                 got = [start for start in got if start not in damaged and start != -1]
                 in_units = [start for start in in_units if start not in damaged]
-            if got != in_units and not (queue in self._of_the_very_first and got == [-1, *in_units]):
+            with_repeats = [*in_units[:1], *_with_repeats(sorted(units.items()), places, queue)]
+            if got not in (in_units, with_repeats) and not (queue in self._of_the_very_first and got == [-1, *in_units]):
                 yield f"a consumer of {queue} gets {len(got)} messages, not those of the {len(in_units)} units"
             for number, (offset, physical) in enumerate(sorted(units.items())):
                 due = places.get((queue, offset))
@@ -264,34 +273,62 @@ class Promise:
                 yield f"after the second start {queue} serves {len(served.second.offsets(queue))} messages instead of {len(due)}"
 
 
+def _with_repeats(units: Sequence[tuple[int, int]], places: Mapping[tuple[QueueKey, int], Message], queue: QueueKey) -> Iterator[int]:
+    """Physical offsets that a consumer of a batch queue gets after the first one.
+
+    Asked for a queue offset that no unit has, the store code gives the unit before it: where batches were lost, once more.
+    """
+    for (offset, physical), (following, after) in pairwise(units):
+        message = places.get((queue, offset))
+        count = 1 if message is None else int(message.line["properties"].get("INNER_NUM", "1"))
+        if message is not None and "INNER_NUM" in message.line["properties"] and offset + count < following:
+            yield physical
+        yield after
+
+
 def _at_its_places(message: Message, start: Start, hidden: Container[str]) -> Iterator[str]:
     for queue, offset in message.places:
         if queue[0] not in hidden and start.units.get(queue, {}).get(offset) != message.start:
             yield f"{message} is not served at {offset} of {queue}: {start.units.get(queue, {}).get(offset)} is"
 
 
-def _without_trace(damaged: Iterable[Message], intact_end: int, sample: Path, store: Path) -> frozenset[int]:
-    """Physical offsets of damaged messages behind the end of the log that no row of queue units leads to; `store` is the damaged one.
+def _without_trace(damaged: Iterable[Message], intact_end: int, before: LogBytes, after: LogBytes, store: Path) -> frozenset[int]:
+    """Physical offsets of damaged messages behind the end of the log of which nothing is left: no bytes of their own at their place, no
+    index item, and no row of queue units that leads to them; `store` is the damaged one, `before` and `after` are its log.
 
     A unit that is alone behind all others, with a gap before it, is taken for damage.
     """
+    late = [message for message in damaged if message.start >= intact_end]
+    units = _units(store) if late else frozenset()
+    items = [path.read_bytes() for path in sorted((store / "index").glob("*")) if path.is_file()] if late else []
     found, broken = set(), False
-    for message in damaged:
-        if message.start >= intact_end:
-            broken = broken or not any(_has_unit(sample, store, queue) for queue, _ in message.places)
-            if broken:
-                found.add(message.start)
+    for message in late:
+        broken = broken or (message.start, message.end - message.start) not in units
+        indexed = any(message.start.to_bytes(8, "big") in data for data in items)
+        if broken and not indexed and not _has_bytes_left(message, before, after):
+            found.add(message.start)
     return frozenset(found)
 
 
-def _has_unit(sample: Path, store: Path, queue: QueueKey) -> bool:
-    """Whether the files of a queue are as they were. A queue in RocksDB has none."""
-    for kind in ("consumequeue", "batchconsumequeue"):
-        files = sorted((sample / kind / queue[0] / str(queue[1])).glob("*"))
-        if files:
-            places = [store / path.relative_to(sample) for path in files]
-            return all(place.is_file() and place.read_bytes() == path.read_bytes() for path, place in zip(files, places, strict=True))
-    return False
+def _has_bytes_left(message: Message, before: LogBytes, after: LogBytes) -> bool:
+    """Whether some bytes of a damaged message, not only zeros, are where they were."""
+    size = message.end - message.start
+    old, new = before.at(message.start, size), after.at(message.start, size)
+    pieces = ((old[at : at + _PIECE], new[at : at + _PIECE]) for at in range(0, size, _PIECE))
+    return any(one == other and any(one) for one, other in pieces)
+
+
+def _units(store: Path) -> frozenset[tuple[int, int]]:
+    """What the units in files of queues point at: physical offset and size. A directory whose name is no queue id is none."""
+    found = set()
+    for kind, length in (("consumequeue", UNIT_SIZE), ("batchconsumequeue", BATCH_UNIT_SIZE)):
+        for path in (store / kind).glob("*/*/*"):
+            data = path.read_bytes() if path.is_file() and _QUEUE_ID.fullmatch(path.parent.name) else b""
+            found |= {
+                (int.from_bytes(data[at : at + 8], "big"), int.from_bytes(data[at + 8 : at + 12], "big"))
+                for at in range(0, len(data) - length + 1, length)
+            }
+    return frozenset(found)
 
 
 def _planted(operations: Iterable[Op], end: int) -> dict[int, tuple[QueueKey, int]]:

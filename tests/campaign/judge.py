@@ -86,6 +86,7 @@ class _Repaired:
             return self._refused(done)
         if done.crashed or done.status > _ERRORS_REMAIN:
             return self._failed(done)
+        self._promise.note_repair()
         plans = [entry for entry in done.objects if entry["type"] == "plan"]
         lost = Lost([item for plan in plans for item in plan.get("lost", ())], any(plan.get("actions") for plan in plans))
         problems = [*self._status(done), *self._bytes(), *self._losses(lost), *self._verified(), *self._second_plan()]

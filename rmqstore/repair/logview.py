@@ -97,6 +97,8 @@ class FutureLog:
                     live = self.live(event)
                     if len(live.records):
                         yield live
+                    else:
+                        scanner.drop()
                     if int(event.records["position"][-1]) >= self.end_offset:
                         return
 

@@ -52,12 +52,17 @@ Witness = Callable[[Move], bool | None]
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Sound records in their place, at physical offsets [start, end); times are STORETIMESTAMPs in ms since the epoch."""
+    """Sound records in their place, at physical offsets [start, end), the first one at byte `position` of `file`.
+
+    Times are STORETIMESTAMPs in ms since the epoch.
+    """
 
     start: int
     end: int
     first_timestamp: int
     last_timestamp: int
+    file: MappedFile
+    position: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +102,9 @@ def find_moves(
     foreign_paths = {file.path for file in others}
     own = [run for file in files for run in _well_formed(file)]
     foreign = [run for file in others for run in _well_formed(file)]
-    placed = tuple(Placed(run.start, run.end, run.first_timestamp, run.last_timestamp) for run in own if not run.shift)
+    placed = tuple(
+        Placed(run.start, run.end, run.first_timestamp, run.last_timestamp, run.file, run.position) for run in own if not run.shift
+    )
     candidates = [run for run in (*own, *foreign) if run.shift or run.file.path in foreign_paths]
     witness = witnesses(union([(run.start, run.end) for run in candidates]))
     found: list[Move] = []
@@ -191,14 +198,36 @@ def _timestamp_at(move: Move) -> int | None:
 
 
 def _fits(run: Run, move: Move, placed: Sequence[Placed], file_size: int, *, only_exact: bool) -> bool:
-    """Whether a part of a run of which no queue entry tells belongs to its place; with `only_exact` it has to touch both sides.
+    """Whether a part of a run of which no queue entry tells belongs to its place.
+
+    With `only_exact` it has to touch both sides, or to follow on the last file of the log.
 
     What moved as blocks of a disk or as a file moved by whole sectors; other bytes, as a record inside of a message, have to fit exactly.
     """
     begins, ends = _touches(run, move, placed, file_size)
-    if only_exact or run.shift % SECTOR:
+    if only_exact:
+        return begins and (ends or _ends_log(run, move, placed, file_size))
+    if run.shift % SECTOR:
         return begins and ends
     return run.records > 1 or begins or ends or None not in _around(move, placed)
+
+
+def _ends_log(run: Run, move: Move, placed: Sequence[Placed], file_size: int) -> bool:
+    """Whether a run is the file that follows on the last one of the log: it begins where that file ends, and the same broker stored it."""
+    before, after = _around(move, placed)
+    if before is None or after is not None or run.position or move.start != run.start or move.start % file_size:
+        return False
+    host = _store_host(run.file, run.position)
+    return before.end > move.start - file_size and host is not None and host == _store_host(before.file, before.position)
+
+
+def _store_host(file: MappedFile, position: int) -> object:
+    """Return STOREHOST of the record at a byte of a file, None where none begins."""
+    size = int.from_bytes(read_at(file, position, min(4, file.length - position)), "big")
+    try:
+        return decode_record(read_at(file, position, min(max(size, 0), file.length - position))).store_host
+    except RecordError:
+        return None
 
 
 def _copies(files: Sequence[MappedFile], own: Sequence[Run], moves: Sequence[Move], placed: Sequence[Placed]) -> Iterator[MappedFile]:

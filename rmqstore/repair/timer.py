@@ -24,16 +24,17 @@ from rmqstore.formats.properties import REAL_TOPIC
 from rmqstore.formats.record import Record
 from rmqstore.repair.builder import PlanBuilder
 from rmqstore.repair.logview import FutureLog
+from rmqstore.repair.plugs import told
 from rmqstore.store.ends import queue_ends
 from rmqstore.store.root import Store
 from rmqstore.verify.context import Context, LogFacts, Options
 from rmqstore.verify.timerfiles import Slots, TimerFiles, open_timer, timer_queue
 from rmqstore.verify.timerlog import Window
-from rmqstore.verify.timermessages import deliver_time, named, stands_for
+from rmqstore.verify.timermessages import deliver_time, message_problems, named, stands_for
 from rmqstore.verify.timerqueue import CheckPoint, TimerQueue
 
 _UNIT, _SLOT, _CHECK = fixed_layout(timer.LOG_UNIT), fixed_layout(timer.WHEEL_SLOT), fixed_layout(timer.CHECK)
-_LOST = "it names a lost message: brokers drop a unit of size 0, and go on behind it"
+_LOST = "its message is lost: brokers drop a unit of size 0, and go on behind it"
 _BEYOND = "its newest unit lies behind the end of the timer log"
 _POINTERS = ("last_timer_queue_offset", "master_timer_queue_offset")
 
@@ -68,18 +69,27 @@ def _plan_unit(builder: PlanBuilder, context: Context, log: FutureLog, window: W
     offset, size, topic_hash = int(unit["offset_py"]), int(unit["size_py"]), int(unit["topic_hash"])
     if offset < log.min_offset or size == timer.GIVEN_UP:
         return
-    if not log.is_damaged(offset) and named(context, offset, size, topic_hash) is not None:
+    properties = None if log.is_damaged(offset) else named(context, offset, size, topic_hash)
+    if properties is not None and _can_be_delivered(context, offset, size, properties):
         return
     position = int(window.offsets[i]) - window.file.start
     slot_time = int(unit["write_time"]) + int(unit["delay"])
-    for place, value, reason in _changes(log, offset, int(unit["magic"]), slot_time):
+    record = _timer_message(log, offset)
+    if record is not None and not _can_be_delivered(context, offset, record.size, record.properties):
+        builder.lose(told(record, "it is there, but the timer cannot deliver it: its properties are damaged"))
+        record = None
+    for place, value, reason in _changes(record, int(unit["magic"]), slot_time):
         data = value.to_bytes(place.width, "big", signed=True)
         builder.write(window.file.path, position + place.offset, data, reason=reason, code="RMQ-TM-MESSAGE")
 
 
-def _changes(log: FutureLog, offset: int, kind: int, slot_time: int) -> Iterator[tuple[Field, int, str]]:
+def _can_be_delivered(context: Context, offset: int, size: int, properties: Mapping[str, str]) -> bool:
+    """Whether a message has the properties that the timer delivers it by."""
+    return all(code != "RMQ-TM-PROPERTIES" for code, _ in message_problems(context, offset, size, properties))
+
+
+def _changes(record: Record | None, kind: int, slot_time: int) -> Iterator[tuple[Field, int, str]]:
     """What a unit should say of its message: nothing, or, if that is there and due at the unit's time, what it says of itself."""
-    record = _timer_message(log, offset)
     if record is None:
         yield _UNIT["size_py"], timer.GIVEN_UP, _LOST
         return

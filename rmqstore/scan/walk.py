@@ -103,7 +103,12 @@ class LogScanner:
         self._records = np.zeros(batch, RECORD_DTYPE)
         self._keys = np.zeros(batch * KEYS_PER_RECORD + 8192, KEY_DTYPE)
         self._others = deque((np.zeros(len(self._records), RECORD_DTYPE), np.zeros(len(self._keys), KEY_DTYPE)) for _ in range(buffers - 1))
+        self._is_dropped = False
         self._topics: list[str] = []
+
+    def drop(self) -> None:
+        """Give back the buffers of the last batch, which is not needed: it does not count among those that are there at a time."""
+        self._is_dropped = True
 
     @property
     def queue_count(self) -> int:
@@ -210,8 +215,10 @@ class LogScanner:
                 faults, marks, oddities = state[names.FAULTS : names.ODDITIES + 1].tolist()
                 records, found = self._records[:count], self._keys[:keys]
                 yield Batch(records, found, array, origin, Fault(faults), Mark(marks), Oddity(oddities), len(self._others))
-                self._others.append((self._records, self._keys))
-                self._records, self._keys = self._others.popleft()
+                if not self._is_dropped:
+                    self._others.append((self._records, self._keys))
+                    self._records, self._keys = self._others.popleft()
+                self._is_dropped = False
                 state[names.FAULTS : names.ODDITIES + 1] = 0
             elif reason is Stop.KEYS_FULL:
                 self._keys = np.zeros(self._keys.size * 2, KEY_DTYPE)

@@ -26,6 +26,7 @@ class Before:
     `undo` names the file in the folder of the transaction with the old bytes of the range, `holes` are the holes in and around it.
     `directories` are those the action can touch; without attributes: it did not exist. `placed` is the modification time in nanoseconds
     that a new file will have, by which it is known again. `linked`: the file has other names, and a copy takes its place before it changes.
+    `digest` is that of all bytes of a regular file that leaves its place.
     """
 
     action: int
@@ -36,6 +37,7 @@ class Before:
     directories: tuple[Directory, ...] = ()
     placed: int | None = None
     linked: bool = False
+    digest: str | None = None
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,8 @@ def _problems_of_record(number: int, before: Before, action: Action) -> Iterator
         yield "it is about another file than the plan"
     if before.linked and not action.in_place:
         yield "a copy of a file that does not change"
+    if before.digest is not None and (action.in_place or found is None):
+        yield "a digest of a file that does not leave its place"
     if found is not None:
         yield from problems_of_attributes(found, MODE_OF_FILES)
     if any(not 0 <= begin < end <= -(-(before.size or 0) // _BLOCK) * _BLOCK for begin, end in before.holes):

@@ -68,7 +68,8 @@ def _before(transaction: Transaction, number: int, action: Action, places: Place
     linked = action.in_place and action.path not in copied and is_linked(path)
     directories = _directories(action, places, linked=linked)
     if not action.in_place:
-        return Before(number, size, attributes, directories=directories, placed=_placed(transaction, number, action))
+        digest = None if size is None or entries.is_special(path) else fingerprint.digest(path, 0, size)
+        return Before(number, size, attributes, directories=directories, placed=_placed(transaction, number, action), digest=digest)
     name = undo_name(number)
     kept = transaction.directory / name
     copies.copy_range(writer, path, action.position, action.length, kept)

@@ -164,7 +164,10 @@ class _Inverse:
             return
         if beneath.is_directory(kept) or fingerprint.stamp(kept) != FileStamp(before.size or 0, before.attributes.mtime_ns or 0):
             raise DamagedError(self._transaction.directory, f"what it kept of {action.path} is another file")
-        contents = Contents(before.size or 0, file=kept.relative_to(self._transaction.directory).as_posix())
+        if before.digest is None and not entries.is_special(kept):
+            raise DamagedError(self._transaction.directory, f"there is no digest of what it kept of {action.path}")
+        contents = Contents(before.size or 0, file=kept.relative_to(self._transaction.directory).as_posix(), digest=before.digest)
+        self._check_kept(contents, kept)
         yield self._whole(ActionKind.CREATE if expect.size is None else ActionKind.REPLACE, expect, contents, self._directories())
 
     def _still_there(self, kept: Path) -> bool:

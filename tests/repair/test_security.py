@@ -346,6 +346,29 @@ def test_kept_files_that_were_exchanged_are_not_put_into_the_store(
         assert changing.state == store
 
 
+def test_a_file_that_was_taken_out_is_put_back_only_with_its_own_bytes(changing: Changing) -> None:
+    directory = applied(changing) / "quarantine"
+    kept = next(path for path in sorted(directory.rglob("*")) if path.is_file() and path.stat().st_size)
+    data, status = bytearray(kept.read_bytes()), kept.stat()
+    data[len(data) // 2] ^= 1
+    kept.write_bytes(data)
+    os.utime(kept, ns=(status.st_atime_ns, status.st_mtime_ns))
+    store = changing.state
+    refused(rmqstore("undo", changing.root, "--yes"))
+    assert changing.state == store
+    data[len(data) // 2] ^= 1
+    kept.write_bytes(data)
+    os.utime(kept, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert rmqstore("undo", changing.root, "--yes").status == 0
+
+
+def test_a_file_that_was_taken_out_is_not_put_back_without_its_digest(changing: Changing) -> None:
+    forge_journal(applied(changing) / "journal.jsonl", of_a_whole_file(digest=None))
+    store = changing.state
+    refused(rmqstore("undo", changing.root, "--yes"))
+    assert changing.state == store
+
+
 def test_an_apply_goes_on_with_what_was_staged_only(changing: Changing) -> None:
     directory = stopped(changing)
     staged = [path for path in (directory / "staged").iterdir() if path.name != "index"]

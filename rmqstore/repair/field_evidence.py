@@ -65,7 +65,8 @@ CONFIRMED_BY: Mapping[str, frozenset[Witness]] = {
 class Proposal:
     """A change of the record at physical offset `position` that a queue entry proposes: from place `present` to place `proposed`.
 
-    `beside_lost`: messages of its queue were lost on one side of it, so the neighbour on the other side tells alone.
+    `beside_lost`: messages of its queue were lost on one side of it, so the neighbour on the other side tells alone. `bracketed`: they may
+    have been lost on both sides, the records around have no room for its present QUEUEOFFSET, and have room for the proposed one.
     """
 
     position: int
@@ -74,6 +75,7 @@ class Proposal:
     present: Place
     proposed: Place
     beside_lost: bool = False
+    bracketed: bool = False
 
 
 class Evidence:
@@ -118,7 +120,7 @@ class Evidence:
         if proposal.present != proposal.proposed and speak_for_present(present):
             return False
         beside = self._beside(proposal.proposed, proposal.position)
-        if all(beside):
+        if all(beside) or (proposal.bracketed and not self._near[proposal.proposed].own - {proposal.position}):
             return True
         one_side = proposal.change.field == "QUEUEOFFSET" and any(beside) and not any(present)
         return True if one_side and (proposal.beside_lost or self._at_border(proposal, *beside)) else None
@@ -231,6 +233,24 @@ def indexed_starts(store: Store, ranges: Sequence[tuple[int, int]]) -> list[int]
         for _, offsets in view.item_offsets(1, view.items + 1):
             found.update(np.unique(offsets[in_ranges(offsets, wanted)]).tolist())
     return sorted(found)
+
+
+def indexed_behind(store: Store, end: int) -> list[int]:
+    """Return the physical offsets from `end` on that the last index entries point at, ascending; none unless these are all that is left.
+
+    Brokers add entries in the order of the log, so a damaged entry has others after it, or stands alone. Raises UnreadableError.
+    """
+    views, _ = open_views(Context(store, Options()))
+    last: list[npt.NDArray[np.int64]] = []
+    for view in views:
+        for _, offsets in view.item_offsets(1, view.items + 1):
+            before = np.flatnonzero(offsets < end)
+            if before.size:
+                last.clear()
+            last.append(offsets[int(before[-1]) + 1 if before.size else 0 :].astype(np.int64))
+    behind = np.concatenate(last) if last else np.zeros(0, np.int64)
+    starts = np.unique(behind)
+    return starts.tolist() if starts.size > 1 and bool((np.diff(behind) >= 0).all()) else []
 
 
 def _entries(view: IndexView, wanted: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:

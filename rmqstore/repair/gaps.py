@@ -49,15 +49,16 @@ class Break:
 
 @dataclass(frozen=True, slots=True)
 class Jump:
-    """A record with QUEUEOFFSET `present` whose neighbours in its queue, at physical offsets `after` and `before`, leave only `value`.
+    """A record with QUEUEOFFSET `present` that its neighbours in its queue, at physical offsets `after` and `before`, leave no room for.
 
-    They have the queue offsets `first` - 1 and `end`. Where messages were lost between it and one of them, the other one alone tells.
+    They have the queue offsets `first` - 1 and `end`, and leave only `value`, None where there are several. Where messages were lost
+    between the record and one of them, the other one alone tells.
     """
 
     key: QueueKey
     position: int
     present: int
-    value: int
+    value: int | None
     first: int
     end: int
     after: int
@@ -98,7 +99,7 @@ def breaks_of(files: Sequence[QueuesOfFile], *, from_zero: bool) -> list[Break]:
 def jumps_of(breaks: Sequence[Break], damages: Sequence[Range]) -> list[Jump]:
     """Return the records that alone break the QUEUEOFFSETs of their queue: after each, the queue goes on as if it had the right one.
 
-    Messages may have been lost beside such a record, on one side: no message was where no damage is between two records of a queue.
+    Messages may have been lost beside such a record: no message was where no damage is between two records of a queue.
     `damages` are ascending and apart from each other.
     """
     found: list[Jump] = []
@@ -111,8 +112,7 @@ def jumps_of(breaks: Sequence[Break], damages: Sequence[Range]) -> list[Jump]:
         first, end = before.expected, one.found
         if first < end and not first <= before.found < end and one.expected == before.found + 1:
             value = _left(before, one, damages)
-            if value is not None:
-                found.append(Jump(one.key, before.position, before.found, value, first, end, before.after, one.position))
+            found.append(Jump(one.key, before.position, before.found, value, first, end, before.after, one.position))
     return found
 
 
@@ -130,15 +130,16 @@ def _left(before: Break, after: Break, damages: Sequence[Range]) -> int | None:
 
 def gaps_of(breaks: Sequence[Break], jumps: Sequence[Jump]) -> list[Gap]:
     """Return the QUEUEOFFSETs that the log leaves out, apart from those that records with another QUEUEOFFSET have."""
-    jumping = {jump.position for jump in jumps}
+    known = [(jump, jump.value) for jump in jumps if jump.value is not None]
+    jumping = {jump.position for jump, _ in known}
     found = [
         Gap(one.key, one.expected, one.found, one.after, one.position)
         for one in breaks
         if one.found > one.expected and not jumping & {one.position, one.after}
     ]
-    for jump in jumps:
-        found += [Gap(jump.key, jump.first, jump.value, jump.after, jump.position)] if jump.first < jump.value else []
-        found += [Gap(jump.key, jump.value + 1, jump.end, jump.position, jump.before)] if jump.value + 1 < jump.end else []
+    for jump, value in known:
+        found += [Gap(jump.key, jump.first, value, jump.after, jump.position)] if jump.first < value else []
+        found += [Gap(jump.key, value + 1, jump.end, jump.position, jump.before)] if value + 1 < jump.end else []
     return found
 
 

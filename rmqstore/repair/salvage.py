@@ -12,7 +12,7 @@ from rmqstore.formats.message import BLANK, BLANK_MAGIC, BLANK_SIZE, MESSAGE_MAG
 from rmqstore.formats.record import Record, decode_record
 from rmqstore.formats.sysflag import TransactionType
 from rmqstore.repair import logfiles, mending, plugs
-from rmqstore.repair.field_evidence import Evidence, Proposal, indexed_starts
+from rmqstore.repair.field_evidence import Evidence, Proposal, indexed_behind, indexed_starts
 from rmqstore.repair.fillers import LARGEST_FILLER, LostRecord, Neighbour, Style
 from rmqstore.repair.gaps import Place, Range, breaks_of, damage_at, gaps_of, jumps_of, named_by_gaps
 from rmqstore.repair.logedits import Edit, Fate, FileEdit, LogRepair, merged
@@ -140,6 +140,7 @@ class _Salvage:
             partial(self._is_elsewhere, filled.damages),
         )
         behind = list(self._lost_behind())
+        behind += self._indexed_behind(behind)
         lost += [*behind, *self._doubtful_behind(behind)]
         edits = merged([*self._edits, *filled.edits])
         return LogRepair(
@@ -219,6 +220,10 @@ class _Salvage:
         ]
         evidence = Evidence(self._store, proposals)
         confirmed = {proposal.position: proposal.change for proposal in proposals if evidence.confirms(proposal)}
+        for proposal in proposals:
+            jump = jumps.get(proposal.position)
+            if jump is not None and proposal.position in confirmed:
+                jumps[proposal.position] = replace(jump, value=proposal.proposed.queue_offset)
         for one in odd:
             self._judge_suspect(one, confirmed.get(one.suspect.position))
         refused = [proposal for proposal in proposals if proposal.position not in confirmed]
@@ -344,6 +349,21 @@ class _Salvage:
             if unit in joined[number : number + 1] or fits:
                 text = "no bytes of it are here: the log ends before it, as in a copy of a running store"
                 yield LostMessage(unit.topic, unit.queue_id, unit.queue_offset, unit.start, unit.size, text)
+
+    def _indexed_behind(self, known: Sequence[LostMessage]) -> Iterator[LostMessage]:
+        """The messages behind the end that index entries alone tell of, each up to the next one that is known."""
+        most = self._end + (len(self._log.files) + _MOST_FILES_BEHIND) * self._log.file_size
+        ends = sorted(((one.physical_offset or 0) + (one.size or 0), one.physical_offset or 0) for one in known)
+        begins = sorted(begin for _, begin in ends)
+        starts = indexed_behind(self._store, self._end)
+        for number, start in enumerate(starts if starts and starts[-1] < most else ()):
+            place = bisect_right(ends, (start, _BEYOND))
+            if place < len(ends) and ends[place][1] <= start:
+                continue
+            following = [*starts[number + 1 : number + 2], *begins[(low := bisect_right(begins, start)) : low + 1]]
+            limit = start - start % self._log.file_size + self._log.file_size
+            text = "no bytes of it are here: the log ends before it, and an index entry points at it"
+            yield LostMessage(physical_offset=start, size=min([*following, limit]) - start if following else None, why=text)
 
     def _doubtful_behind(self, known: Sequence[LostMessage]) -> Iterator[LostMessage]:
         """The bytes after the end that are no record, apart from the messages that are `known`: there may have been messages or not."""

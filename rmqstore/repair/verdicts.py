@@ -64,13 +64,14 @@ class Judge:
             return None if change is None else Proposal(suspect.position, raw, change, own, own)
         others = [unit for unit in units if not unit.topic.startswith(LMQ_PREFIX)]
         change = mending.of_queue_position(raw, record, others)
-        if change is None and jump is not None:
+        if change is None and jump is not None and jump.value is not None:
             change = mending.of_queue_offset(jump.value)
             return Proposal(suspect.position, raw, change, own, replace(own, queue_offset=jump.value), jump.beside_lost)
         if change is None:
             return None
         proposed = Place(others[0].topic, others[0].queue_id, others[0].queue_offset, count)
-        return Proposal(suspect.position, raw, change, own, proposed)
+        bracketed = jump is not None and change.field == "QUEUEOFFSET" and jump.first <= proposed.queue_offset < jump.end
+        return Proposal(suspect.position, raw, change, own, proposed, bracketed=bracketed)
 
     def judge(self, suspect: Suspect, raw: bytes, units: Sequence[LostUnit], confirmed: Mended | None) -> Verdict:
         """Return what becomes of a record.

@@ -108,7 +108,7 @@ def names(item: Mapping[str, Any], message: Message) -> bool:
     """Whether an object of a plan's lost messages is about a message."""
     if item.get("topic") is None:
         start = item["physical_offset"]
-        return bool(start < message.end and message.start < start + item["size"])
+        return bool(start < message.end and message.start < start + item.get("size", 1))
     if item.get("physical_offset") is not None:
         same_place = item.get("doubt") == "position" and ((item["topic"], item["queue_id"]), item["queue_offset"]) in message.places
         return bool(item["physical_offset"] == message.start) or same_place

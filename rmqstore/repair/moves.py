@@ -7,8 +7,10 @@ if their own place holds no sound records. Pure: files are read, nothing is writ
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from rmqstore.formats.record import RecordError, decode_record
 from rmqstore.repair.mending import is_proven
@@ -231,11 +233,21 @@ def _store_host(file: MappedFile, position: int) -> object:
 
 
 def _copies(files: Sequence[MappedFile], own: Sequence[Run], moves: Sequence[Move], placed: Sequence[Placed]) -> Iterator[MappedFile]:
-    """Files before the last record in its place that hold only displaced records, none of which is moved."""
-    displaced = {run.file.path for run in own if run.shift} - {move.source.path for move in moves}
+    """Files before the last record in its place that hold only displaced records, not all of which are moved."""
+    moved: dict[Path, list[tuple[int, int]]] = defaultdict(list)
+    for move in moves:
+        moved[move.source.path].append((move.position, move.position_end))
+    ranges = {path: union(parts) for path, parts in moved.items()}
+    displaced = {run.file.path for run in own if run.shift and not _overlaps(ranges.get(run.file.path, ()), run)}
     for file in files:
         if file.path in displaced and not _holds(placed, file) and placed and placed[-1].start >= file.end:
             yield file
+
+
+def _overlaps(ranges: Sequence[tuple[int, int]], run: Run) -> bool:
+    """Whether one of the ranges of bytes of a file, ascending and apart from each other, has bytes of a run."""
+    number = bisect_right(ranges, run.position, key=lambda one: one[1])
+    return number < len(ranges) and ranges[number][0] < run.position_end
 
 
 def _holds(placed: Sequence[Placed], file: MappedFile) -> bool:

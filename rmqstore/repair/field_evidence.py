@@ -240,7 +240,9 @@ def indexed_behind(store: Store, end: int) -> list[int]:
 
     Brokers add entries in the order of the log, so a damaged entry has others after it, or stands alone. Raises UnreadableError.
     """
-    views, _ = open_views(Context(store, Options()))
+    views = [view for view in open_views(Context(store, Options()))[0] if view.items]
+    if not views or views[-1].last_offset < end:
+        return []
     last: list[npt.NDArray[np.int64]] = []
     for view in views:
         for _, offsets in view.item_offsets(1, view.items + 1):

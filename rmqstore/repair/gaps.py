@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from rmqstore.formats.message import MESSAGE_MAGIC_V1, smallest_record
+from rmqstore.formats.naming import LMQ_PREFIX
 from rmqstore.repair.plan import Doubt, LostMessage
 from rmqstore.verify.units import QueueKey, QueueSpan
 
@@ -158,7 +159,7 @@ def named_by_gaps(
     are those of the gap. Of `closed`, ranges at the ends of files, only those that a gap lies across held messages. `is_elsewhere` returns
     whether the queue entry at a place points at a sound record: no message of the damage had that queue offset.
     """
-    lost = [*_placed(lost, gaps), *closed]
+    lost = [*_owned(_placed(lost, gaps), gaps), *closed]
     doubtful = {damage_at(damages, one.physical_offset or 0) for one in closed}
     known = {(one.topic, one.queue_id, one.queue_offset) for one in lost if one.topic is not None}
     unnamed: dict[Range, list[LostMessage]] = defaultdict(list)
@@ -200,6 +201,28 @@ def _placed(lost: Sequence[LostMessage], gaps: Sequence[Gap]) -> list[LostMessag
             for number, place in zip(numbers[low:high], range(gap.start, gap.end), strict=True):
                 placed[number] = replace(lost[number], queue_offset=place)
     return placed
+
+
+def _owned(lost: Sequence[LostMessage], gaps: Sequence[Gap]) -> list[LostMessage]:
+    """Return the lost messages, those that only a queue of an %LMQ% topic knows in the queue that the log leaves as many out of."""
+    owned = list(lost)
+    light = [number for number, one in enumerate(lost) if one.topic is not None and one.topic.startswith(LMQ_PREFIX)]
+    light.sort(key=lambda number: lost[number].physical_offset or 0)
+    known: dict[tuple[str | None, int | None], list[int]] = defaultdict(list)
+    for one in sorted(lost, key=lambda one: one.queue_offset or 0) if light else ():
+        if one.queue_offset is not None:
+            known[one.topic, one.queue_id].append(one.queue_offset)
+    used: set[int] = set()
+    for gap in gaps if light else ():
+        low = bisect_right(light, gap.after, key=lambda number: lost[number].physical_offset or 0)
+        high = bisect_left(light, gap.before, key=lambda number: lost[number].physical_offset or 0)
+        offsets = known.get(gap.key, [])
+        taken = offsets[bisect_left(offsets, gap.start) : bisect_left(offsets, gap.end)]
+        if high - low == gap.end - gap.start - len(taken) and used.isdisjoint(light[low:high]):
+            used.update(light[low:high])
+            for number, place in zip(light[low:high], sorted({*range(gap.start, gap.end)} - {*taken}), strict=True):
+                owned[number] = replace(lost[number], topic=gap.key[0], queue_id=gap.key[1], queue_offset=place)
+    return owned
 
 
 def _named(ranges: Sequence[LostMessage], places: Sequence[Place], begins: Sequence[int]) -> Iterator[LostMessage]:

@@ -33,6 +33,7 @@ ALLOWED = {
     "rmqstore/kept.py": ("mkdir", "rmdir", "chmod", "rmtree"),  # compiled kernels and loaded classes, in the cache of the user
     "rmqstore/store/rocksdb_probe.py": ("symlink_to",),  # links to the files of a database, in a temporary directory
     "rmqstore/ownership.py": ("mkdir",),  # the directories of that cache
+    "rmqstore/api/plan.py": ("rmtree",),  # the temporary directory of a plan that is only an object
 }
 
 # Methods of os, shutil and Path by which a disk changes, whatever they are called on.

@@ -93,4 +93,5 @@ def command(
         return plan
 
     # Of what was made just now, only that is made and compared once more which verification has something to say of.
-    how(Wish(NAME, chosen.release, at.open, planner(queue_wish), second=planner(replace(queue_wish, only_needed=True))))
+    second = planner(replace(queue_wish, only_needed=True))
+    how(Wish(NAME, chosen.release, at.open, planner(queue_wish), second, remote=rebuilder is not None))

@@ -63,4 +63,4 @@ def command(
         with view.progress("plan", 2 * opened.message_log.length or None) as bar:
             plan_rebuilt_index(builder, staging, opened, profile, everything=everything, advance=bar.advance, rebuilder=rebuilder)
 
-    how(Wish(NAME, chosen.release, at.open, plan))
+    how(Wish(NAME, chosen.release, at.open, plan, remote=rebuilder is not None))

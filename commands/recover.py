@@ -115,4 +115,4 @@ def command(
         with view.progress("plan", _PASSES * opened.message_log.length or None) as bar:
             recovery.plan(opened, builder, staging, advance=bar.advance, rebuilder=rebuilder)
 
-    How(view, dry_run, yes, plan_out)(Wish(NAME, chosen.release, at.open, plan))
+    How(view, dry_run, yes, plan_out)(Wish(NAME, chosen.release, at.open, plan, remote=rebuilder is not None))

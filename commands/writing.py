@@ -14,7 +14,7 @@ from rmqstore.commands.common import View, on_interrupt
 from rmqstore.shellwords import command
 
 if TYPE_CHECKING:
-    from rmqstore.repair.plan import Action, Plan
+    from rmqstore.repair.plan import Action, After, Plan
     from rmqstore.repair.run import Result, Wish
     from rmqstore.repair.transaction import Transaction
 
@@ -128,9 +128,21 @@ def for_people(plan: Plan) -> dict[str, Any]:
             ],
             "topic",
         )
+    if plan.after is not None:
+        screen["afterwards"] = _afterwards(plan.after)
     if plan.notes:
         screen["notes"] = [{"note": note} for note in plan.notes]
     return screen
+
+
+def _afterwards(after: After) -> str:
+    """What is known of the store that a plan leads to."""
+    from rmqstore.repair.run import listed
+
+    found = f"errors remain: {listed(after.errors)}" if after.errors else "no errors"
+    if after.left is None:
+        return found
+    return f"{found}; a second plan has {after.left} actions" if after.left else f"{found}, and nothing left to do"
 
 
 def _action(action: Action) -> dict[str, Any]:
@@ -160,8 +172,9 @@ def _outcome(result: Result) -> dict[str, Any]:
     else:
         screen["outcome"] = "nothing to do" if result.plan.empty else "nothing was changed"
     if result.errors is not None:
-        told = ", ".join(f"{count} x {code}" for code, count in sorted(result.errors.items()))
-        screen["verification"] = f"errors remain: {told}" if result.errors else "no errors"
+        from rmqstore.repair.run import listed
+
+        screen["verification"] = f"errors remain: {listed(result.errors)}" if result.errors else "no errors"
     if result.left:
         screen["second plan"] = f"{result.left} actions are left; run the command again"
     return screen

@@ -18,6 +18,7 @@ from pathlib import Path
 from rmqstore.errors import RefusedError, UnreadableError
 from rmqstore.store.mapped import unreadable
 from rmqstore.store.parts import PartKind
+from rmqstore.store.window import source_of
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _DEEPEST = 64
@@ -106,6 +107,7 @@ def regular_file(path: Path, flags: int) -> Iterator[int]:
 @contextmanager
 def reading(path: Path) -> Iterator[int]:
     """Open a regular file for reading, without a trace in its access time where possible. Raises LinkError, UnreadableError."""
+    path = source_of(path)
     with ExitStack() as stack:
         try:
             try:

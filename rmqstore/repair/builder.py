@@ -209,7 +209,7 @@ class PlanBuilder:
             tuple(actions),
             tuple(self._lost),
             (*self._notes, *hardlinks.notes(actions, self._places)),
-            self._files,
+            files=self._files,
         )
 
     def _file(self, path: Path | str) -> Path:

@@ -131,9 +131,20 @@ class FileStamp:
 
 
 @dataclass(frozen=True, slots=True)
+class After:
+    """What a verification and a second plan find in the store that a plan leads to, asked before anything is written.
+
+    `errors`: how many findings of severity error there are of each code. `left`: actions of the second plan, None where it was not asked.
+    """
+
+    errors: Mapping[str, int] = field(default_factory=dict)
+    left: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
-    """`files` are all files of the store when it was read; `settings` are those of broker.conf that it was read with; `undoes` is the
-    transaction that this plan takes back."""
+    """`after`: what was found in the planned store, None where that was not possible. `files` are all files of the store when it was read;
+    `settings` are those of broker.conf that it was read with; `undoes` is the transaction that this plan takes back."""
 
     command: str
     store: str
@@ -143,6 +154,7 @@ class Plan:
     actions: tuple[Action, ...] = ()
     lost: tuple[LostMessage, ...] = ()
     notes: tuple[str, ...] = ()
+    after: After | None = None
     files: Mapping[str, FileStamp] = field(default_factory=dict)
 
     @property

@@ -21,7 +21,8 @@ from rmqstore.repair.codec import contents_directory, plan_id, read_plan
 from rmqstore.repair.keep import keep_plan
 from rmqstore.repair.perform import ForeignChangeError
 from rmqstore.repair.places import Places
-from rmqstore.repair.plan import Action, Plan
+from rmqstore.repair.plan import Action, After, Plan
+from rmqstore.repair.planned import NoRoomError, planned_store
 from rmqstore.repair.staging import Staging
 from rmqstore.repair.transaction import State, Transaction, begin, find, refusal, remove_remains, transaction_of, unfinished
 from rmqstore.repair.undo import plan_undo
@@ -44,6 +45,7 @@ class Wish:
     """What a writing command wants: its name, a way to open the store anew, and the planner.
 
     `second`: a planner that finds whether anything is left more cheaply than asking the same one again, if there is one.
+    `remote`: the planner has other processes read the store, so it can be asked only of what is on the disk.
     """
 
     command: str
@@ -51,6 +53,7 @@ class Wish:
     open_store: Callable[[], Store]
     planner: Planner
     second: Planner | None = None
+    remote: bool = False
 
 
 class Dialog(Protocol):
@@ -111,7 +114,7 @@ def verification_errors(store: Store) -> Mapping[str, int]:
     return Counter(finding.code for finding in Verification(store).run() if finding.severity is Severity.ERROR)
 
 
-def show(wish: Wish, dialog: Dialog, plan_out: Path | None = None) -> Result:
+def show(wish: Wish, dialog: Dialog, plan_out: Path | None = None, *, verify: Verify = verification_errors) -> Result:
     """Plans and shows; the store stays as it is. `plan_out` keeps the plan in a file, with its contents beside it.
 
     Raises RefusedError, UnreadableError, OSError.
@@ -120,7 +123,7 @@ def show(wish: Wish, dialog: Dialog, plan_out: Path | None = None) -> Result:
     # A copy leaves the holes of its source out, and some systems know of bytes that are not on the disk yet as little as of holes.
     with _at_work(store), lock.locked_for_reading(store), Staging.temporary(forced=plan_out is not None) as staging:
         _refuse_unfinished(store.root)
-        plan = _plan(wish, store, staging)
+        plan = _verified(wish, store, staging, _plan(wish, store, staging), verify)
         dialog.show(plan)
         kept_in = None if plan_out is None else keep_plan(plan, staging, plan_out)
     return Result(plan, kept_in=kept_in)
@@ -136,7 +139,7 @@ def carry_out(wish: Wish, dialog: Dialog, *, verify: Verify = verification_error
         with _fresh(store.root, writer) as new:
             staging = Staging(new.transaction.staged, writer)
             try:
-                plan = _plan(wish, store, staging)
+                plan = _verified(wish, store, staging, _plan(wish, store, staging), verify)
             finally:
                 staging.discard_open()
             dialog.show(plan)
@@ -148,9 +151,9 @@ def carry_out(wish: Wish, dialog: Dialog, *, verify: Verify = verification_error
         _apply(new.transaction, store, dialog, writer)
         after = _opened_again(wish)
         errors = verify(after)
-        with Staging.temporary() as second:
-            left = len(_plan(replace(wish, planner=wish.second or wish.planner), after, second).actions)
-        return Result(plan, new.transaction, errors, left)
+        if plan.after is not None and plan.after.left is not None and plan.after.errors == errors:
+            return Result(plan, new.transaction, errors, plan.after.left)
+        return Result(plan, new.transaction, errors, _left(wish, after))
 
 
 def apply_file(path: Path, dialog: Dialog, *, verify: Verify = verification_errors, writer: Writer | None = None) -> Result:
@@ -248,6 +251,38 @@ def _plan(wish: Wish, store: Store, staging: Staging) -> Plan:
     builder = PlanBuilder(store, staging, wish.command, wish.broker_version)
     wish.planner(store, builder, staging)
     return builder.build()
+
+
+def _left(wish: Wish, store: Store) -> int:
+    """Return how many actions a second plan has."""
+    with Staging.temporary() as staging:
+        return len(_plan(replace(wish, planner=wish.second or wish.planner), store, staging).actions)
+
+
+def _verified(wish: Wish, store: Store, staging: Staging, plan: Plan, verify: Verify) -> Plan:
+    """Return a plan with what a verification and a second plan find in the store that it leads to.
+
+    Raises RefusedError where the plan would add errors.
+    """
+    if plan.empty:
+        return plan
+    try:
+        with planned_store(plan, store, staging) as planned:
+            errors = verify(planned)
+            after = After(errors, None if wish.remote else _left(wish, planned))
+    except NoRoomError as error:
+        return replace(plan, notes=(*plan.notes, f"The planned store was not verified: {error.message} {error.hint}"))
+    if errors and sum(errors.values()) > sum(verify(store).values()):
+        raise RefusedError(
+            f"The plan would leave more errors than there are: {listed(errors)}.",
+            "Nothing was changed; `rmqstore verify` shows what is wrong.",
+        )
+    return replace(plan, after=after)
+
+
+def listed(errors: Mapping[str, int]) -> str:
+    """Return errors as words."""
+    return ", ".join(f"{count} x {code}" for code, count in sorted(errors.items()))
 
 
 def _plan_undo(target: Transaction, store: Store, *, whatever_happened: bool = False) -> Plan:

@@ -21,6 +21,7 @@ from typing import Any
 
 from rmqstore.children import environment
 from rmqstore.store.rocksdb import OFFSETS, REACHED_KEY, Database, DatabaseUse
+from rmqstore.store.window import source_of
 
 EVERYTHING = 1 << 62
 """A limit that no database reaches: every block is read."""
@@ -119,7 +120,7 @@ def _probe(database: Database, limit: int, state: tuple[tuple[int, int], ...]) -
     with tempfile.TemporaryDirectory(prefix="rmqstore-rocksdb-") as links:
         for name in database.files:
             if _LINKED.fullmatch(name):
-                (Path(links) / name).symlink_to(database.directory / name)
+                (Path(links) / name).symlink_to(source_of(database.directory / name))
         said = _ask(links, limit, _MODES.get(database.use, _DEFAULT_MODE), seconds)
         return _report(database, said, links)
 

@@ -6,7 +6,7 @@ import errno
 import mmap
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +20,25 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _O_NOATIME = getattr(os, "O_NOATIME", 0)
+
+
+_redirected: dict[str, Path] = {}
+
+
+@contextmanager
+def redirected(paths: Mapping[str, Path]) -> Iterator[None]:
+    """Read other files in the place of these, by path, until the end of the context: how a planned store is read (`repair/planned.py`)."""
+    _redirected.update(paths)
+    try:
+        yield
+    finally:
+        for path in paths:
+            del _redirected[path]
+
+
+def source_of(path: Path) -> Path:
+    """Return the file that holds the bytes of `path`: itself, unless its reads are redirected."""
+    return _redirected.get(str(path), path) if _redirected else path
 
 
 class Window:
@@ -133,6 +152,7 @@ def read_whole(path: Path, limit: int) -> bytes:
 @contextmanager
 def open_read_only(path: Path) -> Iterator[int]:
     """A descriptor of a regular file that does not touch its access time where the system allows it. Raises UnreadableError."""
+    path = source_of(path)
     try:
         # Without O_NONBLOCK a named pipe that took the place of a file would block for ever.
         flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK

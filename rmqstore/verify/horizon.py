@@ -7,6 +7,7 @@ the lock nor a process has to be seen.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from rmqstore.scan.far import last_records
 from rmqstore.store.ends import log_ends, queue_ends
 from rmqstore.store.liveness import liveness
 from rmqstore.store.root import Store
-from rmqstore.store.window import read_at, read_whole
+from rmqstore.store.window import open_read_only, read_at, read_whole
 from rmqstore.verify.identity import place
 
 _QUEUES = 64  # whose ends are looked at
@@ -119,10 +120,9 @@ def _is_there(store: Store, finding: Finding) -> bool:
         if finding.code == "RMQ-ST-UNREADABLE":
             return not path.exists()
         if finding.code in ("RMQ-CQ-BEHIND", "RMQ-CQ-HOLE") and finding.position is not None:
-            with path.open("rb") as stream:
-                stream.seek(finding.position)
-                return any(stream.read(UNIT_SIZE))
-    except OSError:
+            with open_read_only(path) as descriptor:
+                return any(os.pread(descriptor, UNIT_SIZE, finding.position))
+    except (OSError, RmqstoreError):
         return True
     return False
 

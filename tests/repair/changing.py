@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import random
 import stat
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -60,7 +61,7 @@ def every_kind(store: Store, builder: PlanBuilder, staging: Staging) -> None:
     logs = [file.path for file in store.commitlog.files]
     builder.write(logs[0], 100, b"five!", reason="short bytes over old ones")
     builder.write(logs[0], 4000, b"F" * 300, reason="another range of the file, over a border of blocks")
-    builder.write(logs[-1], 41_000, os.urandom(9_000), reason="long bytes into a hole")
+    builder.write(logs[-1], 41_000, random.Random(1).randbytes(9_000), reason="long bytes into a hole")
     builder.zero(logs[1], 0, logs[1].stat().st_size, reason="a whole file of zeros")
     builder.quarantine(logs[2], reason="a file of the log")
     builder.create(logs[0].with_name(f"{10**9:020d}"), staging.add(b"L" * 70_000), like=logs[0], reason="a file with the mtime of another")

@@ -13,7 +13,7 @@ from rmqstore.recovery.outcome import Outcome
 from rmqstore.recovery.simulation import simulate
 from rmqstore.repair.queues import LostUnits
 from rmqstore.repair.recover import Recovery, Strategy
-from rmqstore.repair.run import Result, Wish, carry_out
+from rmqstore.repair.run import Result, Wish, carry_out, show
 from rmqstore.store.root import Store
 from tests.repair.changing import Yes
 from tests.support import stores
@@ -48,9 +48,15 @@ class Damaged:
     def recover(
         self, strategy: Strategy = Strategy.SALVAGE, lost_units: LostUnits = LostUnits.NEIGHBOUR, release: str | None = None
     ) -> Result:
-        """`rmqstore recover --yes`."""
+        """`rmqstore recover --yes`; what the plan says of the store afterwards has to be so on the disk."""
         recovery = Recovery(release or self.release, strategy, lost_units)
-        return carry_out(Wish("recover", recovery.release, self.open, recovery.plan), Yes())
+        wish = Wish("recover", recovery.release, self.open, recovery.plan)
+        result = carry_out(wish, Yes())
+        if result.transaction is not None:
+            after = result.plan.after
+            assert after is not None
+            assert (after.errors, after.left) == (result.errors, len(show(wish, Yes()).plan.actions))
+        return result
 
     def predict(self, release: str | None = None) -> Outcome:
         """The next start of a broker."""

@@ -15,6 +15,7 @@ SOURCES = sorted(
 WRITE_LAYER = ROOT / "rmqstore" / "repair" / "writer.py"
 # Modules that write where the person says, which may not be a store, and into temporary directories.
 OF_OTHER_PLACES = {
+    "rmqstore/repair/planned.py",
     "rmqstore/pipeline/export/attempt.py",
     "rmqstore/pipeline/export/destination.py",
     "rmqstore/pipeline/java_classes.py",

@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rmqstore.api.index import Index
 from rmqstore.api.log import Log
 from rmqstore.api.queue import Queue
 from rmqstore.errors import UnreadableError, UsageError
@@ -44,6 +45,11 @@ class Store:
     def log(self) -> Log:
         """The commit log."""
         return Log(self._store, self._at)
+
+    @cached_property
+    def index(self) -> Index:
+        """The index files."""
+        return Index(self._store)
 
     def queues(self) -> list[Queue]:
         """Return the consume queues that are files, by topic and queue id. Raises UnreadableError, also for queues in RocksDB."""

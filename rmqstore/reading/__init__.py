@@ -1,1 +1,1 @@
-"""One way to read a store: the record at an offset of the log, and the entries of a queue."""
+"""One way to read a store: the record at an offset of the log, the entries of a queue, the index entries of a key."""

@@ -62,6 +62,20 @@ def test_every_entry_leads_to_its_message(name: str) -> None:
             assert queue.record_at(number).physical_offset == entries[-1].physical_offset
 
 
+@pytest.mark.parametrize("name", ["4.9.8-plain", "5.3.3-plain", "5.5.1-batch", "5.1.4-longtopic", "5.4.0-manyfiles"])
+def test_every_key_leads_to_its_messages(name: str) -> None:
+    store = opened(name)
+    wanted: dict[tuple[str, str], list[int]] = {}
+    for record in store.log.records():
+        for key in filter(None, {record.unique_key, *(record.keys or "").split(" ")}):
+            wanted.setdefault((record.topic, key), []).append(record.physical_offset)
+    found = {(topic, key): [one.physical_offset for one in store.index.lookup(topic, key)] for topic, key in wanted}
+    complete = [place for place in wanted if sorted(found[place]) == wanted[place]]
+    assert len(complete) == len(wanted)
+    assert all(offsets == sorted(offsets, reverse=True) for offsets in found.values())
+    assert list(store.index.lookup("Orders", "no such key")) == []
+
+
 def test_a_range_and_a_topic() -> None:
     log = opened("5.3.3-plain").log
     every = list(log.records())

@@ -28,7 +28,6 @@ from rmqstore.store.window import read_descriptor, redirected
 
 _MARGIN = 16 << 20
 _READABLE = stat.S_IRUSR | stat.S_IWUSR
-_ENTERABLE = stat.S_IRWXU
 
 
 class NoRoomError(RefusedError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rmqstore.formats.layout import fixed_layout
-from rmqstore.formats.record import RECORD_PREFIX, Record, RecordError, decode_record
+from rmqstore.formats.record import BLANK_SIZE, RECORD_PREFIX, Record, RecordError, decode_record
 from rmqstore.store.mapped import MappedFile, MappedFileQueue
 from rmqstore.store.window import read_at
 
@@ -19,16 +19,22 @@ ReadAt = Callable[[MappedFile, int, int], bytes]
 
 
 def record_at(log: MappedFileQueue, offset: int, read: ReadAt = read_at) -> Record | None:
-    """Return the record that begins at a physical offset, None where none does; its checksum is not looked at.
-
-    `read` gives the bytes of files, so that a planned log can be read as one on the disk. Raises UnreadableError, StoreChangedError.
-    """
+    """Return the record that begins at a physical offset of a log, None where none does; otherwise as `read_record`."""
     file = log.find(offset) if offset >= 0 else None
-    if file is None or file.end - offset < _TOTAL_SIZE.width:
-        return None
+    return None if file is None else read_record(file, offset, read)
+
+
+def read_record(file: MappedFile, offset: int, read: ReadAt = read_at) -> Record | None:
+    """Return the record of `file` that begins at a physical offset and says so, None where none does; no checksum is looked at.
+
+    `read` gives the bytes, so that a planned log can be read as one on the disk. Raises UnreadableError, StoreChangedError.
+    """
     position = offset - file.start
+    rest = file.length - position
+    if rest < BLANK_SIZE:
+        return None
     size = int.from_bytes(read(file, position, _TOTAL_SIZE.width), "big", signed=True)
-    if not 0 < size <= min(file.end - offset, LARGEST_RECORD):
+    if not 0 < size <= min(rest, LARGEST_RECORD):
         return None
     try:
         record = decode_record(read(file, position, size))

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from rmqstore.formats.naming import LMQ_PREFIX, RETRY_PREFIX
+from rmqstore.reading.records import read_record
 from rmqstore.scan.unitruns import UNIT_ROWS
 from rmqstore.store.root import QueueDirectory, Store
 from rmqstore.store.window import read_at
-from rmqstore.verify.context import read_record
 from rmqstore.verify.multidispatch import entries
 from rmqstore.versions import Profile
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from rmqstore.formats.record import Record, RecordError, decode_record
+from rmqstore.formats.record import Record
+from rmqstore.reading.records import record_at
 from rmqstore.store.mapped import MappedFile, MappedFileQueue
 from rmqstore.store.window import Window, map_window, read_at
 
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from rmqstore.scan.walk import Batch, LogScanner
-
-_LARGEST_RECORD = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,20 +120,7 @@ class FutureLog:
 
     def record_at(self, offset: int) -> Record | None:
         """The record that will begin at `offset`, None where there is none."""
-        file = self.queue.find(offset)
-        if file is None or offset < 0 or offset >= self.end_offset:
-            return None
-        left = file.end - offset
-        if left < 8:
-            return None
-        size = int.from_bytes(self.read(file, offset - file.start, 4), "big", signed=True)
-        if not 0 < size <= min(left, _LARGEST_RECORD):
-            return None
-        try:
-            record = decode_record(self.read(file, offset - file.start, size))
-        except RecordError:
-            return None
-        return record if record.physical_offset == offset else None
+        return record_at(self.queue, offset, self.read) if offset < self.end_offset else None
 
     def read(self, file: MappedFile, position: int, length: int) -> bytes:
         """`length` bytes from byte `position` inside a file of the future log."""

@@ -45,8 +45,9 @@ def planned_store(plan: Plan, store: Store, staging: Staging) -> Iterator[Store]
         for top in tree.tops:
             tree.mirror(top)
         tree.apply(plan)
-        with redirected(tree.redirects):
-            yield Store(tree.twin(store.root), _config(store.config, tree), store.only)
+        planned = Store(tree.twin(store.root), _config(store.config, tree), store.only)
+        with redirected(tree.redirects), beneath.pinned(Places(planned).tops):
+            yield planned
 
 
 class _Tree:

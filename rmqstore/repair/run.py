@@ -260,10 +260,7 @@ def _left(wish: Wish, store: Store) -> int:
 
 
 def _verified(wish: Wish, store: Store, staging: Staging, plan: Plan, verify: Verify) -> Plan:
-    """Return a plan with what a verification and a second plan find in the store that it leads to.
-
-    Raises RefusedError where the plan would add errors.
-    """
+    """Return a plan with what a verification and a second plan find in the store that it leads to."""
     if plan.empty:
         return plan
     try:
@@ -272,11 +269,6 @@ def _verified(wish: Wish, store: Store, staging: Staging, plan: Plan, verify: Ve
             after = After(errors, None if wish.remote else _left(wish, planned))
     except NoRoomError as error:
         return replace(plan, notes=(*plan.notes, f"The planned store was not verified: {error.message} {error.hint}"))
-    if errors and sum(errors.values()) > sum(verify(store).values()):
-        raise RefusedError(
-            f"The plan would leave more errors than there are: {listed(errors)}.",
-            "Nothing was changed; `rmqstore verify` shows what is wrong.",
-        )
     return replace(plan, after=after)
 
 

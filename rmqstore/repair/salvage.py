@@ -11,6 +11,7 @@ from rmqstore.errors import RefusedError
 from rmqstore.formats.message import BLANK, BLANK_MAGIC, BLANK_SIZE, MESSAGE_MAGIC_V1, RECORD_PREFIX, smallest_record
 from rmqstore.formats.record import Record, decode_record
 from rmqstore.formats.sysflag import TransactionType
+from rmqstore.reading.records import record_at
 from rmqstore.repair import logfiles, mending, plugs
 from rmqstore.repair.field_evidence import Evidence, Proposal, indexed_behind, indexed_starts
 from rmqstore.repair.fillers import LARGEST_FILLER, LostRecord, Neighbour, Style
@@ -29,7 +30,7 @@ from rmqstore.scan.columns import Fault, Stop
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import Store
 from rmqstore.store.window import read_at
-from rmqstore.verify.context import LogFacts, read_record
+from rmqstore.verify.context import LogFacts
 from rmqstore.verify.findings_of_records import DAMAGE_CODES, DAMAGE_TEXTS
 from rmqstore.versions import Profile, profile_of
 
@@ -438,8 +439,7 @@ class _Salvage:
         return b"" if file is None else read_at(file, start - file.start, min(length, file.end - start))
 
     def _record_at(self, offset: int) -> Record | None:
-        file = self._store.commitlog.find(offset)
-        return None if file is None else read_record(file, offset)
+        return record_at(self._store.commitlog, offset)
 
 
 def _unreadable(result: FileSurvey) -> dict[int, int]:

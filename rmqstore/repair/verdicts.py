@@ -12,6 +12,7 @@ from rmqstore.formats.naming import LMQ_PREFIX
 from rmqstore.formats.properties import INNER_NUM, property_crc_matches
 from rmqstore.formats.record import Record, decode_record
 from rmqstore.formats.sysflag import TransactionType
+from rmqstore.reading.records import record_at
 from rmqstore.recovery.check import RecordCheck
 from rmqstore.recovery.options import Options
 from rmqstore.repair import mending
@@ -23,7 +24,6 @@ from rmqstore.repair.survey import Suspect
 from rmqstore.scan.columns import Fault
 from rmqstore.store.root import Store
 from rmqstore.store.window import read_at
-from rmqstore.verify.context import read_record
 from rmqstore.versions import Profile
 
 
@@ -129,8 +129,7 @@ class Judge:
         return (int(unit.physical_offset), int(unit.size)) if unit.physical_offset >= 0 and unit.size > 0 else None
 
     def _record_at(self, offset: int) -> Record | None:
-        file = self._log.find(offset)
-        return read_record(file, offset) if file is not None else None
+        return record_at(self._log, offset)
 
 
 def _is_held(record: Record, units: Sequence[LostUnit]) -> bool:

@@ -12,12 +12,10 @@ from typing import Any
 
 from rmqstore.catalogue import finding
 from rmqstore.findings import Finding
-from rmqstore.formats.record import Record, RecordError, decode_record
-from rmqstore.store.mapped import MappedFile, list_directory
+from rmqstore.formats.record import Record
+from rmqstore.reading.records import record_at
+from rmqstore.store.mapped import list_directory
 from rmqstore.store.root import Store
-from rmqstore.store.window import read_at
-
-MAX_RECORD_READ = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +104,7 @@ class Context:
 
     def record_at(self, offset: int) -> Record | None:
         """The record that begins at a physical offset, None when there is none. Bytes behind the live end count as none."""
-        file = self.store.message_log.find(offset)
-        if file is None or offset < 0 or offset >= self.log.end_offset:
-            return None
-        return read_record(file, offset)
+        return record_at(self.store.message_log, offset) if offset < self.log.end_offset else None
 
 
 def _modified_ms(path: Path) -> int:
@@ -117,19 +112,3 @@ def _modified_ms(path: Path) -> int:
         return path.stat().st_mtime_ns // 1_000_000
     except OSError:  # removed since it was listed, or a link that leads nowhere
         return 0
-
-
-def read_record(file: MappedFile, offset: int) -> Record | None:
-    """The structurally sound record with PHYSICALOFFSET = `offset` in `file`, or None."""
-    position = offset - file.start
-    rest = file.length - position
-    if rest < 8:
-        return None
-    size = int.from_bytes(read_at(file, position, 4), "big", signed=True)
-    if not 0 < size <= min(rest, MAX_RECORD_READ):
-        return None
-    try:
-        record = decode_record(read_at(file, position, size))
-    except RecordError:
-        return None
-    return record if record.physical_offset == offset else None

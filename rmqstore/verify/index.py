@@ -14,7 +14,7 @@ from rmqstore.findings import Finding
 from rmqstore.formats import index as declared
 from rmqstore.formats.javahash import index_key_hash
 from rmqstore.formats.layout import fixed_layout
-from rmqstore.formats.record import Record
+from rmqstore.reading.records import record_at
 from rmqstore.scan.chains import SHOWN_LINKS, ChainFollower
 from rmqstore.scan.indexshape import geometry, guess_geometry
 from rmqstore.scan.kernels_index import (
@@ -31,7 +31,7 @@ from rmqstore.scan.ranges import in_ranges
 from rmqstore.scan.raw import first_nonzero
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.window import data_extents, map_window, open_read_only, read_at, read_descriptor_into, read_into
-from rmqstore.verify.context import Context, read_record
+from rmqstore.verify.context import Context
 
 HEADER_LAYOUT = fixed_layout(declared.HEADER)
 _SLOT = np.dtype(f">i{declared.SLOT_SIZE}")
@@ -150,7 +150,7 @@ def _whole_seconds(begin: int, now: int) -> int:
 
 def _begin(context: Context, begin_timestamp: int, first_offset: int) -> int:
     """The record tells when the header was damaged; where there is no record any more, the header must do."""
-    record = _record(context, first_offset)
+    record = record_at(context.store.message_log, first_offset)
     return record.store_timestamp if record is not None else begin_timestamp
 
 
@@ -162,14 +162,9 @@ def _first_offset(context: Context, stored: int, begin_phy_offset: int, key_hash
 
 def _has_key(context: Context, offset: int, key_hash: int) -> bool:
     """Whether a record begins at `offset` that has a key with this hash."""
-    record = _record(context, offset)
+    record = record_at(context.store.message_log, offset)
     keys = declared.message_keys(record.properties, True) if record is not None else []
     return record is not None and any(index_key_hash(record.topic, key) == key_hash for key in keys)
-
-
-def _record(context: Context, offset: int) -> Record | None:
-    file = context.store.message_log.find(offset) if offset >= 0 else None
-    return read_record(file, offset) if file is not None else None
 
 
 def _dense_up_to(file: MappedFile, slots: int, items: int, capacity: int) -> int:

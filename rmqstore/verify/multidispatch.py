@@ -24,10 +24,11 @@ from rmqstore.formats.naming import LMQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC, SY
 from rmqstore.formats.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET
 from rmqstore.formats.record import Record
 from rmqstore.formats.sysflag import TransactionType
+from rmqstore.reading.records import read_record
 from rmqstore.store.mapped import MappedFile, MappedFileQueue
 from rmqstore.store.root import QueueDirectory
 from rmqstore.store.window import read_at
-from rmqstore.verify.context import Context, read_record
+from rmqstore.verify.context import Context
 from rmqstore.verify.units import QueueKey
 
 _PHYSICAL_OFFSET = fixed_layout(UNIT)["physical_offset"]

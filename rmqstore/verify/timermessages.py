@@ -14,8 +14,9 @@ from rmqstore.formats.naming import TIMER_TOPIC
 from rmqstore.formats.properties import REAL_QID, REAL_TOPIC, TIMER_DEL_UNIQKEY, TIMER_OUT_MS, parse_properties
 from rmqstore.formats.record import MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, MIN_RECORD_SIZE_V1, RECORD_PREFIX, SysFlag, record_head
 from rmqstore.formats.timer import GIVEN_UP, UnitMagic
+from rmqstore.reading.records import LARGEST_RECORD
 from rmqstore.store.window import read_at
-from rmqstore.verify.context import MAX_RECORD_READ, Context
+from rmqstore.verify.context import Context
 
 _PREFIX = struct.Struct(struct_format(RECORD_PREFIX))
 _NAMES = list(fixed_layout(RECORD_PREFIX))
@@ -113,7 +114,7 @@ def _largest_message(context: Context) -> int:
 def _properties(context: Context, offset: int, size: int) -> dict[str, str] | None:
     """The properties of the message of the timer topic that stands at a physical offset with that size, None when none does."""
     file = context.store.message_log.find(offset)
-    if file is None or offset >= context.log.end_offset or not MIN_RECORD_SIZE_V1 <= size <= min(file.end - offset, MAX_RECORD_READ):
+    if file is None or offset >= context.log.end_offset or not MIN_RECORD_SIZE_V1 <= size <= min(file.end - offset, LARGEST_RECORD):
         return None
     try:
         data = read_at(file, offset - file.start, size)

@@ -95,7 +95,7 @@ class Changing:
 
     def keep_plan(self) -> Plan:
         """The plan in `plan_file`."""
-        return run.show(self.wish, Yes(), self.plan_file).plan
+        return run.show(self.wish, Yes(), self.plan_file, verify=no_errors).plan
 
     def apply(self, hook: Hook | None = None) -> Result:
         """Applies the plan in `plan_file`, or continues it."""

@@ -12,8 +12,8 @@ from rmqstore.dump.resync import next_record
 from rmqstore.pipeline.job import StoreAt
 from rmqstore.pipeline.logparts import LARGEST_PIECE, LogPiece, log_pieces
 from rmqstore.pipeline.tables.selection import Selection
+from rmqstore.reading.records import read_record
 from rmqstore.store.root import Store
-from rmqstore.verify.context import read_record
 
 CLOCK_TOLERANCE = 10 * 60 * 1000
 """Milliseconds that the clock of a broker may have gone back while it wrote."""

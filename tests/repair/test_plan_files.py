@@ -18,6 +18,7 @@ from rmqstore.repair.jsonvalues import from_json, to_json
 from rmqstore.repair.plan import (
     Action,
     ActionKind,
+    After,
     Attributes,
     Contents,
     Directory,
@@ -57,6 +58,7 @@ plans = st.builds(
     st.lists(actions, max_size=4).map(tuple),
     st.lists(st.builds(LostMessage, text, numbers, numbers, numbers, numbers, text), max_size=3).map(tuple),
     st.lists(text, max_size=3).map(tuple),
+    st.none() | st.builds(After, st.dictionaries(text, numbers, max_size=3), st.none() | numbers),
     st.dictionaries(text, st.builds(FileStamp, numbers, numbers), max_size=3),
 )
 

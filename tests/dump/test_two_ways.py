@@ -20,6 +20,7 @@ from rmqstore.dump.request import BodyForm, Filters, Request
 from rmqstore.formats import record
 from rmqstore.formats.delay import DEFAULT_DELAY_LEVELS
 from rmqstore.formats.naming import SCHEDULE_TOPIC
+from rmqstore.scan import jsonl
 from rmqstore.store.mapped import MappedFile, MappedFileQueue
 from tests.scan.samples import encoded
 from tests.support.damages import DAMAGES, apply
@@ -171,8 +172,10 @@ def test_every_damage_of_a_log(damage: str, tmp_path: Path) -> None:
         (8 << 20, Request(Filters(from_offset=8 << 20)), SLOW_RECORDS),
     ],
 )
-def test_only_large_dumps_begin_with_compiled_code(allocated: int, request_: Request, slow: int, tmp_path: Path) -> None:
+def test_only_large_dumps_begin_with_compiled_code(
+    allocated: int, request_: Request, slow: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = MappedFile(tmp_path / "00000000000000000000", 0, 1 << 30, allocated)
-    both_ways(log_file(tmp_path, encoded()))  # from here on it is compiled
+    monkeypatch.setattr(jsonl, "is_compiled", lambda: True)
 
     assert LogDump((file,), str, request_, DEFAULT_DELAY_LEVELS).slow_records() == slow

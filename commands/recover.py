@@ -92,11 +92,11 @@ def command(
 
     at = StoreAt.of(store, broker_conf, settings)
     opened = at.open()
-    chosen = choose_release(opened, broker_version)
     if dry_run and strategy is None:
         from rmqstore.commands.predicting import predict, read_ways
         from rmqstore.scan.firstuse import prepare
 
+        chosen = choose_release(opened, broker_version)
         ways = read_ways([*what_if, *tried], chosen.release)
         prepare(quiet=view.quiet)
         predict(opened, ways, chosen, view)
@@ -109,6 +109,7 @@ def command(
     from rmqstore.scan.firstuse import prepare
 
     prepare(quiet=view.quiet)
+    chosen = choose_release(opened, broker_version)
     recovery = Recovery(chosen.release, Strategy(strategy or "salvage"), LostUnits(lost_units))
 
     def plan(opened: Store, builder: PlanBuilder, staging: Staging) -> None:

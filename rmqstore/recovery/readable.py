@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from rmqstore.errors import RmqstoreError, UsageError
 from rmqstore.recovery.blockers import BlockerCode
+from rmqstore.recovery.needed import decides, part_of
 from rmqstore.recovery.outcome import Mode, Outcome, State
 from rmqstore.recovery.simulation import WhatIf, simulate
 from rmqstore.store.access import Denied
@@ -18,9 +19,6 @@ from rmqstore.store.mapped import skipping_denied
 from rmqstore.store.root import Store
 from rmqstore.versions import profile_of
 
-_BY_OTHERS = ("timerwheel", "timerlog", "tiered_index_file", "kvStore", "transaction", "abort", "lock", "config")
-"""Parts whose content decides nothing for the message store, but for some files of `config`."""
-_DECIDING_CONFIG = ("config", "config/topics.json", "config/topics.json.bak")
 _SCANNED = ("commitlog", "checkpoint")
 _QUEUES = "consumequeue"
 """Parts without which nothing is known of the scan of the log: one file of the first, and the last as a whole, decide where it begins."""
@@ -38,10 +36,10 @@ def simulate_readable(
     why = _why(needed)
     abort = None if what_if is None else what_if.abort
     nothing = unknown_outcome(store, release, why, abort=abort)
-    if store.rocksdb_queues or any(_part(one) in ("", *_SCANNED) or one.file == _QUEUES for one in needed):
+    if store.rocksdb_queues or any(part_of(one) in ("", *_SCANNED) or one.file == _QUEUES for one in needed):
         return nothing
     with skipping_denied(files=True):
-        left_out = {"enableCompaction": "false"} if any(_part(one) == "compaction" for one in needed) else {}
+        left_out = {"enableCompaction": "false"} if any(part_of(one) == "compaction" for one in needed) else {}
         seen = Store(store.root, replace(store.config, given={**store.config.given, **left_out}))
         try:
             found = simulate(seen, release, what_if, counts_lost=counts_lost)
@@ -50,7 +48,7 @@ def simulate_readable(
         except (RmqstoreError, OSError):
             return nothing
     blockers = tuple(blocker for blocker in found.blockers if blocker.code in _SEEN)
-    parts = {_part(one) for one in needed} - {"compaction"}
+    parts = {part_of(one) for one in needed} - {"compaction"}
     return replace(
         nothing,
         starts=False if blockers else None,
@@ -62,11 +60,6 @@ def simulate_readable(
         after_start=None if found.after_start is None else _kept(found.after_start, release, parts),
         index_deleted=found.index_deleted if "index" not in parts else (),
     )
-
-
-def decides(denied: Denied) -> bool:
-    """Return whether the start of a message store depends on what may not be read."""
-    return _part(denied) not in _BY_OTHERS or denied.file in _DECIDING_CONFIG
 
 
 def unknown_outcome(store: Store, release: str, why: str, *, abort: bool | None = None) -> Outcome:
@@ -96,10 +89,6 @@ def unknown_outcome(store: Store, release: str, why: str, *, abort: bool | None 
 def _why(denied: Sequence[Denied]) -> str:
     more = f", and {len(denied) - 1} more" if len(denied) > 1 else ""
     return f"{denied[0].message}{more}"
-
-
-def _part(denied: Denied) -> str:
-    return denied.file.partition("/")[0]
 
 
 def _kept(state: State, release: str, denied: set[str]) -> State:

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import stat
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from rmqstore.errors import RefusedError
+from rmqstore.kept import private_directory
 from rmqstore.repair import beneath
 from rmqstore.repair.fingerprint import blocks_with_data, descriptor_blocks
 from rmqstore.repair.places import TOOL_DIRECTORY, Places
@@ -27,11 +28,12 @@ from rmqstore.store.root import Store
 from rmqstore.store.window import read_descriptor, redirected
 
 _MARGIN = 16 << 20
+_OTHER_PLACE = "Set TMPDIR to a directory with more room."
 _READABLE = stat.S_IRUSR | stat.S_IWUSR
 
 
 class NoRoomError(RefusedError):
-    """The temporary directory has no room for the files that a plan changes in place."""
+    """The temporary directory cannot take the twins of the files of a store, or the copies of those that a plan changes in place."""
 
 
 @contextmanager
@@ -40,14 +42,25 @@ def planned_store(plan: Plan, store: Store, staging: Staging) -> Iterator[Store]
 
     Raises NoRoomError, LinkError, UnreadableError, OSError.
     """
-    with TemporaryDirectory(prefix="rmqstore-planned-") as directory:
-        tree = _Tree(Path(directory), Places(store), staging)
-        for top in tree.tops:
-            tree.mirror(top)
-        tree.apply(plan)
+    try:
+        directory = private_directory("rmqstore-planned-")
+    except (OSError, RefusedError) as error:
+        raise NoRoomError(f"There is no directory for the planned store: {error}.", _OTHER_PLACE) from error
+    try:
+        tree = _Tree(directory, Places(store), staging)
+        try:
+            for top in tree.tops:
+                tree.mirror(top)
+            tree.apply(plan)
+        except OSError as error:
+            if not Path(error.filename or directory).is_relative_to(directory):
+                raise
+            raise NoRoomError(f"{directory.parent} cannot hold the planned store: {error}.", _OTHER_PLACE) from error
         planned = Store(tree.twin(store.root), _config(store.config, tree), store.only)
         with redirected(tree.redirects), beneath.pinned(Places(planned).tops):
             yield planned
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 class _Tree:
@@ -55,7 +68,7 @@ class _Tree:
 
     def __init__(self, base: Path, places: Places, staging: Staging) -> None:
         self.redirects: dict[str, Path] = {}
-        self._base = base
+        self._base = base.resolve()
         self._places = places
         self._staging = staging
 
@@ -67,6 +80,13 @@ class _Tree:
     def twin(self, path: Path) -> Path:
         """Return the place of an absolute path in the temporary directory."""
         return self._base / path.relative_to("/")
+
+    def _written(self, path: Path) -> Path:
+        """Return the twin of a path that is going to be changed. Raises LinkError where links lead out of the temporary directory."""
+        target = self.twin(path)
+        if not target.parent.resolve().is_relative_to(self._base):
+            raise beneath.LinkError(path)
+        return target
 
     def mirror(self, top: Path) -> None:
         """Make the twins of everything below a directory but the folder of transactions."""
@@ -114,14 +134,14 @@ class _Tree:
         if disk.f_bavail * disk.f_frsize < needed + _MARGIN:
             raise NoRoomError(
                 f"{self._base.parent} has no room for copies of {len(paths)} changed files ({needed} bytes).",
-                "Set TMPDIR to a directory with more room.",
+                _OTHER_PLACE,
             )
 
     def _change(self, path: Path, actions: list[Action]) -> None:
         """Copy a file, and write into the copy."""
-        target = self.twin(path)
-        del self.redirects[str(target)]
+        target = self._written(path)
         with beneath.reading(path) as read, target.open("r+b", buffering=0) as copy:
+            del self.redirects[str(target)]
             status = os.fstat(read)
             zeros = [(action.position, action.position + action.length) for action in actions if action.kind is ActionKind.ZERO]
             for begin, size in descriptor_blocks(read, path, 0, status.st_size):
@@ -151,7 +171,7 @@ class _Tree:
 
     def _whole(self, action: Action) -> None:
         """Take a file away, or put one in its place."""
-        target = self.twin(self._places.root / action.path)
+        target = self._written(self._places.root / action.path)
         self.redirects.pop(str(target), None)
         if os.path.lexists(target):
             target.unlink()

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rmqstore.repair import planned, run
+from rmqstore.repair.beneath import LinkError
 from rmqstore.repair.builder import PlanBuilder
+from rmqstore.repair.plan import Action, ActionKind, Contents, Expected
 from rmqstore.repair.planned import planned_store
 from rmqstore.repair.recover import Recovery, Strategy
 from rmqstore.repair.staging import Staging
@@ -105,6 +109,38 @@ def test_without_room_for_copies_the_plan_says_that_it_was_not_verified(tmp_path
     assert result.plan.after is None
     assert any("was not verified" in note and "TMPDIR" in note for note in result.plan.notes)
     assert (result.errors, result.left) == ({}, 0)
+
+
+def test_a_full_temporary_directory_does_not_end_a_repair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = damaged("5.3.3-plain", "body-flip-mid", tmp_path)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(planned, "_like", full)
+    result = run.carry_out(run.Wish("recover", "5.3.3", store.open, Recovery("5.3.3").plan), Yes())
+    assert result.plan.after is None
+    assert any("No space left" in note for note in result.plan.notes)
+    assert (result.errors, result.left) == ({}, 0)
+
+
+@pytest.mark.parametrize("way", ["new", "removed"])
+def test_a_link_does_not_lead_out_of_the_temporary_directory(way: str, tmp_path: Path) -> None:
+    """No planner makes such a plan. If one did, the directory that the link names would be written to."""
+    root = stores.fresh_store("5.3.3-plain", tmp_path)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").write_bytes(b"kept")
+    (root / "linked").symlink_to(outside)
+    opened = Store.open(root)
+    action = Action(ActionKind.CREATE, "linked/new", 0, 3, "a test", Expected(None), contents=Contents(3, data=b"new"))
+    if way == "removed":
+        action = Action(ActionKind.QUARANTINE, "linked/kept", 0, 4, "a test", Expected(4))
+    with Staging.temporary() as staging:
+        plan = replace(PlanBuilder(opened, staging, "test", "5.3.3").build(), actions=(action,))
+        with pytest.raises(LinkError), planned_store(plan, opened, staging):
+            pass
+    assert listing(outside) == {"kept": ("file", 4, b"kept", 0o644)}
 
 
 def test_every_kind_of_action(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from rmqstore.api.html import table
+from rmqstore.kept import private_directory
 from rmqstore.pipeline.job import StoreAt
 from rmqstore.recovery.release import choose_release
-from rmqstore.repair import codec, run
+from rmqstore.repair import run
 from rmqstore.repair.plan import Action, LostMessage
 from rmqstore.repair.plan import Plan as PlanData
 from rmqstore.repair.queues import LostUnits
@@ -24,7 +24,7 @@ from rmqstore.repair.transaction import Transaction
 class Plan:
     """What a repair will do. Nothing is written before `apply`; the new contents of files are in a temporary directory of their own."""
 
-    def __init__(self, data: PlanData, file: Path | None, directory: Path) -> None:
+    def __init__(self, data: PlanData, file: Path, directory: Path) -> None:
         """`directory` holds the plan and is removed together with this object."""
         self._data = data
         self._file = file
@@ -52,8 +52,6 @@ class Plan:
 
     def apply(self) -> Applied:
         """Apply the plan and verify the store. Raises RefusedError where the store changed or is in use, WriteFailedError, OSError."""
-        if self._file is None:
-            return Applied(Path(self._data.store), None, {})
         result = run.apply_file(self._file, _Consent())
         return Applied(Path(self._data.store), result.transaction, result.errors or {})
 
@@ -81,13 +79,14 @@ def plan_recover(at: StoreAt, release: str, strategy: str, lost_units: str) -> P
     """Plan the repair that `rmqstore recover` makes. Raises RefusedError, UnreadableError, UsageError."""
     chosen = choose_release(at.open(), release).release
     recovery = Recovery(chosen, Strategy(strategy), LostUnits(lost_units))
-    directory = Path(tempfile.mkdtemp(prefix="rmqstore-plan-"))
+    directory = private_directory("rmqstore-plan-")
+    kept_in = directory / "plan.json"
     try:
-        result = run.show(run.Wish("recover", chosen, at.open, recovery.plan), _Consent(), directory / "plan.json")
+        result = run.show(run.Wish("recover", chosen, at.open, recovery.plan), _Consent(), kept_in)
     except BaseException:
         shutil.rmtree(directory, ignore_errors=True)
         raise
-    return Plan(result.plan if result.kept_in is None else codec.read_plan(result.kept_in), result.kept_in, directory)
+    return Plan(result.plan, kept_in, directory)
 
 
 def undo(root: Path, transaction: str | None) -> None:

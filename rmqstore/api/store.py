@@ -53,20 +53,24 @@ class Store:
 
     def queues(self) -> list[Queue]:
         """Return the consume queues that are files, by topic and queue id. Raises UnreadableError, also for queues in RocksDB."""
+        return list(self._queues.values())
+
+    def queue(self, topic: str, queue_id: int) -> Queue:
+        """Return one consume queue. Raises UsageError where it has no directory, and what `queues` raises."""
+        queue = self._queues.get((topic, queue_id))
+        if queue is not None:
+            return queue
+        raise UsageError(f"{self.path} has no consume queue {topic}/{queue_id}.", "`Store.queues()` lists them all.")
+
+    @cached_property
+    def _queues(self) -> dict[tuple[str, int], Queue]:
         found = [
             *(Queue(self.log, one, batch=False) for one in self._store.queue_directories()),
             *(Queue(self.log, one, batch=True) for one in self._store.batch_queue_directories()),
         ]
         if not found and self._store.rocksdb_queues:
             raise UnreadableError(f"The queues of {self.path} are kept in RocksDB.", "Read the messages through `log.records()`.")
-        return sorted(found, key=lambda queue: (queue.topic, queue.queue_id))
-
-    def queue(self, topic: str, queue_id: int) -> Queue:
-        """Return one consume queue. Raises UsageError where it has no directory, and what `queues` raises."""
-        for queue in self.queues():
-            if (queue.topic, queue.queue_id) == (topic, queue_id):
-                return queue
-        raise UsageError(f"{self.path} has no consume queue {topic}/{queue_id}.", "`Store.queues()` lists them all.")
+        return {(queue.topic, queue.queue_id): queue for queue in sorted(found, key=lambda queue: (queue.topic, queue.queue_id))}
 
     def checkpoint(self) -> dict[str, int] | None:
         """Return the fields of `checkpoint`, ms since the epoch or bytes; None where there is none. Raises UnreadableError."""

@@ -87,24 +87,24 @@ def _log(target: Target, request: Request, files: tuple[MappedFile, ...], engine
 
 def _objects(target: Target, request: Request) -> Iterator[Value]:
     """Objects of everything that is no plain log of records, not filtered."""
+    denied = {one.path for one in target.denied}
+
+    def readable(files: tuple[MappedFile, ...]) -> tuple[MappedFile, ...]:
+        return tuple(file for file in files if file.path not in denied)
+
     make_message = partial(message_object, delay_levels=target.delay_levels, body=request.body, unpack=request.decompress)
     if target.kind in _QUEUES:
         for queue in target.queues:
-            yield from _QUEUES[target.kind](replace(queue, files=_readable(target, queue.files)), target.name)
+            yield from _QUEUES[target.kind](replace(queue, files=readable(queue.files)), target.name)
     elif target.kind is FileKind.DLEDGER:
-        yield from dledger.dledger_log(_readable(target, target.files), target.name, make_message)
+        yield from dledger.dledger_log(readable(target.files), target.name, make_message)
     elif target.kind is FileKind.DLEDGER_INDEX:
-        yield from dledger.dledger_index(_readable(target, target.files), target.name)
+        yield from dledger.dledger_index(readable(target.files), target.name)
     elif target.kind is FileKind.TIMERLOG:
-        yield from timers.timer_log(_readable(target, target.files), target.name)
+        yield from timers.timer_log(readable(target.files), target.name)
     else:
-        for file in _readable(target, target.files):
+        for file in readable(target.files):
             yield from _one_file(target, request, file)
-
-
-def _readable(target: Target, files: tuple[MappedFile, ...]) -> tuple[MappedFile, ...]:
-    denied = {one.path for one in target.denied}
-    return tuple(file for file in files if file.path not in denied) if denied else files
 
 
 def _one_file(target: Target, request: Request, file: MappedFile) -> Iterator[Value]:

@@ -63,13 +63,12 @@ def _below(top: Path) -> Iterator[Path]:
         if not os.access(directory, os.R_OK | os.X_OK):
             yield directory
             continue
-        with os.scandir(directory) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    if entry.name != PartKind.TOOL:
-                        pending.append(Path(entry.path))
-                elif is_denied(Path(entry.path)):
-                    yield Path(entry.path)
+        for entry in list_directory(directory):
+            if entry.is_dir(follow_symlinks=False):
+                if entry.name != PartKind.TOOL:
+                    pending.append(Path(entry.path))
+            elif is_denied(Path(entry.path)):
+                yield Path(entry.path)
 
 
 def is_denied(path: Path) -> bool:

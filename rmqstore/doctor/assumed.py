@@ -106,7 +106,7 @@ def _index_contradicted(context: Context) -> Iterator[Finding]:
     length = Counter(file.length for file in files).most_common(1)[0][0]
     if index.file_size(*taken) == length:
         return
-    right = guess_geometry([MappedFile(file.path, int(file.path.name), file.length, file.allocated) for file in files])
+    right = guess_geometry([file.mapped for file in files])
     for key, value, wanted in zip((_SLOTS, _ITEMS), taken, right or (), strict=False):
         if value != wanted:
             text = f"{key} is {value}, but the index files of this store have {length} bytes, as with {wanted}"

@@ -44,7 +44,7 @@ def _index_after(store: Store, outcome: Outcome) -> IndexAfter:
     """Return what a simulated start does to the index files. Reads heads and first items. Raises UnreadableError, StoreChangedError."""
     slots = places_of(store).index_slots
     listed = [file for file in store.index_files() if file.named_right and file.length >= index.HEADER_SIZE]
-    files = {file.path.name: MappedFile(file.path, int(file.path.name), file.length, file.allocated) for file in listed}
+    files = {file.path.name: file.mapped for file in listed}
     headers = {header.name: header for header in outcome.index_deleted if header.name in files}
     deleted = {name: _first_message(files[name], slots, header.begin_phy_offset) for name, header in headers.items() if name is not None}
     kept = [file for name, file in sorted(files.items()) if name not in deleted]

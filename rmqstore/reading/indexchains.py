@@ -24,12 +24,11 @@ def offsets_of_key(store: Store, topic: str, key: str) -> Iterator[int]:
     Files whose number of slots nothing tells, and those too short for a header, are left out. Raises UnreadableError, StoreChangedError.
     """
     named = [file for file in store.index_files() if file.named_right and file.length >= index.HEADER_SIZE]
-    files = [MappedFile(file.path, int(file.path.name), file.length, file.allocated) for file in named]
-    guessed: tuple[int, int] | None = None
-    for file in reversed(files):
-        shape = geometry(store.config, file.length) or guessed
-        if shape is None:
-            shape = guessed = guess_geometry(files)
+    files = [file.mapped for file in named]
+    shapes = [geometry(store.config, file.length) for file in files]
+    guessed = guess_geometry(files) if None in shapes else None
+    for file, known in zip(reversed(files), reversed(shapes), strict=True):
+        shape = known or guessed
         if shape is not None and index.file_size(*shape) <= file.length:
             yield from _chain(file, shape[0], index_key_hash(topic, key))
 

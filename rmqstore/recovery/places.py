@@ -13,7 +13,7 @@ from rmqstore.scan.indexshape import geometry, guess_geometry
 from rmqstore.store import tolerant_json
 from rmqstore.store.brokerconf import BrokerConfig
 from rmqstore.store.entries import exists, is_missing
-from rmqstore.store.mapped import MappedFile, list_directory
+from rmqstore.store.mapped import list_directory
 from rmqstore.store.parts import PartKind
 from rmqstore.store.queues import directories
 from rmqstore.store.root import Store
@@ -81,7 +81,7 @@ def _index_shape(store: Store) -> tuple[int, int]:
         shape = geometry(config, file.length)
         if shape is not None:
             return shape
-    return guess_geometry([MappedFile(file.path, int(file.path.name), file.length, file.allocated) for file in files]) or configured
+    return guess_geometry([file.mapped for file in files]) or configured
 
 
 def _batch_topics(store: Store) -> frozenset[str]:

@@ -238,7 +238,7 @@ def indexed_starts(store: Store, ranges: Sequence[tuple[int, int]]) -> list[int]
 def indexed_behind(store: Store, end: int) -> list[int]:
     """Return the physical offsets from `end` on that the last index entries point at, ascending; none unless these are all that is left.
 
-    Brokers add entries in the order of the log, so a damaged entry has others after it, or stands alone. Raises UnreadableError.
+    Brokers add entries in the order of the log, so a damaged entry has others after it, or is the only one. Raises UnreadableError.
     """
     views = [view for view in open_views(Context(store, Options()))[0] if view.items]
     if not views or views[-1].last_offset < end:

@@ -221,7 +221,7 @@ def _has_geometry(store: Store) -> bool:
     """Return whether the numbers of slots and items are given, or an index file that is there has them."""
     given = [store.config.explicit_integer(key) for key in ("maxHashSlotNum", "maxIndexNum")]
     files = [file for file in store.index_files() if file.named_right and file.length >= index.HEADER_SIZE]
-    mapped = [MappedFile(file.path, int(file.path.name), file.length, file.allocated) for file in files]
+    mapped = [file.mapped for file in files]
     return None not in given or any(geometry(store.config, file.length) for file in mapped) or guess_geometry(mapped) is not None
 
 

@@ -36,6 +36,11 @@ class IndexFile:
     allocated: int
     named_right: bool
 
+    @property
+    def mapped(self) -> MappedFile:
+        """The file with its name as number. Raises ValueError where the name is not `named_right`."""
+        return MappedFile(self.path, int(self.path.name), self.length, self.allocated)
+
 
 @dataclass(frozen=True, slots=True)
 class DLedgerLog:

@@ -86,7 +86,7 @@ def open_views(context: Context) -> tuple[list[IndexView], list[Finding]]:
     """The readable index files in the order of their names, and findings about those that are not."""
     findings: list[Finding] = []
     listed = [file for file in context.store.index_files() if file.named_right]
-    files = [MappedFile(file.path, int(file.path.name), file.length, file.allocated) for file in listed]
+    files = [file.mapped for file in listed]
     guessed: tuple[int, int] | None = None
     tried = False
     views: list[IndexView] = []

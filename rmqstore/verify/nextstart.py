@@ -1,7 +1,7 @@
 """What the next start of a broker does about missing units and index entries: what it brings back is a note, the rest is an error.
 
 An index file that the start deletes and writes again is as it should be afterwards, whatever is wrong with it now; one that it keeps stays
-as it is. The start is simulated by whoever asks for the verification and comes in as a value, once, and only where it is needed.
+as it is. The caller of the verification simulates the start, once and only where it is needed, and hands in the result.
 """
 
 from __future__ import annotations

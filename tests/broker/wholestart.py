@@ -128,7 +128,7 @@ class Asked:
 def configured(root: Path, settings: Mapping[str, str], scratch: Path) -> dict[str, Any]:
     """Writes the configuration of a broker on the store at `root` to `scratch`, a new directory; what Java has to know of it.
 
-    The directory `TRANSIENT` in it is for what Java unpacks: whoever starts it removes that in the end.
+    The directory `TRANSIENT` in it is for what Java unpacks: its caller removes that in the end.
     """
     port = _free_port()
     (scratch / "logs" / "rocketmqlogs").mkdir(parents=True)  # RocksDB logs there and does not make the directories

@@ -63,7 +63,7 @@ _STARTS = {
 
 def session_starts(repeat: int) -> dict[str, float]:
     """Seconds of processes that start Spark, let its Python workers do nothing, and end; the fastest."""
-    head = "from rmqstore.pipeline.spark_session import *\n"
+    head = "from rmqstore.pipeline.spark.session import *\n"
     return {kind: min(_run([sys.executable, "-c", head + work]).seconds for _ in range(repeat)) for kind, work in _STARTS.items()}
 
 

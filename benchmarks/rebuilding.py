@@ -19,8 +19,8 @@ from benchmarks.generator import Made
 from benchmarks.measure import Runs
 from rmqstore.formats.delay import DEFAULT_DELAY_LEVELS
 from rmqstore.rebuild import IndexBuilder, IndexResult, QueueBuilder, QueueResult, Settings, rebuild
-from rmqstore.repair.rebuilding import StagedFiles
-from rmqstore.repair.staging import StagedFile, Staging
+from rmqstore.repair.derived.rebuild import StagedFiles
+from rmqstore.repair.plan.staging import StagedFile, Staging
 from rmqstore.scan.ahead import BATCH, BUFFERS
 from rmqstore.scan.columns import Check
 from rmqstore.scan.walk import LogScanner

@@ -11,7 +11,7 @@ from rmqstore.pipeline.engine import Choice, Wish, runner_of
 from rmqstore.pipeline.job import StoreAt
 
 if TYPE_CHECKING:
-    from rmqstore.repair.rebuilding import Rebuilder
+    from rmqstore.repair.derived.rebuild import Rebuilder
 
 
 def main() -> None:
@@ -23,14 +23,14 @@ def main() -> None:
     rebuilder: Rebuilder | None = None
     if engine == "spark":
         runner = runner_of(Choice("spark", "it is measured"), Wish())
-        from rmqstore.pipeline.rebuild import Elsewhere
+        from rmqstore.pipeline.rebuild.jobs import Elsewhere
 
         rebuilder = Elsewhere(runner, at)
     from benchmarks.rebuilding import WRITTEN_AS
     from rmqstore.rebuild import Mode
-    from rmqstore.repair.logview import FutureLog
-    from rmqstore.repair.rebuilding import IndexRequest, QueueRequest, rebuild_derived
-    from rmqstore.repair.staging import Staging
+    from rmqstore.repair.derived.rebuild import IndexRequest, QueueRequest, rebuild_derived
+    from rmqstore.repair.log.future import FutureLog
+    from rmqstore.repair.plan.staging import Staging
     from rmqstore.versions import profile_of
 
     profile, staging = profile_of(WRITTEN_AS), Staging(Path(target), forced=False)

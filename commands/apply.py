@@ -20,6 +20,6 @@ def command(plan: Path, yes: bool, view: View) -> None:
     A plan is refused when the store is in use or changed since it was planned for. Every change can be taken back with `rmqstore undo`.
     Ends with status 1 when a verification afterwards finds errors.
     """
-    from rmqstore.repair.run import apply_file
+    from rmqstore.repair.procedure import apply_file
 
     tell(view, apply_file(plan, PlanDialog(view, yes)))

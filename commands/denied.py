@@ -31,7 +31,7 @@ def report(denied: Sequence[Denied], view: View) -> None:
 def demand_readable(store: Store) -> None:
     """Refuse a plan that depends on what may not be read. Raises UnreadableError."""
     from rmqstore.errors import UnreadableError
-    from rmqstore.recovery.needed import decides
+    from rmqstore.prediction.needed import decides
     from rmqstore.store.access import denied_entries
     from rmqstore.store.mapped import skipping_denied
 

@@ -35,7 +35,7 @@ def command(
     """
     from rmqstore.doctor.diagnosis import diagnose
     from rmqstore.doctor.nextsteps import Commands
-    from rmqstore.scan.firstuse import prepare
+    from rmqstore.scan.compilation import prepare
     from rmqstore.store.root import Store
 
     opened = Store.open(store, broker_conf=broker_conf, settings=settings)

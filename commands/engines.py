@@ -16,7 +16,7 @@ from rmqstore.errors import RefusedError
 if TYPE_CHECKING:
     from rmqstore.pipeline.engine import Wish
     from rmqstore.pipeline.job import StoreAt
-    from rmqstore.repair.rebuilding import Rebuilder
+    from rmqstore.repair.derived.rebuild import Rebuilder
     from rmqstore.store.root import Store
 
 
@@ -91,7 +91,7 @@ def _wish(engine: str, master: str | None, conf: dict[str, str], threads: int | 
 def rebuilder_of(wish: Wish, store: Store, at: StoreAt) -> Rebuilder | None:
     """Who rebuilds queues and index, None for this process. Raises RefusedError when Spark cannot be started, or not used."""
     from rmqstore.pipeline.engine import REBUILD, choose, runner_of
-    from rmqstore.repair import rights
+    from rmqstore.repair.files import rights
 
     if rights.are_reduced_for(store.root):
         # Processes of Spark cannot take the rights of the owner of the store.
@@ -103,6 +103,6 @@ def rebuilder_of(wish: Wish, store: Store, at: StoreAt) -> Rebuilder | None:
         return None
     runner = runner_of(choice, wish)
     # Everything that takes long to load is loaded while Spark starts; commands ask for their rebuilder first for this reason.
-    from rmqstore.pipeline.rebuild import Elsewhere
+    from rmqstore.pipeline.rebuild.jobs import Elsewhere
 
     return Elsewhere(runner, at)

@@ -80,7 +80,7 @@ def command(
     from rmqstore.pipeline.job import StoreAt
     from rmqstore.pipeline.remote import at_hand
     from rmqstore.pipeline.tables.message_parts import wanted_pieces
-    from rmqstore.scan.firstuse import prepare
+    from rmqstore.scan.compilation import prepare
 
     started = time.monotonic()
     request = ExportRequest.of(Format(file_format), columns, Body(body), partition_by or (), filters, csv_raw=view.csv_raw)

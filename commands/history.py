@@ -22,9 +22,9 @@ def command(store: Path, view: View) -> None:
     What is damaged, or no transaction at all, is listed with what is wrong with it, and ends the command with status 1. Commands that
     change the store refuse until a damaged transaction is moved out of STORE/.rmqstore.
     """
-    from rmqstore.repair.history import history
-    from rmqstore.repair.transaction import State
-    from rmqstore.store.recognise import demand_directory
+    from rmqstore.repair.transaction.folder import State
+    from rmqstore.repair.transaction.history import history
+    from rmqstore.store.kinds.recognise import demand_directory
 
     root = store.absolute()
     demand_directory(root)

@@ -13,8 +13,8 @@ from rmqstore.commands.common import View, output_options, store_argument, store
 from rmqstore.render.sizes import size_text
 
 if TYPE_CHECKING:
+    from rmqstore.store.kinds.writer import WriterGuess
     from rmqstore.store.summary import StoreSummary
-    from rmqstore.store.writer import WriterGuess
 
 SHOWN_TOP_QUEUES = 5
 SHOWN_LINES = 8
@@ -31,7 +31,7 @@ def command(store: Path, broker_conf: Path | None, settings: Mapping[str, str], 
     are read, so this takes moments on a store of any size; `rmqstore verify` reads everything. What may not be read is a finding
     at the end, and the exit status is 1 then.
     """
-    from rmqstore.scan.far import last_records
+    from rmqstore.scan.tail import last_records
     from rmqstore.store.root import Store
     from rmqstore.store.summary import summarize
 

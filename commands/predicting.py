@@ -13,8 +13,8 @@ from rmqstore.commands.common import View
 from rmqstore.render.progress import note
 
 if TYPE_CHECKING:
-    from rmqstore.recovery.release import Chosen
-    from rmqstore.recovery.whatif import Compared, Variant
+    from rmqstore.prediction.release import Chosen
+    from rmqstore.prediction.whatif import Compared, Variant
     from rmqstore.store.root import Store
 
 EXIT_HARM = 1
@@ -22,7 +22,7 @@ EXIT_HARM = 1
 
 def read_ways(texts: Sequence[str], release: str) -> tuple[Variant, ...]:
     """The ways to start that the command line names. Raises UsageError."""
-    from rmqstore.recovery.whatif import parse_variants
+    from rmqstore.prediction.whatif import parse_variants
 
     return parse_variants(texts, release)
 
@@ -32,7 +32,7 @@ def predict(store: Store, ways: Sequence[Variant], chosen: Chosen, view: View) -
 
     Harm, and what may not be read of the store, end the command with status 1.
     """
-    from rmqstore.recovery.whatif import compare, least_harmful
+    from rmqstore.prediction.whatif import compare, least_harmful
     from rmqstore.store.access import denied_entries
     from rmqstore.store.mapped import skipping_denied
 
@@ -54,7 +54,7 @@ def predict(store: Store, ways: Sequence[Variant], chosen: Chosen, view: View) -
 
 def _conclude(results: list[Compared], least: Sequence[Compared], root: Path, because: str, view: View) -> None:
     """Show one result, or which of several do the least harm."""
-    from rmqstore.recovery.whatif import why_least
+    from rmqstore.prediction.whatif import why_least
     from rmqstore.store.transactions import read_transactions
 
     if view.format == "table":
@@ -74,7 +74,7 @@ def _conclude(results: list[Compared], least: Sequence[Compared], root: Path, be
 
 
 def _json(result: Compared, root: Path, because: str) -> dict[str, Any]:
-    from rmqstore.recovery.report import as_json
+    from rmqstore.prediction.report import as_json
     from rmqstore.store.transactions import read_transactions
 
     stopped = read_transactions(root).stopped

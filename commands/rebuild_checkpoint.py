@@ -12,8 +12,8 @@ from rmqstore.commands.common import View, broker_version_option, output_options
 from rmqstore.commands.writing import How, writing_options
 
 if TYPE_CHECKING:
-    from rmqstore.repair.builder import PlanBuilder
-    from rmqstore.repair.staging import Staging
+    from rmqstore.repair.plan.builder import PlanBuilder
+    from rmqstore.repair.plan.staging import Staging
     from rmqstore.store.root import Store
 
 NAME = "rebuild-checkpoint"
@@ -38,10 +38,10 @@ def command(
     What only other brokers tell – the flushed offset of a master, the confirm offset of a controller – stays in a sound checkpoint; in a
     damaged one, and where it is beyond the log, it becomes 0, as after an upgrade, and a note says so.
     """
-    from rmqstore.recovery.release import choose_release
-    from rmqstore.repair.derived import plan_rebuilt_checkpoint
-    from rmqstore.repair.run import Wish
-    from rmqstore.scan.firstuse import prepare
+    from rmqstore.prediction.release import choose_release
+    from rmqstore.repair.derived.agreement import plan_rebuilt_checkpoint
+    from rmqstore.repair.procedure import Wish
+    from rmqstore.scan.compilation import prepare
     from rmqstore.store.root import Store
     from rmqstore.versions import profile_of
 

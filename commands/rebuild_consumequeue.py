@@ -15,8 +15,8 @@ from rmqstore.commands.writing import How, writing_options
 
 if TYPE_CHECKING:
     from rmqstore.pipeline.engine import Wish as EngineWish
-    from rmqstore.repair.builder import PlanBuilder
-    from rmqstore.repair.staging import Staging
+    from rmqstore.repair.plan.builder import PlanBuilder
+    from rmqstore.repair.plan.staging import Staging
     from rmqstore.store.root import Store
 
 NAME = "rebuild-consumequeue"
@@ -72,12 +72,12 @@ def command(
     at = StoreAt.of(store, broker_conf, settings)
     present = at.open()
     rebuilder = rebuilder_of(wish, present, at)
+    from rmqstore.prediction.release import choose_release
     from rmqstore.rebuild import Mode
-    from rmqstore.recovery.release import choose_release
-    from rmqstore.repair.derived import plan_rebuilt_queues
-    from rmqstore.repair.queues import QueueWish
-    from rmqstore.repair.run import Planner, Wish
-    from rmqstore.scan.firstuse import prepare
+    from rmqstore.repair.derived.agreement import plan_rebuilt_queues
+    from rmqstore.repair.derived.consumequeues import QueueWish
+    from rmqstore.repair.procedure import Planner, Wish
+    from rmqstore.scan.compilation import prepare
     from rmqstore.versions import profile_of
 
     chosen = choose_release(present, broker_version)

@@ -16,8 +16,8 @@ from rmqstore.errors import UsageError
 
 if TYPE_CHECKING:
     from rmqstore.pipeline.engine import Wish as EngineWish
-    from rmqstore.repair.builder import PlanBuilder
-    from rmqstore.repair.staging import Staging
+    from rmqstore.repair.plan.builder import PlanBuilder
+    from rmqstore.repair.plan.staging import Staging
     from rmqstore.store.root import Store
 
 NAME = "recover"
@@ -88,13 +88,13 @@ def command(
     if tried and not what_if:
         raise UsageError(f"{tried[0]!r} is one argument too many.", "Name one store; ways to start are named behind --what-if.")
     from rmqstore.pipeline.job import StoreAt
-    from rmqstore.recovery.release import choose_release
+    from rmqstore.prediction.release import choose_release
 
     at = StoreAt.of(store, broker_conf, settings)
     opened = at.open()
     if dry_run and strategy is None:
         from rmqstore.commands.predicting import predict, read_ways
-        from rmqstore.scan.firstuse import prepare
+        from rmqstore.scan.compilation import prepare
 
         chosen = choose_release(opened, broker_version)
         ways = read_ways([*what_if, *tried], chosen.release)
@@ -103,10 +103,10 @@ def command(
         return
     demand_readable(opened)
     rebuilder = rebuilder_of(wish, opened, at)
-    from rmqstore.repair.queues import LostUnits
+    from rmqstore.repair.derived.consumequeues import LostUnits
+    from rmqstore.repair.procedure import Wish
     from rmqstore.repair.recover import Recovery, Strategy
-    from rmqstore.repair.run import Wish
-    from rmqstore.scan.firstuse import prepare
+    from rmqstore.scan.compilation import prepare
 
     prepare(quiet=view.quiet)
     chosen = choose_release(opened, broker_version)

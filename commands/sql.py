@@ -15,7 +15,7 @@ from rmqstore.commands.engines import spark_options, store_or_uri_argument
 
 if TYPE_CHECKING:
     from rmqstore.pipeline.job import StoreAt
-    from rmqstore.pipeline.spark_session import Opener
+    from rmqstore.pipeline.spark.session import Opener
 
 
 @click.command("sql", short_help="Ask a store in SQL, on Spark.")
@@ -45,7 +45,7 @@ def command(
     """
     from rmqstore.pipeline.job import StoreAt
     from rmqstore.pipeline.remote import at_hand
-    from rmqstore.pipeline.spark_session import begin_session
+    from rmqstore.pipeline.spark.session import begin_session
 
     with at_hand(StoreAt.of(store, broker_conf, settings)) as at:
         at.open()
@@ -61,7 +61,7 @@ def _answer(at: StoreAt, statement: str, session: Opener, view: View) -> None:
     on_interrupt(lambda: f"{count} rows were written")
     with ExitStack() as shown:
         bar = shown.enter_context(view.progress("sql", None, unit="tasks"))
-        from rmqstore.pipeline.spark_sql import query
+        from rmqstore.pipeline.spark.sql import query
 
         result = query(session(), at, statement, bar.advance)
 
@@ -81,6 +81,6 @@ def _prepare(statement: str, view: View) -> None:
     from rmqstore.pipeline.tables.registry import named_in
 
     if {"messages", "findings"} & set(named_in(statement)):
-        from rmqstore.scan.firstuse import prepare
+        from rmqstore.scan.compilation import prepare
 
         prepare(quiet=view.quiet)

@@ -72,7 +72,7 @@ def command(
 
     job = StatsJob.over(places)
     if choice.engine == "local":
-        from rmqstore.scan.firstuse import prepare
+        from rmqstore.scan.compilation import prepare
 
         prepare(quiet=view.quiet)
     counts = _run(job, runner, view)

@@ -12,8 +12,8 @@ from rmqstore.commands.common import View, broker_version_option, output_options
 from rmqstore.commands.writing import How, writing_options
 
 if TYPE_CHECKING:
-    from rmqstore.repair.builder import PlanBuilder
-    from rmqstore.repair.staging import Staging
+    from rmqstore.repair.plan.builder import PlanBuilder
+    from rmqstore.repair.plan.staging import Staging
     from rmqstore.store.root import Store
 
 NAME = "truncate"
@@ -42,10 +42,10 @@ def command(
     Units and items of what is cut leave queues and index, the checkpoint and the epoch file follow; `abort` stays as it is. No file
     changes its length. Damage in front of the cut stays: that is for `rmqstore recover`.
     """
-    from rmqstore.recovery.release import choose_release
+    from rmqstore.prediction.release import choose_release
+    from rmqstore.repair.procedure import Wish
     from rmqstore.repair.recover import plan_truncate
-    from rmqstore.repair.run import Wish
-    from rmqstore.scan.firstuse import prepare
+    from rmqstore.scan.compilation import prepare
     from rmqstore.store.root import Store
 
     def open_store() -> Store:

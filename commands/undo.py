@@ -33,9 +33,9 @@ def command(
     that was stopped in the middle. An undo is a transaction itself: named, it is taken back in turn. The settings are those with which
     the store was changed; others win over them.
     """
-    from rmqstore.repair import run
+    from rmqstore.repair import procedure
     from rmqstore.store.brokerconf import BrokerConfig
 
     root = store.absolute()
     given = BrokerConfig.load(broker_conf, settings, root=root).given
-    tell(view, run.undo(root, transaction, PlanDialog(view, yes), dry_run=dry_run, settings=given))
+    tell(view, procedure.undo(root, transaction, PlanDialog(view, yes), dry_run=dry_run, settings=given))

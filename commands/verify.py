@@ -108,7 +108,7 @@ def command(
     # Where it is Spark it starts here, and everything that takes long to load is loaded meanwhile.
     runner = runner_of(choice, wish)
     if choice.engine == "local":
-        from rmqstore.scan.firstuse import prepare
+        from rmqstore.scan.compilation import prepare
 
         prepare(quiet=view.quiet)
     if alone is not None:

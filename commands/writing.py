@@ -14,9 +14,9 @@ from rmqstore.commands.common import View, on_interrupt
 from rmqstore.shellwords import command
 
 if TYPE_CHECKING:
-    from rmqstore.repair.plan import Action, After, Plan
-    from rmqstore.repair.run import Result, Wish
-    from rmqstore.repair.transaction import Transaction
+    from rmqstore.repair.plan.model import Action, After, Plan
+    from rmqstore.repair.procedure import Result, Wish
+    from rmqstore.repair.transaction.folder import Transaction
 
 EXIT_ERRORS_REMAIN = 1
 _SHOWN = 40
@@ -58,11 +58,11 @@ class How:
 
     def __call__(self, wish: Wish) -> None:
         """Runs the procedure and tells what came out; ends the command with status 1 when errors remain."""
-        from rmqstore.repair import run
+        from rmqstore.repair import procedure
 
         tell(
             self._view,
-            run.show(wish, self._dialog, self._plan_out) if self._show_only else run.carry_out(wish, self._dialog),
+            procedure.show(wish, self._dialog, self._plan_out) if self._show_only else procedure.carry_out(wish, self._dialog),
         )
 
 
@@ -79,7 +79,7 @@ class PlanDialog:
         if self._view.format == "table":
             self._view.output().object(for_people(plan))
         else:
-            from rmqstore.repair.codec import shown_object
+            from rmqstore.repair.plan.codec import shown_object
 
             self._view.output().object(shown_object(plan))
 
@@ -89,7 +89,7 @@ class PlanDialog:
 
     def started(self, transaction: Transaction, plan: Plan) -> None:
         """An interruption from now on says how to go on."""
-        from rmqstore.repair.transaction import ways_out
+        from rmqstore.repair.transaction.folder import ways_out
 
         continued, undone = ways_out(transaction)
         on_interrupt(lambda: f"{self._done} of {len(plan.actions)} actions done; continue with `{continued}`, take back with `{undone}`")
@@ -137,7 +137,7 @@ def for_people(plan: Plan) -> dict[str, Any]:
 
 def _afterwards(after: After) -> str:
     """What is known of the store that a plan leads to."""
-    from rmqstore.repair.run import listed
+    from rmqstore.repair.procedure import listed
 
     found = f"errors remain: {listed(after.errors)}" if after.errors else "no errors"
     if after.left is None:
@@ -172,7 +172,7 @@ def _outcome(result: Result) -> dict[str, Any]:
     else:
         screen["outcome"] = "nothing to do" if result.plan.empty else "nothing was changed"
     if result.errors is not None:
-        from rmqstore.repair.run import listed
+        from rmqstore.repair.procedure import listed
 
         screen["verification"] = f"errors remain: {listed(result.errors)}" if result.errors else "no errors"
     if result.left:

@@ -12,13 +12,13 @@ from typing import Any
 from rmqstore.api.html import table
 from rmqstore.kept import private_directory
 from rmqstore.pipeline.job import StoreAt
-from rmqstore.recovery.release import choose_release
-from rmqstore.repair import run
-from rmqstore.repair.plan import Action, LostMessage
-from rmqstore.repair.plan import Plan as PlanData
-from rmqstore.repair.queues import LostUnits
+from rmqstore.prediction.release import choose_release
+from rmqstore.repair import procedure
+from rmqstore.repair.derived.consumequeues import LostUnits
+from rmqstore.repair.plan.model import Action, LostMessage
+from rmqstore.repair.plan.model import Plan as PlanData
 from rmqstore.repair.recover import Recovery, Strategy
-from rmqstore.repair.transaction import Transaction
+from rmqstore.repair.transaction.folder import Transaction
 
 
 class Plan:
@@ -52,7 +52,7 @@ class Plan:
 
     def apply(self) -> Applied:
         """Apply the plan and verify the store. Raises RefusedError where the store changed or is in use, WriteFailedError, OSError."""
-        result = run.apply_file(self._file, _Consent())
+        result = procedure.apply_file(self._file, _Consent())
         return Applied(Path(self._data.store), result.transaction, result.errors or {})
 
     def _repr_html_(self) -> str:
@@ -82,7 +82,7 @@ def plan_recover(at: StoreAt, release: str, strategy: str, lost_units: str) -> P
     directory = private_directory("rmqstore-plan-")
     kept_in = directory / "plan.json"
     try:
-        result = run.show(run.Wish("recover", chosen, at.open, recovery.plan), _Consent(), kept_in)
+        result = procedure.show(procedure.Wish("recover", chosen, at.open, recovery.plan), _Consent(), kept_in)
     except BaseException:
         shutil.rmtree(directory, ignore_errors=True)
         raise
@@ -91,7 +91,7 @@ def plan_recover(at: StoreAt, release: str, strategy: str, lost_units: str) -> P
 
 def undo(root: Path, transaction: str | None) -> None:
     """Undo a transaction, or continue an undo that was stopped. Raises RefusedError, WriteFailedError, OSError."""
-    run.undo(root, transaction, _Consent())
+    procedure.undo(root, transaction, _Consent())
 
 
 class _Consent:

@@ -11,9 +11,9 @@ from rmqstore.doctor.diagnosis import diagnose as diagnose_store
 from rmqstore.doctor.nextsteps import Commands
 from rmqstore.findings import Finding
 from rmqstore.pipeline.job import StoreAt
-from rmqstore.recovery.release import AUTO, choose_release
-from rmqstore.recovery.report import as_json
-from rmqstore.recovery.simulation import simulate
+from rmqstore.prediction.release import AUTO, choose_release
+from rmqstore.prediction.report import as_json
+from rmqstore.prediction.simulation import simulate
 
 
 @dataclass(frozen=True, slots=True)

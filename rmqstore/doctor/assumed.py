@@ -14,7 +14,7 @@ from typing import Any
 from rmqstore.findings import Finding
 from rmqstore.formats import consumequeue, index
 from rmqstore.formats.compaction import log_file_size, queue_file_size
-from rmqstore.recovery.places import Places
+from rmqstore.prediction.places import Places
 from rmqstore.scan.indexshape import guess_geometry
 from rmqstore.store.brokerconf import DEFAULTS, BrokerConfig
 from rmqstore.store.mapped import MappedFile, infer_file_size

@@ -9,8 +9,8 @@ from rmqstore.doctor.areas import Area, Effect, State
 from rmqstore.doctor.verdict import area_of
 from rmqstore.findings import Finding, Severity
 from rmqstore.formats.naming import HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
-from rmqstore.recovery.needed import decides
-from rmqstore.recovery.outcome import Outcome
+from rmqstore.prediction.needed import decides
+from rmqstore.prediction.outcome import Outcome
 from rmqstore.store.access import Denied, log_directories
 from rmqstore.store.parts import part_kind
 from rmqstore.store.root import Store

@@ -10,40 +10,40 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rmqstore.doctor import configuration, machine, otherparts, progress, space, timerstart, traps
 from rmqstore.doctor.areas import Area, Effect, State
 from rmqstore.doctor.assumed import Assumed, assumptions, contradicted
-from rmqstore.doctor.configfiles import ConfigFiles
+from rmqstore.doctor.checks import configuration, machine, otherparts, progress, space, timerstart, traps
+from rmqstore.doctor.checks.configfiles import ConfigFiles
+from rmqstore.doctor.checks.effects import effects_of
+from rmqstore.doctor.checks.losses import Loss, losses_behind
+from rmqstore.doctor.checks.sample import read_sample
+from rmqstore.doctor.checks.scanrange import ScanRange, read_range
 from rmqstore.doctor.denied import only_known, without_guesses
-from rmqstore.doctor.effects import effects_of
 from rmqstore.doctor.loglines import LOAD_EXCEPTION, lines_of
-from rmqstore.doctor.losses import Loss, losses_behind
 from rmqstore.doctor.nextsteps import Commands, may_repair, next_step, the_next_step
 from rmqstore.doctor.observed import Observed, observe, unreadable
 from rmqstore.doctor.predicted import Prediction
-from rmqstore.doctor.sample import read_sample
-from rmqstore.doctor.scanrange import ScanRange, read_range
 from rmqstore.doctor.sentence import sentence
 from rmqstore.doctor.severity import weighed
 from rmqstore.doctor.verdict import Class, Verdict, area_of, conclude
 from rmqstore.errors import RmqstoreError, UsageError
 from rmqstore.findings import Finding, Severity
-from rmqstore.recovery.blockers import BlockerCode
-from rmqstore.recovery.consequences import consequences_of
-from rmqstore.recovery.growth import goes_on
-from rmqstore.recovery.outcome import Mode, Outcome
-from rmqstore.recovery.places import places_of
-from rmqstore.recovery.readable import unknown_outcome
-from rmqstore.recovery.release import AUTO, Chosen
+from rmqstore.prediction.blockers import BlockerCode
+from rmqstore.prediction.consequences import consequences_of
+from rmqstore.prediction.growth import goes_on
+from rmqstore.prediction.outcome import Mode, Outcome
+from rmqstore.prediction.places import places_of
+from rmqstore.prediction.readable import unknown_outcome
+from rmqstore.prediction.release import AUTO, Chosen
 from rmqstore.store.access import log_directories
 from rmqstore.store.mapped import list_directory, skipping_denied
 from rmqstore.store.root import QueueDirectory, Store
 from rmqstore.store.transactions import read_transactions
-from rmqstore.verify import checkpoint, compaction, config, files, rocksdb, surroundings, transactions
-from rmqstore.verify.config import TOPICS, stored_offsets
 from rmqstore.verify.context import Context, LogFacts, Options
 from rmqstore.verify.horizon import Horizon, is_written, mark_of
-from rmqstore.verify.units import QueueKey
+from rmqstore.verify.parts import checkpoint, compaction, config, files, rocksdb, surroundings, transactions
+from rmqstore.verify.parts.config import TOPICS, stored_offsets
+from rmqstore.verify.queues.units import QueueKey
 from rmqstore.versions import PROFILES, profile_of
 
 SCHEMA = 1

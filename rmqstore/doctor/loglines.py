@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from rmqstore.recovery.blockers import Blocker, BlockerCode
+from rmqstore.prediction.blockers import Blocker, BlockerCode
 from rmqstore.store.root import Store
 
 LOAD_EXCEPTION = "load exception"

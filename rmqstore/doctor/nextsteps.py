@@ -11,7 +11,7 @@ from rmqstore.doctor.verdict import Class, Verdict, area_of
 from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding, Severity
 from rmqstore.store.access import way_to_read
-from rmqstore.verify import config
+from rmqstore.verify.parts import config
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,21 +8,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from rmqstore.doctor import configfiles
-from rmqstore.doctor.configfiles import ConfigFiles
+from rmqstore.doctor.checks import configfiles
+from rmqstore.doctor.checks.configfiles import ConfigFiles
 from rmqstore.doctor.denied import findings as denied_findings
 from rmqstore.errors import RmqstoreError, UsageError
 from rmqstore.findings import Finding
-from rmqstore.recovery.outcome import Outcome
-from rmqstore.recovery.readable import simulate_readable, unknown_outcome
-from rmqstore.recovery.release import AUTO, Chosen, choose_release
-from rmqstore.scan.far import last_records
+from rmqstore.prediction.outcome import Outcome
+from rmqstore.prediction.readable import simulate_readable, unknown_outcome
+from rmqstore.prediction.release import AUTO, Chosen, choose_release
+from rmqstore.scan.tail import last_records
 from rmqstore.store.access import Denied, denied_entries
+from rmqstore.store.kinds.writer import WriterGuess, guess_writer
 from rmqstore.store.liveness import Liveness, liveness
 from rmqstore.store.root import Store
 from rmqstore.store.summary import LogSummary, StoreSummary, summarize
 from rmqstore.store.transactions import Transactions, read_transactions
-from rmqstore.store.writer import WriterGuess, guess_writer
 from rmqstore.verify.context import Context
 from rmqstore.versions import profile_of
 

@@ -10,19 +10,19 @@ import numpy as np
 import numpy.typing as npt
 
 from rmqstore.doctor.areas import counted
-from rmqstore.doctor.losses import Loss
-from rmqstore.doctor.sample import Sample, SampledQueue, uncovered
-from rmqstore.doctor.scanrange import ScanRange
+from rmqstore.doctor.checks.losses import Loss
+from rmqstore.doctor.checks.sample import Sample, SampledQueue, uncovered
+from rmqstore.doctor.checks.scanrange import ScanRange
 from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding
-from rmqstore.recovery.consequences import Consequences, Fate, QueueFate
-from rmqstore.recovery.outcome import Outcome, QueueState
+from rmqstore.prediction.consequences import Consequences, Fate, QueueFate
+from rmqstore.prediction.outcome import Outcome, QueueState
 from rmqstore.store.ends import batch_queue_ends, queue_ends
 from rmqstore.store.root import QueueDirectory
 from rmqstore.verify.context import Context
 from rmqstore.verify.guard import limited
-from rmqstore.verify.queues import QueueJudge, dispatches_to_light_queues, known_topics
-from rmqstore.verify.units import QueueKey
+from rmqstore.verify.queues.judgement import QueueJudge, dispatches_to_light_queues, known_topics
+from rmqstore.verify.queues.units import QueueKey
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rmqstore.doctor.areas import State
 from rmqstore.doctor.verdict import Verdict
-from rmqstore.recovery.outcome import Outcome
+from rmqstore.prediction.outcome import Outcome
 
 COPY_FIRST = "copy the store before any start"
 

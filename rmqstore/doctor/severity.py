@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rmqstore.doctor.areas import Area, Effect, State
-from rmqstore.doctor.configfiles import ConfigFiles
+from rmqstore.doctor.checks.configfiles import ConfigFiles
 from rmqstore.doctor.predicted import Prediction
 from rmqstore.findings import Finding, Severity
 

@@ -24,7 +24,7 @@ def next_record(file: MappedFile, position: int) -> int | None:
     """
     from rmqstore.scan import sigbus
     from rmqstore.scan.columns import Stop
-    from rmqstore.scan.kernels_record import resync
+    from rmqstore.scan.kernels.record import resync
 
     sigbus.install()
     known_faults = sigbus.faults()

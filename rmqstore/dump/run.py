@@ -14,7 +14,7 @@ from rmqstore.dump.message import message_object
 from rmqstore.dump.queues import QueueFiles
 from rmqstore.dump.request import Request
 from rmqstore.dump.target import Target, demand_sensible
-from rmqstore.store.identify import FileKind
+from rmqstore.store.kinds.identify import FileKind
 from rmqstore.store.mapped import MappedFile
 
 _SMALL: dict[FileKind, small.Reader] = {

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from rmqstore.dump.message import MESSAGE_FIELDS
-from rmqstore.store.identify import FileKind
+from rmqstore.store.kinds.identify import FileKind
 
 _LOGS = (FileKind.COMMITLOG, FileKind.COMPACTION_LOG)
 _TREES = (FileKind.CHECKPOINT, FileKind.TIMERCHECK, FileKind.ABORT, FileKind.LOCK, FileKind.JSON, FileKind.TEXT, FileKind.DLEDGER)

@@ -11,7 +11,7 @@ from rmqstore.dump.request import Filters
 from rmqstore.errors import NotAStoreError, UnreadableError, UsageError
 from rmqstore.store.access import Denied, denied_below, is_denied
 from rmqstore.store.brokerconf import BrokerConfig
-from rmqstore.store.identify import FileKind, has_name_of_store, identify, kind_by_name
+from rmqstore.store.kinds.identify import FileKind, has_name_of_store, identify, kind_by_name
 from rmqstore.store.mapped import MappedFile, MappedFileQueue, list_directory, parse_offset_name, skipping_denied, unreadable
 from rmqstore.store.root import QueueDirectory, Store
 

@@ -112,12 +112,12 @@ def runner_of(choice: Choice, wish: Wish) -> Runner:
         from rmqstore.pipeline.local import LocalRunner
 
         return LocalRunner(wish.cores)
-    from rmqstore.pipeline.spark_session import begin_context
+    from rmqstore.pipeline.spark.session import begin_context
 
     context = begin_context(wish.master, wish.conf)
 
     def make() -> Runner:
-        from rmqstore.pipeline.spark import SparkRunner
+        from rmqstore.pipeline.spark.runner import SparkRunner
 
         return SparkRunner(context()).ready()
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from rmqstore.errors import RmqstoreError
 from rmqstore.formats import index
-from rmqstore.recovery.options import Options
-from rmqstore.recovery.outcome import Dispatched, Outcome
-from rmqstore.recovery.places import places_of
-from rmqstore.recovery.release import AUTO, choose_release
-from rmqstore.recovery.simulation import simulate
+from rmqstore.prediction.options import Options
+from rmqstore.prediction.outcome import Dispatched, Outcome
+from rmqstore.prediction.places import places_of
+from rmqstore.prediction.release import AUTO, choose_release
+from rmqstore.prediction.simulation import simulate
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import Store
 from rmqstore.store.window import read_at

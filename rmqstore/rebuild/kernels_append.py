@@ -11,8 +11,8 @@ from numba import njit
 from rmqstore.formats import consumequeue_ext
 from rmqstore.formats.layout import fixed_layout
 from rmqstore.scan.columns import RECORD_DTYPE
-from rmqstore.scan.raw import native32
-from rmqstore.scan.rows import fields_reader, fields_writer
+from rmqstore.scan.kernels.raw import native32
+from rmqstore.scan.kernels.rows import fields_reader, fields_writer
 from rmqstore.scan.unitruns import UNIT_ROWS
 
 QUEUE_DTYPE = np.dtype(

@@ -8,9 +8,9 @@ from numba import njit
 from rmqstore.formats import index as declared
 from rmqstore.formats.layout import fixed_layout
 from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE
-from rmqstore.scan.kernels_index import ITEM_ROWS
-from rmqstore.scan.raw import native32, prefetch, store32
-from rmqstore.scan.rows import fields_reader, fields_writer
+from rmqstore.scan.kernels.index import ITEM_ROWS
+from rmqstore.scan.kernels.raw import native32, prefetch, store32
+from rmqstore.scan.kernels.rows import fields_reader, fields_writer
 
 HEADER_DTYPE = np.dtype([(name, "i8") for name in fixed_layout(declared.HEADER)])
 """The header in memory; `index_count` is at least 1 there."""

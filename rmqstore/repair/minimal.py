@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from rmqstore.repair import logfiles
-from rmqstore.repair.builder import PlanBuilder
-from rmqstore.repair.judgement import judge
-from rmqstore.repair.logedits import LogRepair, plan_log
-from rmqstore.repair.logview import FutureLog
-from rmqstore.repair.queues import QueueWish, plan_queues
-from rmqstore.repair.rebuilding import Rebuilder
-from rmqstore.repair.staging import Staging
+from rmqstore.repair.derived.consumequeues import QueueWish, plan_queues
+from rmqstore.repair.derived.judgement import judge
+from rmqstore.repair.derived.rebuild import Rebuilder
+from rmqstore.repair.log import segments
+from rmqstore.repair.log.edits import LogRepair, plan_log
+from rmqstore.repair.log.future import FutureLog
+from rmqstore.repair.plan.builder import PlanBuilder
+from rmqstore.repair.plan.staging import Staging
 from rmqstore.store.mapped import ProblemKind
 from rmqstore.store.root import Store
-from rmqstore.verify.units import QueueKey
+from rmqstore.verify.queues.units import QueueKey
 from rmqstore.versions import Profile
 
 Advance = Callable[[int], None]
@@ -35,8 +35,8 @@ def plan_minimal(
 
     Raises RefusedError, UnreadableError, StoreChangedError, OSError.
     """
-    log = logfiles.files_of(store)
-    edits = [*logfiles.gone(log.odd), *logfiles.brought_to_length(store, log.files, log.file_size)]
+    log = segments.files_of(store)
+    edits = [*segments.gone(log.odd), *segments.brought_to_length(store, log.files, log.file_size)]
     present = {str(file.path): file.length for file in log.files}
     judgement = judge(store, advance=advance)
     future = FutureLog(

@@ -7,21 +7,21 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from rmqstore.errors import RefusedError
-from rmqstore.recovery.outcome import Outcome
-from rmqstore.recovery.simulation import simulate
-from rmqstore.repair.builder import PlanBuilder
-from rmqstore.repair.configuration import plan_backups
-from rmqstore.repair.derived import plan_derived
-from rmqstore.repair.epoch import plan_epoch
-from rmqstore.repair.logedits import LogRepair, plan_log
+from rmqstore.prediction.outcome import Outcome
+from rmqstore.prediction.simulation import simulate
+from rmqstore.repair.derived.agreement import plan_derived
+from rmqstore.repair.derived.config import plan_backups
+from rmqstore.repair.derived.consumequeues import LostUnits
+from rmqstore.repair.derived.rebuild import Rebuilder
+from rmqstore.repair.derived.rocksdb import plan_queue_database
+from rmqstore.repair.log.edits import LogRepair, plan_log
+from rmqstore.repair.log.epoch import plan_epoch
+from rmqstore.repair.log.salvage import salvage
+from rmqstore.repair.log.truncate import cut_where_broker_stops, truncate
 from rmqstore.repair.minimal import plan_minimal
-from rmqstore.repair.queues import LostUnits
-from rmqstore.repair.rebuilding import Rebuilder
-from rmqstore.repair.rocksdb import plan_queue_database
-from rmqstore.repair.salvage import salvage
-from rmqstore.repair.staging import Staging
-from rmqstore.repair.surroundings import plan_surroundings
-from rmqstore.repair.truncate import cut_where_broker_stops, truncate
+from rmqstore.repair.obstacles import plan_surroundings
+from rmqstore.repair.plan.builder import PlanBuilder
+from rmqstore.repair.plan.staging import Staging
 from rmqstore.store.root import Store
 from rmqstore.versions import profile_of
 

@@ -48,7 +48,7 @@ def _mark() -> str:
     """Changes whenever a source that kernels are made from does."""
     state = hashlib.sha256()
     for directory in (Path(__file__).parent, Path(str(formats.__file__)).parent):
-        for source in sorted(directory.glob("*.py")):
+        for source in sorted(directory.rglob("*.py")):
             status = source.stat()
             state.update(f"{source.name} {status.st_size} {status.st_mtime_ns}\n".encode())
     return state.hexdigest()[:16]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from rmqstore.scan.kernels_index import LINK_DTYPE, SCRATCH_BYTES, follow_chains
+from rmqstore.scan.kernels.index import LINK_DTYPE, SCRATCH_BYTES, follow_chains
 
 SHOWN_LINKS = 64
 

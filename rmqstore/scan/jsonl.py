@@ -16,9 +16,8 @@ from numba import njit
 
 from rmqstore.formats.naming import SCHEDULE_TOPIC
 from rmqstore.formats.properties import DELAY, KEYS, TAGS, UNIQ_KEY
-from rmqstore.scan.crc import crc32
-from rmqstore.scan.kernels_record import structure
-from rmqstore.scan.offsets import (
+from rmqstore.scan.kernels.crc import crc32
+from rmqstore.scan.kernels.offsets import (
     BODY_CRC,
     BORN_HOST,
     BORN_HOST_V6,
@@ -36,7 +35,7 @@ from rmqstore.scan.offsets import (
     STORE_HOST_V6,
     SYS_FLAG,
 )
-from rmqstore.scan.raw import (
+from rmqstore.scan.kernels.raw import (
     HIGH_BITS,
     LOW_BITS,
     be32,
@@ -51,6 +50,7 @@ from rmqstore.scan.raw import (
     trailing_zeros,
     u8,
 )
+from rmqstore.scan.kernels.record import structure
 
 _STORE_TIMESTAMP = BORN_HOST + HOST_V4_WIDTH
 _STORE_HOST = _STORE_TIMESTAMP + 8

@@ -10,7 +10,7 @@ import numpy as np
 
 from rmqstore.formats.javahash import decode_java_utf8, java_hash
 from rmqstore.formats.naming import SCHEDULE_TOPIC, is_legal_topic
-from rmqstore.scan.kernels_layout import LAYOUT_COUNT, LAYOUT_DTYPE
+from rmqstore.scan.kernels.layout import LAYOUT_COUNT, LAYOUT_DTYPE
 
 ENTRY_DTYPE = np.dtype(
     [

@@ -36,9 +36,9 @@ def install() -> None:
     with _lock:
         if _handlers:
             return
-        from rmqstore.scan import kernels_sigbus
+        from rmqstore.scan.kernels import sigbus
 
-        handler = kernels_sigbus.make_handler(ctypes.addressof(_count), mmap.PAGESIZE)
+        handler = sigbus.make_handler(ctypes.addressof(_count), mmap.PAGESIZE)
         _handlers.append(handler)
         action = _SigAction(handler=handler.address, flags=_SA_SIGINFO | _SA_ONSTACK)
         libc = ctypes.CDLL(None, use_errno=True)

@@ -17,10 +17,10 @@ from rmqstore.errors import StoreChangedError
 from rmqstore.formats.javahash import decode_java_utf8
 from rmqstore.scan import names, sigbus
 from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE, Check, Fault, Mark, Oddity, Stop
-from rmqstore.scan.kernels_record import resync, walk
+from rmqstore.scan.kernels.offsets import ENTRY_SIZE, QUEUE_ID, SIZE
+from rmqstore.scan.kernels.raw import first_nonzero
+from rmqstore.scan.kernels.record import resync, walk
 from rmqstore.scan.names import Names
-from rmqstore.scan.offsets import ENTRY_SIZE, QUEUE_ID, SIZE
-from rmqstore.scan.raw import first_nonzero
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.window import Window, data_extents, map_window
 

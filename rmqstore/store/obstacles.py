@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rmqstore.store.commitlogpaths import CommitLogDirectories
+from rmqstore.store.kinds.recognise import is_index_name
 from rmqstore.store.mapped import list_directory, parse_offset_name
 from rmqstore.store.parts import PartKind, part_kind
 from rmqstore.store.queues import tree_queues, tree_strays
-from rmqstore.store.recognise import is_index_name
 
 QUEUE_TREES = (PartKind.CONSUMEQUEUE, PartKind.CONSUMEQUEUE_EXT, PartKind.BATCHCONSUMEQUEUE)
 ROOT_FILES = frozenset(

@@ -12,14 +12,14 @@ from rmqstore.formats import consumequeue, dledger
 from rmqstore.store.brokerconf import ROCKSDB_STORE, BrokerConfig
 from rmqstore.store.commitlogpaths import CommitLogDirectories, find_commit_log_directories
 from rmqstore.store.entries import Entry
-from rmqstore.store.identify import identify_directory
+from rmqstore.store.kinds.identify import identify_directory
+from rmqstore.store.kinds.recognise import demand_directory, is_index_name, not_a_store, tells_a_root
 from rmqstore.store.links import PartLink, part_links
 from rmqstore.store.mapped import MappedFile, MappedFileQueue, list_directory
 from rmqstore.store.obstacles import Obstacle, in_files, obstacles
 from rmqstore.store.parts import Part, PartKind, list_parts, part_kind, relative_to_root
 from rmqstore.store.queues import QueueDirectory, Stray, directories, open_queues, single_queues, tree_queues, tree_strays
-from rmqstore.store.recognise import demand_directory, is_index_name, not_a_store, tells_a_root
-from rmqstore.store.rocksdb import DatabaseUse, databases, had_database
+from rmqstore.store.rocksdb.databases import DatabaseUse, databases, had_database
 from rmqstore.store.window import read_whole
 
 __all__ = ["DLedgerLog", "IndexFile", "QueueDirectory", "Store", "Stray"]

@@ -14,6 +14,7 @@ from rmqstore.formats import checkpoint, index
 from rmqstore.formats.dledger import ENTRY_HEADER_SIZE
 from rmqstore.store.access import Denied, denied_entries, is_denied
 from rmqstore.store.ends import Far, LogEnds, QueueEnds, batch_queue_ends, log_ends, queue_ends, read_records
+from rmqstore.store.kinds.writer import WriterGuess, guess_writer
 from rmqstore.store.liveness import Liveness, liveness
 from rmqstore.store.mapped import MappedFileQueue, Problem, skipping_denied
 from rmqstore.store.obstacles import QUEUE_TREES
@@ -21,7 +22,6 @@ from rmqstore.store.parts import Part, PartKind, relative_to_root
 from rmqstore.store.root import QueueDirectory, Store
 from rmqstore.store.transactions import Transactions, read_transactions
 from rmqstore.store.window import read_whole
-from rmqstore.store.writer import WriterGuess, guess_writer
 
 TOP_QUEUES = 10
 _SAMPLE = 64

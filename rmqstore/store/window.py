@@ -27,7 +27,7 @@ _redirected: dict[str, Path] = {}
 
 @contextmanager
 def redirected(paths: Mapping[str, Path]) -> Iterator[None]:
-    """Read other files in the place of these, by path, until the end of the context: how a planned store is read (`repair/planned.py`)."""
+    """Read other files in the place of these, by path, until the end of the context, as for a planned store."""
     _redirected.update(paths)
     try:
         yield

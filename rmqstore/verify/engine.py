@@ -13,14 +13,14 @@ from pathlib import Path
 from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding, Severity
 from rmqstore.scan.columns import Stop
-from rmqstore.scan.kernels_queue import Claim
+from rmqstore.scan.kernels.queue import Claim
 from rmqstore.store.root import Store
-from rmqstore.verify.commitlog import FileResult
 from rmqstore.verify.context import Context, Options
-from rmqstore.verify.exchanged import Held
 from rmqstore.verify.horizon import Horizon, comes_to_be_written, is_written, mark_of
+from rmqstore.verify.log.commitlog import FileResult
 from rmqstore.verify.look import Advance, Look, Outcome, Passes, Totals, files_as_mapped, last_file_with_data
 from rmqstore.verify.nextstart import Foresight, weighed
+from rmqstore.verify.queues.exchanged import Held
 
 __all__ = ["Advance", "Outcome", "Passes", "Totals", "Verification", "files_as_mapped", "last_file_with_data", "verify"]
 

@@ -18,7 +18,7 @@ from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding
 from rmqstore.formats import index
 from rmqstore.formats.consumequeue import UNIT_SIZE
-from rmqstore.scan.far import last_records
+from rmqstore.scan.tail import last_records
 from rmqstore.store.ends import log_ends, queue_ends
 from rmqstore.store.liveness import liveness
 from rmqstore.store.root import Store

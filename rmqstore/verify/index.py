@@ -17,7 +17,7 @@ from rmqstore.formats.layout import fixed_layout
 from rmqstore.reading.records import record_at
 from rmqstore.scan.chains import SHOWN_LINKS, ChainFollower
 from rmqstore.scan.indexshape import geometry, guess_geometry
-from rmqstore.scan.kernels_index import (
+from rmqstore.scan.kernels.index import (
     ITEM_ROWS,
     ITEM_SIZE,
     ITEMS_END,
@@ -27,8 +27,8 @@ from rmqstore.scan.kernels_index import (
     ItemOddity,
     match_items,
 )
+from rmqstore.scan.kernels.raw import first_nonzero
 from rmqstore.scan.ranges import in_ranges
-from rmqstore.scan.raw import first_nonzero
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.window import data_extents, map_window, open_read_only, read_at, read_descriptor_into, read_into
 from rmqstore.verify.context import Context

@@ -18,28 +18,18 @@ from rmqstore.findings import Finding
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import QueueDirectory, Store
 from rmqstore.store.window import read_at
-from rmqstore.verify import (
-    batchqueue,
-    checkpoint,
-    compaction,
-    config,
-    displaced,
-    files,
-    index,
-    queues,
-    rocksdb,
-    surroundings,
-    tail,
-    timer,
-    transactions,
-)
-from rmqstore.verify.commitlog import FilePass, FileResult, Surroundings
+from rmqstore.verify import index
 from rmqstore.verify.context import Context, LogFacts, Options
-from rmqstore.verify.exchanged import Held
 from rmqstore.verify.index import IndexView
-from rmqstore.verify.runs import Run
+from rmqstore.verify.log import displaced, tail
+from rmqstore.verify.log.commitlog import FilePass, FileResult, Surroundings
+from rmqstore.verify.log.runs import Run
+from rmqstore.verify.parts import checkpoint, compaction, config, files, rocksdb, surroundings, transactions
+from rmqstore.verify.queues import batchqueue, judgement
+from rmqstore.verify.queues.exchanged import Held
+from rmqstore.verify.queues.units import QueueKey
+from rmqstore.verify.timer import wheel
 from rmqstore.verify.unchecked import NotChecked, not_checked
-from rmqstore.verify.units import QueueKey
 
 Advance = Callable[[int], None]
 Outcome = FileResult | RmqstoreError
@@ -116,7 +106,7 @@ class Look:
         if options.wants("checkpoint"):
             yield from self._guarded(checkpoint.check)
         if options.wants("timer"):
-            yield from self._guarded(timer.check)
+            yield from self._guarded(wheel.check)
         if options.wants("config"):
             yield from self._guarded(config.check)
         if options.wants("consumequeue") or options.wants("config") or options.wants("store"):
@@ -239,14 +229,14 @@ class Look:
 
     def _queues(self, results: list[FileResult], around: Surroundings) -> Iterator[Finding]:
         context = self.context
-        histories, odd = queues.merge(context, results)
+        histories, odd = judgement.merge(context, results)
         if self.options.wants("commitlog"):
             yield from odd
         self.totals.queues = len(around.queues) + len(around.batch_queues)
         if not around.compare_queues:
             return
-        light_queues = queues.dispatches_to_light_queues(context, around.queues)
-        judge = queues.QueueJudge(context, queues.known_topics(context), light_queues)
+        light_queues = judgement.dispatches_to_light_queues(context, around.queues)
+        judge = judgement.QueueJudge(context, judgement.known_topics(context), light_queues)
         for key in sorted(around.queues):
             if self.options.wants_topic(key[0]):
                 yield from self._judged(judge, key, around, histories.get(key))
@@ -254,7 +244,7 @@ class Look:
             if histories[key].runs:
                 yield from judge.missing(key, histories[key])
         self.exchanged = judge.exchanged
-        yield from queues.renumbered(context, results)
+        yield from judgement.renumbered(context, results)
         for key in sorted(around.batch_queues):
             try:
                 matched = sum(result.batch_matched[key] for result in results)
@@ -263,7 +253,7 @@ class Look:
                 yield context.finding("RMQ-ST-UNREADABLE", error.message, file=around.batch_queues[key].directory)
 
     def _judged(
-        self, judge: queues.QueueJudge, key: QueueKey, around: Surroundings, history: queues.QueueHistory | None
+        self, judge: judgement.QueueJudge, key: QueueKey, around: Surroundings, history: judgement.QueueHistory | None
     ) -> Iterator[Finding]:
         try:
             yield from judge.judge(key, around.queues[key], history)
@@ -345,6 +335,6 @@ def _facts(store: Store, results: list[FileResult]) -> LogFacts:
             facts.last_timestamp = max(facts.last_timestamp, result.last_timestamp)
             facts.end_offset = result.end_offset
             facts.records += result.records
-    facts.damages = queues.union([*facts.damages, *_missing_ranges(results)])
+    facts.damages = judgement.union([*facts.damages, *_missing_ranges(results)])
     facts.without_records = tail.without_records(results)
     return facts

@@ -14,8 +14,8 @@ from rmqstore.store.liveness import liveness
 from rmqstore.store.mapped import list_directory
 from rmqstore.store.parts import PartKind
 from rmqstore.store.root import Store
-from rmqstore.verify.config import ROCKSDB_DIRECTORIES
 from rmqstore.verify.context import Context
+from rmqstore.verify.parts.config import ROCKSDB_DIRECTORIES
 
 _COMPACTED = ("compactionLog", "compactionCq")
 

@@ -1,4 +1,4 @@
-"""What the harness answers, in the shorter form of the recorded cases (tests/recovery/truth/README.md)."""
+"""What the harness answers, in the shorter form of the recorded cases (tests/prediction/truth/README.md)."""
 
 from __future__ import annotations
 

@@ -25,14 +25,14 @@ from typing import Any
 from rmqstore.formats.index import HEADER, HEADER_SIZE
 from rmqstore.formats.layout import fixed_layout
 from rmqstore.formats.message import record_head
-from rmqstore.recovery.simulation import simulate
+from rmqstore.prediction.simulation import simulate
 from rmqstore.store.root import Store
 from tests.broker.answers import recorded_form
 from tests.broker.busy import RELEASES, SIZES, BusyBroker
 from tests.broker.harness import Harness
 from tests.broker.served import NotServed
 from tests.broker.toolchain import WHOLE, prepared
-from tests.recovery.comparing import differences
+from tests.prediction.comparing import differences
 from tests.support.cli import Run, rmqstore
 from tests.support.nowrites import writes_below
 

@@ -12,13 +12,13 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from rmqstore.recovery.simulation import simulate
+from rmqstore.prediction.simulation import simulate
 from rmqstore.store.root import Store
 from tests.broker.answers import recorded_form
 from tests.broker.harness import Harness, JvmDied
 from tests.broker.random_damages import random_damage
-from tests.recovery.comparing import Difference, differences
-from tests.recovery.recorded import Case, WorkingStore, recorded
+from tests.prediction.comparing import Difference, differences
+from tests.prediction.recorded import Case, WorkingStore, recorded
 from tests.support import stores
 from tests.support.storeview import StoreView
 

@@ -19,7 +19,7 @@ from rmqstore.formats.batchconsumequeue import UNIT_SIZE as BATCH_UNIT_SIZE
 from rmqstore.formats.consumequeue import UNIT_SIZE
 from rmqstore.formats.naming import offset_to_file_name
 from rmqstore.formats.record import MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, decode_record
-from rmqstore.repair.fillers import FILLER_TOPIC, PLACEHOLDER_PROPERTIES
+from rmqstore.repair.log.fillers import FILLER_TOPIC, PLACEHOLDER_PROPERTIES
 from tests.broker.sent import Message, sent
 from tests.broker.served import Line, Questions, QueueKey, Served, Start
 from tests.support.operations import Op, Write

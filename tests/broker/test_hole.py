@@ -14,7 +14,7 @@ import pytest
 
 from rmqstore.formats import consumequeue
 from rmqstore.formats.naming import offset_to_file_name
-from rmqstore.repair.fillers import FILLER_TOPIC, PLACEHOLDER_PROPERTIES, LostRecord, Neighbour, Segment, Style, filler
+from rmqstore.repair.log.fillers import FILLER_TOPIC, PLACEHOLDER_PROPERTIES, LostRecord, Neighbour, Segment, Style, filler
 from tests.broker.harness import Harness
 from tests.broker.served import Broker, Line, NotServed, Questions, Start
 from tests.broker.toolchain import JarsMissing, missing, prepared

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from rmqstore.errors import RmqstoreError
-from rmqstore.repair.plan import Action, ActionKind
+from rmqstore.repair.plan.model import Action, ActionKind
+from rmqstore.repair.procedure import Wish, carry_out
 from rmqstore.repair.recover import Recovery
-from rmqstore.repair.run import Wish, carry_out
-from rmqstore.repair.transaction import State, Transaction, unfinished
+from rmqstore.repair.transaction.folder import State, Transaction, unfinished
 from tests.broker.harness import Harness
 from tests.broker.toolchain import JarsMissing, missing, prepared
 from tests.repair.changing import Yes

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rmqstore.errors import RefusedError
 from rmqstore.formats.record import RecordError, decode_record
-from rmqstore.repair.fillers import FILLER_TOPIC
+from rmqstore.repair.log.fillers import FILLER_TOPIC
 from tests.broker.promised import LogBytes, Lost, Promise, names
 from tests.broker.sent import Message
 from tests.campaign import delays

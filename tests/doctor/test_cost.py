@@ -11,7 +11,7 @@ import pytest
 
 from rmqstore.doctor.diagnosis import diagnose
 from rmqstore.doctor.nextsteps import Commands
-from rmqstore.scan.firstuse import prepare
+from rmqstore.scan.compilation import prepare
 from rmqstore.store.root import Store
 from tests.support.builder import StoreBuilder
 

@@ -6,8 +6,8 @@ import pytest
 
 from rmqstore.doctor.areas import Area, State
 from rmqstore.doctor.verdict import Class
-from rmqstore.recovery.consequences import consequences_of
-from rmqstore.recovery.outcome import Mode
+from rmqstore.prediction.consequences import consequences_of
+from rmqstore.prediction.outcome import Mode
 from rmqstore.store.root import Store
 from tests.doctor.diagnosing import codes, complaints, diagnosis_of
 from tests.support.stores import Case, cases, sample_store

@@ -99,7 +99,7 @@ def test_a_store_that_is_locked(fresh_store: FreshStore) -> None:
 )
 def test_a_disk_that_is_nearly_full(used: int, free: int, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     status = SimpleNamespace(f_blocks=used + free, f_bfree=free, f_bavail=free, f_frsize=1)
-    monkeypatch.setattr("rmqstore.doctor.space.os.statvfs", lambda path: status)
+    monkeypatch.setattr("rmqstore.doctor.checks.space.os.statvfs", lambda path: status)
     found = diagnosis_of(sample_store("5.3.3-plain"), "5.3.3-plain")
     (finding,) = [finding for finding in found.findings if finding.code == "RMQ-ST-SPACE"]
     assert said in finding.message
@@ -107,5 +107,5 @@ def test_a_disk_that_is_nearly_full(used: int, free: int, said: str, monkeypatch
 
 def test_room_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     status = SimpleNamespace(f_blocks=100 << 30, f_bfree=80 << 30, f_bavail=80 << 30, f_frsize=1)
-    monkeypatch.setattr("rmqstore.doctor.space.os.statvfs", lambda path: status)
+    monkeypatch.setattr("rmqstore.doctor.checks.space.os.statvfs", lambda path: status)
     assert "RMQ-ST-SPACE" not in codes(diagnosis_of(sample_store("5.3.3-plain"), "5.3.3-plain"))

@@ -14,8 +14,8 @@ import sys
 from pathlib import Path
 
 from rmqstore.cli import main
-from rmqstore.repair import writer
-from rmqstore.repair.writer import Hook, Primitive
+from rmqstore.repair.files import writer
+from rmqstore.repair.files.writer import Hook, Primitive
 from tests.repair.faults import IO_ERROR, NO_SPACE, Counting, FailAt, KillAt, Killed
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def session() -> Iterator[SparkSession]:
     """Two tasks at a time, each tried three times; the workers know the jobs of these tests."""
-    from rmqstore.pipeline.spark_session import open_session
+    from rmqstore.pipeline.spark.session import open_session
 
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parents[2])

@@ -17,21 +17,21 @@ import pytest
 
 from rmqstore.pipeline.export.attempt import PieceDone
 from rmqstore.pipeline.export.job import ExportJob
-from rmqstore.pipeline.futureparts import Source
-from rmqstore.pipeline.gather import GatherJob
 from rmqstore.pipeline.job import Job, Runner, StoreAt, silent
 from rmqstore.pipeline.local import LocalRunner
-from rmqstore.pipeline.rebuild import outputs_of
-from rmqstore.pipeline.scatter import Scattered, ScatterJob
-from rmqstore.pipeline.spark import SparkRunner
+from rmqstore.pipeline.rebuild.futureparts import Source
+from rmqstore.pipeline.rebuild.gather import GatherJob
+from rmqstore.pipeline.rebuild.jobs import outputs_of
+from rmqstore.pipeline.rebuild.scatter import Scattered, ScatterJob
+from rmqstore.pipeline.spark.runner import SparkRunner
 from rmqstore.pipeline.stats.counts import Counts
 from rmqstore.pipeline.stats.job import StatsJob
 from rmqstore.pipeline.tables.message_parts import wanted_pieces
+from rmqstore.prediction.release import choose_release
 from rmqstore.rebuild import Mode
-from rmqstore.recovery.release import choose_release
-from rmqstore.repair.judgement import judge, present_log
-from rmqstore.repair.rebuilding import IndexRequest
-from rmqstore.repair.settings_evidence import settings_of
+from rmqstore.repair.derived.judgement import judge, present_log
+from rmqstore.repair.derived.rebuild import IndexRequest
+from rmqstore.repair.derived.settings_evidence import settings_of
 from rmqstore.store.window import read_at
 from rmqstore.versions import profile_of
 from tests.pipeline.exporting import request

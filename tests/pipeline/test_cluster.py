@@ -15,7 +15,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from rmqstore.pipeline.java import find_java
+from rmqstore.pipeline.spark.find_java import find_java
 from tests.support import stores
 from tests.support.cli import rmqstore
 

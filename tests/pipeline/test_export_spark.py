@@ -9,7 +9,7 @@ import pytest
 
 from rmqstore.pipeline.job import StoreAt, silent
 from rmqstore.pipeline.local import LocalRunner
-from rmqstore.pipeline.spark import SparkRunner
+from rmqstore.pipeline.spark.runner import SparkRunner
 from rmqstore.pipeline.stats.job import StatsJob, counts_of
 from tests.pipeline.exporting import Dying, export, parts_of, request
 from tests.support.stores import case, content, sample_store

@@ -13,8 +13,7 @@ import pytest
 from numba.core import config
 
 from rmqstore.kept import kept_directory
-from rmqstore.pipeline.java_classes import KeptClasses
-from rmqstore.scan import raw  # noqa: F401  -- raw tells numba where kernels are kept
+from rmqstore.pipeline.spark.java_classes import KeptClasses
 from tests.support import stores
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,20 +12,20 @@ import pytest
 
 from rmqstore.formats import record
 from rmqstore.formats.crc import body_crc
-from rmqstore.pipeline import scatter
-from rmqstore.pipeline.futureparts import Source, TornPieceError
 from rmqstore.pipeline.job import Advance, Job, StoreAt, silent
 from rmqstore.pipeline.local import LocalRunner
 from rmqstore.pipeline.logparts import LARGEST_PIECE
-from rmqstore.pipeline.rebuild import Elsewhere
-from rmqstore.pipeline.spark import SparkRunner
+from rmqstore.pipeline.rebuild import scatter
+from rmqstore.pipeline.rebuild.futureparts import Source, TornPieceError
+from rmqstore.pipeline.rebuild.jobs import Elsewhere
+from rmqstore.pipeline.spark.runner import SparkRunner
+from rmqstore.prediction.release import choose_release
 from rmqstore.rebuild import Mode
-from rmqstore.recovery.release import choose_release
-from rmqstore.repair import rebuilding
-from rmqstore.repair.judgement import judge, present_log
-from rmqstore.repair.rebuilding import IndexRequest, QueueRequest, Rebuilder, rebuild_derived
-from rmqstore.repair.settings_evidence import settings_of
-from rmqstore.repair.staging import StagedFile, Staging
+from rmqstore.repair.derived.agreement import rebuild
+from rmqstore.repair.derived.judgement import judge, present_log
+from rmqstore.repair.derived.rebuild import IndexRequest, QueueRequest, Rebuilder, rebuild_derived
+from rmqstore.repair.derived.settings_evidence import settings_of
+from rmqstore.repair.plan.staging import StagedFile, Staging
 from rmqstore.versions import profile_of
 from tests.support import stores
 from tests.support.builder import FIRST_TIMESTAMP, StoreBuilder
@@ -100,7 +100,7 @@ def test_records_that_do_not_wait_in_memory(name: str, tmp_path: Path, monkeypat
     root = stores.sample_store(name)
     at = StoreAt.of(root, settings=stores.case(name).settings(root))
     expected = made(at, tmp_path / "here", None, Mode.USEFUL)
-    monkeypatch.setattr(rebuilding, "BATCH", 16)
+    monkeypatch.setattr(rebuild, "BATCH", 16)
     monkeypatch.setattr(scatter, "_MOST_WAITING", 5_000)
     runner = Noting()
     assert made(at, tmp_path / "there", Elsewhere(runner, at), Mode.USEFUL) == expected

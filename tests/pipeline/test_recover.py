@@ -18,14 +18,14 @@ import pytest
 from rmqstore.errors import RmqstoreError
 from rmqstore.pipeline.job import Advance, Job, StoreAt
 from rmqstore.pipeline.local import LocalRunner
-from rmqstore.pipeline.rebuild import Elsewhere
-from rmqstore.recovery.release import choose_release
-from rmqstore.repair.builder import PlanBuilder
-from rmqstore.repair.plan import Action
-from rmqstore.repair.queues import LostUnits
-from rmqstore.repair.rebuilding import Rebuilder
+from rmqstore.pipeline.rebuild.jobs import Elsewhere
+from rmqstore.prediction.release import choose_release
+from rmqstore.repair.derived.consumequeues import LostUnits
+from rmqstore.repair.derived.rebuild import Rebuilder
+from rmqstore.repair.plan.builder import PlanBuilder
+from rmqstore.repair.plan.model import Action
+from rmqstore.repair.plan.staging import Staging
 from rmqstore.repair.recover import Recovery, Strategy
-from rmqstore.repair.staging import Staging
 from tests.pipeline.places import BASES, EVERYTHING, damaged_stores
 from tests.support import stores
 from tests.support.cli import rmqstore

@@ -13,7 +13,7 @@ import pytest
 from rmqstore.errors import RmqstoreError, StoreChangedError
 from rmqstore.pipeline.job import Part, silent
 from rmqstore.pipeline.local import LocalRunner
-from rmqstore.pipeline.spark import SparkRunner, tasks_of
+from rmqstore.pipeline.spark.runner import SparkRunner, tasks_of
 from tests.pipeline.jobs import PARTS, Failing, Letters, Nothing, Numbers
 
 if TYPE_CHECKING:
@@ -76,8 +76,8 @@ def test_that_java_was_killed_is_told_in_one_sentence(tmp_path: Path) -> None:
     program = (
         "import pathlib, sys\n"
         "from rmqstore.errors import RmqstoreError\n"
-        "from rmqstore.pipeline.spark import SparkRunner\n"
-        "from rmqstore.pipeline.spark_session import open_context\n"
+        "from rmqstore.pipeline.spark.runner import SparkRunner\n"
+        "from rmqstore.pipeline.spark.session import open_context\n"
         "from tests.pipeline.jobs import Failing\n"
         "try:\n"
         "    list(SparkRunner(open_context('local[2]')).run(Failing('java', 1, pathlib.Path(sys.argv[1])), lambda count: None))\n"

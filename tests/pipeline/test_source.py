@@ -23,9 +23,9 @@ from pyspark.sql.datasource import (
 )
 
 from rmqstore.errors import RmqstoreError, UsageError
-from rmqstore.pipeline import spark_source
 from rmqstore.pipeline.job import StoreAt
-from rmqstore.pipeline.spark_source import FilteringReader, SourceError
+from rmqstore.pipeline.spark import source
+from rmqstore.pipeline.spark.source import FilteringReader, SourceError
 from rmqstore.pipeline.tables.registry import TABLE_NAMES, find_table
 from rmqstore.pipeline.tables.selection import Condition, Selection
 from rmqstore.pipeline.tables.table import schema
@@ -45,7 +45,7 @@ PUT_COLUMNS = tuple(PUT_FIELDS.values())
 
 @pytest.fixture
 def spark(session: SparkSession) -> SparkSession:
-    spark_source.register(session)
+    source.register(session)
     return session
 
 
@@ -301,7 +301,7 @@ def test_a_store_that_cannot_be_read_to_its_end_ends_the_query(spark: SparkSessi
 def test_errors_keep_their_kind_message_and_hint() -> None:
     error = UsageError("What\nhappened.", "What to do.")
 
-    found = SourceError.original(f"Traceback\n  rmqstore.pipeline.spark_source.SourceError: {SourceError(error)}\n at java")
+    found = SourceError.original(f"Traceback\n  rmqstore.pipeline.spark.source.SourceError: {SourceError(error)}\n at java")
 
     assert isinstance(found, UsageError)
     assert (found.message, found.hint) == ("What happened.", "What to do.")

@@ -16,10 +16,10 @@ import pyarrow as pa
 import pytest
 
 from rmqstore.errors import RmqstoreError, UsageError
-from rmqstore.pipeline import spark_session, spark_sql
 from rmqstore.pipeline.job import StoreAt
-from rmqstore.pipeline.spark_sql import query
-from rmqstore.pipeline.sql_values import BATCH_ROWS, packed, readable
+from rmqstore.pipeline.spark import session, sql
+from rmqstore.pipeline.spark.sql import query
+from rmqstore.pipeline.spark.sql_values import BATCH_ROWS, packed, readable
 from rmqstore.pipeline.tables.registry import TABLE_NAMES, find_table
 from tests.pipeline.reading import Row, at_sample, rows_of
 from tests.support.builder import StoreBuilder
@@ -215,7 +215,7 @@ def test_spark_is_not_started_for_what_is_no_store(monkeypatch: pytest.MonkeyPat
     def must_not(*_: Any) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(spark_session, "begin_session", must_not)
+    monkeypatch.setattr(session, "begin_session", must_not)
 
     for path in (tmp_path, tmp_path / "nowhere"):
         run = rmqstore("sql", path, "select * from messages")
@@ -278,7 +278,7 @@ def test_values_as_json_has_them(kind: pa.DataType, value: Any, shown: Any) -> N
     ],
 )
 def test_what_spark_says_becomes_two_sentences(told: str, kind: Callable[..., RmqstoreError], message: str) -> None:
-    error = spark_sql.translated(RuntimeError(told))
+    error = sql.translated(RuntimeError(told))
 
     assert type(error) is kind
     assert error.message == message

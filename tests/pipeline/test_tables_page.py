@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqstore.pipeline.job import StoreAt
-from rmqstore.pipeline.spark_sql import query
+from rmqstore.pipeline.spark.sql import query
 from rmqstore.pipeline.tables.registry import TABLE_NAMES, find_table
 from rmqstore.pipeline.tables.selection import Selection
 from tests.pipeline.reading import rows_of

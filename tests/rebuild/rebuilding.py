@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from rmqstore.prediction.options import Options
+from rmqstore.prediction.places import places_of
 from rmqstore.rebuild import IndexBuilder, IndexResult, MemorySink, Mode, QueueBuilder, QueueResult, RebuiltQueue, Settings, rebuild
-from rmqstore.recovery.options import Options
-from rmqstore.recovery.places import places_of
 from rmqstore.scan.columns import Check
 from rmqstore.scan.walk import LogScanner
 from rmqstore.store.root import Store

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqstore.prediction.changes import Changes
+from rmqstore.prediction.queues.consumequeue import ConsumeQueue
 from rmqstore.rebuild import Gap, LeftOut, Mode, Restart, unitfiles
-from rmqstore.recovery.changes import Changes
-from rmqstore.recovery.consumequeue import ConsumeQueue
 from tests.rebuild.columns import RECORD_LENGTH, UNITS_PER_FILE, build, of_offsets, record_numbers, spread, units
 
 USEFUL = {

@@ -13,11 +13,11 @@ from rmqstore.formats import consumequeue_ext
 from rmqstore.formats.javahash import decode_java_utf8, index_key_hash, java_hash
 from rmqstore.formats.properties import INNER_BASE, INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET, INNER_NUM
 from rmqstore.formats.sysflag import SysFlag
+from rmqstore.prediction.queues.units import BATCH_UNIT
 from rmqstore.rebuild import Gap, LeftOut, MemorySink, Mode, QueueBuilder, QueueKind, RebuiltQueue, Restart, Settings
 from rmqstore.rebuild.queues import is_path_name
-from rmqstore.recovery.units import BATCH_UNIT
 from rmqstore.scan.columns import Fault
-from rmqstore.scan.kernels_index import ITEM_ROWS
+from rmqstore.scan.kernels.index import ITEM_ROWS
 from rmqstore.versions import profile_of
 from tests.rebuild.columns import RECORD_LENGTH, SMALL, batch, build, of_offsets, units
 from tests.rebuild.rebuilding import Rebuilt, rebuilt

@@ -13,9 +13,9 @@ import numpy.typing as npt
 import pytest
 
 from rmqstore.formats import consumequeue, consumequeue_ext, index
+from rmqstore.prediction.queues.units import UNIT
 from rmqstore.rebuild import Mode, QueueKind, RebuiltQueue, clean_checkpoint
-from rmqstore.recovery.units import UNIT
-from rmqstore.scan.kernels_index import ITEM_ROWS
+from rmqstore.scan.kernels.index import ITEM_ROWS
 from tests.rebuild.rebuilding import Rebuilt, rebuilt
 from tests.support.stores import Case, case, cases, sample_store
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rmqstore.repair.writer import Hook, Primitive
+from rmqstore.repair.files.writer import Hook, Primitive
 from tests.repair.changing import SAMPLE
 from tests.support import stores
 

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rmqstore.repair import run
-from rmqstore.repair.builder import PlanBuilder
-from rmqstore.repair.copies import holes
-from rmqstore.repair.plan import Action, Plan
-from rmqstore.repair.run import Result, Wish
-from rmqstore.repair.staging import Staging
-from rmqstore.repair.transaction import Transaction, transactions
-from rmqstore.repair.writer import Hook, Writer
+from rmqstore.repair import procedure
+from rmqstore.repair.files.copies import holes
+from rmqstore.repair.files.writer import Hook, Writer
+from rmqstore.repair.plan.builder import PlanBuilder
+from rmqstore.repair.plan.model import Action, Plan
+from rmqstore.repair.plan.staging import Staging
+from rmqstore.repair.procedure import Result, Wish
+from rmqstore.repair.transaction.folder import Transaction, transactions
 from rmqstore.store.root import Store
 
 SAMPLE = "5.3.3-plain"
@@ -95,14 +95,14 @@ class Changing:
 
     def keep_plan(self) -> Plan:
         """The plan in `plan_file`."""
-        return run.show(self.wish, Yes(), self.plan_file, verify=no_errors).plan
+        return procedure.show(self.wish, Yes(), self.plan_file, verify=no_errors).plan
 
     def apply(self, hook: Hook | None = None) -> Result:
         """Applies the plan in `plan_file`, or continues it."""
-        return run.apply_file(self.plan_file, Yes(), verify=no_errors, writer=Writer(hook))
+        return procedure.apply_file(self.plan_file, Yes(), verify=no_errors, writer=Writer(hook))
 
     def undo(self, hook: Hook | None = None, name: str | None = None) -> Result:
-        return run.undo(self.root, name, Yes(), writer=Writer(hook))
+        return procedure.undo(self.root, name, Yes(), writer=Writer(hook))
 
     @property
     def transactions(self) -> list[Transaction]:

@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from pathlib import Path
 
-from rmqstore.repair.writer import Hook, Primitive
+from rmqstore.repair.files.writer import Hook, Primitive
 
 
 class Killed(BaseException):

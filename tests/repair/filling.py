@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from rmqstore.recovery.release import choose_release
-from rmqstore.repair.judgement import judge, present_log
-from rmqstore.repair.rebuilding import IndexRequest, rebuild_derived
-from rmqstore.repair.staging import Staging
+from rmqstore.prediction.release import choose_release
+from rmqstore.repair.derived.judgement import judge, present_log
+from rmqstore.repair.derived.rebuild import IndexRequest, rebuild_derived
+from rmqstore.repair.plan.staging import Staging
 from rmqstore.store.root import Store
 from rmqstore.versions import profile_of
 

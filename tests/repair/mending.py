@@ -8,15 +8,15 @@ from pathlib import Path
 
 from rmqstore.formats.checkpoint import CHECKPOINT
 from rmqstore.formats.layout import fixed_layout
-from rmqstore.repair import run
-from rmqstore.repair.builder import PlanBuilder
-from rmqstore.repair.derived import plan_derived, plan_rebuilt_checkpoint, plan_rebuilt_index, plan_rebuilt_queues
-from rmqstore.repair.judgement import judge, present_log
-from rmqstore.repair.logview import FutureLog
-from rmqstore.repair.plan import Plan
-from rmqstore.repair.queues import QueueWish
-from rmqstore.repair.run import Result, Wish
-from rmqstore.repair.staging import Staging
+from rmqstore.repair import procedure
+from rmqstore.repair.derived.agreement import plan_derived, plan_rebuilt_checkpoint, plan_rebuilt_index, plan_rebuilt_queues
+from rmqstore.repair.derived.consumequeues import QueueWish
+from rmqstore.repair.derived.judgement import judge, present_log
+from rmqstore.repair.log.future import FutureLog
+from rmqstore.repair.plan.builder import PlanBuilder
+from rmqstore.repair.plan.model import Plan
+from rmqstore.repair.plan.staging import Staging
+from rmqstore.repair.procedure import Result, Wish
 from rmqstore.store.root import Store
 from rmqstore.versions import Profile, profile_of
 from tests.repair.changing import Yes
@@ -88,8 +88,8 @@ class Mending:
 
         return self._carry_out(plan)
 
-    def _carry_out(self, planner: run.Planner) -> Result:
-        return run.carry_out(Wish("test", self.release, self.open, planner), Yes())
+    def _carry_out(self, planner: procedure.Planner) -> Result:
+        return procedure.carry_out(Wish("test", self.release, self.open, planner), Yes())
 
 
 def described(plan: Plan) -> list[tuple[str, str]]:

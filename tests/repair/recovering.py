@@ -9,11 +9,11 @@ from pathlib import Path
 
 from rmqstore.formats.consumequeue import UNIT, UNIT_SIZE
 from rmqstore.formats.sysflag import SysFlag
-from rmqstore.recovery.outcome import Outcome
-from rmqstore.recovery.simulation import simulate
-from rmqstore.repair.queues import LostUnits
+from rmqstore.prediction.outcome import Outcome
+from rmqstore.prediction.simulation import simulate
+from rmqstore.repair.derived.consumequeues import LostUnits
+from rmqstore.repair.procedure import Result, Wish, carry_out, show
 from rmqstore.repair.recover import Recovery, Strategy
-from rmqstore.repair.run import Result, Wish, carry_out, show
 from rmqstore.store.root import Store
 from tests.repair.changing import Yes
 from tests.support import stores

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rmqstore.errors import UnreadableError
-from rmqstore.repair import beneath
+from rmqstore.repair.files import beneath
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from rmqstore.errors import RefusedError
-from rmqstore.repair.builder import INLINE_LIMIT, PlanBuilder
-from rmqstore.repair.plan import ActionKind, Plan
-from rmqstore.repair.staging import Staging
+from rmqstore.repair.plan.builder import INLINE_LIMIT, PlanBuilder
+from rmqstore.repair.plan.model import ActionKind, Plan
+from rmqstore.repair.plan.staging import Staging
 from rmqstore.store.root import Store
 from tests.support import stores
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from rmqstore.formats.checkpoint import CHECKPOINT, FILE_SIZE, parse_checkpoint
-from rmqstore.recovery.outcome import Mode
-from rmqstore.recovery.simulation import simulate
-from rmqstore.repair.checkpoint import log_end
-from rmqstore.repair.judgement import judge, present_log
+from rmqstore.prediction.outcome import Mode
+from rmqstore.prediction.simulation import simulate
+from rmqstore.repair.derived.checkpoint import log_end
+from rmqstore.repair.derived.judgement import judge, present_log
 from tests.repair.mending import Mending, described
 from tests.support import stores
 

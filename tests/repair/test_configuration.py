@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from rmqstore.formats.naming import SCHEDULE_TOPIC
+from rmqstore.repair.procedure import Wish, carry_out
 from rmqstore.repair.recover import Strategy, plan_truncate
-from rmqstore.repair.run import Wish, carry_out
-from rmqstore.verify import config
+from rmqstore.verify.parts import config
 from tests.repair.changing import Yes
 from tests.repair.recovering import Damaged, view_of
 from tests.support import stores

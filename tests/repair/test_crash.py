@@ -14,9 +14,9 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from rmqstore.errors import RmqstoreError
-from rmqstore.repair import lock
-from rmqstore.repair.transaction import State, unfinished
-from rmqstore.repair.writer import Hook, Primitive
+from rmqstore.repair.files import lock
+from rmqstore.repair.files.writer import Hook, Primitive
+from rmqstore.repair.transaction.folder import State, unfinished
 from rmqstore.store import window
 from tests.repair.changing import SAMPLE, Changing, age, without_new_times
 from tests.repair.faults import IO_ERROR, NO_SPACE, Counting, ExitAt, FailAt, KillAt, Killed, ShortWrites

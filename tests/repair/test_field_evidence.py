@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from rmqstore.formats.naming import offset_to_file_name
-from rmqstore.repair.field_evidence import CONFIRMED_BY, Evidence, Place, Proposal, Witness, index_hashes
-from rmqstore.repair.mending import Mended
+from rmqstore.repair.log.corrections import Mended
+from rmqstore.repair.log.evidence import CONFIRMED_BY, Evidence, Place, Proposal, Witness, index_hashes
+from rmqstore.repair.procedure import Result, Wish, carry_out
 from rmqstore.repair.recover import Recovery
-from rmqstore.repair.run import Result, Wish, carry_out
 from rmqstore.store.root import Store
 from rmqstore.verify.engine import verify
 from tests.repair.changing import Yes

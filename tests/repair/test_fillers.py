@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from rmqstore.formats.properties import property_crc_matches
 from rmqstore.formats.record import decode_record
 from rmqstore.formats.sysflag import TransactionType
-from rmqstore.recovery.check import RecordCheck
-from rmqstore.recovery.options import Options
-from rmqstore.repair.fillers import (
+from rmqstore.prediction.log.record_check import RecordCheck
+from rmqstore.prediction.options import Options
+from rmqstore.repair.log.fillers import (
     FILLER_TOPIC,
     LARGEST_FILLER,
     LostRecord,

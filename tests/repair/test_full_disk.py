@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from rmqstore.errors import StoreChangedError
-from rmqstore.recovery.release import choose_release
-from rmqstore.repair.judgement import judge, present_log
-from rmqstore.repair.rebuilding import IndexRequest, rebuild_derived
-from rmqstore.repair.staging import Staging
+from rmqstore.prediction.release import choose_release
+from rmqstore.repair.derived.judgement import judge, present_log
+from rmqstore.repair.derived.rebuild import IndexRequest, rebuild_derived
+from rmqstore.repair.plan.staging import Staging
 from rmqstore.scan import sigbus
 from rmqstore.store.root import Store
 from rmqstore.versions import profile_of

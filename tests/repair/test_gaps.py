@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rmqstore.repair.gaps import Break, Gap, gaps_of, jumps_of, named_by_gaps
-from rmqstore.repair.plan import Doubt, LostMessage
+from rmqstore.repair.log.gaps import Break, Gap, gaps_of, jumps_of, named_by_gaps
+from rmqstore.repair.plan.model import Doubt, LostMessage
 
 KEY = ("T", 0)
 OTHER = ("U", 0)

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from rmqstore.errors import RefusedError
-from rmqstore.repair import run
-from rmqstore.repair.builder import PlanBuilder
-from rmqstore.repair.copies import same_device
+from rmqstore.repair import procedure
+from rmqstore.repair.files.copies import same_device
+from rmqstore.repair.plan.builder import PlanBuilder
+from rmqstore.repair.plan.staging import Staging
 from rmqstore.repair.recover import Recovery
-from rmqstore.repair.staging import Staging
 from rmqstore.store.root import Store
 from tests.repair.changing import Yes
 from tests.repair.recovering import Damaged
@@ -157,7 +157,7 @@ def _recovers(store: Damaged, place: str, moved: os.stat_result) -> None:
     assert kept is not None or stat.S_ISDIR(moved.st_mode)
     changes_nothing(store.predict(), {message.physical_offset for message in result.plan.lost})
 
-    undone = run.undo(store.root, result.transaction.id, Yes())
+    undone = procedure.undo(store.root, result.transaction.id, Yes())
     assert undone.transaction is not None
     assert _state(store.root) == before
 
@@ -216,11 +216,11 @@ def test_a_linked_part_keeps_the_mode_of_its_directory(tmp_path: Path) -> None:
     (store.root / "commitlog").symlink_to(other)
     (other / "stray").write_text("x")
     settings = {**stores.case(BASE).settings(store.root), "storePathCommitLog": str(other)}
-    wish = run.Wish("recover", "5.3.3", lambda: Store.open(store.root, settings=settings), Recovery("5.3.3").plan)
-    result = run.carry_out(wish, Yes())
+    wish = procedure.Wish("recover", "5.3.3", lambda: Store.open(store.root, settings=settings), Recovery("5.3.3").plan)
+    result = procedure.carry_out(wish, Yes())
     assert (result.errors, result.left) == ({}, 0)
     assert stat.S_IMODE(other.stat().st_mode) == 0o711
-    run.undo(store.root, None if result.transaction is None else result.transaction.id, Yes())
+    procedure.undo(store.root, None if result.transaction is None else result.transaction.id, Yes())
     assert stat.S_IMODE(other.stat().st_mode) == 0o711
 
 
@@ -252,7 +252,7 @@ def test_a_plan_that_takes_the_lock_itself_away_is_refused(tmp_path: Path) -> No
         builder.quarantine("lock", reason="a test")
 
     with pytest.raises(RefusedError, match="brokers lock"):
-        run.carry_out(run.Wish("recover", "5.3.3", lambda: Store.open(store.root), planner), Yes())
+        procedure.carry_out(procedure.Wish("recover", "5.3.3", lambda: Store.open(store.root), planner), Yes())
     assert (store.root / "lock").read_text() == "lock"
 
 
@@ -268,8 +268,9 @@ def test_a_special_file_on_another_file_system_is_refused(tmp_path: Path) -> Non
             (volume / path.name).write_bytes(path.read_bytes())
         settings = {**stores.case(BASE).settings(store.root), "storePathCommitLog": str(volume)}
         named_pipe(volume / f"{10**6 // 65536 * 65536:020d}")
+        wish = procedure.Wish("recover", "5.3.3", lambda: Store.open(store.root, settings=settings), Recovery("5.3.3").plan)
         with pytest.raises(RefusedError, match="on another file system"):
-            run.show(run.Wish("recover", "5.3.3", lambda: Store.open(store.root, settings=settings), Recovery("5.3.3").plan), Yes())
+            procedure.show(wish, Yes())
     finally:
         for path in volume.iterdir():
             path.unlink()

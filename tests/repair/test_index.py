@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from rmqstore.formats import index as declared
-from rmqstore.repair.builder import PlanBuilder
-from rmqstore.repair.index import plan_index
-from rmqstore.repair.judgement import judge, present_log
-from rmqstore.repair.logview import FutureLog
-from rmqstore.repair.staging import Staging
+from rmqstore.repair.derived.index import plan_index
+from rmqstore.repair.derived.judgement import judge, present_log
+from rmqstore.repair.log.future import FutureLog
+from rmqstore.repair.plan.builder import PlanBuilder
+from rmqstore.repair.plan.staging import Staging
 from rmqstore.store.root import Store
 from rmqstore.versions import profile_of
 from tests.repair.mending import Mending, described

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rmqstore.errors import RefusedError
-from rmqstore.repair.lock import locked, locked_for_reading
+from rmqstore.repair.files.lock import locked, locked_for_reading
 from rmqstore.store.root import Store
 from tests.repair.changing import SAMPLE, Changing
 from tests.repair.holders import KINDS, holder

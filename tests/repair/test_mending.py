@@ -13,8 +13,8 @@ from rmqstore.formats import record
 from rmqstore.formats.crc import body_crc
 from rmqstore.formats.layout import Field
 from rmqstore.formats.sysflag import SysFlag
-from rmqstore.repair import mending
-from rmqstore.repair.logview import LostUnit
+from rmqstore.repair.log import corrections
+from rmqstore.repair.log.future import LostUnit
 from tests.support.storeview import record_fields
 
 POSITION = 5_000_000
@@ -50,7 +50,7 @@ def test_a_structural_field_comes_back(name: str, data: st.DataObject) -> None:
     field = record_fields(SOUND, 0)[name]
     harmed = with_value(field, data.draw(st.integers(0, (1 << 8 * field.width) - 1)))
     assume(harmed != SOUND)
-    change = mending.of_structure(harmed, POSITION, [UNIT])
+    change = corrections.of_structure(harmed, POSITION, [UNIT])
     assert change is not None
     assert change.applied(harmed) == SOUND
 
@@ -58,7 +58,7 @@ def test_a_structural_field_comes_back(name: str, data: st.DataObject) -> None:
 @pytest.mark.parametrize("bits", [SysFlag.BORN_HOST_V6, SysFlag.STORE_HOST_V6])
 def test_a_bit_that_makes_a_host_longer_comes_back(bits: int) -> None:
     harmed = with_value(record_fields(SOUND, 0)["sys_flag"], bits)
-    change = mending.of_structure(harmed, POSITION)
+    change = corrections.of_structure(harmed, POSITION)
     assert change is not None
     assert change.applied(harmed) == SOUND
 
@@ -69,7 +69,7 @@ def test_what_is_mended_is_proven(first: int, second: int, mask: int, other: int
     harmed = bytearray(SOUND)
     harmed[first] ^= mask
     harmed[second] ^= other
-    change = mending.of_structure(bytes(harmed), POSITION)
+    change = corrections.of_structure(bytes(harmed), POSITION)
     if change is not None:
         decoded = record.decode_record(change.applied(bytes(harmed)))
         assert (decoded.physical_offset, decoded.size) == (POSITION, len(SOUND))
@@ -77,28 +77,28 @@ def test_what_is_mended_is_proven(first: int, second: int, mask: int, other: int
 
 
 def test_another_place_is_never_mended() -> None:
-    assert mending.of_structure(with_value(record_fields(SOUND, 0)["magic_code"], 0), POSITION + 1) is None
+    assert corrections.of_structure(with_value(record_fields(SOUND, 0)["magic_code"], 0), POSITION + 1) is None
 
 
 @given(st.binary(max_size=300))
 def test_hostile_bytes_are_no_record(data: bytes) -> None:
-    assert mending.of_structure(data, POSITION) is None
-    assert all(0 < size <= len(data) for size in mending.sizes_at(data))
+    assert corrections.of_structure(data, POSITION) is None
+    assert all(0 < size <= len(data) for size in corrections.sizes_at(data))
 
 
 DECODED = record.decode_record(SOUND)
 
 
 def test_the_spare_bit_of_a_body_crc_is_cleared_and_nothing_else() -> None:
-    change = mending.of_body_crc(replace(DECODED, body_crc=DECODED.body_crc - 2**31))
+    change = corrections.of_body_crc(replace(DECODED, body_crc=DECODED.body_crc - 2**31))
     assert change is not None
     assert change.applied(with_value(record_fields(SOUND, 0)["body_crc"], DECODED.body_crc - 2**31)) == SOUND
-    assert mending.of_body_crc(replace(DECODED, body_crc=DECODED.body_crc ^ 1)) is None
-    assert mending.of_body_crc(DECODED) is None
+    assert corrections.of_body_crc(replace(DECODED, body_crc=DECODED.body_crc ^ 1)) is None
+    assert corrections.of_body_crc(DECODED) is None
 
 
 def test_an_empty_body_has_the_crc_0() -> None:
-    change = mending.of_body_crc(replace(DECODED, body=b"", body_crc=7))
+    change = corrections.of_body_crc(replace(DECODED, body=b"", body_crc=7))
     assert change is not None
     assert change.new == bytes(4)
 
@@ -116,7 +116,7 @@ def test_an_empty_body_has_the_crc_0() -> None:
     ],
 )
 def test_one_unit_tells_one_field(unit: LostUnit, field: str | None) -> None:
-    change = mending.of_queue_position(SOUND, DECODED, [unit])
+    change = corrections.of_queue_position(SOUND, DECODED, [unit])
     assert (None if change is None else change.field) == field
     if change is not None:
         mended = record.decode_record(change.applied(SOUND))
@@ -124,11 +124,11 @@ def test_one_unit_tells_one_field(unit: LostUnit, field: str | None) -> None:
 
 
 def test_two_units_tell_nothing() -> None:
-    assert mending.of_queue_position(SOUND, DECODED, [replace(UNIT, queue_id=2), replace(UNIT, queue_id=1)]) is None
+    assert corrections.of_queue_position(SOUND, DECODED, [replace(UNIT, queue_id=2), replace(UNIT, queue_id=1)]) is None
 
 
 @pytest.mark.parametrize(("bits", "prepared", "true"), [(0xC, 0, 0), (0x4, 0, 0), (0xC, 900, 0x8), (0x0, 0, None), (0x8, 900, None)])
 def test_the_transaction_type_of_a_record_in_a_queue(bits: int, prepared: int, true: int | None) -> None:
     harmed = replace(DECODED, sys_flag=bits, prepared_transaction_offset=prepared)
-    change = mending.of_sys_flag(harmed, compressed=True, queued=True)
+    change = corrections.of_sys_flag(harmed, compressed=True, queued=True)
     assert (None if change is None else int.from_bytes(change.new, "big")) == true

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rmqstore.formats.naming import offset_to_file_name
-from rmqstore.repair.transaction import transactions
+from rmqstore.repair.transaction.folder import transactions
 from rmqstore.verify.engine import verify
 from tests.repair.recovering import Damaged, messages_of
 from tests.support import stores

@@ -12,27 +12,27 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted(
     path for top in ("rmqstore", "commands", "formats") for path in (ROOT / top).rglob("*.py") if "__pycache__" not in path.parts
 )
-WRITE_LAYER = ROOT / "rmqstore" / "repair" / "writer.py"
+WRITE_LAYER = ROOT / "rmqstore" / "repair" / "files" / "writer.py"
 # Modules that write where the person says, which may not be a store, and into temporary directories.
 OF_OTHER_PLACES = {
-    "rmqstore/repair/planned.py",
+    "rmqstore/repair/plan/planned.py",
     "rmqstore/pipeline/export/attempt.py",
     "rmqstore/pipeline/export/destination.py",
-    "rmqstore/pipeline/java_classes.py",
+    "rmqstore/pipeline/spark/java_classes.py",
     "rmqstore/pipeline/publish.py",
     "rmqstore/pipeline/remote.py",
-    "rmqstore/pipeline/spark_java.py",
-    "rmqstore/pipeline/spark_source.py",
+    "rmqstore/pipeline/spark/java_process.py",
+    "rmqstore/pipeline/spark/source.py",
 }
 # What may stand elsewhere, by what the search says of it.
 ALLOWED = {
-    "rmqstore/repair/staging.py": ("maps for writing", "rmtree"),  # staged files, which no broker knows yet, for those who fill them
-    "rmqstore/repair/lock.py": ("O_RDWR",),  # a lock needs a descriptor that could write
+    "rmqstore/repair/plan/staging.py": ("maps for writing", "rmtree"),  # staged files, which no broker knows yet, for those who fill them
+    "rmqstore/repair/files/lock.py": ("O_RDWR",),  # a lock needs a descriptor that could write
     "rmqstore/store/liveness.py": ("O_",),  # what other processes opened
     "rmqstore/cli.py": ("O_WRONLY",),  # the null device, in the place of a closed pipe
-    "rmqstore/pipeline/spark_daemon.py": ("O_RDWR",),  # the null device, in the place of streams that were handed over
+    "rmqstore/pipeline/spark/daemon.py": ("O_RDWR",),  # the null device, in the place of streams that were handed over
     "rmqstore/kept.py": ("mkdir", "rmdir", "chmod", "rmtree"),  # compiled kernels and loaded classes, in the cache of the user
-    "rmqstore/store/rocksdb_probe.py": ("symlink_to",),  # links to the files of a database, in a temporary directory
+    "rmqstore/store/rocksdb/library.py": ("symlink_to",),  # links to the files of a database, in a temporary directory
     "rmqstore/ownership.py": ("mkdir",),  # the directories of that cache
     "rmqstore/api/plan.py": ("rmtree",),  # the temporary directory of a plan that is only an object
 }

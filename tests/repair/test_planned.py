@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from rmqstore.repair import planned, run
-from rmqstore.repair.beneath import LinkError
-from rmqstore.repair.builder import PlanBuilder
-from rmqstore.repair.plan import Action, ActionKind, Contents, Expected
-from rmqstore.repair.planned import planned_store
+from rmqstore.repair import procedure
+from rmqstore.repair.files.beneath import LinkError
+from rmqstore.repair.plan.builder import PlanBuilder
+from rmqstore.repair.plan.model import Action, ActionKind, Contents, Expected, planned
+from rmqstore.repair.plan.planned import planned_store
+from rmqstore.repair.plan.staging import Staging
 from rmqstore.repair.recover import Recovery, Strategy
-from rmqstore.repair.staging import Staging
 from rmqstore.store.root import Store
 from rmqstore.store.window import open_read_only, source_of
 from tests.repair.changing import Changing, Yes, no_errors
@@ -84,10 +84,10 @@ def test_the_answer_is_a_part_of_the_plan(tmp_path: Path) -> None:
 def test_what_remains_is_said_before(tmp_path: Path) -> None:
     """The least that lets a broker start leaves the damage in the log."""
     store = damaged("5.3.3-plain", "file-middle-empty", tmp_path)
-    wish = run.Wish("recover", "5.3.3", store.open, Recovery("5.3.3", Strategy.MINIMAL).plan)
-    result = run.carry_out(wish, Yes())
+    wish = procedure.Wish("recover", "5.3.3", store.open, Recovery("5.3.3", Strategy.MINIMAL).plan)
+    result = procedure.carry_out(wish, Yes())
     assert result.plan.after is not None
-    assert result.plan.after.errors == result.errors == run.verification_errors(store.open())
+    assert result.plan.after.errors == result.errors == procedure.verification_errors(store.open())
     assert result.errors
 
 
@@ -97,7 +97,7 @@ def test_a_plan_that_adds_errors_says_so(tmp_path: Path) -> None:
     def planner(store: Store, builder: PlanBuilder, staging: Staging) -> None:
         builder.write(store.commitlog.files[0].path, 200, b"no record", reason="a test")
 
-    after = run.show(run.Wish("test", "5.3.3", lambda: Store.open(root), planner), Yes()).plan.after
+    after = procedure.show(procedure.Wish("test", "5.3.3", lambda: Store.open(root), planner), Yes()).plan.after
     assert after is not None
     assert any(code.startswith("RMQ-CL-") for code in after.errors)
 
@@ -105,7 +105,7 @@ def test_a_plan_that_adds_errors_says_so(tmp_path: Path) -> None:
 def test_without_room_for_copies_the_plan_says_that_it_was_not_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = damaged("5.3.3-plain", "body-flip-mid", tmp_path)
     monkeypatch.setattr(planned, "_MARGIN", 1 << 62)
-    result = run.carry_out(run.Wish("recover", "5.3.3", store.open, Recovery("5.3.3").plan), Yes())
+    result = procedure.carry_out(procedure.Wish("recover", "5.3.3", store.open, Recovery("5.3.3").plan), Yes())
     assert result.plan.after is None
     assert any("was not verified" in note and "TMPDIR" in note for note in result.plan.notes)
     assert (result.errors, result.left) == ({}, 0)
@@ -118,7 +118,7 @@ def test_a_full_temporary_directory_does_not_end_a_repair(tmp_path: Path, monkey
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(planned, "_like", full)
-    result = run.carry_out(run.Wish("recover", "5.3.3", store.open, Recovery("5.3.3").plan), Yes())
+    result = procedure.carry_out(procedure.Wish("recover", "5.3.3", store.open, Recovery("5.3.3").plan), Yes())
     assert result.plan.after is None
     assert any("No space left" in note for note in result.plan.notes)
     assert (result.errors, result.left) == ({}, 0)
@@ -151,6 +151,6 @@ def test_every_kind_of_action(tmp_path: Path) -> None:
         changing.wish.planner(opened, builder, staging)
         with planned_store(builder.build(), opened, staging) as future:
             shown = listing(future.root)
-    run.carry_out(changing.wish, Yes(), verify=no_errors)
+    procedure.carry_out(changing.wish, Yes(), verify=no_errors)
     real = listing(changing.root)
     assert [path for path in shown.keys() | real.keys() if path != "lock" and shown.get(path) != real.get(path)] == []

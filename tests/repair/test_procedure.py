@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from rmqstore.errors import RefusedError
-from rmqstore.repair import run, space
-from rmqstore.repair.builder import PlanBuilder
-from rmqstore.repair.history import history
-from rmqstore.repair.perform import ForeignChangeError
-from rmqstore.repair.plan import Action
-from rmqstore.repair.run import Wish
-from rmqstore.repair.staging import Staging
-from rmqstore.repair.transaction import State, unfinished
+from rmqstore.repair import procedure
+from rmqstore.repair.plan.builder import PlanBuilder
+from rmqstore.repair.plan.model import Action, space
+from rmqstore.repair.plan.staging import Staging
+from rmqstore.repair.procedure import Wish
+from rmqstore.repair.transaction.folder import State, unfinished
+from rmqstore.repair.transaction.history import history
+from rmqstore.repair.transaction.perform import ForeignChangeError
 from rmqstore.store.root import Store
 from tests.repair.changing import NEW_QUEUE, SAMPLE, Changing, Yes, age, every_kind, no_errors
 from tests.repair.faults import Counting, KillAt, Killed
@@ -35,8 +35,8 @@ def changing(fresh_store: Callable[[str], Path]) -> Changing:
     return Changing(root)
 
 
-def carry_out(changing: Changing, planner: Planner, dialog: Yes | None = None) -> run.Result:
-    return run.carry_out(Wish("test", "5.3.3", changing.open, planner), dialog or Yes(), verify=no_errors)
+def carry_out(changing: Changing, planner: Planner, dialog: Yes | None = None) -> procedure.Result:
+    return procedure.carry_out(Wish("test", "5.3.3", changing.open, planner), dialog or Yes(), verify=no_errors)
 
 
 def one_write(store: Store, builder: PlanBuilder, staging: Staging) -> None:
@@ -48,7 +48,7 @@ def one_write(store: Store, builder: PlanBuilder, staging: Staging) -> None:
 
 def test_it_plans_applies_verifies_and_finds_nothing_more_to_do(changing: Changing) -> None:
     dialog = Yes()
-    result = run.carry_out(changing.wish, dialog, verify=lambda store: {"RMQ-CL-CRC": 1 if store.abort_present else 0})
+    result = procedure.carry_out(changing.wish, dialog, verify=lambda store: {"RMQ-CL-CRC": 1 if store.abort_present else 0})
     assert result.transaction is not None and result.transaction.state is State.APPLIED
     assert (result.errors, result.left, result.complete) == ({"RMQ-CL-CRC": 1}, 0, False)
     assert dialog.shown == [result.plan]
@@ -90,11 +90,11 @@ def test_a_planner_that_fails_leaves_no_trace(changing: Changing) -> None:
 
 def test_showing_a_plan_leaves_no_trace(changing: Changing) -> None:
     before = stores.snapshot(changing.root)
-    result = run.show(changing.wish, Yes(), changing.plan_file, verify=no_errors)
+    result = procedure.show(changing.wish, Yes(), changing.plan_file, verify=no_errors)
     assert stores.snapshot(changing.root) == before
     assert result.kept_in == changing.plan_file
     with pytest.raises(RefusedError, match="exists already"):
-        run.show(changing.wish, Yes(), changing.plan_file, verify=no_errors)
+        procedure.show(changing.wish, Yes(), changing.plan_file, verify=no_errors)
 
 
 def test_without_space_nothing_is_written(changing: Changing, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,7 +198,7 @@ def test_a_change_in_the_middle_stops_it_and_undo_restores_what_it_holds(changin
     assert stopped is not None
     assert f"rmqstore undo {changing.root} {stopped.id}" in raised.value.hint
     with pytest.raises(RefusedError):
-        run.apply_file(stopped.plan_path, Yes(), verify=no_errors)
+        procedure.apply_file(stopped.plan_path, Yes(), verify=no_errors)
     changed_by_hand = changing.state
     changing.undo()
     after = changing.state
@@ -214,7 +214,7 @@ def test_an_undo_that_meets_other_changes_puts_back_the_rest_when_it_is_run_agai
     carry_out(changing, every_kind)
     intruder = changing.root / "index" / "20300101000000000"
     with pytest.raises(ForeignChangeError) as raised:
-        run.undo(changing.root, None, Intruding(lambda: intruder.write_bytes(b"new") and None))
+        procedure.undo(changing.root, None, Intruding(lambda: intruder.write_bytes(b"new") and None))
     assert raised.value.hint.endswith(f"`rmqstore undo {changing.root}`.")
     changing.undo()
     assert unfinished(changing.root) is None
@@ -234,12 +234,12 @@ def test_after_a_stop_every_other_change_is_refused(changing: Changing) -> None:
         changing.apply(KillAt(120))
     stopped = unfinished(changing.root)
     assert stopped is not None and counting.calls == 0
-    for attempt in (lambda: carry_out(changing, one_write), lambda: run.show(changing.wish, Yes(), verify=no_errors)):
+    for attempt in (lambda: carry_out(changing, one_write), lambda: procedure.show(changing.wish, Yes(), verify=no_errors)):
         with pytest.raises(RefusedError, match=f"Transaction {stopped.id} .everything. .* was stopped in the middle") as raised:
             attempt()
         assert f"rmqstore apply {stopped.plan_path}" in raised.value.hint
         assert f"rmqstore undo {changing.root} {stopped.id}" in raised.value.hint
-    assert run.apply_file(stopped.plan_path, Yes(), verify=no_errors).transaction == stopped
+    assert procedure.apply_file(stopped.plan_path, Yes(), verify=no_errors).transaction == stopped
     assert unfinished(changing.root) is None
 
 
@@ -266,7 +266,7 @@ def test_ctrl_c_stops_between_two_actions(changing: Changing) -> None:
     before = changing.state
     dialog = Interrupting()
     with pytest.raises(KeyboardInterrupt):
-        run.apply_file(changing.plan_file, dialog, verify=no_errors)
+        procedure.apply_file(changing.plan_file, dialog, verify=no_errors)
     assert len(dialog.done) == 2
     assert unfinished(changing.root) is not None
     changing.undo()

@@ -10,12 +10,12 @@ import pytest
 
 from rmqstore.formats.consumequeue import PRE_BLANK, UNIT_SIZE
 from rmqstore.rebuild import Mode
-from rmqstore.repair.builder import PlanBuilder
-from rmqstore.repair.judgement import judge, present_log
-from rmqstore.repair.logview import FutureLog, LostUnit
-from rmqstore.repair.plan import ActionKind, Plan
-from rmqstore.repair.queues import LostUnits, QueueWish, plan_queues
-from rmqstore.repair.staging import Staging
+from rmqstore.repair.derived.consumequeues import LostUnits, QueueWish, plan_queues
+from rmqstore.repair.derived.judgement import judge, present_log
+from rmqstore.repair.log.future import FutureLog, LostUnit
+from rmqstore.repair.plan.builder import PlanBuilder
+from rmqstore.repair.plan.model import ActionKind, Plan
+from rmqstore.repair.plan.staging import Staging
 from rmqstore.scan.unitruns import UNIT_ROWS
 from rmqstore.store.root import Store
 from rmqstore.versions import profile_of
@@ -289,7 +289,7 @@ def test_of_the_queues_that_were_named_only_those_that_need_it(six: StoreBuilder
     wish = QueueWish(rebuild=True, topics=frozenset({"TopicA"}), only_needed=True)
     other = QueueWish(rebuild=True, topics=frozenset({"TopicB"}), only_needed=True)
     with monkeypatch.context() as nothing:
-        nothing.setattr("rmqstore.repair.rebuilding._pass", lambda *_, **__: pytest.fail("queues that are right were made again"))
+        nothing.setattr("rmqstore.repair.derived.rebuild._pass", lambda *_, **__: pytest.fail("queues that are right were made again"))
         assert described(planned(store, wish)) == []
         (six.root / QUEUE).write_bytes(bytes(len((six.root / QUEUE).read_bytes())))
         assert described(planned(store, other)) == []

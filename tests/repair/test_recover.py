@@ -14,7 +14,7 @@ import pytest
 from rmqstore.errors import RefusedError
 from rmqstore.formats.layout import fixed_layout
 from rmqstore.formats.message import RECORD_PREFIX
-from rmqstore.recovery.outcome import Outcome
+from rmqstore.prediction.outcome import Outcome
 from tests.repair.recovering import Damaged, damaged, messages_of, view_of
 from tests.support import stores
 from tests.support.cli import rmqstore

@@ -14,12 +14,12 @@ from rmqstore.formats.message import BLANK, BLANK_MAGIC
 from rmqstore.formats.naming import offset_to_file_name
 from rmqstore.formats.record import decode_record
 from rmqstore.formats.sysflag import SysFlag
-from rmqstore.repair.fillers import FILLER_TOPIC
-from rmqstore.repair.logedits import LogRepair
-from rmqstore.repair.queues import LostUnits
+from rmqstore.repair.derived.consumequeues import LostUnits
+from rmqstore.repair.log.edits import LogRepair
+from rmqstore.repair.log.fillers import FILLER_TOPIC
+from rmqstore.repair.log.salvage import salvage
+from rmqstore.repair.plan.staging import Staging
 from rmqstore.repair.recover import Strategy
-from rmqstore.repair.salvage import salvage
-from rmqstore.repair.staging import Staging
 from rmqstore.scan.columns import Check
 from rmqstore.scan.walk import LogScanner
 from rmqstore.store.root import Store

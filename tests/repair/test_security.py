@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 
 from rmqstore.errors import RefusedError, RmqstoreError
-from rmqstore.repair import run
-from rmqstore.repair.builder import PlanBuilder
-from rmqstore.repair.perform import ForeignChangeError
-from rmqstore.repair.staging import Staging
-from rmqstore.repair.transaction import unfinished
-from rmqstore.repair.writer import Writer
+from rmqstore.repair import procedure
+from rmqstore.repair.files.writer import Writer
+from rmqstore.repair.plan.builder import PlanBuilder
+from rmqstore.repair.plan.staging import Staging
+from rmqstore.repair.transaction.folder import unfinished
+from rmqstore.repair.transaction.perform import ForeignChangeError
 from rmqstore.store.root import Store
 from tests.repair.attacks import (
     KNOWN_USER,
@@ -193,7 +193,7 @@ def test_a_store_may_be_given_by_a_link(changing: Changing, tmp_path: Path) -> N
     (tmp_path / "link").symlink_to(changing.root)
     before = changing.state
     through = Changing(tmp_path / "link")
-    run.carry_out(through.wish, Yes(), verify=no_errors)
+    procedure.carry_out(through.wish, Yes(), verify=no_errors)
     assert changing.state != before
     through.undo()
     assert changing.state == before
@@ -445,7 +445,7 @@ def test_many_linked_files_are_counted(changing: Changing, tmp_path: Path) -> No
             for file in directory.files.files:
                 builder.write(file.path, 0, os.urandom(20), reason="a change")
 
-    plan = run.show(run.Wish("test", "5.3.3", changing.open, all_files), Yes(), verify=no_errors).plan
+    plan = procedure.show(procedure.Wish("test", "5.3.3", changing.open, all_files), Yes(), verify=no_errors).plan
     (note,) = plan.notes
     assert f"and {len(plan.actions) - 5} more" in note
 
@@ -454,14 +454,14 @@ def test_a_name_that_a_file_gets_meanwhile_is_noticed(changing: Changing, tmp_pa
     changing.keep_plan()
     log = min((changing.root / "commitlog").iterdir())
 
-    prepare = run.apply.prepare
+    prepare = procedure.apply.prepare
 
     def linked(*arguments: Any) -> None:
         prepare(*arguments)
         os.link(log, tmp_path / "backup")
 
     with pytest.MonkeyPatch.context() as patch, pytest.raises(ForeignChangeError, match="another name"):
-        patch.setattr(run.apply, "prepare", linked)
+        patch.setattr(procedure.apply, "prepare", linked)
         changing.apply()
     assert (tmp_path / "backup").read_bytes() == log.read_bytes()
     data = log.read_bytes()
@@ -558,7 +558,7 @@ def test_root_works_with_the_rights_of_the_owner(user: int) -> None:
         changing = Changing(store_of(user, directory))
         before = changing.state
         hook = Watching()
-        run.carry_out(changing.wish, Yes(), verify=no_errors, writer=Writer(hook))
+        procedure.carry_out(changing.wish, Yes(), verify=no_errors, writer=Writer(hook))
         changing.undo(hook)
         assert changing.state == before
         assert {one[:2] for one in hook.users} == {(user, user)}
@@ -578,7 +578,7 @@ def test_rights_come_back_after_an_error() -> None:
             raise RefusedError("no", "no")
 
         with pytest.raises(RefusedError, match="no"):
-            run.carry_out(run.Wish("test", "5.3.3", changing.open, fails), Yes(), verify=no_errors)
+            procedure.carry_out(procedure.Wish("test", "5.3.3", changing.open, fails), Yes(), verify=no_errors)
         assert (os.geteuid(), os.getegid(), os.getgroups()) == (0, 0, groups)
 
 
@@ -627,7 +627,7 @@ def test_a_store_that_its_owner_cannot_reach_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     changing = Changing(store_of(KNOWN_USER, tmp_path))
     with pytest.raises(RefusedError, match="may not enter a directory above it"):
-        run.carry_out(changing.wish, Yes(), verify=no_errors)
+        procedure.carry_out(changing.wish, Yes(), verify=no_errors)
 
 
 @needs_root

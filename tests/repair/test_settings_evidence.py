@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from rmqstore.repair.derived.settings_evidence import evidence_of, settings_of
+from rmqstore.repair.procedure import Result, Wish, carry_out
 from rmqstore.repair.recover import Recovery
-from rmqstore.repair.run import Result, Wish, carry_out
-from rmqstore.repair.settings_evidence import evidence_of, settings_of
 from rmqstore.store.root import Store
 from tests.repair.changing import Yes
 from tests.support import stores

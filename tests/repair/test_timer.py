@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from rmqstore.formats import timer
-from rmqstore.repair.builder import PlanBuilder
+from rmqstore.repair.plan.builder import PlanBuilder
+from rmqstore.repair.plan.staging import Staging
+from rmqstore.repair.procedure import Result, Wish, carry_out
 from rmqstore.repair.recover import Recovery, plan_truncate
-from rmqstore.repair.run import Result, Wish, carry_out
-from rmqstore.repair.staging import Staging
 from rmqstore.store.root import Store
 from tests.repair.changing import Yes
 from tests.verify_parts.checking import patch

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqstore.repair.plan import Action, ActionKind, Expected
-from rmqstore.repair.touched import Touched, conflict
+from rmqstore.repair.plan.model import Action, ActionKind, Expected
+from rmqstore.repair.plan.overlaps import Touched, conflict
 
 WHOLE = [ActionKind.CREATE, ActionKind.REPLACE, ActionKind.QUARANTINE]
 

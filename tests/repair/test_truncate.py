@@ -10,9 +10,9 @@ import pytest
 
 from rmqstore.errors import RefusedError
 from rmqstore.formats.epoch import EpochEntry, EpochFile, build_epoch_file, epoch_checksum, parse_epoch_file
+from rmqstore.repair.log.truncate import truncate
+from rmqstore.repair.procedure import Result, Wish, carry_out
 from rmqstore.repair.recover import plan_truncate
-from rmqstore.repair.run import Result, Wish, carry_out
-from rmqstore.repair.truncate import truncate
 from tests.repair.changing import Yes
 from tests.repair.recovering import Damaged, damaged, messages_of, view_of
 from tests.repair.test_recover import changes_nothing

@@ -10,7 +10,7 @@ from typing import Any
 
 from rocksdict import Options, Rdict
 
-from rmqstore.store.rocksdb import OFFSETS, REACHED_KEY, Database, DatabaseUse, database_in
+from rmqstore.store.rocksdb.databases import OFFSETS, REACHED_KEY, Database, DatabaseUse, database_in
 from tests.rocksdb.damages import DATABASE_DAMAGES
 from tests.support import stores
 

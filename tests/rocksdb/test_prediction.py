@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from rmqstore.recovery.blockers import BlockerCode
-from rmqstore.recovery.outcome import Outcome
-from rmqstore.recovery.simulation import simulate
+from rmqstore.prediction.blockers import BlockerCode
+from rmqstore.prediction.outcome import Outcome
+from rmqstore.prediction.simulation import simulate
 from rmqstore.store.root import Store
 from tests.rocksdb.bases import QUEUES, damaged_store, recorded, unpack_database
 from tests.rocksdb.damages import DATABASE_DAMAGES, WAL_DAMAGES

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from rmqstore.store import rocksdb_probe
-from rmqstore.store.rocksdb import DatabaseUse, databases
-from rmqstore.store.rocksdb_probe import Place, Report, place_of, probe
+from rmqstore.store.rocksdb import library
+from rmqstore.store.rocksdb.databases import DatabaseUse, databases
+from rmqstore.store.rocksdb.library import Place, Report, place_of, probe
 from rmqstore.store.root import Store
 from tests.rocksdb.bases import QUEUES, STORES, damaged_store, database_of, recorded
 from tests.rocksdb.damages import DATABASE_DAMAGES
@@ -133,7 +133,7 @@ def test_a_library_that_does_not_end_is_stopped(tmp_path: Path, monkeypatch: pyt
     endless.chmod(0o700)
     root = stores.fresh_store("5.3.3-rocksdb", tmp_path)
     monkeypatch.setattr(sys, "executable", str(endless))
-    monkeypatch.setattr(rocksdb_probe, "_SECONDS", 1)
+    monkeypatch.setattr(library, "_SECONDS", 1)
 
     assert _probed(root).failed == "the RocksDB library did not finish in 1 s"
 

@@ -10,8 +10,8 @@ import pytest
 
 from rmqstore.findings import Finding, Severity
 from rmqstore.store.root import Store
-from rmqstore.verify import rocksdb
 from rmqstore.verify.context import Context, Options
+from rmqstore.verify.parts import rocksdb
 from rmqstore.verify.unchecked import not_checked
 from tests.rocksdb.bases import QUEUES, STORES, damaged_store, unpack_database
 from tests.rocksdb.damages import DATABASE_DAMAGES, STEPS, WAL_DAMAGES

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from rmqstore.formats.sysflag import SysFlag
-from rmqstore.recovery.changes import Change
-from rmqstore.recovery.whatif import compare, parse_variants
-from rmqstore.repair.transaction import transactions
+from rmqstore.prediction.changes import Change
+from rmqstore.prediction.whatif import compare, parse_variants
+from rmqstore.repair.transaction.folder import transactions
 from rmqstore.store.root import Store
 from tests.runbooks import pages
 from tests.runbooks.machine import Machine

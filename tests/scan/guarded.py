@@ -13,11 +13,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE, Stop
-from rmqstore.scan.kernels_index import ITEM_SIZE, LINK_DTYPE, MATCHED_DTYPE, ODDITY_DTYPE, SCRATCH_BYTES, follow_chains, match_items
-from rmqstore.scan.kernels_record import resync, walk
+from rmqstore.scan.kernels.index import ITEM_SIZE, LINK_DTYPE, MATCHED_DTYPE, ODDITY_DTYPE, SCRATCH_BYTES, follow_chains, match_items
+from rmqstore.scan.kernels.offsets import ENTRY_HEADER_SIZE, QUEUE_ID
+from rmqstore.scan.kernels.raw import first_nonzero
+from rmqstore.scan.kernels.record import resync, walk
 from rmqstore.scan.names import TOPIC_LENGTH, TOPIC_START, Names
-from rmqstore.scan.offsets import ENTRY_HEADER_SIZE, QUEUE_ID
-from rmqstore.scan.raw import first_nonzero
 from tests.scan.samples import encoded, varied
 from tests.scan.walking import EVERYTHING
 

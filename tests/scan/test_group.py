@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rmqstore.scan.columns import RECORD_DTYPE
-from rmqstore.scan.kernels_group import group_stable
+from rmqstore.scan.kernels.group import group_stable
 
 Numbers = npt.NDArray[np.int32]
 

@@ -11,7 +11,7 @@ import pytest
 
 from rmqstore.formats.index import ITEM
 from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE
-from rmqstore.scan.kernels_index import (
+from rmqstore.scan.kernels.index import (
     ITEMS_END,
     KEYS_END,
     LINK_DTYPE,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rmqstore.formats.consumequeue import UNIT, UNIT_SIZE, ZERO_UNIT
 from rmqstore.formats.consumequeue_ext import encode_address, is_address
 from rmqstore.scan.columns import RECORD_DTYPE
-from rmqstore.scan.kernels_queue import (
+from rmqstore.scan.kernels.queue import (
     COUNTS_DTYPE,
     DONE,
     EVENT_DTYPE,

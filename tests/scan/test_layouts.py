@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rmqstore.scan.columns import Check
-from rmqstore.scan.kernels_layout import LAYOUT_DTYPE
+from rmqstore.scan.kernels.layout import LAYOUT_DTYPE
 from tests.scan.samples import encoded
 from tests.scan.test_walk_is_the_specification import expect_same
 from tests.scan.walking import walked

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from rmqstore.formats.delay import DEFAULT_DELAY_LEVELS
 from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE, Check, Stop
-from rmqstore.scan.kernels_record import walk
+from rmqstore.scan.kernels.offsets import QUEUE_ID
+from rmqstore.scan.kernels.record import walk
 from rmqstore.scan.names import TOPIC_LENGTH, TOPIC_START, Names
-from rmqstore.scan.offsets import QUEUE_ID
 
 EVERYTHING = Check.BODY_CRC | Check.PROPERTY_CRC | Check.KEYS
 

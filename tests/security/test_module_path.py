@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rmqstore import children
-from rmqstore.pipeline.spark_session import _settings
+from rmqstore.pipeline.spark.session import _settings
 from tests.support import stores
 
 SAMPLE = "5.3.3-plain"

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqstore.errors import RefusedError
-from rmqstore.repair.transaction import find, refusal, ways_out
+from rmqstore.repair.transaction.folder import find, refusal, ways_out
 from rmqstore.shellwords import command, quoted
 from rmqstore.terminal import printable
 from tests.repair.changing import SAMPLE, Changing

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqstore.repair.transaction import State, find, unfinished
+from rmqstore.repair.transaction.folder import State, find, unfinished
 from rmqstore.store.transactions import read_transactions
 from tests.repair.changing import SAMPLE, Changing
 from tests.repair.faults import KillAt, Killed

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqstore.store.identify import FileKind, identify
+from rmqstore.store.kinds.identify import FileKind, identify
 from tests.store.trees import offset_name
 from tests.support import stores
 

@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 
 from rmqstore.formats.checkpoint import parse_checkpoint
-from rmqstore.scan.far import last_records
+from rmqstore.scan.tail import last_records
 from rmqstore.store import ends
 from rmqstore.store.ends import log_ends, queue_ends
+from rmqstore.store.kinds.writer import RELEASES, release_key
 from rmqstore.store.liveness import liveness, parse_locks
 from rmqstore.store.root import Store
 from rmqstore.store.summary import State, StoreSummary, summarize
-from rmqstore.store.writer import RELEASES, release_key
 from tests.support import stores
 from tests.support.builder import StoreBuilder
 

@@ -10,11 +10,11 @@ import pytest
 
 from rmqstore.doctor.diagnosis import diagnose
 from rmqstore.doctor.nextsteps import Commands
-from rmqstore.recovery.release import choose_release
-from rmqstore.scan.far import last_records
+from rmqstore.prediction.release import choose_release
+from rmqstore.scan.tail import last_records
+from rmqstore.store.kinds.writer import WriterGuess
 from rmqstore.store.root import Store
 from rmqstore.store.summary import summarize
-from rmqstore.store.writer import WriterGuess
 from tests.support.cli import rmqstore
 from tests.support.stores import case
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from rmqstore.scan import sigbus
 from rmqstore.store.root import Store
-from rmqstore.verify.commitlog import FilePass, FileResult
 from rmqstore.verify.engine import Verification
+from rmqstore.verify.log.commitlog import FilePass, FileResult
 
 _mine = threading.local()
 _both_read = threading.Barrier(2)

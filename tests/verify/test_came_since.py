@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from rmqstore.doctor import losses as counted_by_doctor
-from rmqstore.recovery import simulation
+from rmqstore.doctor.checks import losses as counted_by_doctor
+from rmqstore.prediction import simulation
 from rmqstore.store.root import Store
 from rmqstore.verify.context import Context, Options
 from rmqstore.verify.guard import SHOWN, limited

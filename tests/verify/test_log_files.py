@@ -259,7 +259,7 @@ def test_queues_without_log(three_files: StoreBuilder) -> None:
 
 def test_displaced_records_that_are_too_many_to_keep_are_told(three_files: StoreBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rmqstore.scan.walk.BATCH", 1)
-    monkeypatch.setattr("rmqstore.verify.live._HELD_RECORDS", 2)
+    monkeypatch.setattr("rmqstore.verify.log.live._HELD_RECORDS", 2)
     shutil.copy(three_files.root / log_name(), three_files.root / log_name(FILE))
 
     findings = verified(three_files)

@@ -11,7 +11,7 @@ import pytest
 from rmqstore.findings import Severity
 from rmqstore.formats.consumequeue import UNIT_SIZE
 from rmqstore.formats.record import decode_record
-from rmqstore.verify.multidispatch import entries
+from rmqstore.verify.queues.multidispatch import entries
 from tests.scan.samples import encoded
 from tests.support.builder import StoreBuilder
 from tests.verify.damaging import codes, patch, place, queue_name, verified

@@ -13,11 +13,11 @@ import pytest
 from rmqstore.findings import Finding, Severity
 from rmqstore.formats.index import HEADER, HEADER_SIZE, ITEM, ITEM_SIZE, item_position
 from rmqstore.pipeline.foresight import foresee
-from rmqstore.recovery.simulation import simulate
+from rmqstore.prediction.simulation import simulate
 from rmqstore.store.root import Store
 from rmqstore.verify.context import Options
 from rmqstore.verify.engine import Verification
-from tests.recovery.recorded import WorkingStore, cases_of
+from tests.prediction.recorded import WorkingStore, cases_of
 
 _DAMAGES = ("cq-queue-removed", "cq-queue-of-last-removed", "cq-topic-removed", "cq-all-removed", "cq-all-behind-half", "cq-tail-zero-2")
 _MISSING = ("RMQ-CQ-BEHIND", "RMQ-CQ-MISSING")

@@ -104,7 +104,7 @@ def test_what_many_units_point_at_is_counted(six: StoreBuilder) -> None:
 
 
 def test_units_that_are_too_many_to_look_at_are_told(six: StoreBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rmqstore.verify.targets._STEPS", 1)
+    monkeypatch.setattr("rmqstore.verify.queues.targets._STEPS", 1)
     patch_unit(six.root, 6, unit(2 * SIZE))
     shutil.copytree(six.root / "consumequeue/TopicA/0", six.root / "consumequeue/TopicA/1")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from rmqstore.formats import record
 from rmqstore.formats.crc import body_crc
 from rmqstore.store.mapped import MappedFile
-from rmqstore.verify.runs import blank_after, runs_of
+from rmqstore.verify.log.runs import blank_after, runs_of
 
 FIELDS = {
     "magic_code": record.MESSAGE_MAGIC_V1,

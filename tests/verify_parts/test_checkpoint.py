@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rmqstore.findings import Severity
-from rmqstore.verify import checkpoint
+from rmqstore.verify.parts import checkpoint
 from tests.support import stores
 from tests.support.builder import StoreBuilder
 from tests.verify_parts.checking import codes, only, patch, run

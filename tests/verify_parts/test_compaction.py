@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rmqstore.findings import Severity
-from rmqstore.verify import compaction
+from rmqstore.verify.parts import compaction
 from tests.support import stores
 from tests.support.builder import StoreBuilder
 from tests.verify_parts.checking import codes, only, run

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rmqstore.findings import Severity
-from rmqstore.verify import config
+from rmqstore.verify.parts import config
 from tests.support import stores
 from tests.support.builder import StoreBuilder
 from tests.verify_parts.checking import codes, errors, only, run

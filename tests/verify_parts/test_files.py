@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rmqstore.findings import Severity
-from rmqstore.verify import files
+from rmqstore.verify.parts import files
 from tests.support.builder import StoreBuilder
 from tests.verify_parts.checking import codes, errors, only, run
 

@@ -8,11 +8,12 @@ from types import ModuleType
 
 import pytest
 
-from rmqstore.verify import checkpoint, config, files, surroundings, timer
+from rmqstore.verify.parts import checkpoint, config, files, surroundings
+from rmqstore.verify.timer import wheel
 from tests.support import stores
 from tests.verify_parts.checking import errors, run
 
-CHECKS = [files, checkpoint, surroundings, timer, config]
+CHECKS = [files, checkpoint, surroundings, wheel, config]
 # Where noise shows. At the end of the timer log it looks like an unused rest; what it covers is missing for the wheel.
 SMALL_FILES = {
     "checkpoint": "checkpoint",

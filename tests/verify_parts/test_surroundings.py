@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rmqstore.findings import Severity
-from rmqstore.verify import surroundings
+from rmqstore.verify.parts import surroundings
 from tests.support import stores
 from tests.support.builder import StoreBuilder
 from tests.verify_parts.checking import codes, errors, only, run

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rmqstore.findings import Severity
-from rmqstore.verify import timer
+from rmqstore.verify.timer import wheel
 from tests.support import stores
 from tests.verify_parts.checking import codes, errors, only, patch, run
 from tests.verify_parts.timers import (
@@ -42,12 +42,12 @@ def given_store(root: Path, count: int = 5, apart: int = 1000) -> TimerStore:
 def test_a_sound_timer_gives_nothing(tmp_path: Path) -> None:
     store = given_store(tmp_path, 3 * UNITS_PER_FILE + 4, apart=500)
     assert len(store.log) == 4
-    assert run(timer, tmp_path, store.settings) == []
-    assert run(timer, tmp_path) == []
+    assert run(wheel, tmp_path, store.settings) == []
+    assert run(wheel, tmp_path) == []
 
 
 def test_a_store_without_timer_gives_nothing() -> None:
-    assert run(timer, stores.sample_store("4.9.8-plain")) == []
+    assert run(wheel, stores.sample_store("4.9.8-plain")) == []
 
 
 # Wheel
@@ -58,21 +58,21 @@ def test_a_wheel_of_another_length(length: int, tmp_path: Path) -> None:
     given_store(tmp_path)
     with (tmp_path / "timerwheel").open("r+b") as stream:
         stream.truncate(length)
-    found = only(run(timer, tmp_path), "RMQ-TM-WHEEL-LENGTH")
+    found = only(run(wheel, tmp_path), "RMQ-TM-WHEEL-LENGTH")
     assert (found.expected, found.found, found.severity) == (38_707_200, length, Severity.ERROR)
 
 
 def test_an_empty_wheel_is_filled_again_by_the_start(tmp_path: Path) -> None:
     given_store(tmp_path)
     (tmp_path / "timerwheel").write_bytes(b"")
-    assert run(timer, tmp_path) == []
+    assert run(wheel, tmp_path) == []
 
 
 def test_a_time_that_does_not_belong_into_the_slot(tmp_path: Path) -> None:
     given_store(tmp_path)
     position = slot_position(SOON)
     patch(tmp_path / "timerwheel", position, struct.pack(">q", SOON // 1000 + 1))
-    found = only(run(timer, tmp_path), "RMQ-TM-WHEEL-SLOT")
+    found = only(run(wheel, tmp_path), "RMQ-TM-WHEEL-SLOT")
     assert (found.file, found.position, found.length) == ("timerwheel", position, 32)
 
 
@@ -81,20 +81,20 @@ def test_a_time_that_does_not_belong_into_the_slot(tmp_path: Path) -> None:
 def test_a_position_that_is_no_unit_boundary(field: int, value: int, tmp_path: Path) -> None:
     given_store(tmp_path)
     patch(tmp_path / "timerwheel", slot_position(SOON) + field, struct.pack(">q", value))
-    assert only(run(timer, tmp_path), "RMQ-TM-WHEEL-SLOT").position == slot_position(SOON)
+    assert only(run(wheel, tmp_path), "RMQ-TM-WHEEL-SLOT").position == slot_position(SOON)
 
 
 def test_a_slot_that_names_a_unit_of_another_time(tmp_path: Path) -> None:
     given_store(tmp_path)
     patch(tmp_path / "timerwheel", slot_position(SOON) + 16, struct.pack(">q", UNIT))
-    assert "not one of its time" in only(run(timer, tmp_path), "RMQ-TM-WHEEL-SLOT").message
+    assert "not one of its time" in only(run(wheel, tmp_path), "RMQ-TM-WHEEL-SLOT").message
 
 
 def test_slots_beyond_a_log_that_lost_its_last_units(tmp_path: Path) -> None:
     """The case that makes a broker spin until its memory is full."""
     given_store(tmp_path, 5)
     patch(tmp_path / "timerlog" / f"{0:020d}", 3 * UNIT, bytes(2 * UNIT))
-    found = [one for one in run(timer, tmp_path) if one.code == "RMQ-TM-WHEEL-BEYOND"]
+    found = [one for one in run(wheel, tmp_path) if one.code == "RMQ-TM-WHEEL-BEYOND"]
     assert [one.position for one in found] == [slot_position(SOON + 3000), slot_position(SOON + 4000)]
     assert {one.severity for one in found} == {Severity.ERROR}
     # The first slot names the end of the log itself: two equal numbers are no evidence, the message says what is wrong.
@@ -104,11 +104,11 @@ def test_slots_beyond_a_log_that_lost_its_last_units(tmp_path: Path) -> None:
 def test_clearing_those_slots_makes_the_store_sound(tmp_path: Path) -> None:
     given_store(tmp_path, 5)
     patch(tmp_path / "timerlog" / f"{0:020d}", 3 * UNIT, bytes(2 * UNIT))
-    for one in run(timer, tmp_path):
+    for one in run(wheel, tmp_path):
         if one.code == "RMQ-TM-WHEEL-BEYOND":
             assert one.position is not None
             patch(tmp_path / "timerwheel", one.position, bytes(SLOT))
-    assert errors(run(timer, tmp_path)) == []
+    assert errors(run(wheel, tmp_path)) == []
 
 
 def test_delivered_slots_may_point_anywhere(tmp_path: Path) -> None:
@@ -118,13 +118,13 @@ def test_delivered_slots_may_point_anywhere(tmp_path: Path) -> None:
         store.put(READ_TIME - 60_000 + number * 1000)
     store.build()
     patch(tmp_path / "timerlog" / f"{0:020d}", 3 * UNIT, bytes(2 * UNIT))
-    assert run(timer, tmp_path) == []
+    assert run(wheel, tmp_path) == []
 
 
 def test_a_lost_timer_log_leaves_every_pending_slot_beyond_its_end(tmp_path: Path) -> None:
     given_store(tmp_path, 5)
     (tmp_path / "timerlog" / f"{0:020d}").unlink()
-    found = run(timer, tmp_path)
+    found = run(wheel, tmp_path)
     assert codes(found)["RMQ-TM-WHEEL-BEYOND"] == 5
 
 
@@ -135,7 +135,7 @@ def test_pending_units_that_neither_wheel_nor_replay_knows(tmp_path: Path) -> No
         stream.truncate(0)
         stream.truncate(SLOTS * SLOT)
     replayed = (store.offset - LOG_FILE) // LOG_FILE * LOG_FILE
-    found = only(run(timer, tmp_path), "RMQ-TM-WHEEL-SLOT")
+    found = only(run(wheel, tmp_path), "RMQ-TM-WHEEL-SLOT")
     assert found.found == replayed // LOG_FILE * UNITS_PER_FILE
 
 
@@ -146,7 +146,7 @@ def test_the_newest_snapshot_counts_and_not_the_plain_wheel(tmp_path: Path) -> N
         with (tmp_path / name).open("wb") as stream:
             stream.truncate(SLOTS * SLOT)
     patch(tmp_path / f"timerwheel.{store.offset}", slot_position(SOON) + 16, struct.pack(">q", UNIT))
-    assert only(run(timer, tmp_path), "RMQ-TM-WHEEL-SLOT").file == f"timerwheel.{store.offset}"
+    assert only(run(wheel, tmp_path), "RMQ-TM-WHEEL-SLOT").file == f"timerwheel.{store.offset}"
 
 
 @pytest.mark.parametrize(("settings", "ahead"), [({}, 604_740 // 3 * 4), ({"timerRollWindowSlot": "3000"}, 4000)])
@@ -158,7 +158,7 @@ def test_a_slot_further_ahead_than_any_unit_is_put(settings: dict[str, str], ahe
     store.put(SOON)
     store.build()
 
-    assert only(run(timer, tmp_path, settings), "RMQ-TM-WHEEL-TIME").position == slot_position(far)
+    assert only(run(wheel, tmp_path, settings), "RMQ-TM-WHEEL-TIME").position == slot_position(far)
 
 
 # Log
@@ -172,28 +172,28 @@ def test_a_unit_that_breaks_a_rule(field: int, value: int, tmp_path: Path) -> No
     given_store(tmp_path, 5)
     width = {4: 8, 16: 8, 28: 8, 44: 8}.get(field, 4)
     patch(tmp_path / "timerlog" / f"{0:020d}", 2 * UNIT + field, value.to_bytes(width, "big", signed=True))
-    found = only(run(timer, tmp_path), "RMQ-TM-LOG-UNIT")
+    found = only(run(wheel, tmp_path), "RMQ-TM-LOG-UNIT")
     assert (found.file, found.position, found.length, found.severity) == (f"timerlog/{0:020d}", 2 * UNIT, UNIT, Severity.ERROR)
 
 
 def test_zeros_in_the_middle_are_one_range(tmp_path: Path) -> None:
     given_store(tmp_path, 9)
     patch(tmp_path / "timerlog" / f"{0:020d}", 2 * UNIT, bytes(3 * UNIT))
-    found = only(run(timer, tmp_path), "RMQ-TM-LOG-UNIT")
+    found = only(run(wheel, tmp_path), "RMQ-TM-LOG-UNIT")
     assert (found.position, found.length) == (2 * UNIT, 3 * UNIT)
 
 
 def test_a_start_cuts_the_log_at_the_bad_unit_and_the_later_slots_lie_beyond(tmp_path: Path) -> None:
     given_store(tmp_path, 5)
     patch(tmp_path / "timerlog" / f"{0:020d}", 2 * UNIT, bytes(UNIT))
-    found = [one.position for one in run(timer, tmp_path) if one.code == "RMQ-TM-WHEEL-BEYOND"]
+    found = [one.position for one in run(wheel, tmp_path) if one.code == "RMQ-TM-WHEEL-BEYOND"]
     assert found == [slot_position(SOON + number * 1000) for number in (2, 3, 4)]
 
 
 def test_damage_in_a_file_that_no_start_reads_cuts_nothing(tmp_path: Path) -> None:
     given_store(tmp_path, 4 * UNITS_PER_FILE, apart=500)
     patch(tmp_path / "timerlog" / f"{0:020d}", 2 * UNIT, bytes(UNIT))
-    found = codes(run(timer, tmp_path))
+    found = codes(run(wheel, tmp_path))
     assert found["RMQ-TM-LOG-UNIT"] == 1
     assert found["RMQ-TM-WHEEL-BEYOND"] == 0
 
@@ -202,7 +202,7 @@ def test_zeros_at_the_end_of_a_file_that_another_follows(tmp_path: Path) -> None
     given_store(tmp_path, 2 * UNITS_PER_FILE)
     position = (UNITS_PER_FILE - 2) * UNIT
     patch(tmp_path / "timerlog" / f"{0:020d}", position, bytes(2 * UNIT))
-    found = only(run(timer, tmp_path), "RMQ-TM-LOG-UNIT")
+    found = only(run(wheel, tmp_path), "RMQ-TM-LOG-UNIT")
     assert (found.position, found.length) == (position, 2 * UNIT)
 
 
@@ -211,7 +211,7 @@ def test_the_mark_at_the_end_of_a_full_file(position: int, data: bytes, text: st
     given_store(tmp_path, 2 * UNITS_PER_FILE)
     mark = UNITS_PER_FILE * UNIT
     patch(tmp_path / "timerlog" / f"{0:020d}", mark + position, data)
-    found = only(run(timer, tmp_path), "RMQ-TM-LOG-UNIT")
+    found = only(run(wheel, tmp_path), "RMQ-TM-LOG-UNIT")
     assert (found.position, found.length) == (mark, 16)
     assert text in found.message
 
@@ -223,14 +223,14 @@ def test_links_lead_to_older_units_of_the_same_time(link: int, tmp_path: Path) -
         store.put(due)
     store.build()
     patch(tmp_path / "timerlog" / f"{0:020d}", 2 * UNIT + 4, struct.pack(">q", link))
-    assert only(run(timer, tmp_path), "RMQ-TM-CHAIN").position == 2 * UNIT
+    assert only(run(wheel, tmp_path), "RMQ-TM-CHAIN").position == 2 * UNIT
 
 
 def test_a_chain_goes_through_several_files(tmp_path: Path) -> None:
     given_store(tmp_path, 2 * UNITS_PER_FILE + 3, apart=0)
-    assert run(timer, tmp_path) == []
+    assert run(wheel, tmp_path) == []
     patch(tmp_path / "timerlog" / f"{LOG_FILE:020d}", 4, struct.pack(">q", LOG_FILE))
-    assert only(run(timer, tmp_path), "RMQ-TM-CHAIN").file == f"timerlog/{LOG_FILE:020d}"
+    assert only(run(wheel, tmp_path), "RMQ-TM-CHAIN").file == f"timerlog/{LOG_FILE:020d}"
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_a_unit_that_points_to_another_message(field: int, value: int, text: str
     given_store(tmp_path, 5)
     width = 8 if field == 28 else 4
     patch(tmp_path / "timerlog" / f"{0:020d}", 2 * UNIT + field, value.to_bytes(width, "big"))
-    found = only(run(timer, tmp_path), "RMQ-TM-MESSAGE")
+    found = only(run(wheel, tmp_path), "RMQ-TM-MESSAGE")
     assert found.position == 2 * UNIT
     assert text in found.message
 
@@ -250,7 +250,7 @@ def test_a_unit_that_points_to_an_ordinary_message(tmp_path: Path) -> None:
     store = timer_store(tmp_path)
     store.put(SOON, topic="orders")
     store.build()
-    assert "one of orders" in only(run(timer, tmp_path), "RMQ-TM-MESSAGE").message
+    assert "one of orders" in only(run(wheel, tmp_path), "RMQ-TM-MESSAGE").message
 
 
 @pytest.mark.parametrize("repeated", [1, 3])
@@ -261,7 +261,7 @@ def test_messages_that_a_restart_put_into_the_timer_once_more(repeated: int, tmp
         store.enqueue(message)
     store.build()
 
-    (found,) = run(timer, tmp_path)
+    (found,) = run(wheel, tmp_path)
 
     assert (found.code, found.position, found.severity) == ("RMQ-TM-LOG-ORDER", 5 * UNIT, Severity.WARNING)
     last, again = messages[4].offset, messages[5 - repeated].offset
@@ -275,14 +275,14 @@ def test_a_single_unit_out_of_order(tmp_path: Path) -> None:
         store.enqueue(message)
     store.build()
 
-    assert "out of order" in only(run(timer, tmp_path), "RMQ-TM-LOG-ORDER").message
+    assert "out of order" in only(run(wheel, tmp_path), "RMQ-TM-LOG-ORDER").message
 
 
 def test_order_is_followed_over_the_border_of_files(tmp_path: Path) -> None:
     store = given_store(tmp_path, UNITS_PER_FILE + 3)
     patch(tmp_path / "timerlog" / f"{LOG_FILE:020d}", 28, bytes(store.log[0][28:36]))
 
-    found = only(run(timer, tmp_path), "RMQ-TM-LOG-ORDER")
+    found = only(run(wheel, tmp_path), "RMQ-TM-LOG-ORDER")
 
     assert (found.file, found.position) == (f"timerlog/{LOG_FILE:020d}", 0)
 
@@ -296,7 +296,7 @@ def test_the_time_of_a_unit_and_that_of_its_message(kind: int, later: int, sound
     store.put(SOON + 9000 + later, kind=kind, slot_time=SOON + 9000)
     store.build()
 
-    found = run(timer, tmp_path)
+    found = run(wheel, tmp_path)
 
     assert [(one.code, one.position, one.severity) for one in found] == ([] if sound else [("RMQ-TM-UNIT", 0, Severity.WARNING)])
 
@@ -310,7 +310,7 @@ def test_deletions(kind: int, deletes: bool, sound: bool, tmp_path: Path) -> Non
     store.enqueue(message, kind=kind, slot_time=SOON if kind == 7 else None)
     store.build()
 
-    assert [one.code for one in run(timer, tmp_path)] == ([] if sound else ["RMQ-TM-UNIT"])
+    assert [one.code for one in run(wheel, tmp_path)] == ([] if sound else ["RMQ-TM-UNIT"])
 
 
 # Messages and their queue
@@ -324,7 +324,7 @@ LACKING: list[dict[str, str | None]] = [{"TIMER_OUT_MS": None}, {"TIMER_OUT_MS":
 def test_a_message_that_lacks_what_the_timer_needs(changes: dict[str, str | None], enqueued: bool, tmp_path: Path) -> None:
     message = given_timer_with(tmp_path, enqueued, changes)
 
-    found = only(run(timer, tmp_path), "RMQ-TM-PROPERTIES")
+    found = only(run(wheel, tmp_path), "RMQ-TM-PROPERTIES")
 
     assert found.severity is Severity.ERROR
     assert next(iter(changes)) in found.message
@@ -348,7 +348,7 @@ def given_timer_with(root: Path, enqueued: bool, changes: dict[str, str | None],
 def test_a_message_without_real_topic(tmp_path: Path) -> None:
     given_timer_with(tmp_path, False, {"REAL_TOPIC": None})
 
-    found = only(run(timer, tmp_path), "RMQ-TM-PROPERTIES")
+    found = only(run(wheel, tmp_path), "RMQ-TM-PROPERTIES")
 
     assert (found.topic, found.queue_id, found.queue_offset) == ("rmq_sys_wheel_timer", 0, 2)
 
@@ -358,7 +358,7 @@ def test_a_message_without_real_topic(tmp_path: Path) -> None:
 def test_a_message_larger_than_the_timers_buffer(limit: str | None, code: list[str], enqueued: bool, tmp_path: Path) -> None:
     given_timer_with(tmp_path, enqueued, {}, bytes(1000))
 
-    assert [one.code for one in run(timer, tmp_path, {"maxMessageSize": limit} if limit else {})] == code
+    assert [one.code for one in run(wheel, tmp_path, {"maxMessageSize": limit} if limit else {})] == code
 
 
 def test_a_pending_message_that_the_timer_passed_over(tmp_path: Path) -> None:
@@ -368,7 +368,7 @@ def test_a_pending_message_that_the_timer_passed_over(tmp_path: Path) -> None:
     store.put(SOON + 2000)
     store.build()
 
-    (found,) = run(timer, tmp_path)
+    (found,) = run(wheel, tmp_path)
 
     assert (found.code, found.severity, found.offset, found.queue_offset) == ("RMQ-TM-LOST", Severity.WARNING, lost.offset, 1)
 
@@ -381,7 +381,7 @@ def test_many_of_them_among_files_of_the_log(tmp_path: Path) -> None:
             store.enqueue(message)
     store.build()
 
-    assert codes(run(timer, tmp_path)) == {"RMQ-TM-LOST": 8}
+    assert codes(run(wheel, tmp_path)) == {"RMQ-TM-LOST": 8}
 
 
 def test_messages_that_were_due_when_the_timer_met_them_have_no_unit(tmp_path: Path) -> None:
@@ -392,7 +392,7 @@ def test_messages_that_were_due_when_the_timer_met_them_have_no_unit(tmp_path: P
     store.message(WRITE_TIME)
     store.build()
 
-    assert run(timer, tmp_path) == []
+    assert run(wheel, tmp_path) == []
 
 
 def test_a_log_that_lost_its_last_units_and_a_start_that_writes_them_again(tmp_path: Path) -> None:
@@ -402,7 +402,7 @@ def test_a_log_that_lost_its_last_units_and_a_start_that_writes_them_again(tmp_p
     store.message(SOON + 2000)
     store.build()
 
-    found = only(run(timer, tmp_path), "RMQ-TM-CHECK")
+    found = only(run(wheel, tmp_path), "RMQ-TM-CHECK")
 
     assert (found.offset, found.queue_offset, found.severity) == (lost.offset, 1, Severity.WARNING)
     assert "2 pending entries" in found.message
@@ -417,7 +417,7 @@ def test_a_timer_without_units_does_not_look_for_lost_messages_again(tmp_path: P
     with (tmp_path / "timerwheel").open("r+b") as stream:
         stream.truncate(0)
 
-    found = only(run(timer, tmp_path), "RMQ-TM-LOST")
+    found = only(run(wheel, tmp_path), "RMQ-TM-LOST")
 
     assert (found.offset, found.queue_offset) == (0, 0)
     assert "2 pending messages" in found.message
@@ -434,7 +434,7 @@ def test_messages_that_rocksdb_may_hold(settings: dict[str, str], entries: bytes
     (tmp_path / "rocksdbstore").mkdir()
     (tmp_path / "rocksdbstore" / "000012.log").write_bytes(entries)
 
-    assert codes(run(timer, tmp_path, settings))["RMQ-TM-LOST"] == count
+    assert codes(run(wheel, tmp_path, settings))["RMQ-TM-LOST"] == count
 
 
 # Check point
@@ -452,7 +452,7 @@ def check_file(root: Path) -> Path:
 def test_an_implausible_field(position: int, value: int, tmp_path: Path) -> None:
     given_store(tmp_path, 5)
     patch(check_file(tmp_path), position, struct.pack(">q", value))
-    found = [one for one in run(timer, tmp_path) if one.code == "RMQ-TM-CHECK"]
+    found = [one for one in run(wheel, tmp_path) if one.code == "RMQ-TM-CHECK"]
     assert found
     expected = 16 if position == 24 else position  # of the two queue offsets that differ, the own one is named
     assert found[0].position == expected
@@ -463,21 +463,21 @@ def test_a_read_time_in_the_future(tmp_path: Path) -> None:
     given_store(tmp_path, 2)
     future = (int(time.time()) + 86_400) * 1000
     patch(check_file(tmp_path), 0, struct.pack(">q", future))
-    assert "in the future" in only(run(timer, tmp_path), "RMQ-TM-CHECK").message
+    assert "in the future" in only(run(wheel, tmp_path), "RMQ-TM-CHECK").message
 
 
 def test_a_short_check_point(tmp_path: Path) -> None:
     given_store(tmp_path)
     data = check_file(tmp_path).read_bytes()
     check_file(tmp_path).write_bytes(data[:56])
-    found = only(run(timer, tmp_path), "RMQ-TM-CHECK")
+    found = only(run(wheel, tmp_path), "RMQ-TM-CHECK")
     assert (found.expected, found.found) == (4096, 56)
 
 
 def test_a_missing_check_point(tmp_path: Path) -> None:
     given_store(tmp_path)
     check_file(tmp_path).unlink()
-    assert only(run(timer, tmp_path), "RMQ-TM-CHECK").file == "config/timercheck"
+    assert only(run(wheel, tmp_path), "RMQ-TM-CHECK").file == "config/timercheck"
 
 
 # A store of a broker
@@ -487,7 +487,7 @@ BROKER = "broker-5.5.1-crash"
 
 
 def test_a_killed_broker_leaves_a_sound_timer() -> None:
-    assert run(timer, stores.sample_store(BROKER), stores.case(BROKER).settings(stores.sample_store(BROKER))) == []
+    assert run(wheel, stores.sample_store(BROKER), stores.case(BROKER).settings(stores.sample_store(BROKER))) == []
 
 
 def test_the_last_units_of_a_broker_zeroed(tmp_path: Path) -> None:
@@ -496,7 +496,7 @@ def test_the_last_units_of_a_broker_zeroed(tmp_path: Path) -> None:
     data = last.read_bytes()
     end = max(position for position in range(0, len(data) - UNIT, UNIT) if data[position : position + 4] == struct.pack(">i", UNIT)) + UNIT
     patch(last, end - 10 * UNIT, bytes(10 * UNIT))
-    found = [one for one in run(timer, root, stores.case(BROKER).settings(root)) if one.code == "RMQ-TM-WHEEL-BEYOND"]
+    found = [one for one in run(wheel, root, stores.case(BROKER).settings(root)) if one.code == "RMQ-TM-WHEEL-BEYOND"]
     assert found
     assert {one.expected for one in found} == {int(last.name) + end - 10 * UNIT}
 
@@ -506,4 +506,4 @@ def test_a_wheel_of_the_largest_times(tmp_path: Path) -> None:
     given_store(tmp_path)
     far = (2**63 - 1) // SLOTS * SLOTS
     patch(tmp_path / "timerwheel", 0, struct.pack(">q", far))
-    assert f"its time {far * 1000} ms" in only(run(timer, tmp_path), "RMQ-TM-WHEEL-TIME").message
+    assert f"its time {far * 1000} ms" in only(run(wheel, tmp_path), "RMQ-TM-WHEEL-TIME").message

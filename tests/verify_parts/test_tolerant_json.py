@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqstore.store.tolerant_json import Leniency, is_blank, parse, with_integers
+from rmqstore.store.fastjson import Leniency, is_blank, parse, with_integers
 
 ACCEPTED = [
     (b'{"a":1}', {"a": 1}, set()),

@@ -11,9 +11,9 @@ from numba import njit
 
 from rmqstore.formats.properties import TAGS
 from rmqstore.scan.columns import RECORD_DTYPE
-from rmqstore.scan.offsets import BORN_HOST, BORN_HOST_V6
-from rmqstore.scan.raw import INTERNAL, be32u, be64, find_byte, native64, store64, u8
-from rmqstore.scan.rows import fields_reader, fields_writer
+from rmqstore.scan.kernels.offsets import BORN_HOST, BORN_HOST_V6
+from rmqstore.scan.kernels.raw import INTERNAL, be32u, be64, find_byte, native64, store64, u8
+from rmqstore.scan.kernels.rows import fields_reader, fields_writer
 
 TALLY_DTYPE = np.dtype(
     [

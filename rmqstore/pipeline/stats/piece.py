@@ -20,7 +20,7 @@ from rmqstore.pipeline.stats.kernels_tally import KEYS_DTYPE, NO_TAG, TALLY_DTYP
 from rmqstore.pipeline.stats.tally import MOST_KEYS, Tally
 from rmqstore.pipeline.stats.weights import Scales, StoreFacts, Weight
 from rmqstore.scan.columns import Check, Fault
-from rmqstore.scan.offsets import BORN_HOST, BORN_HOST_V6, ENTRY_MAGIC, MAGIC
+from rmqstore.scan.kernels.offsets import BORN_HOST, BORN_HOST_V6, ENTRY_MAGIC, MAGIC
 from rmqstore.scan.walk import Batch
 from rmqstore.store.window import read_at
 

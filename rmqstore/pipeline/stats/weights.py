@@ -16,13 +16,13 @@ import numpy.typing as npt
 from rmqstore.errors import RmqstoreError
 from rmqstore.formats.naming import DLQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC, SYSTEM_PREFIX, is_filler_topic
 from rmqstore.formats.sysflag import SysFlag
-from rmqstore.scan.far import last_records
+from rmqstore.scan.tail import last_records
 from rmqstore.scan.walk import Batch, LogScanner
 from rmqstore.store.ends import QueueEnds, batch_queue_ends, log_ends, queue_ends
 from rmqstore.store.root import Store
-from rmqstore.verify.config import ROCKSDB_DIRECTORIES
 from rmqstore.verify.context import Context, Options
-from rmqstore.verify.queues import known_topics
+from rmqstore.verify.parts.config import ROCKSDB_DIRECTORIES
+from rmqstore.verify.queues.judgement import known_topics
 
 _HOUR_MS = 3_600_000
 # Topics that every broker has for itself (`TopicValidator`), besides those with the prefix.

@@ -55,7 +55,7 @@ class Findings:
         """All findings that meet the conditions."""
         assert isinstance(part, StorePart)
         from rmqstore.pipeline.foresight import foresee
-        from rmqstore.scan.firstuse import prepare
+        from rmqstore.scan.compilation import prepare
         from rmqstore.verify.engine import Verification
         from rmqstore.verify.mends import spelled_out
 

@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from rmqstore.formats.properties import KEYS, NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR, TAGS, UNIQ_KEY
-from rmqstore.scan.raw import find_byte, java_hash_utf8, le64, store8, store64, u8
+from rmqstore.scan.kernels.raw import find_byte, java_hash_utf8, le64, store8, store64, u8
 
 MOST_PROPERTIES = 64
 """A record with more properties is left to its reader in Python: looking for repeated names would take too long here."""

@@ -17,7 +17,7 @@ from rmqstore.formats.record import SysFlag, decode_record, record_head
 from rmqstore.pipeline.tables.table import TYPES
 from rmqstore.pipeline.tables.texts import Properties, hex_array, replaced, spans_array
 from rmqstore.scan.columns import Fault, Mark
-from rmqstore.scan.offsets import MAGIC
+from rmqstore.scan.kernels.offsets import MAGIC
 from rmqstore.scan.walk import Batch, LogScanner
 
 Rows = NDArray[np.void]

@@ -1,0 +1,1 @@
+"""What the doctor looks at, one question per module; each gives findings or effects on an area."""

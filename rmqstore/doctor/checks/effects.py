@@ -1,0 +1,85 @@
+"""What the simulated start does to log, queues and index, as effects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rmqstore.doctor.areas import Area, Effect, Harm, State, counted, short_queue
+from rmqstore.doctor.predicted import Prediction, lost_words
+from rmqstore.prediction.consequences import Fate, QueueFate
+
+
+def effects_of(prediction: Prediction) -> Iterator[Effect]:
+    """Yield what the start does to log, queues and index, and where that is not known."""
+    yield from _unknown(prediction)
+    yield from _log(prediction)
+    if prediction.deletes_queues:
+        count = len(prediction.queues) + len(prediction.batch_queues)
+        text = f"it deletes every queue ({count}), because the commit log is empty"
+        yield Effect(Area.QUEUES, State.LOSES, text, Harm.LOST, count)
+        return
+    yield from _fates(prediction)
+    yield from _invisible(prediction)
+    yield from _index(prediction)
+
+
+def _unknown(prediction: Prediction) -> Iterator[Effect]:
+    store, outcome = prediction.context.store, prediction.outcome
+    if store.rocksdb_queues:
+        yield Effect(Area.QUEUES, State.NOT_CHECKED, "RocksDB queues were not read")
+    elif outcome.unknown is not None:
+        area = Area.OTHER if "compacted" in outcome.unknown else Area.COMMIT_LOG
+        yield Effect(area, State.NOT_CHECKED, outcome.unknown)
+
+
+def _log(prediction: Prediction) -> Iterator[Effect]:
+    if any(finding.code == "RMQ-CL-NORECORD" for finding in prediction.range.findings):
+        text = "the log holds no record, and new messages are written over what stands there"
+        yield Effect(Area.COMMIT_LOG, State.LOSES, text, Harm.LOST)
+    if prediction.cuts_log:
+        text = f"it throws away {lost_words(prediction.loss)}"
+        yield Effect(Area.COMMIT_LOG, State.LOSES, text, Harm.LOST, prediction.loss.messages)
+    begin = prediction.context.log.min_offset
+    if begin > 0:
+        text = f"the log begins at offset {begin}: the files before it have expired, or they are missing"
+        yield Effect(Area.COMMIT_LOG, State.OK, text)
+    sample = prediction.sample
+    if sample.unread:
+        yield Effect(Area.COMMIT_LOG, State.OK, f"{sample.unread} bytes were not read; `rmqstore verify` reads them")
+
+
+def _fates(prediction: Prediction) -> Iterator[Effect]:
+    shifted = [queue for queue in prediction.harmed if queue.fate is Fate.SHIFTED]
+    shorter = [queue for queue in prediction.harmed if queue.fate is not Fate.SHIFTED]
+    if shifted:
+        yield Effect(Area.QUEUES, State.LOSES, f"{_queues(shifted)} will have messages at wrong offsets", Harm.INVISIBLE, len(shifted))
+    if shorter:
+        twice = prediction.consequences.given_twice
+        text = f"{_queues(shorter)} will be shorter, {counted(twice, 'queue offset')} used again"
+        yield Effect(Area.QUEUES, State.LOSES, text, Harm.REUSED, twice)
+
+
+def _queues(fates: Sequence[QueueFate]) -> str:
+    first = fates[0]
+    return short_queue(first.topic, first.queue_id) if len(fates) == 1 else f"{len(fates)} queues"
+
+
+def _invisible(prediction: Prediction) -> Iterator[Effect]:
+    left = [(short_queue(queue.topic, queue.queue_id), queue.left) for queue in prediction.behind if queue.lasting]
+    if left:
+        count = sum(number for _, number in left)
+        where = left[0][0] if len(left) == 1 else f"{len(left)} queues"
+        text = f"{counted(count, 'message')} of {where} {'becomes' if count == 1 else 'become'} invisible"
+        yield Effect(Area.QUEUES, State.LOSES, text, Harm.INVISIBLE, count)
+
+
+def _index(prediction: Prediction) -> Iterator[Effect]:
+    lost = prediction.consequences.index_items_lost
+    unindexed = prediction.unindexed
+    if lost:
+        text = f"queries by key miss {lost} {'entry' if lost == 1 else 'entries'} of the index"
+        yield Effect(Area.INDEX, State.LOSES, text, Harm.UNREACHABLE, lost)
+    elif len(unindexed):
+        atleast = "at least " if prediction.sample.unread else ""
+        text = f"queries by key miss {atleast}{counted(len(unindexed), 'message')}, which no index file covers"
+        yield Effect(Area.INDEX, State.LOSES, text, Harm.UNREACHABLE, len(unindexed))

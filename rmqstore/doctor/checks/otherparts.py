@@ -1,0 +1,198 @@
+"""Parts beside log, queues and index: topics and groups, the timer, the compaction store, and databases that are not read.
+
+Fact sheet timer observed §2, §3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from rmqstore.doctor.areas import Area, Effect, Harm, State, counted
+from rmqstore.doctor.checks.configfiles import GROUPS, ConfigFiles
+from rmqstore.doctor.checks.progress import Found, Queues
+from rmqstore.formats.naming import HALF_TOPIC, LMQ_PREFIX, OP_HALF_TOPIC, SCHEDULE_TOPIC, SYSTEM_PREFIX, TIMER_TOPIC
+from rmqstore.formats.record import BLANK_MAGIC, MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2
+from rmqstore.prediction.outcome import QueueState
+from rmqstore.store.entries import Entry
+from rmqstore.store.mapped import MappedFile, list_directory
+from rmqstore.store.parts import PartKind
+from rmqstore.store.window import read_at
+from rmqstore.verify.context import Context
+from rmqstore.verify.parts.config import CONSUMER_OFFSETS, TOPICS
+from rmqstore.verify.timer.files import TimerFiles, open_timer
+from rmqstore.versions import Profile
+
+_SYSTEM_TOPICS = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, "TRANS_CHECK_MAX_TIME_TOPIC", "OFFSET_MOVED_EVENT"})
+_REPLAYED_FILES = 2
+"""Files of the timer log from whose units a start fills a wheel that is gone."""
+_HEAD = 8  # bytes, of TOTALSIZE and MAGICCODE
+_MAGICS = frozenset(magic & 0xFFFF_FFFF for magic in (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, BLANK_MAGIC))
+_CLOCK_SLACK_MS = 86_400_000
+
+
+def check(context: Context, files: ConfigFiles, queues: Queues, profile: Profile) -> Iterator[Found]:
+    """Yield effects and findings. `queues`: by `topic/queueId`, as after the start."""
+    if not files.in_rocksdb:
+        yield from _topics(context, files, queues)
+        yield from _groups(context, files)
+    if profile.newer_parts and context.store.config.flag("timerWheelEnable"):
+        yield from _timer(context, queues)
+    if profile.compaction and context.store.config.flag("enableCompaction"):
+        yield from _compaction(context, files, queues)
+    yield from _databases(context)
+
+
+# Topics and groups
+
+
+def _topics(context: Context, files: ConfigFiles, queues: Queues) -> Iterator[Found]:
+    """Topics that have messages and that the broker will not know: clients cannot pull them."""
+    why = files.lost(TOPICS)
+    table = files.table(TOPICS, "topicConfigTable")
+    if why is None and not table:
+        return
+    unknown: dict[str, int] = {}
+    for name, state in queues.items():
+        topic = name.rpartition("/")[0]
+        if topic not in table and not _is_system(topic) and state.max_offset > state.min_offset:
+            unknown[topic] = unknown.get(topic, 0) + state.max_offset - state.min_offset
+    reason = f"{TOPICS} is {why}" if why is not None else f"{TOPICS} does not have them"
+    path = context.store.config_path / TOPICS
+    if unknown:
+        count = sum(unknown.values())
+        which = next(iter(unknown)) if len(unknown) == 1 else f"{len(unknown)} topics"
+        text = f"{counted(count, 'message')} of {which} cannot be consumed: {reason}"
+        yield Effect(Area.TOPICS, State.LOSES, text, Harm.INVISIBLE, count)
+        yield context.finding("RMQ-CF-LOST", text, file=path, found=len(unknown))
+    elif why is not None:
+        text = f"the configuration of all topics is lost: {TOPICS} is {why}"
+        yield Effect(Area.TOPICS, State.LOSES, text, Harm.SETTINGS)
+        yield context.finding("RMQ-CF-LOST", text, file=path)
+
+
+def _is_system(topic: str) -> bool:
+    return topic in _SYSTEM_TOPICS or topic.startswith((LMQ_PREFIX, SYSTEM_PREFIX, "RMQ_SYS_"))
+
+
+def _groups(context: Context, files: ConfigFiles) -> Iterator[Found]:
+    why = files.lost(GROUPS)
+    if why is not None:
+        groups = {key.partition("@")[2] for key in files.table(CONSUMER_OFFSETS, "offsetTable")}
+        text = f"the settings of all consumer groups are lost: {GROUPS} is {why}"
+        yield Effect(Area.TOPICS, State.LOSES, text, Harm.SETTINGS, len(groups) or None)
+        yield context.finding("RMQ-CF-LOST", text, file=context.store.config_path / GROUPS)
+
+
+# Timer
+
+
+def _timer(context: Context, queues: Queues) -> Iterator[Found]:
+    state = queues.get(f"{TIMER_TOPIC}/0")
+    entries = state.max_offset - state.min_offset if state is not None else 0
+    files = open_timer(context.store, context.log.last_timestamp)
+    if not entries and not files.log.queue.files:
+        return
+    if files.check is None or files.read_time <= 0 or not _plausible(context, files):
+        if entries and files.check is not None and files.read_time > context.log.last_timestamp:
+            yield from _timer_found(
+                context, files.check_path, "the read time of timercheck is in the future: nothing is delivered", Harm.LOST, entries
+            )
+        elif entries:
+            why = "missing" if files.check is None else "damaged"
+            text = f"up to {counted(entries, 'timed message')} delivered again: timercheck is {why}"
+            yield from _timer_found(context, files.check_path, text, Harm.REPEATED, entries)
+    elif state is not None and _goes_back(files, state):
+        text = f"up to {counted(entries, 'timed message')} delivered again: the queue offset in timercheck is 0"
+        yield from _timer_found(context, files.check_path, text, Harm.REPEATED, entries)
+    yield from _pending(context, files)
+
+
+def _plausible(context: Context, files: TimerFiles) -> bool:
+    """Whether the read time is one that a running timer had, in view of the last message."""
+    last = context.log.last_timestamp
+    return not last or files.read_time <= last + _CLOCK_SLACK_MS
+
+
+def _goes_back(files: TimerFiles, state: QueueState) -> bool:
+    """Whether the timer begins its queue anew although it was in it."""
+    return (
+        files.check is not None
+        and files.check.last_timer_queue_offset <= state.min_offset < state.max_offset
+        and bool(files.log.queue.files)
+    )
+
+
+def _pending(context: Context, files: TimerFiles) -> Iterator[Found]:
+    """Messages in the wheel whose units are gone, and a wheel that is filled again from the last files alone."""
+    log = files.log.queue
+    if not log.files and files.slots is not None:
+        live = files.is_live(files.slots.time) & (files.slots.last >= 0)
+        if live.any():
+            count = int(live.sum())
+            text = f"the timed messages of {counted(count, 'slot')} are never delivered: the timer log is missing"
+            yield from _timer_found(context, context.store.path_of(PartKind.TIMERLOG), text, Harm.LOST, count)
+    if files.slots is None and len(log.files) > _REPLAYED_FILES:
+        first = len(log.files) - _REPLAYED_FILES
+        text = f"timed messages in the first {first} files of the timer log are never delivered: the wheel is missing"
+        yield from _timer_found(context, files.wheel, text, Harm.LOST, None)
+
+
+def _timer_found(context: Context, path: Path, text: str, harm: Harm, count: int | None) -> Iterator[Found]:
+    yield Effect(Area.DELAYED, State.LOSES, text, harm, count)
+    yield context.finding("RMQ-TM-GONE", text, file=path, found=count)
+
+
+# Compaction, databases
+
+
+def _compaction(context: Context, files: ConfigFiles, queues: Queues) -> Iterator[Found]:
+    """Compacted topics without compacted logs: their messages are served from there alone, and nothing builds them again.
+
+    Of the compacted logs that are there only the first bytes of each file are looked at.
+    """
+    foreign = [file.path for one in context.store.compaction_log_directories() for file in one.files.files if not _begins_with_record(file)]
+    for path in foreign:
+        yield context.finding("RMQ-CM-GONE", "the file begins with no record", file=path)
+    if foreign:
+        text = f"{counted(len(foreign), 'file')} of compacted logs hold no messages: {context.store.relative(foreign[0])}"
+        yield Effect(Area.OTHER, State.LOSES, text, Harm.LOST, len(foreign))
+    compacted = {topic for topic, one in files.table(TOPICS, "topicConfigTable").items() if _is_compacted(one)}
+    if not compacted or context.store.rocksdb_queues:
+        return
+    logs = {(one.topic, one.queue_id) for one in context.store.compaction_log_directories() if one.files.files}
+    missing: dict[str, int] = {}
+    for name, state in queues.items():
+        topic, _, number = name.rpartition("/")
+        if topic in compacted and state.max_offset > state.min_offset and (topic, int(number)) not in logs:
+            missing[name] = state.max_offset - state.min_offset
+    if missing:
+        count = sum(missing.values())
+        which = next(iter(missing)) if len(missing) == 1 else f"{len(missing)} queues"
+        text = f"{counted(count, 'message')} of {which} cannot be consumed: their compacted log is gone"
+        yield Effect(Area.OTHER, State.LOSES, text, Harm.INVISIBLE, count)
+        yield context.finding("RMQ-CM-GONE", text, file=context.store.path_of(PartKind.COMPACTION), found=len(missing))
+
+
+def _begins_with_record(file: MappedFile) -> bool:
+    """Whether a file of a compacted log begins with a record, a closing BLANK, or the zeros of one that is not used yet."""
+    head = read_at(file, 0, min(_HEAD, file.length))
+    return not any(head) or int.from_bytes(head[4:], "big") in _MAGICS
+
+
+def _is_compacted(topic: Any) -> bool:
+    attributes: Any = topic.get("attributes") if isinstance(topic, Mapping) else None
+    return isinstance(attributes, Mapping) and attributes.get("cleanup.policy") == "COMPACTION"
+
+
+def _databases(context: Context) -> Iterator[Effect]:
+    """`rocksdbstore` of 5.4.0 and later holds nothing unless timer, transactions or index are kept in it."""
+    path = context.store.root / PartKind.ROCKSDBSTORE
+    if path.is_dir() and any(_is_data(entry) for entry in list_directory(path)):
+        yield Effect(Area.OTHER, State.NOT_CHECKED, f"{path.name} holds data, which was not read")
+
+
+def _is_data(entry: Entry) -> bool:
+    """A table of RocksDB, or a log of writes that is not empty."""
+    return entry.name.endswith(".sst") or (entry.name.endswith(".log") and entry.stat().st_size > 0)

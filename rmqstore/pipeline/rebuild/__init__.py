@@ -1,0 +1,1 @@
+"""The rebuild of queues and index as jobs of the pipeline."""

@@ -1,0 +1,118 @@
+"""The second half of a rebuild elsewhere: a share of the queues, or one file of the index, is built of the regions that hold its records.
+
+The builders are those of `rmqstore.rebuild`. Every attempt writes into a directory of its own, and only files of those whose results come
+back are taken into the staging area.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+
+from rmqstore.pipeline.job import Advance, MapOnly, Packet, Part
+from rmqstore.pipeline.rebuild.futureparts import Source
+from rmqstore.pipeline.rebuild.scatter import Region, share_of
+from rmqstore.rebuild import IndexBuilder, IndexResult, Mode, QueueBuilder, QueueResult, rebuild
+from rmqstore.rebuild.packing import Unpacker, packets
+from rmqstore.repair.derived.rebuild import StagedFiles
+from rmqstore.repair.plan.staging import Staging
+from rmqstore.scan.walk import Batch
+
+
+@dataclass(frozen=True, slots=True)
+class QueueShare(Part):
+    """The queues of a share, of `shares` altogether. The result is (QueueResult, files by path)."""
+
+    regions: Sequence[Region]
+    share: int
+    shares: int
+    mode: Mode
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFile(Part):
+    """The file of a range that begins behind the first `skipped` keys of its regions. The result is (IndexResult, files by path).
+
+    `follows` as an IndexBuilder takes it, for a file without skipped keys; with some, the last of them is the end of the file before.
+    """
+
+    regions: Sequence[Region]
+    range: int
+    skipped: int
+    follows: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class GatherJob(MapOnly):
+    """Over everything that is built; each result is pickled. `forced` as Staging takes it."""
+
+    source: Source
+    parts: Sequence[QueueShare | IndexFile]
+    directory: str
+    forced: bool
+
+    def map(self, part: Part, advance: Advance) -> Iterator[Packet]:
+        """One packet. Raises what reading the regions and writing files raise."""
+        assert isinstance(part, QueueShare | IndexFile)
+        sink = StagedFiles(Staging.attempt(Path(self.directory), forced=self.forced))
+        result = self._queues(part, sink) if isinstance(part, QueueShare) else self._index(part, sink)
+        advance(part.size)
+        yield Packet(part.name, 0, pickle.dumps((result, sink.files)))
+
+    def _queues(self, part: QueueShare, sink: StagedFiles) -> QueueResult:
+        unpacker = Unpacker()
+        builder = QueueBuilder(
+            unpacker.queue,
+            self.source.settings,
+            self.source.profile,
+            sink,
+            log_start=self.source.log.min_offset,
+            mode=part.mode,
+            wanted=lambda topic, queue_id: share_of((topic, queue_id), part.shares) == part.share,
+        )
+        for batch in _batches(part.regions, unpacker):
+            builder.put(batch)
+        return builder.finish()
+
+    def _index(self, part: IndexFile, sink: StagedFiles) -> IndexResult:
+        unpacker = Unpacker()
+        batches = _batches(part.regions, unpacker)
+        follows = part.follows
+        if part.skipped:
+            follows, batches = _behind(batches, part.skipped)
+        builder = IndexBuilder(unpacker.queue, self.source.settings, self.source.profile, sink, follows=follows, single=True)
+        # A file of the index is the longest of all tasks, so it has a thread of its own for reading and unpacking.
+        rebuild(batches, builder)
+        return builder.finish()
+
+
+def _batches(regions: Sequence[Region], unpacker: Unpacker) -> Iterator[Batch]:
+    for region in regions:
+        with Path(region.path).open("rb") as file:
+            file.seek(region.position)
+            for packet in packets(file, region.length):
+                yield unpacker.batch(packet)
+
+
+def _behind(batches: Iterator[Batch], skipped: int) -> tuple[tuple[int, int], Iterator[Batch]]:
+    """(time and offset of the last skipped key, the batches from the record on that asks for a file behind it).
+
+    That is the record itself if it has more keys, else the next one (`IndexBuilder`).
+    """
+    for batch in batches:
+        if skipped > len(batch.keys):
+            skipped -= len(batch.keys)
+            continue
+        row = int(batch.keys["record"][skipped - 1])
+        last = batch.records[row]
+        ends = max(0, int(last["store_timestamp"])), max(0, int(last["physical_offset"]))
+        if skipped == len(batch.keys) or int(batch.keys["record"][skipped]) != row:
+            row += 1
+        keys = batch.keys[skipped:].copy()
+        keys["record"] -= row
+        left = [replace(batch, records=batch.records[row:], keys=keys)] if row < len(batch.records) else []
+        return ends, chain(left, batches)
+    return (0, 0), iter(())

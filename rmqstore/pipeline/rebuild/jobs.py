@@ -1,0 +1,155 @@
+"""The rebuild of queues and index as two jobs: pieces of the log are scattered, then every share of the queues and every file of the index
+is gathered.
+
+Which keys go into which file of the index is known between the two, because every file but the last one is full.
+"""
+
+from __future__ import annotations
+
+import pickle
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import accumulate
+from typing import Any
+
+from rmqstore.pipeline.job import Advance, Runner, StoreAt, silent
+from rmqstore.pipeline.logparts import LARGEST_PIECE
+from rmqstore.pipeline.rebuild.futureparts import Source, TornPieceError
+from rmqstore.pipeline.rebuild.gather import GatherJob, IndexFile, QueueShare
+from rmqstore.pipeline.rebuild.scatter import QUEUES, Scattered, ScatterJob, of_range, of_share
+from rmqstore.rebuild import IndexResult, Mode, QueueResult, RebuiltIndexFile
+from rmqstore.rebuild.index import rising
+from rmqstore.repair.derived.rebuild import IndexRequest, Made, QueueRequest, Rebuilt
+from rmqstore.repair.derived.settings_evidence import settings_of
+from rmqstore.repair.log.future import FutureLog
+from rmqstore.repair.plan.staging import Staging
+from rmqstore.verify.queues.units import QueueKey
+from rmqstore.versions import Profile
+
+_SHARE = 1 << 30
+"""Bytes of log per share of the queues: with more shares, packets are smaller and cost more, with fewer, processors wait."""
+_LEAST_SHARES, _MOST_SHARES = 4, 64
+
+Built = tuple[QueueShare | IndexFile, Any, Made]
+"""What was asked for, its result, and its files where they were made."""
+
+
+class Elsewhere:
+    """Rebuilds by a runner, for the planners of `rmqstore.repair`."""
+
+    def __init__(self, runner: Runner, at: StoreAt, *, largest: int = LARGEST_PIECE) -> None:
+        """Pieces of the log have about `largest` bytes."""
+        self._runner = runner
+        self._at = at
+        self._largest = largest
+
+    def rebuild(
+        self,
+        log: FutureLog,
+        profile: Profile,
+        staging: Staging,
+        queues: QueueRequest | None,
+        index: Sequence[IndexRequest],
+        advance: Advance,
+    ) -> Rebuilt:
+        """As `rmqstore.repair.derived.rebuild.rebuild_derived` does it in this process."""
+        settings = settings_of(self._at.open())
+        settings = settings if queues is None else queues.settings(settings)
+        capacity = settings.index_capacity if index else 0
+        with staging.attempts() as directory:
+            source = Source(self._at, log, profile, settings)
+            shares = min(max(_LEAST_SHARES, sum(file.length for file in log.files) // _SHARE), _MOST_SHARES)
+            mode = None if queues is None else queues.mode
+            job = ScatterJob(source, (), mode, shares, index, str(directory))
+            scattered = self._scattered(job, advance)
+            outputs = outputs_of(job, scattered, capacity)
+            results = self._runner.run(GatherJob(source, outputs, str(directory), staging.forced), silent)
+            built = [(output, *pickle.loads(data)) for output, (_, data) in zip(outputs, results, strict=True)]
+            return Rebuilt(
+                None if queues is None else _queues(scattered, built, queues, staging),
+                [_index(scattered, built, number, staging) for number in range(len(index))],
+            )
+
+    def _scattered(self, job: ScatterJob, advance: Advance) -> list[Scattered]:
+        """What all pieces of the log became. A file that is cut in the wrong place is not cut; if there is another one, no file is."""
+        whole: set[str] = set()
+        while True:
+            pieces = job.source.pieces(self._largest, whole)
+            try:
+                return [pickle.loads(data) for _, data in self._runner.run(replace(job, parts=pieces), advance)]
+            except TornPieceError as error:
+                whole |= {piece.name for piece in pieces} if whole else {error.message}
+
+
+def outputs_of(job: ScatterJob, scattered: Sequence[Scattered], capacity: int) -> list[QueueShare | IndexFile]:
+    """What is built of scattered records; `capacity` = items of an index file."""
+    outputs: list[QueueShare | IndexFile] = []
+    if job.mode is not None:
+        outputs += _shares(scattered, job.shares, job.mode)
+    for number, request in enumerate(job.index):
+        outputs += _index_files(scattered, number, request, capacity)
+    return [replace(output, number=number) for number, output in enumerate(outputs)]
+
+
+def _shares(scattered: Sequence[Scattered], shares: int, mode: Mode) -> Iterator[QueueShare]:
+    for share in range(shares):
+        name = of_share(share)
+        regions = [region for each in scattered for region in each.regions.get(name, ())]
+        if regions:
+            yield QueueShare(0, name, sum(region.length for region in regions), regions, share, shares, mode)
+
+
+def _index_files(scattered: Sequence[Scattered], number: int, request: IndexRequest, capacity: int) -> Iterator[IndexFile]:
+    """The files of a range; maybe one that nothing asks for, behind a full one."""
+    name = of_range(number)
+    regions = [region for each in scattered for region in each.regions.get(name, ())]
+    ends = list(accumulate(region.keys for region in regions))
+    first = 0
+    while regions and first <= ends[-1]:
+        # From the region with the key in front of the first one to the region with the last one.
+        begin = bisect_left(ends, first) if first else 0
+        chosen = regions[begin : bisect_left(ends, first + capacity) + 1]
+        skipped = first - (ends[begin] - regions[begin].keys)
+        yield IndexFile(0, name, sum(region.length for region in chosen), chosen, number, skipped, request.follows)
+        first += capacity
+
+
+def _queues(scattered: Sequence[Scattered], built: Sequence[Built], request: QueueRequest, staging: Staging) -> tuple[QueueResult, Made]:
+    shares = [(result, files) for output, result, files in built if isinstance(output, QueueShare)]
+    refused = sum(each.refused.get(QUEUES, 0) for each in scattered)
+    result = _merged([share for share, _ in shares], refused, request.wanted)
+    made = {path: staged for _, files in shares for path, staged in files.items()}
+    listed = [path for queue in result.queues for path in (*queue.files, *queue.ext_files)]
+    return result, {path: staging.adopt(made[path]) for path in listed}
+
+
+def _index(scattered: Sequence[Scattered], built: Sequence[Built], number: int, staging: Staging) -> tuple[IndexResult, Made]:
+    """The files of a range one behind the other, under names that rise."""
+    files: list[RebuiltIndexFile] = []
+    made: Made = {}
+    full_until = 0
+    for output, result, staged in built:
+        if isinstance(output, IndexFile) and output.range == number:
+            for file in result.files:
+                path = f"index/{rising(file.name, files[-1].name if files else '')}"
+                full_until = (max(0, files[-1].end_timestamp) if files else 0) or full_until
+                made[path] = staging.adopt(staged[file.path])
+                files.append(replace(file, path=path))
+    return IndexResult(tuple(files), sum(each.refused.get(of_range(number), 0) for each in scattered), full_until), made
+
+
+def _merged(shares: Sequence[QueueResult], refused: int, wanted: Callable[[QueueKey], bool]) -> QueueResult:
+    queues = sorted((queue for share in shares for queue in share.queues), key=lambda queue: (queue.topic, queue.queue_id))
+    last = max((share for share in shares if share.last_physical_offset is not None), key=_last_offset, default=None)
+    return QueueResult(
+        tuple(queue for queue in queues if wanted((queue.topic, queue.queue_id))),
+        refused + sum(share.refused for share in shares),
+        tuple(sorted({key for share in shares for key in share.unwritable})),
+        None if last is None else last.last_store_timestamp,
+        None if last is None else last.last_physical_offset,
+    )
+
+
+def _last_offset(result: QueueResult) -> int:
+    return -1 if result.last_physical_offset is None else result.last_physical_offset

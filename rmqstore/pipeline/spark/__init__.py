@@ -1,0 +1,1 @@
+"""Jobs, tables and SQL on Spark."""

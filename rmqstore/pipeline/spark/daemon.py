@@ -1,0 +1,105 @@
+"""The process from which Spark forks its Python workers: what every worker needs is loaded once, here.
+
+Loading takes half a second, which Spark would spend after Java has started. So on this machine a command starts the process itself
+when Java listens (`--wait PATH KIND`, the kind of work), and the one that Spark starts only hands over to it: standard streams,
+environment, arguments and directory.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import select
+import socket
+import sys
+
+from rmqstore.pipeline.spark.handover import SQL, WAITING
+
+_TAKEN = b"\1"
+_LENGTH = 8
+
+
+def main() -> None:
+    """Waits, hands over, or is the process itself."""
+    path = os.environ.get(WAITING)
+    if sys.argv[1:2] == ["--wait"]:
+        _wait(*sys.argv[2:])
+    elif path is None or not _handed_over(path):
+        _load(SQL)
+        _serve()
+
+
+def _load(kind: str) -> None:
+    # Two processors are busy with three processes that start, so neither garbage is looked for, nor anything loaded that jobs seldom need.
+    gc.disable()
+    if kind == SQL:
+        import pyarrow  # noqa: F401
+    import pyspark.daemon
+    import pyspark.worker  # noqa: F401
+
+    import rmqstore.pipeline.rebuild.jobs
+    import rmqstore.pipeline.spark.runner
+    import rmqstore.verify.engine  # noqa: F401
+    from rmqstore.scan.compilation import compile_walker
+
+    # All jobs walk a log, and the walker takes longest to be ready.
+    compile_walker()
+    # Workers collect garbage after every task, and would look through all that was loaded each time: 40 ms.
+    gc.freeze()
+    gc.enable()
+
+
+def _serve() -> None:
+    from pyspark.daemon import manager
+
+    manager()
+
+
+def _handed_over(path: str) -> bool:
+    """Whether the process at `path` took over; then it has ended since. It does so once: a second one that Spark starts serves itself."""
+    with socket.socket(socket.AF_UNIX) as other:
+        try:
+            other.connect(path)
+            told = pickle.dumps((dict(os.environ), sys.argv[1:], os.getcwd()))  # noqa: PTH109  -- as the other one will set it
+            socket.send_fds(other, [len(told).to_bytes(_LENGTH, "big")], [0, 1, 2])
+            other.sendall(told)
+            if other.recv(len(_TAKEN)) != _TAKEN:
+                return False
+        except OSError:
+            return False
+        # Held open here, the streams would not end for the other one.
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for stream in range(3):
+            os.dup2(nowhere, stream)
+        other.recv(1)
+    return True
+
+
+def _wait(path: str, kind: str) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen(1)
+        _load(kind)
+        # Standard input ends with the command.
+        if listener.fileno() not in select.select([listener.fileno(), 0], [], [])[0]:
+            return
+        connection, _ = listener.accept()
+    head, streams, _, _ = socket.recv_fds(connection, _LENGTH, 3)
+    told = b""
+    while len(told) < int.from_bytes(head, "big"):
+        told += connection.recv(1 << 16)
+    environment, arguments, directory = pickle.loads(told)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv[1:] = arguments
+    os.chdir(directory)
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    connection.sendall(_TAKEN)
+    _serve()
+
+
+if __name__ == "__main__":
+    main()

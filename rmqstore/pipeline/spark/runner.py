@@ -1,0 +1,193 @@
+"""The runner on Spark: parts in tasks, packets brought together by key in the tasks that reduce them.
+
+Spark moves rows with one packet each, pickled, through Java, which copies every byte eight times: a job whose parts become many bytes
+writes them into files and says where. Nothing of Spark's SQL is used, which takes seconds to start. Tasks with most bytes begin first. An
+error that trying again cannot mend comes back as a value and ends the job as it would here; any other error makes Spark try the task again.
+"""
+
+from __future__ import annotations
+
+import pickle
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from heapq import heappop, heappush
+from itertools import chain, groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+from rmqstore.errors import RmqstoreError
+from rmqstore.pipeline.job import Advance, Job, Part, silent
+from rmqstore.pipeline.spark.progress import watched
+from rmqstore.pipeline.spark.session import OF_JAVA, java_ended
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext, SparkStageInfo
+
+_GROUP = "rmqstore"
+_TASKS_PER_CORE = 4
+"""More tasks than there are cores, because parts and keys differ in weight."""
+_LEAST_TASK = 512 << 20
+"""Bytes of parts that are worth a task where there are enough of them: a task costs some 15 ms besides its work."""
+
+
+class _Place(NamedTuple):
+    """What rows are sorted by: failures have no key and come first."""
+
+    key: str
+    part: int
+    order: int
+
+
+class _Load(NamedTuple):
+    """The packet, or the pickled error of a part or key that failed."""
+
+    data: bytes
+    failed: bool
+
+
+_Row = tuple[_Place, _Load]
+
+
+class SparkRunner:
+    """Runs jobs on Spark."""
+
+    def __init__(self, context: SparkContext) -> None:
+        self._context = context
+
+    def ready(self) -> Self:
+        """Itself, with Python workers that have begun to work where they are those of this machine; elsewhere they may be many."""
+        if (self._context.master or "").startswith("local"):
+            cores = self._context.defaultParallelism
+            with _errors_translated():
+                self._context.parallelize(range(cores), cores).mapPartitions(_nothing).collect()
+        return self
+
+    def run(self, job: Job, advance: Advance) -> Iterator[tuple[str, bytes]]:
+        """As `LocalRunner.run`. Raises what the job raises, and RmqstoreError with what Spark says when tasks failed too often."""
+        tasks = tasks_of(job.parts, self._context.defaultParallelism)
+        if not tasks:
+            return
+        with self._progress(sum(part.size for part in job.parts), len(tasks), advance):
+            rows = self._collect(job, tasks)
+        failures = [(place.part, load.data) for place, load in rows if load.failed]
+        if failures:
+            raise pickle.loads(min(failures)[1])
+        for place, load in sorted(rows, key=itemgetter(0) if job.shuffles else _by_part):
+            yield place.key, load.data
+
+    def _collect(self, job: Job, tasks: list[list[Part]]) -> list[_Row]:
+        context = self._context
+        with _errors_translated():
+            context.setJobGroup(_GROUP, "rmqstore", interruptOnCancel=True)
+            rows = context.parallelize(range(len(tasks)), len(tasks)).mapPartitions(_mapped(job, tasks))
+            if job.shuffles:
+                reducing = min(len(tasks), context.defaultParallelism * _TASKS_PER_CORE)
+                rows = rows.repartitionAndSortWithinPartitions(reducing, _task_of).mapPartitions(_reduced(job))
+            return rows.collect()
+
+    @contextmanager
+    def _progress(self, total: int, tasks: int, advance: Advance) -> Iterator[None]:
+        """Tells of the bytes of the parts that are done, about as many as there are tasks done."""
+        told = 0
+
+        def tell(done: int) -> None:
+            nonlocal told
+            now = max(total * done // tasks, told)
+            advance(now - told)
+            told = now
+
+        def look(stages: list[SparkStageInfo]) -> None:
+            tell(max((stage.numCompletedTasks for stage in stages if stage.numTasks == tasks), default=0))
+
+        try:
+            with watched(self._context, look):
+                yield
+            tell(tasks)
+        except BaseException:
+            with suppress(*OF_JAVA):
+                self._context.cancelJobGroup(_GROUP)
+            raise
+
+
+def _nothing(numbers: Iterable[int]) -> Iterable[int]:
+    return ()
+
+
+def _by_part(row: _Row) -> tuple[int, int]:
+    return row[0].part, row[0].order
+
+
+def _task_of(place: _Place) -> int:
+    """The same in every process, which the hash of a text is not."""
+    return zlib.crc32(place.key.encode("utf-8", "surrogatepass"))
+
+
+def tasks_of(parts: Sequence[Part], cores: int) -> list[list[Part]]:
+    """The parts of every task, about as many bytes in each as can be; tasks with most bytes come first, and large parts in a task."""
+    count = min(len(parts), max(cores * _TASKS_PER_CORE, sum(part.size for part in parts) // _LEAST_TASK))
+    lightest = [(0, number) for number in range(count)]
+    tasks: list[list[Part]] = [[] for _ in lightest]
+    for part in sorted(parts, key=lambda part: -part.size):
+        size, number = heappop(lightest)
+        tasks[number].append(part)
+        heappush(lightest, (size + part.size, number))
+    return [tasks[number] for _, number in sorted(lightest, key=lambda task: -task[0])]
+
+
+def _mapped(job: Job, tasks: list[list[Part]]) -> Callable[[Iterable[int]], Iterator[_Row]]:
+    def work(numbers: Iterable[int]) -> Iterator[_Row]:
+        for part in chain.from_iterable(tasks[number] for number in numbers):
+            try:
+                for packet in job.map(part, silent):
+                    yield _Place(packet.key, part.number, packet.order), _Load(packet.data, False)
+            except RmqstoreError as error:
+                yield _Place("", part.number, 0), _Load(pickle.dumps(error), True)
+
+    return work
+
+
+def _reduced(job: Job) -> Callable[[Iterable[_Row]], Iterator[_Row]]:
+    def work(rows: Iterable[_Row]) -> Iterator[_Row]:
+        for (failed, key), group in groupby(rows, key=lambda row: (row[1].failed, row[0].key)):
+            if failed:
+                yield from group
+                continue
+            try:
+                result = _Load(job.reduce(key, (load.data for _, load in group)), False)
+            except RmqstoreError as error:
+                result = _Load(pickle.dumps(error), True)
+            yield _Place(key, 0, 0), result
+
+    return work
+
+
+@contextmanager
+def _errors_translated() -> Iterator[None]:
+    """What Spark raises becomes KeyboardInterrupt or RmqstoreError."""
+    try:
+        yield
+    except Exception as error:
+        if _interrupted(error):
+            raise KeyboardInterrupt from error
+        raise _translated(error) from error
+
+
+def _interrupted(error: BaseException | None) -> bool:
+    """Whether it is what PySpark makes of Ctrl-C: it waits for the end of the job that it cancels, and tells of that instead."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
+
+
+def _translated(error: Exception) -> RmqstoreError:
+    """What Spark says of a job that failed, in one line: the last exception of the worker stands at the end of its traceback."""
+    ended = java_ended(error)
+    if ended is not None:
+        return ended
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = next(
+        (line for line in reversed(lines) if "Error" in line.split(":")[0] and not line.startswith("at ")), lines[0] if lines else ""
+    )
+    told = told or type(error).__name__
+    return RmqstoreError(f"Spark gave up: {told.removesuffix('.')}.", "Run the command again, or with --engine local.")

@@ -1,0 +1,247 @@
+"""A store as a data source of Spark.
+
+    from rmqstore.pipeline.spark.source import register
+    register(spark)
+    spark.read.format("rocketmq").option("table", "messages").load("/path/to/store")
+
+Options: `table` (messages when not given), `columns` (names with commas between; all when not given), `broker_conf` (path), `settings`
+(a JSON object of settings as in broker.conf), `set.KEY` (one of them), `part_bytes` (how much a task reads, about), `metrics` (a file that
+gets a JSON line for each part that was read, for measurements on one machine), `pushdown` (true: filters on numbers and topics are applied
+here, before files are read).
+A schema given to the reader chooses columns, too.
+
+With `pushdown` a frame is good for one query that names it once. Spark (4.1 to 4.3) keeps what it learned of the reader when filters were
+handed down, and uses it for every other query on the same frame, whatever that asks for.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    InputPartition,
+    LessThan,
+    LessThanOrEqual,
+)
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from rmqstore import errors
+from rmqstore.errors import RmqstoreError, UsageError
+from rmqstore.pipeline.job import Part, StoreAt
+from rmqstore.pipeline.tables.registry import find_table
+from rmqstore.pipeline.tables.selection import Condition, Selection
+from rmqstore.pipeline.tables.table import LARGEST_PART, Column, Table, schema
+from rmqstore.store.brokerconf import DEFAULTS
+
+FORMAT = "rocketmq"
+
+_OPTIONS = ("path", "table", "columns", "broker_conf", "settings", "part_bytes", "metrics", "pushdown")
+_SETTING = "set."
+# Spark tells the names of options in small letters, so that a setting without default keeps its spelling in `settings` alone.
+_KEYS = {key.lower(): key for key in DEFAULTS}
+
+
+def register(session: SparkSession) -> None:
+    """Makes the format known to a session."""
+    session.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    session.dataSource.register(RocketmqSource)
+
+
+class SourceError(Exception):
+    """An RmqstoreError in words that survive the way through Spark."""
+
+    def __init__(self, error: RmqstoreError) -> None:
+        super().__init__(f"{type(error).__name__}: {error.message} -> {error.hint}".replace("\n", " "))
+
+    @staticmethod
+    def original(told: str) -> RmqstoreError | None:
+        """The error that something told by Spark comes from; None where it comes from none."""
+        found = re.search(rf"\b{SourceError.__name__}: (\w+): (.+?) -> (.+)", told)
+        return getattr(errors, found[1], RmqstoreError)(found[2], found[3].strip()) if found else None
+
+
+def columns_ddl(table: Table, names: Iterable[str] | None = None) -> str:
+    """Columns of a table (all, or those named) as SQL declares them, with what they mean. Raises UsageError."""
+    known = {column.name: column for column in table.columns}
+    return ", ".join(_ddl(known[name]) for name in schema(table, None if names is None else list(names)).names)
+
+
+def _ddl(column: Column) -> str:
+    meaning = column.meaning.replace("\\", "\\\\").replace("'", "\\'")
+    return f"`{column.name}` {column.type} COMMENT '{meaning}'"
+
+
+class RocketmqSource(DataSource):
+    """One table of one store."""
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def schema(self) -> str:
+        """The columns that options ask for."""
+        try:
+            self._demand_known_options()
+            named = self.options.get("columns")
+            return columns_ddl(self._table(), named and [name.strip() for name in named.split(",")])
+        except RmqstoreError as error:
+            raise SourceError(error) from error
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Reads the columns of a schema, which are columns of the table with their types."""
+        try:
+            self._demand_known_options()
+            table = self._table()
+            _demand_types(table, schema)
+            largest = _number(self.options.get("part_bytes", str(LARGEST_PART)))
+            kind = FilteringReader if self._flag("pushdown") else RocketmqReader
+            return kind(table, self._store(), tuple(schema.fieldNames()), largest, self.options.get("metrics"))
+        except RmqstoreError as error:
+            raise SourceError(error) from error
+
+    def _flag(self, name: str) -> bool:
+        value = self.options.get(name, "false").lower()
+        if value not in ("true", "false"):
+            raise UsageError(f"The option {name} is {value!r}.", "Give true or false.")
+        return value == "true"
+
+    def _table(self) -> Table:
+        return find_table(self.options.get("table", "messages"))
+
+    def _store(self) -> StoreAt:
+        path, conf = self.options.get("path"), self.options.get("broker_conf")
+        if path is None:
+            raise UsageError("No store was named.", 'Give its path: .load("/path/to/store").')
+        settings = {_KEYS.get(key[len(_SETTING) :], key[len(_SETTING) :]): value for key, value in self._settings().items()}
+        return StoreAt.of(Path(path.removeprefix("file:")), Path(conf) if conf else None, self._object("settings") | settings)
+
+    def _object(self, name: str) -> dict[str, str]:
+        try:
+            value = json.loads(self.options.get(name, "{}"))
+        except ValueError:
+            value = None
+        if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
+            raise UsageError(f"The option {name} is no JSON object of texts.", 'Give it as {"maxHashSlotNum": "5000000"}.')
+        return value
+
+    def _settings(self) -> Mapping[str, str]:
+        return {key.lower(): value for key, value in self.options.items() if key.lower().startswith(_SETTING)}
+
+    def _demand_known_options(self) -> None:
+        unknown = [key for key in self.options if key.lower() not in _OPTIONS and not key.lower().startswith(_SETTING)]
+        if unknown:
+            raise UsageError(f"There is no option {unknown[0]!r}.", f"Options are {', '.join(_OPTIONS[1:])} and {_SETTING}KEY.")
+
+
+def _number(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) == 0:
+        raise UsageError(f"The option part_bytes is {text!r}.", "Give a number of bytes, for example 67108864.")
+    return int(text)
+
+
+def _demand_types(table: Table, given: StructType) -> None:
+    wanted, known = to_arrow_schema(given, timezone="UTC"), schema(table, given.fieldNames())
+    for mine, theirs in zip(known, wanted, strict=True):
+        if mine.type != theirs.type:
+            kind = next(column.type for column in table.columns if column.name == mine.name)
+            raise UsageError(f"The column {mine.name} of the table {table.name} is no {theirs.type}.", f"Its type is {kind}.")
+
+
+class RocketmqReader(DataSourceReader):
+    """Reads chosen columns."""
+
+    def __init__(self, table: Table, at: StoreAt, columns: tuple[str, ...], largest: int, metrics: str | None) -> None:
+        self._name = table.name
+        self._at = at
+        self._columns = columns
+        self._largest = largest
+        self._metrics = metrics
+        self._conditions: dict[str, Condition] = {}
+
+    def partitions(self) -> list[InputPartition]:
+        """A partition for each part of the table."""
+        try:
+            return [InputPartition(part) for part in find_table(self._name).parts(self._at, self.selection, self._largest)]
+        except RmqstoreError as error:
+            raise SourceError(error) from error
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a part. Without any part, Spark asks for a partition without a value."""
+        if partition.value is None:
+            return
+        part: Part = partition.value
+        rows = count = 0
+
+        def advance(more: int) -> None:
+            nonlocal count
+            count += more
+
+        try:
+            for batch in find_table(self._name).read(part, self.selection, advance):
+                rows += batch.num_rows
+                yield batch
+        except RmqstoreError as error:
+            raise SourceError(error) from error
+        if self._metrics is not None:
+            with Path(self._metrics).open("a", encoding="utf-8") as lines:
+                lines.write(json.dumps({"table": self._name, "part": part.name, "bytes": count, "rows": rows}) + "\n")
+
+    @property
+    def selection(self) -> Selection:
+        """What is read, filters that were taken over included."""
+        return Selection(self._columns, self._conditions)
+
+
+class FilteringReader(RocketmqReader):
+    """Takes over what filters say of columns that the table can select by."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Those that Spark has to apply."""
+        table = find_table(self._name)
+        kinds = {column.name: column.type for column in table.columns if column.name in table.selectable}
+        for one in filters:
+            name, condition = _condition(one, kinds)
+            if condition is None:
+                yield one
+            else:
+                self._conditions[name] = condition.both(self._conditions.get(name, Condition()))
+
+
+_BOUNDS: dict[type[Filter], Callable[[Any], Condition]] = {
+    EqualTo: lambda value: Condition(among=frozenset({value})),
+    EqualNullSafe: lambda value: Condition(among=frozenset({value})),
+    GreaterThan: lambda value: Condition(low=value + 1),
+    GreaterThanOrEqual: lambda value: Condition(low=value),
+    LessThan: lambda value: Condition(high=value - 1),
+    LessThanOrEqual: lambda value: Condition(high=value),
+    In: lambda values: Condition(among=frozenset(value for value in values if value is not None)),
+}
+_SETS = (EqualTo, EqualNullSafe, In)
+
+
+def _condition(one: Filter, kinds: Mapping[str, str]) -> tuple[str, Condition | None]:
+    """(column, what it must be) for a filter that can be applied here, None for any other. `kinds`: types of the columns to select by."""
+    bound = _BOUNDS.get(type(one))
+    name = ".".join(getattr(one, "attribute", ()))
+    if bound is None or name not in kinds:
+        return name, None
+    value: Any = one.value  # type: ignore[attr-defined]
+    values = [item for item in value if item is not None] if isinstance(one, In) else [value]
+    is_text = kinds[name] == "string"
+    fits = all(isinstance(item, str if is_text else int) and not isinstance(item, bool) for item in values)
+    return name, bound(value) if fits and (isinstance(one, _SETS) or not is_text) else None

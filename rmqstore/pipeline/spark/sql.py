@@ -1,0 +1,183 @@
+"""SQL over the tables of a store: reading statements only, only the columns that a query needs, results as they come.
+
+A query is planned twice. First over empty views of the same shapes: that finds mistakes without reading anything, and tells which columns
+each table is asked for. Then over the store, with those columns alone.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import (
+    AnalysisException,
+    ArithmeticException,
+    ArrayIndexOutOfBoundsException,
+    DateTimeException,
+    IllegalArgumentException,
+    NumberFormatException,
+    ParseException,
+    PySparkException,
+)
+from pyspark.logger import PySparkLogger
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import CalendarIntervalType, VariantType, YearMonthIntervalType
+
+from rmqstore.errors import RmqstoreError, UsageError
+from rmqstore.pipeline.job import Advance, StoreAt, silent
+from rmqstore.pipeline.spark import source
+from rmqstore.pipeline.spark.plans import Need, demand_reading, gathers, needs, optimized
+from rmqstore.pipeline.spark.progress import tasks_told
+from rmqstore.pipeline.spark.session import OF_JAVA, java_ended
+from rmqstore.pipeline.spark.source import SourceError, columns_ddl
+from rmqstore.pipeline.spark.sql_values import packed, readable
+from rmqstore.pipeline.tables.registry import TABLE_NAMES, find_table, named_in
+from rmqstore.pipeline.tables.table import LARGEST_PART, schema
+
+STREAMED_PART = 16 << 20
+"""Bytes of a part whose rows may be the result as they are: Spark holds the rows of two parts before they are told."""
+
+_EXPLAIN = "ExplainCommand"
+_ABOUT_TABLES = ("Describe", "Show")
+_ASKING = (*_ABOUT_TABLES, _EXPLAIN)
+_HELP = f"Tables are {', '.join(TABLE_NAMES)}; `describe TABLE` lists the columns of one."
+# What Spark says: a code in brackets, sentences, a number, a place; around it the stories of all exceptions that it went through.
+_CODED = re.compile(r"\[[A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*\] (.+)")
+# The last line of a traceback of Python.
+_BY_WORKER = re.compile(r"^ +File \".*\n(?:  .*\n)*(?:\w+\.)*(\w+: .+)", re.MULTILINE)
+_STATE = re.compile(r"\s*SQLSTATE: \w+.*")
+_CLASS = re.compile(r"^(?:[a-z]+\.)+\w+: ")
+_THROWN_BY_THE_STATEMENT = re.compile(
+    r"\.Spark(?:Arithmetic|NumberFormat|DateTime|ArrayIndexOutOfBounds|IllegalArgument|Runtime)Exception: \["
+)
+_ADVICE = ("Did you mean", "Use ", "Correct ")
+_NOT_IN_ARROW = (CalendarIntervalType, VariantType, YearMonthIntervalType)
+_OF_THE_STATEMENT = (
+    AnalysisException,
+    ArithmeticException,
+    ArrayIndexOutOfBoundsException,
+    DateTimeException,
+    IllegalArgumentException,
+    NumberFormatException,
+    ParseException,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Names of the columns, each once, and the rows, which can be read once."""
+
+    columns: tuple[str, ...]
+    rows: Iterator[dict[str, Any]]
+
+
+def query(session: SparkSession, at: StoreAt, text: str, advance: Advance = silent) -> Result:
+    """What a statement says of a store; `advance` is told the tasks that are done, while rows are read.
+
+    Raises UsageError for a statement that is wrong or does not read, while rows are read also what reading a store raises, and
+    RmqstoreError with what Spark says.
+    """
+    source.register(session)
+    PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
+    try:
+        frame = _planned(session, at, text)
+    except (PySparkException, *OF_JAVA) as error:
+        raise translated(error) from error
+    names = _unique(frame.columns)
+    return Result(names, _rows(frame, names, advance))
+
+
+def _planned(session: SparkSession, at: StoreAt, text: str) -> DataFrame:
+    """The result of a statement, not computed yet."""
+    plan = session._jsparkSession.sessionState().sqlParser().parsePlan(text)
+    kind = plan.getClass().getSimpleName()
+    if not kind.startswith(_ASKING):
+        demand_reading(session, plan)
+    named = TABLE_NAMES if kind.startswith("Show") else named_in(text)
+    for name in named:
+        _shape(session, name).createOrReplaceTempView(name)
+    shaped = session.sql(text)
+    if kind.startswith(_ABOUT_TABLES):
+        return shaped
+    shaped_plan = optimized(session, plan.logicalPlan() if kind == _EXPLAIN else plan)
+    needed, largest = needs(shaped_plan), LARGEST_PART if gathers(shaped_plan) else STREAMED_PART
+    for name in named:
+        _table(session, at, name, needed.get(name, Need()), largest).createOrReplaceTempView(name)
+    frame = session.sql(text)
+    if frame.columns != shaped.columns:
+        # An asterisk whose columns nobody needs, because no row can come of it.
+        for name in named:
+            _table(session, at, name, Need(schema(find_table(name)).names), largest).createOrReplaceTempView(name)
+        frame = session.sql(text)
+    return frame
+
+
+def _shape(session: SparkSession, name: str) -> DataFrame:
+    """A table without rows."""
+    return session.createDataFrame(session.sparkContext.emptyRDD(), columns_ddl(find_table(name)))
+
+
+def _table(session: SparkSession, at: StoreAt, name: str, need: Need, largest: int) -> DataFrame:
+    """A table of a store as far as it is needed; one column at least, because rows without columns cannot be counted."""
+    table = find_table(name)
+    options = {"table": name, "part_bytes": str(largest), "pushdown": str(need.times == 1), "settings": json.dumps(dict(at.settings))}
+    if at.broker_conf is not None:
+        options["broker_conf"] = at.broker_conf
+    reader = session.read.format(source.FORMAT).options(**options)
+    return reader.schema(columns_ddl(table, need.columns or (table.columns[0].name,))).load(at.path)
+
+
+def _unique(names: Sequence[str]) -> tuple[str, ...]:
+    """The names; one that was there before gets a number."""
+    unique: list[str] = []
+    for name in names:
+        number = 2
+        wanted = name
+        while wanted in unique:
+            wanted, number = f"{name}_{number}", number + 1
+        unique.append(wanted)
+    return tuple(unique)
+
+
+def _rows(frame: DataFrame, names: Sequence[str], advance: Advance) -> Iterator[dict[str, Any]]:
+    """The rows in order; while one partition is read from here, the next one is made."""
+    make: Callable[[pa.RecordBatch], list[dict[str, Any]]] | None = None
+    try:
+        with tasks_told(frame.sparkSession.sparkContext, advance):
+            for row in _portable(frame).mapInArrow(packed, "batch binary").toLocalIterator(prefetchPartitions=True):
+                with pa.ipc.open_stream(row[0]) as stream:
+                    for batch in stream:
+                        batch = batch.rename_columns(names)
+                        make = make or readable(batch.schema)
+                        yield from make(batch)
+    except (PySparkException, *OF_JAVA) as error:
+        raise translated(error) from error
+
+
+def _portable(frame: DataFrame) -> DataFrame:
+    """The same columns named by their places, for Spark takes a dot in a name for that of a field; as text what Arrow has no type for."""
+    placed = frame.toDF(*(f"c{number}" for number in range(len(frame.columns))))
+    kinds = [field.dataType for field in placed.schema.fields]
+    return placed.select([placed[at].cast("string") if isinstance(kind, _NOT_IN_ARROW) else placed[at] for at, kind in enumerate(kinds)])
+
+
+def translated(error: Exception) -> RmqstoreError:
+    """One sentence what happened and one what to do, of what Spark says."""
+    ended = java_ended(error)
+    if ended is not None:
+        return ended
+    told = str(error).strip() or type(error).__name__
+    original = SourceError.original(told)
+    if original is not None:
+        return original
+    by_worker, coded = _BY_WORKER.findall(told), _CODED.search(told)
+    line = by_worker[-1] if by_worker else coded[1] if coded else _CLASS.sub("", told.partition("\n: ")[2] or told).splitlines()[0]
+    message, _, rest = _STATE.sub("", line).partition(". ")
+    message = message.rstrip(".") + "."
+    if isinstance(error, _OF_THE_STATEMENT) or _THROWN_BY_THE_STATEMENT.search(told):
+        return UsageError(message, rest if rest.startswith(_ADVICE) else _HELP)
+    return RmqstoreError(message, "Run the query again, or give Spark more memory with --spark-conf spark.driver.memory=4g.")

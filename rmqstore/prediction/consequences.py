@@ -1,0 +1,123 @@
+"""What a predicted start means for those who use the store: queues cut, reset or shifted, index time lost, consumers beyond the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from rmqstore.errors import RmqstoreError
+from rmqstore.prediction.outcome import Outcome, QueueState
+from rmqstore.store import fastjson
+from rmqstore.store.root import Store
+from rmqstore.store.window import read_whole
+
+_LARGEST_OFFSETS_FILE = 256 << 20
+
+
+class Fate(StrEnum):
+    """What becomes of a queue."""
+
+    CUT = "cut"
+    RESET = "reset"
+    SHIFTED = "shifted"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFate:
+    """A queue that ends other than it was: queue offsets from `after` to below `before` are given a second time. `shift` in units."""
+
+    topic: str
+    queue_id: int
+    fate: Fate
+    before: int
+    after: int
+    shift: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerBeyond:
+    """A consumer group whose committed queue offset lies behind the end of the queue after the start."""
+
+    group: str
+    topic: str
+    queue_id: int
+    offset: int
+    max_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexLoss:
+    """An index file that is deleted: the store times (ms) of its items, and how many there were."""
+
+    name: str
+    begin_timestamp: int
+    end_timestamp: int
+    items: int
+
+
+@dataclass(frozen=True, slots=True)
+class Consequences:
+    """Everything beyond the state itself. Empty where the queues cannot be known."""
+
+    queues: tuple[QueueFate, ...]
+    index: tuple[IndexLoss, ...]
+    consumers: tuple[ConsumerBeyond, ...]
+    index_items_lost: int
+    """Items of deleted index files, less those that the start indexes again."""
+
+    @property
+    def given_twice(self) -> int:
+        """Queue offsets that producers will be given a second time."""
+        return sum(max(0, queue.before - queue.after) for queue in self.queues)
+
+    def as_json(self) -> dict[str, Any]:
+        """The members of the JSON object."""
+        return {
+            "queues_harmed": [{**asdict(queue), "fate": str(queue.fate)} for queue in self.queues],
+            "index_deleted": [asdict(file) for file in self.index],
+            "index_items_lost": self.index_items_lost,
+            "consumers_beyond": [asdict(consumer) for consumer in self.consumers],
+        }
+
+
+def consequences_of(store: Store, outcome: Outcome) -> Consequences:
+    """Compares the queues after the start with what they were, and with the consumers' offsets."""
+    state = outcome.after_start or outcome.after_load
+    after = state.queues or {}
+    queues = tuple(_fates(outcome.queue_ends, after)) if state.queues is not None else ()
+    index = tuple(
+        IndexLoss(file.name, file.begin_timestamp, file.end_timestamp, max(0, file.index_count - 1))
+        for file in outcome.index_deleted
+        if file.name is not None
+    )
+    again = sum(max(0, file.index_count - 1) for file in state.index_files or () if file.name is None)
+    return Consequences(queues, index, tuple(_beyond(store, after)), max(0, sum(file.items for file in index) - again))
+
+
+def _fates(before: Mapping[tuple[str, int], int], after: Mapping[str, QueueState]) -> Iterator[QueueFate]:
+    for (topic, queue_id), old in sorted(before.items()):
+        now = after.get(f"{topic}/{queue_id}")
+        new = 0 if now is None else now.max_offset
+        if new < old:
+            yield QueueFate(topic, queue_id, Fate.RESET if new == 0 else Fate.CUT, old, new, 0)
+    for name, state in sorted(after.items()):
+        if state.shifted:
+            topic, _, number = name.rpartition("/")
+            yield QueueFate(topic, int(number), Fate.SHIFTED, before.get((topic, int(number)), 0), state.max_offset, state.shifted)
+
+
+def _beyond(store: Store, after: Mapping[str, QueueState]) -> Iterator[ConsumerBeyond]:
+    path = store.config_path / "consumerOffset.json"
+    try:
+        table = fastjson.parse(read_whole(path, _LARGEST_OFFSETS_FILE)).value if path.is_file() else {}
+    except (RmqstoreError, ValueError, OSError):
+        return
+    offsets = table.get("offsetTable") if isinstance(table, dict) else None
+    for place, by_queue in sorted(offsets.items()) if isinstance(offsets, dict) else ():
+        topic, _, group = place.partition("@")
+        for queue_id, offset in by_queue.items() if isinstance(by_queue, dict) else ():
+            state = after.get(f"{topic}/{queue_id}")
+            if state is not None and isinstance(offset, int) and offset > state.max_offset:
+                yield ConsumerBeyond(group, topic, int(queue_id), offset, state.max_offset)

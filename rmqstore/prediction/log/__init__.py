@@ -1,0 +1,1 @@
+"""The commit log at the start of a broker: loaded, scanned, cut."""

@@ -1,0 +1,172 @@
+"""Recovery of the commit log: the scan from the first file to where it stops, and the cut (fact sheet commit log §5.3–§5.6).
+
+Source: `CommitLog.recoverNormally`, `recoverAbnormally`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from rmqstore.prediction.blockers import BlockerCode, LoadStopped, Unknown
+from rmqstore.prediction.checkpoint import Checkpoint
+from rmqstore.prediction.java import to_long
+from rmqstore.prediction.log.firstfile import FirstFile
+from rmqstore.prediction.log.mappedfiles import MappedFiles, SimulatedFile
+from rmqstore.prediction.log.reader import LogReader, Records, open_window
+from rmqstore.prediction.options import Options
+from rmqstore.prediction.outcome import Dispatched, Scan
+from rmqstore.prediction.queues.dispatch import Dispatcher
+from rmqstore.prediction.queues.rocksdb import RocksDBQueues
+from rmqstore.prediction.queues.service import QueueStore
+from rmqstore.versions import Acceleration, Profile
+
+OUTSIDE = "found illegal commitlog offset"
+"""Why a scan ends at a record that is sound, but for a PHYSICALOFFSET outside of its file."""
+
+
+class CommitLogRecovery:
+    """Recovers the log of one simulated start; afterwards `confirm_offset` and `scan` say what came out.
+
+    `confirm_offset` is the field as the checkpoint had it, `reachable` what getConfirmOffset() answers before the scan.
+    """
+
+    def __init__(
+        self,
+        log: MappedFiles,
+        queues: QueueStore | RocksDBQueues,
+        dispatcher: Dispatcher,
+        checkpoint: Checkpoint,
+        reader: LogReader,
+        profile: Profile,
+        options: Options,
+        confirm_offset: int,
+        reachable: int,
+    ) -> None:
+        self._log = log
+        self._queues = queues
+        self._dispatcher = dispatcher
+        self._checkpoint = checkpoint
+        self._reader = reader
+        self._profile = profile
+        self._options = options
+        self.confirm_offset = confirm_offset
+        self._reachable = reachable
+        self.dispatched = Dispatched()
+        self.scan: Scan | None = None
+        self._records = 0
+        self._last_valid = 0
+
+    def run(self, *, normally: bool) -> None:
+        """Scans, dispatches, cuts log and queues. Raises LoadStopped."""
+        if not self._log.files:
+            self._log.flushed_where = 0
+            self._queues.destroy()
+            return
+        max_cq = self._queues.max_physic_offset
+        rules = FirstFile(self._profile, self._options, self._reader.check, self._checkpoint, max_cq, self._queues.in_rocksdb)
+        first = rules.normal(self._log.files) if normally else rules.abnormal(self._log.files)
+        first_file = self._log.files[first]
+        position = 0 if normally else self._accelerated_position(first_file)
+        if normally:
+            self._last_valid = self._reachable
+        else:
+            self._last_valid = first_file.start + position
+        end, reason = self._scan(first, position, max_cq, normally=normally)
+        self.scan = Scan(first_file.path.name, end, reason, self._records)
+        if self._profile.confirms:
+            self.confirm_offset = self._last_valid
+            self._checkpoint.values["confirm_phy_offset"] = self._last_valid
+        self._cut(end, max_cq)
+
+    def _accelerated_position(self, first: SimulatedFile) -> int:
+        """Byte of the first file at which an abnormal recovery begins: 0 unless `enableAcceleratedRecovery` (newer releases §3.5)."""
+        if not self._options.enable_accelerated_recovery or self._profile.acceleration is Acceleration.NONE:
+            return 0
+        if self._queues.in_rocksdb:
+            raise Unknown("recovery begins where the queues in RocksDB end")
+        if self._profile.acceleration is Acceleration.ROCKSDB_ONLY:
+            return 0
+        values = self._checkpoint.values
+        offset = values["logics_physical_offset"]
+        if values["physic_msg_timestamp"] > 0 and offset <= 0:
+            text = "load exception: Accelerated recovery is enabled but checkpoint's logicsPhysicalOffset is invalid"
+            raise LoadStopped(BlockerCode.ACCELERATED, text)
+        position = max(0, offset - first.start)
+        if position > first.length:
+            raise LoadStopped(BlockerCode.ACCELERATED, "load exception: newPosition > limit", first.path)
+        return position
+
+    def _scan(self, first: int, position: int, max_cq: int, *, normally: bool) -> tuple[int, str]:
+        """Reads records until one fails; (P, why). A BLANK leads to the next file of the list, wherever that begins (§5.3)."""
+        for number in range(first, len(self._log.files)):
+            file = self._log.files[number]
+            position, failure = self._scan_file(file, position, max_cq, normally=normally)
+            if failure is not None:
+                return file.start + position, failure
+            if number + 1 < len(self._log.files):
+                position = 0
+        return file.start + position, "the last file ends with a BLANK"
+
+    def _scan_file(self, file: SimulatedFile, position: int, max_cq: int, *, normally: bool) -> tuple[int, str | None]:
+        """Reads one file from `position` on; (where it stopped, why), without a reason where a BLANK ends it."""
+        while True:
+            for run in self._reader.runs(file, position, file.length):
+                taken, outside = self._inside_range(run, file, normally=normally)
+                self._take(taken, file.start + position, max_cq, normally=normally)
+                position += int(taken.records["size"].sum(dtype=np.int64))
+                if outside:
+                    return position, OUTSIDE
+            with open_window(file, file.length) as window:
+                found = self._reader.check.at(window.array, position)
+            if not found.success:
+                return position, found.reason
+            if found.size == 0:
+                return position, None
+            run = self._reader.one(found)
+            taken, outside = self._inside_range(run, file, normally=normally)
+            if outside:
+                return position, OUTSIDE
+            self._take(taken, file.start + position, max_cq, normally=normally)
+            position += found.size
+
+    def _inside_range(self, run: Records, file: SimulatedFile, *, normally: bool) -> tuple[Records, bool]:
+        """With `checkCommitLogOffsetOnRecover`: the records up to the first whose PHYSICALOFFSET lies outside of its file."""
+        if normally or not (self._profile.checks_offset_range and self._options.check_commit_log_offset_on_recover):
+            return run, False
+        offsets = run.records["physical_offset"]
+        outside = (offsets < file.start) | (offsets > file.start + self._log.file_size)
+        if not outside.any():
+            return run, False
+        count = int(outside.argmax())
+        keys = run.keys[: int(np.searchsorted(run.keys["record"], count))]
+        return Records(run.records[:count], keys, {row: request for row, request in run.requests.items() if row < count}), True
+
+    def _take(self, run: Records, start: int, max_cq: int, *, normally: bool) -> None:
+        """Counts the records of a run that begins at offset `start`, and dispatches those this recovery dispatches (§5.1, §5.2)."""
+        if not len(run.records):
+            return
+        sizes = run.records["size"]
+        self._records += len(sizes)
+        self._last_valid = start + int(sizes[:-1].sum(dtype=np.int64))
+        if not normally:
+            self._dispatcher.dispatch(run, self._confirmed(run.records), self._reader, self.dispatched)
+        elif self._profile.dispatches_normally:
+            self._dispatcher.dispatch(run, run.records["physical_offset"] > max_cq, self._reader, self.dispatched)
+
+    def _confirmed(self, records: npt.NDArray[np.void]) -> npt.NDArray[np.bool_] | None:
+        """With duplication only confirmed records are dispatched; None for all."""
+        if not self._options.duplication_enable:
+            return None
+        if not self._profile.confirms:
+            return np.asarray(records["physical_offset"] < self.confirm_offset)
+        return np.asarray(records["physical_offset"] + records["size"] <= self.confirm_offset)
+
+    def _cut(self, end: int, max_cq: int) -> None:
+        """Truncation of queues and log (§5.4)."""
+        if self._profile.queues_cut_after_dispatch:
+            max_cq = self._queues.max_physic_offset
+        if max_cq >= end:
+            self._queues.truncate(end)
+        self._log.flushed_where = end
+        self._log.truncate_dirty(to_long(end))

@@ -1,0 +1,1 @@
+"""Consume queues at the start of a broker: loaded, recovered, cut, and filled by the dispatch."""

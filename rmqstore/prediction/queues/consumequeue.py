@@ -1,0 +1,246 @@
+"""A file consume queue: recovered, cut, corrected and appended to as the broker does (fact sheet queues §2.4–§2.10).
+
+Source: `ConsumeQueue`. Queue offsets count units, every other offset here is in bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import numpy as np
+
+from rmqstore.formats import consumequeue as declared
+from rmqstore.formats.consumequeue_ext import MAX_ADDRESS, is_address
+from rmqstore.formats.layout import struct_format
+from rmqstore.prediction.blockers import BlockerCode, LoadStopped, Unknown
+from rmqstore.prediction.changes import Changes
+from rmqstore.prediction.java import quotient, remainder, to_long
+from rmqstore.prediction.log.mappedfiles import MappedFiles, SimulatedFile
+from rmqstore.prediction.log.messages import Message
+from rmqstore.prediction.queues.extqueue import NO_ADDRESS, ExtQueue
+from rmqstore.prediction.queues.units import UNIT, UnitArray, keep_units_before, unit_runs, valid
+from rmqstore.versions import Profile
+
+UNIT_SIZE = declared.UNIT_SIZE
+_pack = struct.Struct(struct_format(declared.UNIT)).pack
+RECOVERED_FILES = 3
+"""Recovery reads the last files of a queue only."""
+
+
+class ConsumeQueue:
+    """One queue. `max_physic_offset` is the end of the last message it knows (−1: none), `min_logic_offset` its minimum in bytes.
+
+    `shifted` is how many units before its own place the last message went that did not fit (0: none).
+    """
+
+    def __init__(self, topic: str, queue_id: int, directory: Path, file_size: int, ext: ExtQueue | None, changes: Changes) -> None:
+        self.topic = topic
+        self.queue_id = queue_id
+        self.files = MappedFiles([directory], file_size, changes)
+        self.ext = ext
+        self.max_physic_offset = -1
+        self.min_logic_offset = 0
+        self.shifted = 0
+
+    @property
+    def max_offset(self) -> int:
+        """Queue offset behind the last unit."""
+        return quotient(self.files.max_offset, UNIT_SIZE)
+
+    @property
+    def min_offset(self) -> int:
+        """Smallest queue offset that is served."""
+        return quotient(self.min_logic_offset, UNIT_SIZE)
+
+    def load(self, profile: Profile) -> None:
+        """Maps the files. Raises LoadStopped."""
+        self.files.load(profile)
+        if self.ext is not None:
+            self.ext.load(profile)
+
+    def recover(self) -> None:
+        """Finds the end: the first invalid unit in the last three files; later files are deleted (queues §2.8). Raises LoadStopped."""
+        if not self.files.files:
+            return
+        max_address = NO_ADDRESS
+        for file in self.files.files[-RECOVERED_FILES:]:
+            position = 0
+            for first, units in unit_runs(file, UNIT, file.length):
+                good = valid(units)
+                count = len(units) if good.all() else int(good.argmin())
+                if count:
+                    self.max_physic_offset = _end_of(units[count - 1])
+                    position = (first + count) * UNIT_SIZE
+                    max_address = _last_address(units[:count], max_address)
+                if count < len(units):
+                    break
+            if position < file.length:
+                break
+        self.files.flushed_where = file.start + position
+        self.files.truncate_dirty(file.start + position)
+        if self.ext is not None:
+            self.ext.recover()
+            self.ext.truncate_by_max_address(max_address)
+
+    def truncate(self, phy_offset: int) -> None:
+        """Cuts the queue at a commit log offset (queues §2.9). The first unit of the last file is taken without being tested.
+
+        The ext queue is not cut: the addresses it would be cut by are forgotten before it comes to that.
+        """
+        if self.files.file_size == UNIT_SIZE:
+            raise Unknown("the broker never comes to an end when it cuts queue files of a single unit")
+        self.max_physic_offset = phy_offset
+        while (file := self.files.last) is not None:
+            first_unit = np.frombuffer(file.read(0, UNIT_SIZE), UNIT)
+            if int(first_unit["physical_offset"][0]) >= phy_offset:
+                self.files.delete(file)
+                continue
+            last = keep_units_before(file, UNIT, phy_offset)
+            if last is not None:
+                self.max_physic_offset = _end_of(last)
+            return
+
+    def correct_min_offset(self, min_phy_offset: int, profile: Profile) -> None:
+        """Moves the minimum to the first unit of a message that is still in the log (queues §2.10). Raises LoadStopped."""
+        if profile.min_offset_by_search:
+            min_address = self._search_min_offset(min_phy_offset, profile)
+        else:
+            min_address = self._scan_min_offset(min_phy_offset)
+        if self.ext is not None and min_address is not None:
+            self.ext.truncate_by_min_address(min_address)
+
+    def _scan_min_offset(self, min_phy_offset: int) -> int | None:
+        """Up to 4.9.8: looks through the first file. Returns the ext address found, None where the ext queue is left alone."""
+        file = next(iter(self.files.files), None)
+        if file is None:
+            return NO_ADDRESS
+        if file.wrote == 0:
+            return None
+        for first, units in unit_runs(file, UNIT, file.wrote):
+            inside = units["physical_offset"] >= min_phy_offset
+            if inside.any():
+                number = int(inside.argmax())
+                self.min_logic_offset = file.start + (first + number) * UNIT_SIZE
+                return _address(units[number], NO_ADDRESS)
+        return NO_ADDRESS
+
+    def _search_min_offset(self, min_phy_offset: int, profile: Profile) -> int | None:
+        """From 5.0.0 on: a queue whose last unit is expired is empty; otherwise halving in the first file."""
+        last = self.files.last
+        if profile.forgets_queue_without_files and last is None:
+            self.min_logic_offset = 0
+            self.max_physic_offset = -1
+            return None
+        # The exact end counts as expired in releases that cannot read the last unit of an empty file.
+        beyond = self.files.max_offset + profile.forgets_queue_without_files
+        if last is None or self.min_logic_offset >= beyond:
+            return None
+        if last.wrote == 0 and profile.empty_last_file_fails:
+            raise LoadStopped(BlockerCode.EMPTY_QUEUE_FILE, "load exception: newPosition < 0: (-20 < 0)", last.path)
+        if last.wrote >= UNIT_SIZE:
+            unit = np.frombuffer(last.read(last.wrote - UNIT_SIZE, UNIT_SIZE), UNIT)
+            if int(unit["physical_offset"][0]) < min_phy_offset:
+                self.min_logic_offset = last.start + last.wrote
+                return None
+        return self._halve(self.files.files[0], min_phy_offset)
+
+    def _halve(self, file: SimulatedFile, min_phy_offset: int) -> int | None:
+        intact = self.min_logic_offset >= file.start
+        start = max(0, self.min_logic_offset - file.start)
+        if start >= file.wrote:
+            return None
+
+        def unit_at(position: int) -> UnitArray:
+            return np.frombuffer(file.read(start + position, UNIT_SIZE), UNIT)
+
+        if intact and int(unit_at(0)["physical_offset"][0]) >= min_phy_offset:
+            return None
+        low, high = 0, file.wrote - start - UNIT_SIZE
+        while high - low > UNIT_SIZE:
+            middle = (low + high) // 2 // UNIT_SIZE * UNIT_SIZE
+            found = int(unit_at(middle)["physical_offset"][0])
+            if found > min_phy_offset:
+                high = middle
+            elif found == min_phy_offset:
+                low = high = middle
+                break
+            else:
+                low = middle
+        for position in range(low, high + 1, UNIT_SIZE):
+            unit = unit_at(position)
+            if int(unit["physical_offset"][0]) >= min_phy_offset:
+                self.min_logic_offset = file.start + start + position
+                return _address(unit[0], NO_ADDRESS)
+        return NO_ADDRESS
+
+    def take(self, message: Message) -> None:
+        """Takes one message as the dispatcher hands it over."""
+        tags_code = message.tags_code
+        if self.ext is not None:
+            # The ext unit is written before the message is looked at, so messages that are dropped leave one behind, too.
+            address = self.ext.put(tags_code, message.store_timestamp)
+            tags_code = address if is_address(address) else tags_code
+        self.put(message.physical_offset, message.size, tags_code, message.queue_offset)
+
+    def put(self, physical_offset: int, size: int, tags_code: int, queue_offset: int) -> None:
+        """Takes one message (queues §2.5): dropped when known, put at the end whatever its queue offset, shifted by a gap."""
+        end = to_long(physical_offset + size)
+        if end <= self.max_physic_offset:
+            return
+        wanted = to_long(queue_offset * UNIT_SIZE)
+        file = self.files.last_for_append(wanted)
+        if file.first_in_queue and queue_offset != 0 and file.wrote == 0:
+            self.min_logic_offset = wanted
+            self.files.flushed_where = wanted
+            # A negative queue offset asks for less than nothing.
+            file.fill(declared.PRE_BLANK, max(0, -(-remainder(wanted, self.files.file_size) // UNIT_SIZE)))
+        if queue_offset != 0:
+            gap = wanted - (file.start + file.wrote)
+            if gap < 0:
+                return
+            self.shifted = gap // UNIT_SIZE or self.shifted
+        self.max_physic_offset = end
+        file.append(_pack(physical_offset, size, tags_code))
+
+    @property
+    def room(self) -> int:
+        """Bytes of units up to the end of the last file, for messages with which `put` does no more than drop them or append their unit."""
+        last = self.files.last
+        if self.ext is not None or last is None or (last.first_in_queue and last.wrote == 0) or last.wrote % UNIT_SIZE:
+            return 0
+        return last.length - last.wrote
+
+    def append(self, units: bytes, max_physic_offset: int, shifted: int) -> None:
+        """Appends units for which there is room, made as `put` makes them, with what it notes of the last one."""
+        if units and self.files.last is not None:
+            self.files.last.append(units)
+        self.max_physic_offset, self.shifted = max_physic_offset, shifted
+
+    def destroy(self) -> None:
+        """Deletes everything."""
+        self.max_physic_offset = -1
+        self.min_logic_offset = 0
+        self.files.destroy()
+        if self.ext is not None:
+            self.ext.files.destroy()
+
+    def settle(self) -> None:
+        """Records which files end with other bytes."""
+        self.files.settle()
+        if self.ext is not None:
+            self.ext.files.settle()
+
+
+def _end_of(unit: np.void) -> int:
+    return to_long(int(unit["physical_offset"]) + int(unit["size"]))
+
+
+def _address(unit: np.void, default: int) -> int:
+    code = int(unit["tags_code"])
+    return code if is_address(code) else default
+
+
+def _last_address(units: UnitArray, default: int) -> int:
+    addresses = units["tags_code"][units["tags_code"] <= MAX_ADDRESS]
+    return int(addresses[-1]) if len(addresses) else default

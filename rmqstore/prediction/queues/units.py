@@ -1,0 +1,63 @@
+"""Queue units as numpy columns, with the types of their declarations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+from construct import Struct
+
+from rmqstore.formats import batchconsumequeue, consumequeue
+from rmqstore.formats.layout import core, fixed_layout
+from rmqstore.prediction.log.mappedfiles import SimulatedFile
+
+_UNITS_PER_READ = 1 << 14
+
+UnitArray = npt.NDArray[np.void]
+
+
+def unit_dtype(struct: Struct) -> np.dtype[np.void]:
+    """Structured dtype, big-endian and packed, of a structure of integers."""
+    fields = fixed_layout(struct)
+    members = {member.name: member for member in struct.subcons}
+    return np.dtype([(name, f">{'i' if core(members[name]).fmtstr[-1].islower() else 'u'}{field.width}") for name, field in fields.items()])
+
+
+UNIT = unit_dtype(consumequeue.UNIT)
+BATCH_UNIT = unit_dtype(batchconsumequeue.UNIT)
+
+
+def valid(units: UnitArray) -> npt.NDArray[np.bool_]:
+    """Which units recovery takes for entries (fact sheet queues §2.2, §4.1)."""
+    found = (units["physical_offset"] >= 0) & (units["size"] > 0)
+    if units.dtype == BATCH_UNIT:
+        found &= (units["msg_base_offset"] >= 0) & (units["batch_size"] > 0)
+    return found
+
+
+def unit_runs(file: SimulatedFile, dtype: np.dtype[np.void], end: int) -> Iterator[tuple[int, UnitArray]]:
+    """(number of the first unit, units) of a file, piece by piece, up to byte `end`."""
+    size = dtype.itemsize
+    for first in range(0, end // size, _UNITS_PER_READ):
+        count = min(_UNITS_PER_READ, end // size - first)
+        yield first, np.frombuffer(file.read(first * size, count * size), dtype)
+
+
+def keep_units_before(file: SimulatedFile, dtype: np.dtype[np.void], phy_offset: int) -> np.void | None:
+    """Cuts a queue file behind its first units that are valid and belong to messages before `phy_offset` (fact sheet queues §2.9).
+
+    The very first unit is taken without being tested. Returns the last unit that is left, None for a file without any.
+    """
+    last = None
+    for first, units in unit_runs(file, dtype, file.length):
+        good = valid(units) & (units["physical_offset"] < phy_offset)
+        if first == 0:
+            good[0] = True
+        count = len(units) if good.all() else int(good.argmin())
+        if count:
+            file.wrote = (first + count) * dtype.itemsize
+            last = units[count - 1]
+        if count < len(units):
+            break
+    return last

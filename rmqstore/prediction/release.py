@@ -1,0 +1,47 @@
+"""Which release the prediction is for, when nobody says: the one that wrote the store, as far as its bytes tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rmqstore.scan.tail import last_records
+from rmqstore.store.kinds.writer import WriterGuess
+from rmqstore.store.root import Store
+from rmqstore.store.summary import summarize
+from rmqstore.versions import PROFILES, profile_of, release_key
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A release and the sentence why it was chosen."""
+
+    release: str
+    because: str
+
+
+def choose_release(store: Store, asked: str, guess: WriterGuess | None = None) -> Chosen:
+    """The release that was asked for; for `auto` the newest that can have written the store, as `guess` says. Raises UsageError."""
+    if asked != AUTO:
+        profile_of(asked)
+        return Chosen(asked, "asked for")
+    guess = guess or summarize(store, last_records).writer
+    deciding = [sign.text for sign in guess.signs if sign.since == guess.lowest or sign.until == guess.highest]
+    signs = "; ".join(deciding) or "no sign narrows it down"
+    if guess.contradicting:
+        signs += f"; against it: {'; '.join(sign.text for sign in guess.contradicting)}"
+    if guess.implementation is not None:
+        signs = f"{guess.implementation} wrote it, the prediction is for a broker of Apache RocketMQ; {signs}"
+    return _known(guess, signs)
+
+
+def _known(guess: WriterGuess, signs: str) -> Chosen:
+    """The newest release of the range, or the oldest of which a start is known."""
+    oldest = PROFILES[0].since
+    if release_key(guess.highest) < release_key(oldest):
+        written = f"{guess.lowest} to {guess.highest}, of which no start is known, wrote this store: {signs}"
+        return Chosen(oldest, f"the oldest release whose start is known; {written}")
+    if guess.lowest == guess.highest:
+        return Chosen(guess.highest, f"only {guess.highest} can have written this store: {signs}")
+    return Chosen(guess.highest, f"the newest of {guess.lowest} to {guess.highest}, which can have written this store: {signs}")

@@ -1,0 +1,133 @@
+"""Several starts of the same store compared: with and without `abort`, with and without the checkpoint, under several releases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import product
+
+from rmqstore.errors import UsageError
+from rmqstore.prediction.consequences import Consequences, consequences_of
+from rmqstore.prediction.outcome import Outcome
+from rmqstore.prediction.readable import simulate_readable
+from rmqstore.prediction.simulation import WhatIf
+from rmqstore.store.access import Denied
+from rmqstore.store.root import Store
+from rmqstore.versions import PROFILES, profile_of
+
+
+class Dimension(StrEnum):
+    """What can be varied."""
+
+    ABORT = "abort"
+    CHECKPOINT = "checkpoint"
+    VERSION = "version"
+
+
+_ABORT = {"present": True, "absent": False}
+_CHECKPOINT = {"kept": False, "removed": True}
+_ALL = "all"
+
+HARMS = ("does it start", "messages lost", "entries served", "queues shifted", "queue offsets given twice", "index items lost")
+"""What a start can do, the worst first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One way to start: None for `abort` means as it is."""
+
+    release: str
+    what_if: WhatIf
+
+    @property
+    def label(self) -> dict[str, str]:
+        """The variant as words."""
+        abort = {None: "as it is", True: "present", False: "absent"}[self.what_if.abort]
+        return {
+            "version": self.release,
+            "abort": abort,
+            "checkpoint": "removed" if self.what_if.checkpoint_removed else "kept",
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A variant, what comes out of it, and how much harm that is."""
+
+    variant: Variant
+    outcome: Outcome
+    consequences: Consequences
+
+    @property
+    def harm(self) -> tuple[int, ...]:
+        """Smaller is better; the measures in the order of `HARMS`."""
+        outcome, consequences = self.outcome, self.consequences
+        return (
+            {True: 0, None: 1, False: 2}[outcome.starts],
+            outcome.lost.messages if outcome.lost is not None else 0,
+            -self.entries,
+            sum(1 for queue in consequences.queues if queue.shift),
+            consequences.given_twice,
+            consequences.index_items_lost,
+        )
+
+    @property
+    def entries(self) -> int:
+        """Entries that consumers find in the queues after the start."""
+        state = self.outcome.after_start or self.outcome.after_load
+        return sum(queue.max_offset - queue.min_offset for queue in (state.queues or {}).values())
+
+
+def parse_variants(texts: Sequence[str], release: str) -> tuple[Variant, ...]:
+    """The variants that `abort=present,absent checkpoint=kept,removed version=all` spans. Raises UsageError."""
+    aborts: list[bool | None] = [None]
+    removed = [False]
+    releases = [release]
+    for text in (word for given in texts for word in given.split()):
+        name, _, values = text.partition("=")
+        match name:
+            case Dimension.ABORT:
+                aborts = [_choice(text, value, _ABORT) for value in values.split(",")]
+            case Dimension.CHECKPOINT:
+                removed = [_choice(text, value, _CHECKPOINT) for value in values.split(",")]
+            case Dimension.VERSION:
+                releases = [profile.until for profile in PROFILES] if values == _ALL else values.split(",")
+            case _:
+                raise UsageError(f"--what-if {text}: {name!r} is nothing that can be tried out.", f"Try one of {', '.join(Dimension)}.")
+    for one in releases:
+        profile_of(one)
+    return tuple(Variant(one, WhatIf(abort, without)) for one, abort, without in product(releases, aborts, removed))
+
+
+def _choice(text: str, value: str, known: dict[str, bool]) -> bool:
+    if value not in known:
+        raise UsageError(f"--what-if {text}: {value!r} is unknown.", f"Known are {' and '.join(known)}.")
+    return known[value]
+
+
+def compare(store: Store, variants: Sequence[Variant], denied: Sequence[Denied] = ()) -> Iterator[Compared]:
+    """Simulate every variant, one after the other, as far as can be told without what may not be read (`denied`)."""
+    for variant in variants:
+        outcome = simulate_readable(store, variant.release, denied, variant.what_if)
+        yield Compared(variant, outcome, consequences_of(store, outcome))
+
+
+def why_least(results: Sequence[Compared], best: Compared) -> str:
+    """The first measure of harm in which the best differs from the worst, as a sentence."""
+    worst = max(results, key=lambda compared: compared.harm)
+    for name, least, most in zip(HARMS, best.harm, worst.harm, strict=True):
+        if least != most:
+            return f"{name}: {abs(least)}, elsewhere down or up to {abs(most)}" if name != HARMS[0] else "not every way starts"
+    return "all ways do the same harm"
+
+
+def least_harmful(results: Sequence[Compared], release: str, *, abort: bool) -> tuple[Compared, ...]:
+    """Return the results with the least harm. The first is the one that changes least of `release` and of the store, which has `abort`."""
+    least = min(compared.harm for compared in results)
+
+    def change(compared: Compared) -> tuple[bool, bool, bool]:
+        what_if = compared.variant.what_if
+        return compared.variant.release != release, what_if.checkpoint_removed, what_if.abort not in (None, abort)
+
+    return tuple(sorted((compared for compared in results if compared.harm == least), key=change))

@@ -1,0 +1,159 @@
+"""Plans for the configuration: sound backups in the place of broken files, and offsets that lie in their queues.
+
+A group whose offset lies behind the end of its queue would never get what arrives until the queue is that long again; one that goes on at
+the end misses nothing (observed on 4.9.7 and 5.3.3, fact sheet timer-and-config observed §2).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from rmqstore.formats.naming import LMQ_PREFIX, SCHEDULE_TOPIC
+from rmqstore.repair.derived.delays import Pending, pending
+from rmqstore.repair.log.future import FutureLog
+from rmqstore.repair.plan.builder import PlanBuilder
+from rmqstore.store.fastjson import with_integers
+from rmqstore.store.root import Store
+from rmqstore.store.window import read_whole
+from rmqstore.verify.parts import config
+from rmqstore.verify.queues.units import QueueKey
+
+_BROKEN = (config.State.EMPTY, config.State.NOTHING, config.State.DAMAGED)
+_MOST_NOTES = 20
+Integers = Mapping[tuple[str, ...], int]
+Both = tuple[config.Text, config.Text]
+
+
+def plan_backups(builder: PlanBuilder, store: Store) -> None:
+    """Plans to put sound backups in the place of broken files. Raises UnreadableError."""
+    _plan(builder, store, _read(store), {}, restores=True)
+
+
+@dataclass(frozen=True, slots=True)
+class FutureQueues:
+    """What the queues will be: the future log, and `ends`, where those end that will not end where they do now."""
+
+    log: FutureLog
+    ends: Mapping[QueueKey, int]
+
+    def end(self, store: Store, topic: str, queue_id: int) -> int | None:
+        """Return the queue offset after the last message of a queue, None where there is no queue to compare with."""
+        end = self.ends.get((topic, queue_id))
+        return config.end_for_offsets(store, topic, queue_id) if end is None else end
+
+
+def plan_configuration(builder: PlanBuilder, store: Store, queues: FutureQueues, *, restores: bool) -> None:
+    """As `plan_backups`, if it `restores`, and offsets within their queues. Raises UnreadableError, StoreChangedError."""
+    found = _read(store)
+    texts = {name: config.in_use(*both) for name, both in found.items()}
+    changes: dict[Path, dict[tuple[str, ...], int]] = defaultdict(dict)
+    notes: list[str] = []
+    for stored, offset, note in _corrected(store, queues, texts):
+        changes[stored.path][stored.keys] = offset
+        notes.append(note)
+    if restores and not store.rocksdb_queues and _is_lost(*found[config.DELAY_OFFSETS]):
+        del found[config.DELAY_OFFSETS]
+        _plan_delay_levels(builder, store, queues)
+    _plan(builder, store, found, changes, restores=restores)
+    for note in notes[:_MOST_NOTES]:
+        builder.note(note)
+    if len(notes) > _MOST_NOTES:
+        builder.note(f"{len(notes) - _MOST_NOTES} more offsets were outside of their queues.")
+
+
+def _corrected(store: Store, queues: FutureQueues, texts: Mapping[str, config.Text]) -> Iterator[tuple[config.StoredOffset, int, str]]:
+    """Yield the offsets outside of their queues, what each becomes, and a sentence on what is delivered again and what is skipped."""
+    still_due: Pending | None = None
+    for stored in config.stored_offsets(store, texts) if not store.rocksdb_queues else ():
+        if stored.topic.startswith(LMQ_PREFIX):
+            continue  # clients set any offset there
+        end = queues.end(store, stored.topic, stored.queue_id)
+        if end is None or stored.offset == stored.within(end):
+            continue
+        if stored.topic == SCHEDULE_TOPIC:
+            still_due = still_due or pending(store, queues.log)
+            offset = still_due.first.get(stored.queue_id, end)
+            yield stored, offset, _level_note(stored, offset, end, still_due.last_time_text)
+        else:
+            offset = stored.within(end)
+            yield stored, offset, _group_note(stored, offset, end)
+
+
+def _level_note(stored: config.StoredOffset, offset: int, end: int, last_time: str) -> str:
+    """What becomes of a delay level; what was due and not delivered yet when the broker stopped cannot be told from what was."""
+    was = f"The offset {stored.offset} of {stored.owner} is outside of its queue, which ends at {end}"
+    until = f"at {last_time}, the newest time in the log or the checkpoint"
+    if offset == end:
+        return f"{was}: set to {end}, because no message was still to be delivered {until}; none is delivered again."
+    return (
+        f"{was}: set to {offset}, the first message that was still to be delivered {until}; {_messages(end - offset)} from there on are "
+        f"delivered, {_messages(offset)} before count as delivered."
+    )
+
+
+def _group_note(stored: config.StoredOffset, offset: int, end: int) -> str:
+    was = f"The offset {stored.offset} of {stored.owner} in {stored.topic}/{stored.queue_id}"
+    if stored.offset < 0:
+        again = f"up to {_messages(end)}, all that the queue has, are delivered again"
+        return f"{was} is negative: set to 0, as every release takes it; {again}."
+    return f"{was} is beyond the end: set to {offset}; nothing in the queue is skipped or delivered again."
+
+
+def _messages(count: int) -> str:
+    return "1 message" if count == 1 else f"{count} messages"
+
+
+def _read(store: Store) -> dict[str, Both]:
+    return {name: config.read_both(store.config_path / name) for name in config.FILES}
+
+
+def _plan(builder: PlanBuilder, store: Store, found: Mapping[str, Both], changes: Mapping[Path, Integers], *, restores: bool) -> None:
+    for text, backup in found.values():
+        source = config.in_use(text, backup)
+        integers = changes.get(source.path, {})
+        broken = restores and text.state in _BROKEN
+        if broken and source.state is not config.State.WHOLE:
+            name = store.relative(text.path)
+            builder.note(f"{name} holds nothing that a broker can read, and there is no sound backup; put it back from a copy.")
+        elif broken or integers:
+            _plan_file(builder, text.path, source.path, integers)
+
+
+def _is_lost(text: config.Text, backup: config.Text) -> bool:
+    return text.state in _BROKEN and backup.state is not config.State.WHOLE
+
+
+def _plan_delay_levels(builder: PlanBuilder, store: Store, queues: FutureQueues) -> None:
+    """Plan a new delayOffset.json: each level goes on with the first message that was still to be delivered."""
+    still_due = pending(store, queues.log)
+    levels = sorted(queue.queue_id for queue in store.queue_directories() if queue.topic == SCHEDULE_TOPIC)
+    ends = {queue_id: queues.end(store, SCHEDULE_TOPIC, queue_id) or 0 for queue_id in levels}
+    offsets = {str(queue_id + 1): still_due.first.get(queue_id, end) for queue_id, end in ends.items()}
+    path = store.config_path / config.DELAY_OFFSETS
+    data = json.dumps({"offsetTable": offsets}).encode()
+    builder.replace(path, data, reason="it cannot be read, and the log tells what was still to be delivered", code="RMQ-CF-JSON")
+    again = sum(end - offsets[str(queue_id + 1)] for queue_id, end in ends.items())
+    builder.note(
+        f"{store.relative(path)} held nothing that a broker can read. Each delay level goes on with the first message that was still to be "
+        f"delivered at {still_due.last_time_text}, the newest time in the log or the checkpoint: {_messages(again)} from there on are "
+        "delivered, and those before count as delivered."
+    )
+
+
+def _plan_file(builder: PlanBuilder, path: Path, source: Path, integers: Integers) -> None:
+    """A broken file gets the bytes of its backup, which a broker would read in its place (fact sheet timer §3.2)."""
+    data = read_whole(source, source.stat().st_size)
+    if integers:
+        count = "1 offset lies" if len(integers) == 1 else f"{len(integers)} offsets lie"
+        data, code = with_integers(data, integers), "RMQ-CF-OFFSET"
+        reason = f"{count} outside of the queue: the notes say what is delivered again"
+    else:
+        reason, code = "it cannot be read, its backup can", "RMQ-CF-JSON"
+    if path.exists():
+        builder.replace(path, data, reason=reason, code=code)
+    else:
+        builder.create(path, data, reason=reason, code=code, like=source)

@@ -1,0 +1,251 @@
+"""The plan for one consume queue or batch queue: which files change, which come, and which leave the store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from rmqstore.formats import batchconsumequeue, consumequeue
+from rmqstore.formats.naming import offset_to_file_name
+from rmqstore.rebuild.result import RebuiltQueue
+from rmqstore.rebuild.settings import Mode, Settings
+from rmqstore.repair.derived.batchqueues import batch_files
+from rmqstore.repair.derived.ext import Addresses, ExtFiles
+from rmqstore.repair.derived.queue_files import Bytes, FileFitter, Wanted
+from rmqstore.repair.derived.targets import QueueTarget, Sources, Units
+from rmqstore.repair.log.future import FutureLog
+from rmqstore.repair.plan.builder import PlanBuilder
+from rmqstore.repair.plan.staging import StagedFile, Staging
+from rmqstore.scan.unitruns import UNIT_ROWS
+from rmqstore.store.mapped import MappedFile, MappedFileQueue
+from rmqstore.store.parts import PartKind
+from rmqstore.store.root import QueueDirectory, Store
+from rmqstore.store.window import map_window
+from rmqstore.verify.queues.exchanged import Held
+from rmqstore.verify.queues.units import QueueKey
+
+EMPTY = MappedFileQueue(())
+_NO_FILE = "the queue should not have this file"
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """What stands at the actions of a queue: the reason, and the code of the finding behind it."""
+
+    reason: str
+    code: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What a plan does to a queue. `end`: the queue offset behind its last message then; None for a batch queue without records."""
+
+    changes: bool
+    end: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What the plans of all queues of a store have in common.
+
+    `made`: the staged files of the rebuild by path below the root; `exchanged`: queue files that hold units of another place.
+    """
+
+    builder: PlanBuilder
+    staging: Staging
+    store: Store
+    settings: Settings
+    log: FutureLog
+    mode: Mode
+    made: Mapping[str, StagedFile]
+    exchanged: Mapping[Path, Held]
+
+    def read_made(self, path: str) -> Bytes:
+        """The bytes of a rebuilt file."""
+        staged = self.made[path]
+        return _read(MappedFile(staged.path, 0, staged.length, 0))
+
+
+def plan_simple_queue(
+    work: Work,
+    key: QueueKey,
+    found: QueueDirectory | None,
+    ext: QueueDirectory | None,
+    rebuilt: RebuiltQueue | None,
+    why: Why,
+    placeholders: Mapping[int, bytes],
+) -> Planned:
+    """Plans a consume queue and its extension. Raises UnreadableError, StoreChangedError, OSError."""
+    size = consumequeue.file_size(work.settings.mapped_file_size_consume_queue)
+    files = found.files if found is not None else EMPTY
+    good = _holders(work, key, _good_files(files, size), size)
+    made = {_number(path, size): path for path in (rebuilt.files if rebuilt is not None else ())}
+
+    # Each file is looked at several times in a row.
+    @lru_cache(maxsize=2)
+    def read_found(number: int) -> Units | None:
+        return _read(good[number]).view(UNIT_ROWS) if number in good else None
+
+    @lru_cache(maxsize=2)
+    def read_made(number: int) -> Units | None:
+        return work.read_made(made[number]).view(UNIT_ROWS) if number in made else None
+
+    sources = Sources(
+        read_found,
+        tuple(sorted(good)),
+        read_made,
+        tuple(sorted(made)),
+        rebuilt.end_offset if rebuilt is not None else 0,
+        size // consumequeue.UNIT_SIZE,
+    )
+    extension = _Extension(work, key, ext, rebuilt, why)
+    fitter = FileFitter(work.builder, work.staging, consumequeue.UNIT_SIZE, why.reason, why.code)
+    directory = _directory(work.store, PartKind.CONSUMEQUEUE, key, found)
+    fit = _Fit(fitter, files, directory)
+    target = QueueTarget(sources, work.log, work.mode, placeholders)
+    for number, units in target.files():
+        units = extension.settle(units, read_found(number))
+        rebuilt_units = read_made(number)
+        as_rebuilt = rebuilt_units is not None and bool(np.array_equal(rebuilt_units.view(np.uint8), units.view(np.uint8)))
+        fit.file(number * size, units.view(np.uint8), work.made[made[number]] if as_rebuilt else None)
+    changed = fit.take_away_others()
+    return Planned(extension.plan(cut=changed) or changed, target.end)
+
+
+def plan_batch_queue(work: Work, key: QueueKey, found: QueueDirectory | None, rebuilt: RebuiltQueue | None, why: Why) -> Planned:
+    """Plans a batch queue. Raises UnreadableError, StoreChangedError, OSError."""
+    size = work.settings.mapper_file_size_batch_consume_queue
+    files = found.files if found is not None else EMPTY
+    good = _good_files(files, size)
+    made = [work.read_made(path) for path in (rebuilt.files if rebuilt is not None else ())]
+    fitter = FileFitter(work.builder, work.staging, batchconsumequeue.UNIT_SIZE, why.reason, why.code)
+    fit = _Fit(fitter, files, _directory(work.store, PartKind.BATCHCONSUMEQUEUE, key, found))
+    for number, data in batch_files([good[number] for number in sorted(good)], made, work.log.min_offset, size):
+        fit.file(number * size, data, None)
+    return Planned(fit.take_away_others(), rebuilt.end_offset if rebuilt is not None else None)
+
+
+class _Fit:
+    """Fits the files of one directory, and takes away those that were not asked for."""
+
+    def __init__(self, fitter: FileFitter, files: MappedFileQueue, directory: Path) -> None:
+        self._fitter = fitter
+        self._directory = directory
+        self._found = {file.start: file for file in files.files}
+        self._odd = _odd_files(files)
+        self._changed = False
+
+    def file(self, start: int, data: Bytes, staged: StagedFile | None) -> None:
+        """The file that begins at byte `start` of the queue is to hold `data`, which is what `staged` holds."""
+        wanted = Wanted(self._directory / offset_to_file_name(start), data, staged)
+        found = self._found.pop(start, None)
+        if wanted.path in self._odd:
+            self._odd.remove(wanted.path)
+            found = MappedFile(wanted.path, start, 0, 0) if wanted.path.is_file() else None
+        self._changed = self._fitter.fit(wanted, found) or self._changed
+
+    def take_away_others(self) -> bool:
+        """Takes every other file out of the directory; whether anything changes."""
+        for path in [*(file.path for file in self._found.values()), *self._odd]:
+            self._fitter.take_away(path, _NO_FILE)
+            self._changed = True
+        return self._changed
+
+
+class _Extension:
+    """The extension of one queue: left alone without one; made anew if it has no file; else its addresses are found again."""
+
+    def __init__(self, work: Work, key: QueueKey, found: QueueDirectory | None, rebuilt: RebuiltQueue | None, why: Why) -> None:
+        self._work = work
+        self._why = why
+        self._made = rebuilt.ext_files if rebuilt is not None else ()
+        self._size = work.settings.mapped_file_size_consume_queue_ext
+        self._files = found.files if found is not None else EMPTY
+        self._directory = _directory(work.store, PartKind.CONSUMEQUEUE_EXT, key, found)
+        good = _good_files(self._files, self._size)
+        self._addresses: Addresses | None = None
+        if self._made and good:
+            self._found = ExtFiles(tuple(good[number] for number in sorted(good)))
+            made = (MappedFile(work.made[path].path, _start(path), work.made[path].length, 0) for path in self._made)
+            self._addresses = Addresses(ExtFiles(tuple(made)), self._found, work.log.min_offset)
+
+    def settle(self, units: Units, found: Units | None) -> Units:
+        """The units of a file with the tagsCodes that they are to have."""
+        if self._addresses is None:
+            return units
+        return self._addresses.settle(units, np.zeros(len(units), UNIT_ROWS) if found is None else found)
+
+    def plan(self, *, cut: bool) -> bool:
+        """Plans the ext files; `cut`: the queue changes. Whether anything changes."""
+        fitter = FileFitter(self._work.builder, self._work.staging, 1, self._why.reason, self._why.code)
+        if self._addresses is not None:
+            return self._mend(fitter, self._addresses, cut=cut)
+        if not self._made:
+            return False
+        fit = _Fit(fitter, self._files, self._directory)
+        for path in self._made:
+            fit.file(_start(path), self._work.read_made(path), self._work.made[path])
+        return fit.take_away_others()
+
+    def _mend(self, fitter: FileFitter, addresses: Addresses, *, cut: bool) -> bool:
+        """Damaged heads are written again; behind the last unit that the queue names, a start would cut."""
+        builder, why = self._work.builder, self._why
+        good = {file.path for file in self._found.files}
+        wrong = [path for path in (*(file.path for file in self._files.files), *_odd_files(self._files)) if path not in good]
+        for path in wrong:
+            fitter.take_away(path, _NO_FILE)
+        for head in addresses.heads:
+            file = self._found.holds(head.offset)
+            if file is not None:
+                builder.write(file.path, head.offset - file.start, head.data, reason=why.reason, code=why.code)
+        if cut and addresses.last is not None:
+            for file in self._found.files:
+                if file.start >= addresses.last:
+                    fitter.take_away(file.path, _NO_FILE)
+                elif addresses.last < file.end:
+                    place = addresses.last - file.start
+                    builder.zero(file.path, place, file.length - place, reason=why.reason, code=why.code)
+        return bool(addresses.heads or wrong)
+
+
+def _good_files(files: MappedFileQueue, size: int) -> dict[int, MappedFile]:
+    """The files of the right length under right names, by number."""
+    return {file.start // size: file for file in files.files if file.length == size and file.start % size == 0}
+
+
+def _holders(work: Work, key: QueueKey, good: Mapping[int, MappedFile], size: int) -> dict[int, MappedFile]:
+    """The files that hold the units of a queue, by number: its own ones, those in other places for files that hold something else."""
+    capacity = size // consumequeue.UNIT_SIZE
+    exchanged = {
+        held.first // capacity: MappedFile(path, held.first * consumequeue.UNIT_SIZE, size, 0)
+        for path, held in work.exchanged.items()
+        if held.owner == key and held.first % capacity == 0 and path.stat().st_size == size
+    }
+    return exchanged | {number: file for number, file in good.items() if file.path not in work.exchanged}
+
+
+def _odd_files(files: MappedFileQueue) -> list[Path]:
+    """Return what is in the directory of a queue and is none of its files: foreign names, empty files, directories, special files."""
+    return [entry.path for entry in files.odd]
+
+
+def _directory(store: Store, kind: PartKind, key: QueueKey, found: QueueDirectory | None) -> Path:
+    return found.directory if found is not None else store.path_of(kind) / key[0] / str(key[1])
+
+
+def _start(path: str) -> int:
+    return int(path.rpartition("/")[2])
+
+
+def _number(path: str, size: int) -> int:
+    return _start(path) // size
+
+
+def _read(file: MappedFile) -> npt.NDArray[np.uint8]:
+    with map_window(file, 0, file.length) as window:
+        return window.array.copy()

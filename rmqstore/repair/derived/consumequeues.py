@@ -1,0 +1,343 @@
+"""Plans that bring consume queues, their extensions and batch queues into agreement with the future log.
+
+Which queues: those that a verification complains about and those that know what the future log does not have any more, or the ones that
+somebody asked for. All other queues are left as they are, however odd their history is: the broker serves them so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Set
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+import numpy as np
+
+from rmqstore.catalogue import CATALOGUE
+from rmqstore.errors import UsageError
+from rmqstore.findings import Finding, Severity
+from rmqstore.formats.consumequeue import UNIT, UNIT_SIZE
+from rmqstore.formats.naming import LMQ_PREFIX
+from rmqstore.formats.sysflag import TransactionType
+from rmqstore.rebuild.result import QueueKind, QueueResult, RebuiltQueue
+from rmqstore.rebuild.settings import Mode
+from rmqstore.repair.derived.consumequeue import Planned, Why, Work, plan_batch_queue, plan_simple_queue
+from rmqstore.repair.derived.judgement import Judgement
+from rmqstore.repair.derived.rebuild import Made, QueueRequest, Rebuilder, inner_batch_topics, rebuild_derived
+from rmqstore.repair.derived.rocksdb import builds_queues
+from rmqstore.repair.derived.settings_evidence import LIGHT_QUEUES, evidence_of
+from rmqstore.repair.log.future import FutureLog
+from rmqstore.repair.plan.builder import PlanBuilder
+from rmqstore.repair.plan.staging import Staging
+from rmqstore.scan.ranges import in_ranges
+from rmqstore.scan.unitruns import UNIT_ROWS
+from rmqstore.store.root import QueueDirectory, Store
+from rmqstore.store.window import data_extents, map_window, read_at
+from rmqstore.verify.parts import config
+from rmqstore.verify.queues.batchqueue import UNIT_DTYPE
+from rmqstore.verify.queues.exchanged import Held
+from rmqstore.verify.queues.units import QueueKey
+from rmqstore.versions import Profile
+
+Advance = Callable[[int], None]
+_ASKED = Why("rebuilt from the commit log")
+_CUT = Why("units of records that the log will not have", "RMQ-CQ-BEYOND")
+_LOST = Why("units of lost messages", "RMQ-CQ-LOST")
+_MENDED = Why("no unit of a record that is put right", "RMQ-CQ-BEHIND")
+_MOST_NOTES = 20
+
+
+class LostUnits(StrEnum):
+    """What the unit of a lost message becomes."""
+
+    NEIGHBOUR = "neighbour"
+    PLACEHOLDER = "placeholder"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueWish:
+    """Which queues to rebuild: those that need it, or (`rebuild`) all, or those of `topics` and `queues`.
+
+    `only_missing`: none that has files. `only_needed`: of all these, those that need it. What is not named stays away if it may be missing
+    on purpose.
+    """
+
+    rebuild: bool = False
+    topics: frozenset[str] = frozenset()
+    queues: frozenset[QueueKey] = frozenset()
+    only_missing: bool = False
+    only_needed: bool = False
+    mode: Mode = Mode.USEFUL
+    lost_units: LostUnits = LostUnits.NEIGHBOUR
+
+    def names(self, key: QueueKey) -> bool:
+        """Whether somebody asked for just this queue."""
+        return key in self.queues or key[0] in self.topics
+
+
+@dataclass(frozen=True, slots=True)
+class _Queues:
+    """The queues of a store by topic and queue id."""
+
+    simple: Mapping[QueueKey, QueueDirectory]
+    batch: Mapping[QueueKey, QueueDirectory]
+    ext: Mapping[QueueKey, QueueDirectory]
+
+    @classmethod
+    def of(cls, store: Store) -> _Queues:
+        kinds = (store.queue_directories(), store.batch_queue_directories(), store.ext_queue_directories())
+        return cls(*({(queue.topic, queue.queue_id): queue for queue in kind} for kind in kinds))
+
+    def has_files(self, key: QueueKey) -> bool:
+        """Whether the queue has a file under a right name."""
+        return any(key in kind and kind[key].files.files for kind in (self.simple, self.batch))
+
+
+@dataclass(frozen=True)
+class ChosenQueues:
+    """Which queues of `store` do not agree with the future `log`; `request` is what has to be built so that they do, None for nothing."""
+
+    store: Store
+    log: FutureLog
+    wish: QueueWish
+    queues: _Queues
+    reasons: Mapping[QueueKey, Why]
+    choice: _Choice
+    request: QueueRequest | None
+    exchanged: Mapping[Path, Held] = field(default_factory=dict)
+
+    def plan(self, builder: PlanBuilder, staging: Staging, made: tuple[QueueResult, Made] | None) -> dict[QueueKey, int]:
+        """Plans with what was built.
+
+        Returns the ends of the queues that were looked at for that: the queue offsets behind their last messages. All others stay as they
+        are. Raises UsageError, RefusedError, UnreadableError, StoreChangedError, OSError.
+        """
+        store, queues, wish, choice = self.store, self.queues, self.wish, self.choice
+        if store.rocksdb_queues and not queues.simple and not builds_queues(store):
+            builder.note("The queues of this store are kept in RocksDB; they are left as they are.")
+        if made is None:
+            return {}
+        result, files = made
+        rebuilt = {(queue.topic, queue.queue_id): queue for queue in result.queues}
+        keys = {key for key in {*queues.simple, *queues.batch} if choice(key)} | rebuilt.keys()
+        _demand_named(wish, keys, queues)
+        placeholders = _placeholders(store, self.log) if wish.lost_units is LostUnits.PLACEHOLDER else {}
+        evidence = evidence_of(store)
+        settings = evidence.settings if self.request is None else self.request.settings(evidence.settings)
+        work = Work(builder, staging, store, settings, self.log, wish.mode, files, self.exchanged)
+        planned = {
+            key: _plan(work, key, queues, rebuilt.get(key), self.reasons.get(key, _ASKED), placeholders.get(key, {}))
+            for key in sorted(keys)
+        }
+        changed = [rebuilt[key] for key, plan in planned.items() if plan.changes and key in rebuilt]
+        for note in evidence.notes_on(_parts(changed)):
+            builder.note(note)
+        by_records = frozenset() if self.request is None else self.request.batch_topics
+        for topic in sorted({queue.topic for queue in changed if queue.kind is QueueKind.BATCH} & by_records):
+            builder.note(f"The records of {topic} are inner batches, so it gets batch queues; no configuration names the topic.")
+        _note(builder, result, changed)
+        for key in sorted(choice.left_out):
+            builder.note(f"{key[0]}/{key[1]} has records and no files, maybe on purpose, and is left so; name it to have it rebuilt.")
+        return {key: plan.end for key, plan in planned.items() if plan.end is not None}
+
+
+def choose_queues(store: Store, log: FutureLog, judgement: Judgement, wish: QueueWish) -> ChosenQueues:
+    """Chooses queues by what is wrong with them and by what somebody wishes. Raises UnreadableError, StoreChangedError."""
+    queues = _Queues.of(store)
+    if store.rocksdb_queues and not queues.simple:
+        return ChosenQueues(store, log, wish, queues, {}, _Choice(queues, {}, judgement, wish), None)
+    reasons = _reasons(queues, log, judgement, wish)
+    choice = _Choice(queues, reasons, judgement, wish)
+    known = {key for key in {*queues.simple, *queues.batch} if choice(key)}
+    needless = wish.only_needed and not any(choice(key) for key in reasons)
+    if needless or not (known or reasons or wish.rebuild):
+        return ChosenQueues(store, log, wish, queues, reasons, choice, None)
+    request = QueueRequest(wish.mode, choice, _batch_topics(store, log, queues, reasons, wish))
+    return ChosenQueues(store, log, wish, queues, reasons, choice, request, judgement.exchanged)
+
+
+def plan_queues(
+    builder: PlanBuilder,
+    staging: Staging,
+    store: Store,
+    profile: Profile,
+    log: FutureLog,
+    judgement: Judgement,
+    wish: QueueWish,
+    *,
+    advance: Advance = lambda count: None,
+    rebuilder: Rebuilder | None = None,
+) -> None:
+    """Plans what makes the queues of `store` agree with the future `log`. Raises as `choose_queues` and `ChosenQueues.plan` do."""
+    chosen = choose_queues(store, log, judgement, wish)
+    rebuilt = rebuild_derived(store, log, profile, staging, queues=chosen.request, advance=advance, rebuilder=rebuilder)
+    chosen.plan(builder, staging, rebuilt.queues)
+
+
+def _batch_topics(store: Store, log: FutureLog, queues: _Queues, reasons: Mapping[QueueKey, Why], wish: QueueWish) -> frozenset[str]:
+    """Return the topics without files and without configuration whose records say that their queues are batch queues.
+
+    Reads the log only if there can be such a topic.
+    """
+    configured = config.configured_topics(store)
+    with_files = {topic for kind in (queues.simple, queues.batch) for (topic, _), queue in kind.items() if queue.files.files}
+    named = {topic for topic, _ in (*reasons, *wish.queues)} | wish.topics
+    unknown = named - with_files - (configured or frozenset())
+    any_topic = configured is None and wish.rebuild and not (wish.topics or wish.queues)
+    if not unknown and not any_topic:
+        return frozenset()
+    return frozenset(topic for topic in inner_batch_topics(store, log) if topic in unknown or (any_topic and topic not in with_files))
+
+
+def _plan(work: Work, key: QueueKey, queues: _Queues, rebuilt: RebuiltQueue | None, why: Why, placeholders: Mapping[int, bytes]) -> Planned:
+    if key in queues.batch or (rebuilt is not None and rebuilt.kind is QueueKind.BATCH):
+        return plan_batch_queue(work, key, queues.batch.get(key), rebuilt, why)
+    return plan_simple_queue(work, key, queues.simple.get(key), queues.ext.get(key), rebuilt, why, placeholders)
+
+
+# Which queues, and why
+
+
+class _Choice:
+    """Tells which queues are rebuilt. `left_out`: queues that were asked about, and that nobody named although they need it."""
+
+    def __init__(self, queues: _Queues, reasons: Mapping[QueueKey, Why], judgement: Judgement, wish: QueueWish) -> None:
+        self._queues = queues
+        self._reasons = reasons
+        self._absent = judgement.absent
+        self._wish = wish
+        self.left_out: set[QueueKey] = set()
+
+    def __call__(self, key: QueueKey) -> bool:
+        """Whether this queue is rebuilt."""
+        wish = self._wish
+        if wish.only_needed and key not in self._reasons:
+            return False
+        if wish.only_missing and self._queues.has_files(key):
+            return False
+        if wish.names(key):
+            return True
+        if not wish.rebuild:
+            return key in self._reasons
+        if wish.topics or wish.queues:
+            return False
+        if key in self._absent:
+            self.left_out.add(key)
+        return key not in self._absent
+
+
+def _demand_named(wish: QueueWish, found: Set[QueueKey], queues: _Queues) -> None:
+    """Refuses names that neither the log nor the store knows."""
+    known = {*found, *queues.simple, *queues.batch}
+    topics = {topic for topic, _ in known}
+    unknown = [f"{topic}/{queue_id}" for topic, queue_id in wish.queues - known] + sorted(wish.topics - topics)
+    if unknown:
+        raise UsageError(
+            f"There is no queue {', '.join(sorted(unknown))}: no files, and no records in the log.",
+            "Queues of this store are listed by `rmqstore info`.",
+        )
+
+
+def _reasons(queues: _Queues, log: FutureLog, judgement: Judgement, wish: QueueWish) -> dict[QueueKey, Why]:
+    """The queues that need a repair, and what for."""
+    reasons = {key: _why(findings) for key, findings in judgement.queues.items() if findings}
+    for key in _without_units(queues.simple, log):
+        if key not in judgement.absent:
+            reasons.setdefault(key, _MENDED)
+    as_judged = log.end_offset == judgement.log.end_offset and not log.damages
+    if not wish.rebuild and not as_judged:
+        for kind, dtype in ((queues.simple, UNIT_ROWS), (queues.batch, UNIT_DTYPE)):
+            for key, queue in kind.items():
+                gone = _what_is_gone(queue, dtype, log) if key not in reasons else None
+                if gone is not None:
+                    reasons[key] = gone
+    return reasons
+
+
+def _without_units(queues: Mapping[QueueKey, QueueDirectory], log: FutureLog) -> Iterator[QueueKey]:
+    """Yield the queues without the units of records that are put right: verification of the present log misses none of those."""
+    for position in log.mended:
+        record = log.record_at(position)
+        if record is None or record.transaction_type in (TransactionType.PREPARED, TransactionType.ROLLBACK):
+            continue
+        queue = queues.get((record.topic, record.queue_id))
+        at = record.queue_offset * UNIT_SIZE
+        file = None if queue is None else queue.files.find(at)
+        unit = b"" if file is None else read_at(file, at - file.start, min(UNIT_SIZE, max(0, file.end - at)))
+        if len(unit) < UNIT_SIZE or UNIT.parse(unit).physical_offset != position:
+            yield record.topic, record.queue_id
+
+
+def _why(findings: list[Finding]) -> Why:
+    """The worst finding speaks for all."""
+    worst = next((finding for finding in findings if finding.severity is Severity.ERROR), findings[0])
+    more = f", and {len(findings) - 1} more findings" if len(findings) > 1 else ""
+    return Why(f"{CATALOGUE[worst.code].title}{more}", worst.code)
+
+
+def _what_is_gone(queue: QueueDirectory, dtype: np.dtype[np.void], log: FutureLog) -> Why | None:
+    """Whether a queue has units behind the end of the future log, or of messages that it lost."""
+    damages = np.array(log.damages, np.int64).reshape(-1, 2)
+    for file in queue.files.files:
+        whole = file.length // dtype.itemsize * dtype.itemsize
+        for begin, end in data_extents(file):
+            start = begin // dtype.itemsize * dtype.itemsize
+            stop = min(-(-end // dtype.itemsize) * dtype.itemsize, whole)
+            if stop <= start:
+                continue
+            with map_window(file, start, stop - start) as window:
+                units = window.array.view(dtype)
+                offsets = units["physical_offset"][units["size"] > 0].astype(np.int64)
+            if (offsets >= log.end_offset).any():
+                return _CUT
+            if in_ranges(offsets, damages).any():
+                return _LOST
+    return None
+
+
+def _placeholders(store: Store, log: FutureLog) -> dict[QueueKey, dict[int, bytes]]:
+    """The units of placeholders: records in the place of lost messages that carry topic and queue of what they stand for."""
+    delays = store.config.known_delay_levels
+    units: dict[QueueKey, dict[int, bytes]] = {}
+    for lost in log.lost_units:
+        record = log.record_at(lost.position)
+        if record is not None and (record.topic, record.queue_id) == (lost.topic, lost.queue_id):
+            fields = {"physical_offset": lost.position, "size": record.size, "tags_code": record.tags_code(delays) or 0}
+            units.setdefault((lost.topic, lost.queue_id), {})[lost.queue_offset] = UNIT.build(fields)
+    return units
+
+
+# What people should know
+
+
+def _parts(changed: list[RebuiltQueue]) -> set[str]:
+    """Return the parts of the store that rebuilt files are in."""
+    parts = {path.partition("/")[0] for queue in changed for path in (*queue.files, *queue.ext_files)}
+    return parts | {LIGHT_QUEUES for queue in changed if queue.topic.startswith(LMQ_PREFIX)}
+
+
+def _note(builder: PlanBuilder, result: QueueResult, changed: list[RebuiltQueue]) -> None:
+    notes = [note for queue in changed for note in _notes_of(queue)]
+    notes += [f"The records of {topic}/{queue_id} got no units: the name of the topic is no path." for topic, queue_id in result.unwritable]
+    for note in notes[:_MOST_NOTES]:
+        builder.note(note)
+    if len(notes) > _MOST_NOTES:
+        builder.note(f"{len(notes) - _MOST_NOTES} more remarks of this kind about other queues.")
+
+
+def _notes_of(queue: RebuiltQueue) -> Iterator[str]:
+    name = f"{queue.topic}/{queue.queue_id}"
+    for restart in queue.restarts:
+        yield (
+            f"The queue offsets of {name} start again at {restart.queue_offset} (physical offset {restart.physical_offset}); the "
+            "messages that had them, or larger ones, before are not reachable by queue offset."
+        )
+    left_out = (*queue.repeated, *queue.misnumbered)
+    if left_out:
+        first = left_out[0]
+        yield (
+            f"{len(left_out)} records of {name} have no unit, because their queue offset is taken or cannot be right; the first one is "
+            f"at physical offset {first.physical_offset}."
+        )
+    if queue.shifted:
+        yield f"The last units of {name} stand {queue.shifted} places before their queue offsets, as a broker would put them."

@@ -1,0 +1,93 @@
+"""Brings one file of a queue to the bytes it should have: in place where most of it is right, else by a new file in its place.
+
+A file keeps its length, its holes and its old bytes as far as they are right, so that a plan shows what is wrong and not what is there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from rmqstore.repair.plan.builder import PlanBuilder
+from rmqstore.repair.plan.staging import StagedFile, Staging
+from rmqstore.store.mapped import MappedFile
+from rmqstore.store.window import map_window
+
+Bytes = npt.NDArray[np.uint8]
+
+# A plan with more separate writes than this into one file is no longer one that people read.
+_MOST_RUNS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A file as it should be: where it lies, its bytes, and the staged file that holds just these, if there is one."""
+
+    path: Path
+    data: Bytes
+    staged: StagedFile | None = None
+
+
+class FileFitter:
+    """Puts what it takes into a plan, for one queue: `reason` and `code` stand at every action."""
+
+    def __init__(self, builder: PlanBuilder, staging: Staging, unit_size: int, reason: str, code: str | None) -> None:
+        self._builder = builder
+        self._staging = staging
+        self._unit_size = unit_size
+        self._reason = reason
+        self._code = code
+
+    def fit(self, wanted: Wanted, found: MappedFile | None) -> bool:
+        """Makes the file `found` (None: there is nothing at the path) the wanted one; whether that takes anything."""
+        if found is None:
+            self._builder.create(wanted.path, self._staged(wanted), reason=self._reason, code=self._code)
+            return True
+        if found.length != wanted.data.size:
+            self._builder.replace(wanted.path, self._staged(wanted), reason=self._reason, code=self._code)
+            return True
+        with map_window(found, 0, found.length) as window:
+            return self._change(wanted, window.array)
+
+    def take_away(self, path: Path, why: str) -> None:
+        """The file does not belong to the queue."""
+        self._builder.quarantine(path, reason=f"{self._reason}: {why}", code=self._code)
+
+    def _change(self, wanted: Wanted, found: Bytes) -> bool:
+        differing = _units(found != wanted.data, self._unit_size)
+        if not differing.any():
+            return False
+        right = np.count_nonzero(~differing & _units(wanted.data != 0, self._unit_size))
+        wrong = np.count_nonzero(differing & _units(found != 0, self._unit_size))
+        edges = np.flatnonzero(np.diff(differing, prepend=False, append=False)).tolist()
+        runs = list(zip(edges[::2], edges[1::2], strict=True))
+        if wrong > right or len(runs) > _MOST_RUNS:
+            self._builder.replace(wanted.path, self._staged(wanted), reason=self._reason, code=self._code)
+            return True
+        for begin, end in runs:
+            self._change_run(wanted, begin * self._unit_size, min(end * self._unit_size, found.size))
+        return True
+
+    def _change_run(self, wanted: Wanted, begin: int, end: int) -> None:
+        """Bytes [begin, end): written up to the last one that is not zero, zeroed behind it."""
+        filled = np.flatnonzero(wanted.data[begin:end])
+        middle = begin
+        if filled.size:
+            middle = begin + (int(filled[-1]) // self._unit_size + 1) * self._unit_size
+            data = wanted.data[begin:middle].tobytes()
+            self._builder.write(wanted.path, begin, data, reason=self._reason, code=self._code)
+        if middle < end:
+            self._builder.zero(wanted.path, middle, end - middle, reason=self._reason, code=self._code)
+
+    def _staged(self, wanted: Wanted) -> StagedFile:
+        return wanted.staged or self._staging.add(wanted.data.tobytes())
+
+
+def _units(marked: npt.NDArray[np.bool_], unit_size: int) -> npt.NDArray[np.bool_]:
+    """Which units have a marked byte; bytes behind the last whole unit count as one."""
+    whole = marked.size // unit_size * unit_size
+    units: npt.NDArray[np.bool_] = np.logical_or.reduce(marked[:whole].reshape(-1, unit_size), axis=1)
+    return units if whole == marked.size else np.append(units, marked[whole:].any())

@@ -1,0 +1,249 @@
+"""Runs a rebuild over the future log: its records in, staged files out, with the settings that this store was written with."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from rmqstore.errors import RefusedError, StoreChangedError
+from rmqstore.formats.sysflag import SysFlag
+from rmqstore.rebuild import Builder, IndexBuilder, IndexResult, Mode, QueueBuilder, QueueResult, Settings, rebuild
+from rmqstore.repair.derived.index_ranges import KeyRange
+from rmqstore.repair.derived.multidispatch import as_written
+from rmqstore.repair.derived.settings_evidence import settings_of
+from rmqstore.repair.log.future import FutureLog
+from rmqstore.repair.plan.staging import StagedFile, Staging
+from rmqstore.scan.ahead import BATCH, BUFFERS
+from rmqstore.scan.columns import Check, Mark
+from rmqstore.scan.walk import Batch, LogScanner
+from rmqstore.store.root import Store
+from rmqstore.verify.queues.units import QueueKey
+from rmqstore.versions import Profile
+
+Advance = Callable[[int], None]
+
+
+Made = dict[str, StagedFile]
+"""Files in the staging area by their path below the root of the store."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRequest:
+    """Queues to build: how, and which; `batch_topics` are topics whose queues are batch queues although no configuration says so."""
+
+    mode: Mode
+    wanted: Callable[[QueueKey], bool]
+    batch_topics: frozenset[str] = frozenset()
+
+    def settings(self, settings: Settings) -> Settings:
+        """Return the settings of the store with these topics among the batch topics."""
+        return replace(settings, batch_topics=settings.batch_topics | self.batch_topics)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRequest:
+    """Index files to build with the keys of a range of the log, all without one; `follows` as an IndexBuilder takes it."""
+
+    keys: KeyRange | None = None
+    follows: tuple[int, int] = (0, 0)
+
+    def touches(self, start: int, end: int) -> bool:
+        """Whether keys of the range can lie in [start, end) of the log."""
+        return self.keys is None or (self.keys.start < end and (self.keys.stop is None or self.keys.stop >= start))
+
+    def select(self, batches: Iterable[Batch], *, tags: bool) -> Iterable[Batch]:
+        """The records with keys in the range; `tags`: keys of tags are indexed, too."""
+        return batches if self.keys is None else self.keys.select(batches, tags=tags)
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """What was built of a log: queues if they were asked for, and of each request for index files what it asked for."""
+
+    queues: tuple[QueueResult, Made] | None
+    index: Sequence[tuple[IndexResult, Made]]
+
+
+class Rebuilder(Protocol):
+    """Builds in other processes what `rebuild_derived` builds in this one, and raises what that raises."""
+
+    def rebuild(
+        self,
+        log: FutureLog,
+        profile: Profile,
+        staging: Staging,
+        queues: QueueRequest | None,
+        index: Sequence[IndexRequest],
+        advance: Advance,
+    ) -> Rebuilt:
+        """As `rebuild_derived`."""
+
+
+class StagedFiles:
+    """A rebuild's sink in the staging area. `files` are those that are complete, by path below the root of the store."""
+
+    def __init__(self, staging: Staging) -> None:
+        self._staging = staging
+        self.files: dict[str, StagedFile] = {}
+
+    def open(self, relative_path: str, length: int) -> npt.NDArray[np.uint8]:
+        """The bytes of a new file, zeros, or those of one that was closed before. Raises OSError."""
+        before = self.files.pop(relative_path, None)
+        return self._staging.open(relative_path, length) if before is None else self._staging.reopen(relative_path, before)
+
+    def write(self, relative_path: str, position: int, data: npt.NDArray[np.uint8]) -> None:
+        """Puts bytes into a file that is open. Raises OSError."""
+        self._staging.write(relative_path, position, data)
+
+    def close(self, relative_path: str) -> StagedFile:
+        """The file is complete, for now. Raises OSError."""
+        staged = self.files[relative_path] = self._staging.close(relative_path)
+        return staged
+
+
+@dataclass(frozen=True)
+class FutureRecords:
+    """The records of the future log with the scanner that numbers their queues."""
+
+    scanner: LogScanner
+    log: FutureLog
+
+    def __iter__(self) -> Iterator[Batch]:
+        return self.log.batches(self.scanner)
+
+
+def entry_header_of(store: Store, log: FutureLog) -> int:
+    """Bytes that lead every record of `log`. Raises RefusedError where DLedger entries follow on plain records."""
+    leads = {store.entry_header(file) for file in log.files}
+    if len(leads) > 1:
+        raise RefusedError(
+            "The log of this store begins with plain files and goes on with those of DLedger; derived files cannot be rebuilt from both.",
+            "Let the broker expire the old files first.",
+        )
+    return max(leads, default=0)
+
+
+def records_of(store: Store, log: FutureLog, *, keys: bool) -> FutureRecords:
+    """The records of `log`, with their index keys if asked. Raises RefusedError where DLedger entries follow on plain records."""
+    lead = entry_header_of(store, log)
+    delays = np.array([0, *store.config.known_delay_levels], np.int64)
+    checks = Check.KEYS if keys else Check(0)
+    return FutureRecords(LogScanner(checks=checks, delays=delays, lead=lead, windows=log.window, batch=BATCH, buffers=BUFFERS), log)
+
+
+def inner_batch_topics(store: Store, log: FutureLog) -> frozenset[str]:
+    """Return the topics with inner batches, which brokers take in topics with batch queues only (fact sheet queues §4.2)."""
+    records, found = records_of(store, log, keys=False), set()
+    for batch in records:
+        inner = (batch.records["marks"] & int(Mark.INNER_BATCH) != 0) & (batch.records["sys_flag"] & int(SysFlag.INNER_BATCH) != 0)
+        found |= {records.scanner.queue(number)[0] for number in np.unique(batch.records["queue"][inner]).tolist()}
+    return frozenset(found)
+
+
+def rebuild_derived(
+    store: Store,
+    log: FutureLog,
+    profile: Profile,
+    staging: Staging,
+    *,
+    queues: QueueRequest | None = None,
+    index: Sequence[IndexRequest] = (),
+    advance: Advance = lambda count: None,
+    rebuilder: Rebuilder | None = None,
+) -> Rebuilt:
+    """Builds what is asked for into the staging area; `rebuilder` does it without this process.
+
+    Queues and the first index files are built in one pass over the log. Raises RefusedError, UnreadableError, StoreChangedError, OSError.
+    """
+    if queues is None and not index:
+        return Rebuilt(None, ())
+    if queues is not None and queues.mode is Mode.USEFUL:
+        profile = as_written(store, profile)
+    if rebuilder is not None:
+        return rebuilder.rebuild(log, profile, staging, queues, index, advance)
+    first, rest = (index[0], index[1:]) if queues is not None and index else (None, index)
+    made = [] if queues is None else [_pass(store, log, profile, staging, queues, first, advance)]
+    made += [_pass(store, _touched(log, request), profile, staging, None, request, advance) for request in rest]
+    return Rebuilt(made[0].queues, [each for one in made for each in one.index])
+
+
+def _pass(
+    store: Store,
+    log: FutureLog,
+    profile: Profile,
+    staging: Staging,
+    queues: QueueRequest | None,
+    index: IndexRequest | None,
+    advance: Advance,
+) -> Rebuilt:
+    """What one pass over the log makes."""
+    records, settings = records_of(store, log, keys=index is not None), settings_of(store)
+    builders: list[Builder] = []
+    for_queues, for_index = StagedFiles(staging), StagedFiles(staging)
+    if queues is not None:
+        wanted = queues.wanted
+        queue_builder = QueueBuilder(
+            records.scanner.queue,
+            queues.settings(settings),
+            profile,
+            for_queues,
+            log_start=log.min_offset,
+            mode=queues.mode,
+            wanted=lambda topic, queue_id: wanted((topic, queue_id)),
+        )
+        builders.append(queue_builder)
+    if index is not None:
+        index_builder = IndexBuilder(records.scanner.queue, settings, profile, for_index, follows=index.follows)
+        builders.append(_Chosen(index, index_builder, profile.indexes_tags))
+    with _full_disk_told(staging):
+        rebuild(told(records, advance), *builders)
+        return Rebuilt(
+            None if queues is None else (queue_builder.finish(), for_queues.files),
+            [] if index is None else [(index_builder.finish(), for_index.files)],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """Lets a builder of the index have what was asked for."""
+
+    request: IndexRequest
+    builder: IndexBuilder
+    tags: bool
+
+    def put(self, batch: Batch) -> None:
+        for chosen in self.request.select([batch], tags=self.tags):
+            self.builder.put(chosen)
+
+
+def _touched(log: FutureLog, request: IndexRequest) -> FutureLog:
+    """The files of the log that keys of the request can lie in."""
+    return replace(log, files=tuple(file for file in log.files if request.touches(file.start, file.end)))
+
+
+@contextmanager
+def _full_disk_told(staging: Staging) -> Iterator[None]:
+    """Lost pages are counted for the whole process: those of a file that is made on a full disk look to the scan like those of the log."""
+    try:
+        yield
+    except StoreChangedError as error:
+        if staging.is_full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(staging.directory)) from error
+        raise
+
+
+def told(records: FutureRecords, advance: Advance) -> Iterator[Batch]:
+    """The batches, and `advance` is told the bytes of the log as they go by."""
+    reached = records.log.min_offset
+    for batch in records:
+        end = int(batch.records["position"][-1])
+        advance(end - reached)
+        reached = end
+        yield batch

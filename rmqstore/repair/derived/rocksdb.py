@@ -1,0 +1,99 @@
+"""Queues in RocksDB that cannot be used: the database leaves the store, and the next start builds the queues from the commit log.
+
+Done by brokers of 5.2.0, 5.3.3 and 5.5.1 in tests/rocksdb: with `abort`, and a directory without a database, every message of the log is
+served again. IDENTITY and LOCK stay, so that the directory is still known as one of RocksDB; brokers take them over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rmqstore.errors import RefusedError
+from rmqstore.repair.plan.builder import PlanBuilder
+from rmqstore.store.mapped import MappedFile
+from rmqstore.store.rocksdb.databases import KEPT, DatabaseUse, databases, is_needed, searched_files
+from rmqstore.store.rocksdb.library import Report, probe
+from rmqstore.store.root import Store
+from rmqstore.versions import Profile
+
+_BUILT = (
+    "The next start creates the RocksDB database of the queues and builds all queues from the log, and the index as well; until then "
+    "`rmqstore verify` reports this. On 5.3.3 consumers do not get across a gap in a queue. A queue without a record in the log "
+    "begins at queue offset 0 again."
+)
+
+
+def builds_queues(store: Store) -> bool:
+    """Return whether the next start has to build the queues in RocksDB: there is no database, or none that can be used."""
+    return store.rocksdb_queues and (not store.rocksdb_database or next(_unusable(store), None) is not None)
+
+
+def needs_dispatch(store: Store, end_offset: int) -> bool:
+    """Return whether queues in RocksDB lack records of a log that ends there: only a start after a crash dispatches all of them."""
+    reached = _reached(store)
+    return reached is not None and reached < end_offset
+
+
+def plan_queue_database(builder: PlanBuilder, store: Store, profile: Profile, files: Sequence[MappedFile], end_offset: int) -> None:
+    """Plan that the next start builds the queues in RocksDB, where they cannot be used or lack records of the log.
+
+    `files` are those of the log, whose records end at `end_offset`. Raises RefusedError where that start would not go back far enough,
+    UnreadableError, OSError.
+    """
+    _note_on_configuration(builder, store)
+    for report, code, reason in _unusable(store):
+        for name in report.database.files:
+            if name not in KEPT:
+                builder.quarantine(report.database.directory / name, reason=reason, code=code)
+    reached = _reached(store)
+    if reached is None or reached >= end_offset:
+        return
+    _demand_reach(store, profile, sum(file.end > reached for file in files), len(files))
+    builder.set_abort(reason="a start after a crash dispatches what the queues in RocksDB lack", code="RMQ-RD-BEHIND")
+    if builds_queues(store):
+        builder.note(_BUILT)
+
+
+def _reached(store: Store) -> int | None:
+    """Return the physical offset up to which the queues in RocksDB will know the log, None where they are not in RocksDB, or not known."""
+    if not store.rocksdb_queues or next(store.queue_directories(), None) is not None:
+        return None
+    if builds_queues(store):
+        return 0
+    return probe(next(databases(store, DatabaseUse.QUEUES))).reached
+
+
+def _unusable(store: Store) -> Iterator[tuple[Report, str, str]]:
+    """The databases of queues that no broker reads whole, with the code of the finding and a short reason."""
+    for database in databases(store, DatabaseUse.QUEUES):
+        if not is_needed(store, database):
+            continue
+        report = probe(database)
+        if report.refused is not None:
+            yield report, "RMQ-RD-OPEN", "RocksDB does not open this database of queues"
+        elif report.damaged:
+            yield report, "RMQ-RD-BLOCK", "RocksDB cannot read this database of queues"
+        elif report.unlisted and not store.abort_present:
+            yield report, "RMQ-RD-UNLISTED", "the MANIFEST of this database of queues lacks tables"
+
+
+def _demand_reach(store: Store, profile: Profile, needed: int, files: int) -> None:
+    """Raise RefusedError where the search of the next start ends before the first file of the log."""
+    reach = searched_files(store)
+    if profile.limits_search and reach < needed:
+        raise RefusedError(
+            f"The queues in RocksDB have to be built from the log, and from 5.4.0 on a start goes back {reach} files only, of {files}: "
+            "messages of the others would not be served.",
+            f"Put commitLogRecoverMaxNum={needed} into the broker.conf of the broker, then run the command again with "
+            f"`--set commitLogRecoverMaxNum={needed}` (or with `--broker-conf`).",
+        )
+
+
+def _note_on_configuration(builder: PlanBuilder, store: Store) -> None:
+    for database in databases(store, DatabaseUse.CONFIGURATION):
+        if is_needed(store, database):
+            report = probe(database)
+            text = report.refused or next((family.error for family in report.damaged), report.log_damage)
+            if text is not None:
+                where = store.relative(database.directory)
+                builder.note(f"{where} cannot be read, and is left as it is; restore it from a copy before the next start: {text}")

@@ -1,0 +1,171 @@
+"""Plans for the timer: what hangs on lost messages lets go of them, so that whatever is due later is still delivered.
+
+A pending unit that names a lost message is given up: with size 0 every release reads nothing there, and drops it. Left as it is, it would
+name a filler, which the timer reads again and again while its read pointer stands still (fact sheet timer §8 T2, seen on 5.3.3). Slots of
+units that the timer log lost would link to themselves when new units come to lie there (T1), and a check point behind the end of the queue
+makes old releases pass over what comes next (T3). A start goes on behind the message of the last unit, or, where that is lost, where the
+check point says (§1.7); so that must not lie behind messages whose units are lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rmqstore.formats import timer
+from rmqstore.formats.javahash import java_hash
+from rmqstore.formats.layout import Field, fixed_layout
+from rmqstore.formats.naming import TIMER_TOPIC
+from rmqstore.formats.properties import REAL_TOPIC
+from rmqstore.formats.record import Record
+from rmqstore.repair.log.filled_gaps import told
+from rmqstore.repair.log.future import FutureLog
+from rmqstore.repair.plan.builder import PlanBuilder
+from rmqstore.store.ends import queue_ends
+from rmqstore.store.root import Store
+from rmqstore.verify.context import Context, LogFacts, Options
+from rmqstore.verify.timer.enqueued import CheckPoint, TimerQueue
+from rmqstore.verify.timer.files import Slots, TimerFiles, open_timer, timer_queue
+from rmqstore.verify.timer.log import Window
+from rmqstore.verify.timer.messages import deliver_time, message_problems, named, stands_for
+
+_UNIT, _SLOT, _CHECK = fixed_layout(timer.LOG_UNIT), fixed_layout(timer.WHEEL_SLOT), fixed_layout(timer.CHECK)
+_LOST = "its message is lost: brokers drop a unit of size 0, and go on behind it"
+_BEYOND = "its newest unit lies behind the end of the timer log"
+_POINTERS = ("last_timer_queue_offset", "master_timer_queue_offset")
+
+
+def plan_timer(builder: PlanBuilder, store: Store, log: FutureLog, last_timestamp: int, queue_end: int | None) -> None:
+    """Plans what the timer needs on the future `log`, whose last message was stored at `last_timestamp` (ms).
+
+    `queue_end`: where the queue of its topic will end, None if as now. Reads the timer log, and the record of every unit that is not
+    delivered yet. Raises UnreadableError, StoreChangedError.
+    """
+    if not (store.timerlog.files or store.timerwheel_paths()):
+        return
+    files = open_timer(store, last_timestamp)
+    context = Context(store, Options())
+    context.log = LogFacts(log.min_offset, log.end_offset, damages=list(log.damages))
+    for window in files.log.windows():
+        slot_times = files.slot_time(window.units)
+        for i in np.flatnonzero(window.sound & files.is_live(slot_times)).tolist():
+            _plan_unit(builder, context, log, window, i)
+    if files.slots is not None:
+        _plan_slots(builder, files, files.slots)
+    if files.check is not None:
+        limits = _limits(store, context, log, files, queue_end)
+        _plan_check(builder, files.check_path, files.check, limits)
+
+
+# Units
+
+
+def _plan_unit(builder: PlanBuilder, context: Context, log: FutureLog, window: Window, i: int) -> None:
+    unit = window.units[i]
+    offset, size, topic_hash = int(unit["offset_py"]), int(unit["size_py"]), int(unit["topic_hash"])
+    if offset < log.min_offset or size == timer.GIVEN_UP:
+        return
+    properties = None if log.is_damaged(offset) else named(context, offset, size, topic_hash)
+    if properties is not None and _can_be_delivered(context, offset, size, properties):
+        return
+    position = int(window.offsets[i]) - window.file.start
+    slot_time = int(unit["write_time"]) + int(unit["delay"])
+    record = _timer_message(log, offset)
+    if record is not None and not _can_be_delivered(context, offset, record.size, record.properties):
+        builder.lose(told(record, "it is there, but the timer cannot deliver it: its properties are damaged"))
+        record = None
+    for place, value, reason in _changes(record, int(unit["magic"]), slot_time):
+        data = value.to_bytes(place.width, "big", signed=True)
+        builder.write(window.file.path, position + place.offset, data, reason=reason, code="RMQ-TM-MESSAGE")
+
+
+def _can_be_delivered(context: Context, offset: int, size: int, properties: Mapping[str, str]) -> bool:
+    """Whether a message has the properties that the timer delivers it by."""
+    return all(code != "RMQ-TM-PROPERTIES" for code, _ in message_problems(context, offset, size, properties))
+
+
+def _changes(record: Record | None, kind: int, slot_time: int) -> Iterator[tuple[Field, int, str]]:
+    """What a unit should say of its message: nothing, or, if that is there and due at the unit's time, what it says of itself."""
+    if record is None:
+        yield _UNIT["size_py"], timer.GIVEN_UP, _LOST
+        return
+    due = deliver_time(record.properties)
+    if due is not None and stands_for(due, kind, slot_time):
+        real_topic = record.properties.get(REAL_TOPIC)
+        yield _UNIT["size_py"], record.size, "the size of its message"
+        yield _UNIT["topic_hash"], 0 if real_topic is None else java_hash(real_topic), "the hash of its message's topic"
+
+
+def _timer_message(log: FutureLog, offset: int) -> Record | None:
+    """The message of the timer that will be at `offset`."""
+    record = None if log.is_damaged(offset) else log.record_at(offset)
+    return record if record is not None and record.topic == TIMER_TOPIC else None
+
+
+# Wheel
+
+
+def _plan_slots(builder: PlanBuilder, files: TimerFiles, slots: Slots) -> None:
+    """Slots behind the end of the log get the newest unit of their time that the log still has, or become empty."""
+    rows = np.flatnonzero(files.beyond(slots))
+    if not rows.size:
+        return
+    newest = _newest_units(files, set(slots.time[rows].tolist()))
+    for row in rows.tolist():
+        position = int(slots.number[row]) * timer.WHEEL_SLOT_SIZE
+        unit = newest.get(int(slots.time[row]))
+        if unit is None:
+            builder.zero(files.wheel, position, timer.WHEEL_SLOT_SIZE, reason=_BEYOND, code="RMQ-TM-WHEEL-BEYOND")
+            continue
+        for name, value in (("first_pos", min(int(slots.first[row]), unit)), ("last_pos", unit)):
+            place = _SLOT[name]
+            data = value.to_bytes(place.width, "big", signed=True)
+            builder.write(files.wheel, position + place.offset, data, reason=_BEYOND, code="RMQ-TM-WHEEL-BEYOND")
+
+
+def _newest_units(files: TimerFiles, times: set[int]) -> dict[int, int]:
+    """The offset of the last unit of each of these slot times before the end of the log."""
+    end = files.log.end(files.flushed)
+    found: dict[int, int] = {}
+    for window in files.log.windows():
+        slot_times = files.slot_time(window.units)
+        for i in np.flatnonzero(window.sound & (window.offsets < end) & np.isin(slot_times, list(times))).tolist():
+            found[int(slot_times[i])] = int(window.offsets[i])
+    return found
+
+
+# Check point
+
+
+def _plan_check(builder: PlanBuilder, path: Path, check: Any, limits: Mapping[str, tuple[int, str]]) -> None:
+    for name, (limit, reason) in limits.items():
+        if int(check[name]) > limit:
+            place = _CHECK[name]
+            builder.write(path, place.offset, limit.to_bytes(place.width, "big"), reason=reason, code="RMQ-TM-CHECK")
+
+
+def _limits(store: Store, context: Context, log: FutureLog, files: TimerFiles, queue_end: int | None) -> dict[str, tuple[int, str]]:
+    """What the queue offsets may be at most, and why: the end of the queue, and messages that nothing else leads a start to."""
+    queue = timer_queue(store)
+    if queue_end is None and queue.files:
+        queue_end = queue_ends(queue).max_offset
+    limits = {} if queue_end is None else dict.fromkeys(_POINTERS, (queue_end, "the queue of the timer ends there"))
+    stays = files.goes_back(partial(_timer_message, log))
+    first = None if stays else _first_passed_over(context, files, TimerQueue(context, queue))
+    if first is not None and (queue_end is None or first < queue_end):
+        limits["last_timer_queue_offset"] = first, "a start goes on there, with messages whose units are lost"
+    return limits
+
+
+def _first_passed_over(context: Context, files: TimerFiles, queue: TimerQueue) -> int | None:
+    """The queue offset of the first message that is due and has no unit in what a start keeps of the timer log."""
+    end = files.log.end(files.flushed)
+    for window in files.log.windows():
+        kept = window.units[window.sound & (window.offsets < end)]
+        queue.take(kept["offset_py"], kept["write_time"])
+    known = CheckPoint.of(context, files.check)
+    return next((entry.queue_offset for entry in queue.behind() if known.passes_over(context, entry)), None)

@@ -1,0 +1,137 @@
+"""The edits of a commit log as data, and their way into a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+
+import numpy as np
+
+from rmqstore.repair.log.future import FutureLog, Patch
+from rmqstore.repair.plan.builder import PlanBuilder
+from rmqstore.repair.plan.model import LostMessage
+from rmqstore.repair.plan.staging import StagedFile, Staging
+from rmqstore.store.mapped import MappedFile
+from rmqstore.store.root import Store
+from rmqstore.store.window import data_extents, map_window
+
+_PIECE = 8 << 20
+
+
+class Fate(StrEnum):
+    """What becomes of a whole file."""
+
+    CREATED = "created"
+    REPLACED = "replaced"
+    QUARANTINED = "quarantined"
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """New bytes, why, and the finding that they mend."""
+
+    patch: Patch
+    reason: str
+    code: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileEdit:
+    """A whole file that comes, changes its length or goes. `assembled`: the staged file that holds its bytes before the edits."""
+
+    path: Path
+    fate: Fate
+    reason: str
+    code: str | None = None
+    assembled: StagedFile | None = None
+    like: Path | None = None
+
+    @property
+    def read_at(self) -> Path:
+        """Where the bytes are before the edits."""
+        return self.path if self.assembled is None else self.assembled.path
+
+
+@dataclass(frozen=True)
+class LogRepair:
+    """What a repair does to the commit log, and the log as it will be then. Edits are ascending and apart from each other.
+
+    `store`: the store with the log files that the edits are made for, where some were put together; None for the store as it is.
+    """
+
+    future: FutureLog
+    edits: tuple[Edit, ...] = ()
+    files: tuple[FileEdit, ...] = ()
+    lost: tuple[LostMessage, ...] = ()
+    notes: tuple[str, ...] = ()
+    store: Store | None = None
+
+    @property
+    def empty(self) -> bool:
+        """Whether the log stays as it is."""
+        return not self.edits and not self.files
+
+
+def plan_log(builder: PlanBuilder, staging: Staging, repair: LogRepair) -> None:
+    """Tells the builder everything that `repair` wants. Raises UnreadableError, StoreChangedError, OSError."""
+    whole = {edit.read_at: edit for edit in repair.files}
+    for edit in repair.files:
+        if edit.fate is not Fate.QUARANTINED:
+            continue
+        if edit.path.is_dir() and not builder.holds(edit.path):
+            builder.note(f"{edit.path} is {edit.reason}, on another disk; brokers of 4.9 do not start with it: move it away by hand.")
+        else:
+            builder.quarantine(edit.path, reason=edit.reason, code=edit.code)
+    for file in repair.future.files:
+        anew = whole.get(file.path)
+        if anew is None:
+            _in_place(builder, file, repair.edits)
+        else:
+            put = builder.create if anew.fate is Fate.CREATED else builder.replace
+            put(anew.path, _staged(staging, repair.future, file, anew), reason=anew.reason, code=anew.code, like=anew.like)
+    for message in repair.lost:
+        builder.lose(message)
+    for note in repair.notes:
+        builder.note(note)
+
+
+def _in_place(builder: PlanBuilder, file: MappedFile, edits: Sequence[Edit]) -> None:
+    for edit in edits:
+        patch = edit.patch
+        if not file.start <= patch.start < file.end:
+            continue
+        if patch.data is None:
+            builder.zero(file.path, patch.start - file.start, patch.end - patch.start, reason=edit.reason, code=edit.code)
+        else:
+            builder.write(file.path, patch.start - file.start, patch.data, reason=edit.reason, code=edit.code)
+
+
+def _staged(staging: Staging, future: FutureLog, file: MappedFile, edit: FileEdit) -> StagedFile:
+    """The file as it will be; what is zero in it takes no space."""
+    name = str(file.path)
+    present = future.present.get(name, file.length)
+    if edit.assembled is not None:
+        target = staging.reopen(name, edit.assembled)
+    else:
+        target = staging.open(name, file.length)
+    if present and edit.assembled is None:
+        there = replace(file, length=present)
+        for start, end in data_extents(there):
+            for begin in range(start, end, _PIECE):
+                with map_window(there, begin, min(_PIECE, end - begin)) as window:
+                    target[begin : begin + window.array.size] = window.array
+    for patch in future.patches:
+        if file.start <= patch.start < file.end:
+            begin, end = patch.start - file.start, patch.end - file.start
+            if patch.data is not None:
+                target[begin:end] = np.frombuffer(patch.data, np.uint8)
+            elif begin < present:
+                target[begin : min(end, present)] = 0
+    return staging.close(name)
+
+
+def merged(patches: Sequence[Edit]) -> tuple[Edit, ...]:
+    """The edits by offset."""
+    return tuple(sorted(patches, key=lambda edit: edit.patch.start))

@@ -1,0 +1,266 @@
+"""Which evidence may change which field of a record whose structure, position and body CRC hold, and that evidence for given records.
+
+A queue entry alone changes nothing, however many there are: queues are derived from the log. A second kind of evidence has to give the
+same value, and none may give another. The value that a record has is no evidence for itself.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from rmqstore.formats.consumequeue import UNIT, UNIT_SIZE
+from rmqstore.formats.index import message_keys
+from rmqstore.formats.javahash import index_key_hash
+from rmqstore.formats.properties import property_crc_matches
+from rmqstore.formats.record import Record, decode_record
+from rmqstore.repair.log.corrections import Mended
+from rmqstore.scan.columns import Check, Fault
+from rmqstore.scan.ranges import in_ranges
+from rmqstore.scan.walk import Batch, LogScanner
+from rmqstore.store.root import Store
+from rmqstore.store.window import read_at
+from rmqstore.verify.context import Context, Options
+from rmqstore.verify.index import IndexView, open_views
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a record is in a queue: the first of its `count` queue offsets, more than one for a batch."""
+
+    topic: str
+    queue_id: int
+    queue_offset: int
+    count: int = 1
+
+    @property
+    def end(self) -> int:
+        """The queue offset after it."""
+        return self.queue_offset + self.count
+
+
+class Witness(StrEnum):
+    """A kind of evidence for the value of a field, apart from consume queues."""
+
+    PROPERTY_CRC = "property CRC"
+    INDEX = "index entry"
+    NEIGHBOURS = "neighbours in the log"
+
+
+CONFIRMED_BY: Mapping[str, frozenset[Witness]] = {
+    "TOPIC": frozenset({Witness.PROPERTY_CRC, Witness.INDEX, Witness.NEIGHBOURS}),
+    "QUEUEID": frozenset({Witness.PROPERTY_CRC, Witness.NEIGHBOURS}),
+    "QUEUEOFFSET": frozenset({Witness.PROPERTY_CRC, Witness.NEIGHBOURS}),
+    "SYSFLAG": frozenset({Witness.PROPERTY_CRC, Witness.NEIGHBOURS}),
+}
+"""Per field that a queue entry contradicts, the kinds of evidence of which one has to agree with the entry (docs/repair.md)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A change of the record at physical offset `position` that a queue entry proposes: from place `present` to place `proposed`.
+
+    `beside_lost`: messages of its queue were lost on one side of it, so the neighbour on the other side tells alone. `bracketed`: they may
+    have been lost on both sides, the records around have no room for its present QUEUEOFFSET, and have room for the proposed one.
+    """
+
+    position: int
+    raw: bytes
+    change: Mended
+    present: Place
+    proposed: Place
+    beside_lost: bool = False
+    bracketed: bool = False
+
+
+class Evidence:
+    """What log and index say of a set of proposals, read once for all of them."""
+
+    def __init__(self, store: Store, proposals: Sequence[Proposal]) -> None:
+        """Read the log (without bodies) and, for proposed topics, the index. Raises UnreadableError, StoreChangedError."""
+        self._near = records_near(store, [place for proposal in proposals for place in (proposal.present, proposal.proposed)])
+        self._queues = {(queue.topic, queue.queue_id): queue for queue in store.queue_directories()} if proposals else {}
+        moved = {proposal.position for proposal in proposals if proposal.change.field == "TOPIC"}
+        self._hashes = index_hashes(store, moved) if moved else {}
+
+    def confirms(self, proposal: Proposal) -> bool:
+        """Return whether a witness that may confirm the field gives the proposed value, and none gives another."""
+        given = {self._gives(witness, proposal) for witness in CONFIRMED_BY[proposal.change.field]}
+        return True in given and False not in given
+
+    def _gives(self, witness: Witness, proposal: Proposal) -> bool | None:
+        """Return whether `witness` gives the proposed value (True), another one (False), or none (None)."""
+        if witness is Witness.PROPERTY_CRC:
+            return self._by_property_crc(proposal)
+        return self._by_index(proposal) if witness is Witness.INDEX else self._by_neighbours(proposal)
+
+    @staticmethod
+    def _by_property_crc(proposal: Proposal) -> bool | None:
+        changed = proposal.change.applied(proposal.raw)
+        return property_crc_matches(changed, decode_record(changed).properties)
+
+    def _by_index(self, proposal: Proposal) -> bool | None:
+        found = self._hashes.get(proposal.position)
+        if not found:
+            return None
+        proposed = _hashes_of(decode_record(proposal.change.applied(proposal.raw)))
+        present = _hashes_of(decode_record(proposal.raw))
+        return bool(found & proposed) and not found & (present - proposed)
+
+    def _by_neighbours(self, proposal: Proposal) -> bool | None:
+        """The records of the queue before and after this one, by QUEUEOFFSET, lie before and after it in the log."""
+        present = self._beside(proposal.present, proposal.position)
+        # Within one queue both neighbours of the proposed place say more than one of the present place.
+        speak_for_present = all if proposal.change.field == "QUEUEOFFSET" else any
+        if proposal.present != proposal.proposed and speak_for_present(present):
+            return False
+        beside = self._beside(proposal.proposed, proposal.position)
+        if all(beside) or (proposal.bracketed and not self._near[proposal.proposed].own - {proposal.position}):
+            return True
+        one_side = proposal.change.field == "QUEUEOFFSET" and any(beside) and not any(present)
+        return True if one_side and (proposal.beside_lost or self._at_border(proposal, *beside)) else None
+
+    def _at_border(self, proposal: Proposal, before: bool, after: bool) -> bool:
+        """Return whether the side without neighbour is beyond the records of the queue in the log, and the entries on both sides fit.
+
+        So it is with the last record of a queue, and with the first one whose messages before expired.
+        """
+        place, near = proposal.proposed, self._near[proposal.proposed]
+        if near.own - {proposal.position} or (near.last if before else near.first) != proposal.position:
+            return False
+        unit = self._unit(place, place.queue_offset - 1 if before else place.end)
+        return unit is not None and {unit} == (near.before if before else near.after) - {proposal.position}
+
+    def _unit(self, place: Place, queue_offset: int) -> int | None:
+        """Return the physical offset in the queue entry of `place`'s queue at a queue offset, None without one."""
+        directory = self._queues.get((place.topic, place.queue_id))
+        file = None if directory is None else directory.files.find(queue_offset * UNIT_SIZE)
+        return None if file is None else int(UNIT.parse(read_at(file, queue_offset * UNIT_SIZE - file.start, UNIT_SIZE)).physical_offset)
+
+    def _beside(self, place: Place, position: int) -> tuple[bool, bool]:
+        """Return whether the record before and the one after `place` in its queue lie around `position`, which nothing else claims."""
+        near = self._near[place]
+        before, own, after = (side - {position} for side in (near.before, near.own, near.after))
+        if own:
+            return False, False
+        first_of_queue = place.queue_offset == 0
+        return first_of_queue or _only(before, lambda other: other < position), _only(after, lambda other: other > position)
+
+
+@dataclass
+class Near:
+    """Physical offsets of the records at a place of a queue, and of those whose places end and begin next to it.
+
+    `first` and `last` are those of the first and last record of the queue in the log, -1 without any.
+    """
+
+    before: set[int] = field(default_factory=set)
+    own: set[int] = field(default_factory=set)
+    after: set[int] = field(default_factory=set)
+    first: int = -1
+    last: int = -1
+
+
+def records_near(store: Store, places: Iterable[Place]) -> dict[Place, Near]:
+    """Return what the log holds at these places and beside them, without displaced records. Raises UnreadableError, StoreChangedError."""
+    found = {place: Near() for place in places}
+    by_queue: dict[tuple[str, int], list[Place]] = defaultdict(list)
+    for place in found:
+        by_queue[place.topic, place.queue_id].append(place)
+    if not found:
+        return found
+    scanner = LogScanner(checks=Check(0), delays=np.zeros(1, np.int64))
+    for file in store.commitlog.files:
+        for event in scanner.scan(file):
+            if isinstance(event, Batch):
+                records = event.records[event.records["faults"] & int(Fault.PHYSICAL_OFFSET) == 0]
+                for number in np.unique(records["queue"]).tolist():
+                    wanted = by_queue.get(scanner.queue(number))
+                    if wanted is not None:
+                        _note(records[records["queue"] == number], wanted, found)
+    return found
+
+
+def _note(records: npt.NDArray[np.void], places: Sequence[Place], found: Mapping[Place, Near]) -> None:
+    """Enter those records of one queue that are at one of `places` of this queue, or next to it."""
+    begins = records["queue_offset"]
+    ends = begins + records["batch_size"]
+    wanted_begins = np.array([place.queue_offset for place in places] + [place.end for place in places], np.int64)
+    wanted_ends = np.array([place.queue_offset for place in places], np.int64)
+    positions = records["position"]
+    at_begin: dict[int, set[int]] = defaultdict(set)
+    at_end: dict[int, set[int]] = defaultdict(set)
+    for numbers, wanted, at in ((begins, wanted_begins, at_begin), (ends, wanted_ends, at_end)):
+        for row in np.flatnonzero(np.isin(numbers, wanted)).tolist():
+            at[int(numbers[row])].add(int(positions[row]))
+    for place in places:
+        one = found[place]
+        one.before |= at_end.get(place.queue_offset, set())
+        one.own |= at_begin.get(place.queue_offset, set())
+        one.after |= at_begin.get(place.end, set())
+        one.first = one.first if one.first >= 0 else int(positions[0])
+        one.last = int(positions[-1])
+
+
+def _only(positions: set[int], lies: Callable[[int], bool]) -> bool:
+    return len(positions) == 1 and all(map(lies, positions))
+
+
+def index_hashes(store: Store, positions: Iterable[int]) -> dict[int, set[int]]:
+    """Return the key hashes of the index entries that point at these physical offsets. Raises UnreadableError."""
+    wanted = np.array(sorted(positions), np.int64)
+    found: dict[int, set[int]] = defaultdict(set)
+    views, _ = open_views(Context(store, Options()))
+    for view in views:
+        for position, key_hash in _entries(view, wanted):
+            found[position].add(key_hash)
+    return found
+
+
+def indexed_starts(store: Store, ranges: Sequence[tuple[int, int]]) -> list[int]:
+    """Return the physical offsets in ranges [start, end) that index entries point at, ascending. Raises UnreadableError."""
+    if not ranges:
+        return []
+    wanted = np.array(sorted(ranges), np.int64)
+    found: set[int] = set()
+    views, _ = open_views(Context(store, Options()))
+    for view in views:
+        for _, offsets in view.item_offsets(1, view.items + 1):
+            found.update(np.unique(offsets[in_ranges(offsets, wanted)]).tolist())
+    return sorted(found)
+
+
+def indexed_behind(store: Store, end: int) -> list[int]:
+    """Return the physical offsets from `end` on that the last index entries point at, ascending; none unless these are all that is left.
+
+    Brokers add entries in the order of the log, so a damaged entry has others after it, or is the only one. Raises UnreadableError.
+    """
+    views = [view for view in open_views(Context(store, Options()))[0] if view.items]
+    if not views or views[-1].last_offset < end:
+        return []
+    last: list[npt.NDArray[np.int64]] = []
+    for view in views:
+        for _, offsets in view.item_offsets(1, view.items + 1):
+            before = np.flatnonzero(offsets < end)
+            if before.size:
+                last.clear()
+            last.append(offsets[int(before[-1]) + 1 if before.size else 0 :].astype(np.int64))
+    behind = np.concatenate(last) if last else np.zeros(0, np.int64)
+    starts = np.unique(behind)
+    return starts.tolist() if starts.size > 1 and bool((np.diff(behind) >= 0).all()) else []
+
+
+def _entries(view: IndexView, wanted: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """(physical offset, key hash) of the entries of one file that point at one of these offsets."""
+    for _, rows in view.rows(1, view.items + 1):
+        for row in np.flatnonzero(np.isin(rows["phy_offset"].astype(np.int64), wanted)).tolist():
+            yield int(rows["phy_offset"][row]), int(rows["key_hash"][row])
+
+
+def _hashes_of(record: Record) -> set[int]:
+    return {index_key_hash(record.topic, key) for key in message_keys(record.properties, True)}

@@ -1,0 +1,182 @@
+"""Plugs: holes of the log with what is known of the records in them, made large enough for a filler, and then filled."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from rmqstore.errors import RefusedError
+from rmqstore.formats.message import BLANK_SIZE
+from rmqstore.formats.naming import LMQ_PREFIX
+from rmqstore.formats.record import Record
+from rmqstore.repair.log.edits import Edit
+from rmqstore.repair.log.fillers import LostRecord, Neighbour, Segment, Style, blank, filler, is_placeholder, lay_out
+from rmqstore.repair.log.future import LostUnit
+from rmqstore.repair.plan.model import LostMessage
+from rmqstore.store.mapped import MappedFile
+from rmqstore.verify.queues.judgement import union
+
+ReadRecord = Callable[[int], Record | None]
+"""The record that begins at a physical offset, None where there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plug:
+    """A hole: bytes [start, end) of `file` (of full length), why it is one, and the records that are known to have stood there.
+
+    `closes`: nothing behind it in the file is a record, so a BLANK ends it; `anew`: the file is made anew, and fillers cost nothing.
+    """
+
+    file: MappedFile
+    start: int
+    end: int
+    why: str
+    code: str
+    known: tuple[LostRecord, ...] = ()
+    closes: bool = False
+    anew: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """What plugs come to: edits, lost messages, and the ranges that hold no message any more.
+
+    `closed`: ranges at the ends of files of which nothing tells; a BLANK alone may have been there.
+    """
+
+    edits: tuple[Edit, ...]
+    lost: tuple[LostMessage, ...]
+    damages: tuple[tuple[int, int], ...]
+    closed: tuple[LostMessage, ...]
+
+
+def witnesses(units: Sequence[LostUnit], start: int, end: int) -> tuple[LostRecord, ...]:
+    """The records that queue units, ascending by position, tell of in [start, end); of several queues the one that is not light."""
+    low = bisect_left(units, start, key=lambda unit: unit.position)
+    high = bisect_left(units, end, key=lambda unit: unit.position)
+    found = []
+    for _, group in groupby(units[low:high], key=lambda unit: unit.position):
+        owner = min(group, key=lambda unit: unit.topic.startswith(LMQ_PREFIX))
+        found.append(LostRecord(owner.position, owner.size, owner.topic, owner.queue_id, owner.queue_offset))
+    return tuple(found)
+
+
+def widened(plugs: Sequence[Plug], read: ReadRecord, style: Style) -> tuple[list[Plug], list[LostMessage]]:
+    """The plugs by offset, each large enough: those that touch are joined, and a hole too small for a filler takes the next record with it.
+
+    The messages that are lost only for that come with them. Raises RefusedError where a hole is too small even for a BLANK.
+    """
+    result: list[Plug] = []
+    sacrificed: list[LostMessage] = []
+    for plug in sorted(plugs, key=lambda plug: plug.start):
+        before = result[-1] if result else None
+        if before is not None and plug.end <= before.end:
+            continue
+        touches = before is not None and before.end == plug.start and before.file == plug.file
+        if before is not None and touches and (_too_small(before, style) or _too_small(plug, style)):
+            plug = replace(plug, start=result.pop().start, known=(*before.known, *plug.known))
+        while _too_small(plug, style) and not _meets(plugs, plug.end):
+            record = read(plug.end)
+            if record is None:
+                plug = replace(plug, end=plug.file.end, closes=True)
+                continue
+            sacrificed.append(told(record, "the hole in front of it is too small for a filler"))
+            plug = replace(plug, end=plug.end + record.size, known=(*plug.known, known_of(record)))
+        if plug.closes and plug.end - plug.start < BLANK_SIZE:
+            raise RefusedError(
+                f"The {plug.end - plug.start} bytes at {plug.start} are too few to close {plug.file.path.name}.",
+                "Cut the log in front of them with `rmqstore truncate`, or put the file back from a replica.",
+            )
+        result.append(plug)
+    return result, sacrificed
+
+
+def _too_small(plug: Plug, style: Style) -> bool:
+    return not plug.closes and plug.end - plug.start < style.smallest
+
+
+def _meets(plugs: Sequence[Plug], offset: int) -> bool:
+    return any(plug.start == offset for plug in plugs)
+
+
+def known_of(record: Record) -> LostRecord:
+    """A record that can be read, as one that is lost."""
+    return LostRecord(record.physical_offset, record.size, record.topic, record.queue_id, record.queue_offset)
+
+
+def told(record: Record, why: str) -> LostMessage:
+    """A record that can be read, as a lost message."""
+    return LostMessage(record.topic, record.queue_id, record.queue_offset, record.physical_offset, record.size, why)
+
+
+def fill(plugs: Sequence[Plug], read: ReadRecord, last: Neighbour, style: Style) -> Filled:
+    """The fillers of plugs that `widened` made; `last` is what fillers behind all records take over."""
+    edits: list[Edit] = []
+    lost: list[LostMessage] = []
+    damages: list[tuple[int, int]] = []
+    closed: list[LostMessage] = []
+    neighbour = last
+    following: Plug | None = None
+    for plug in reversed(plugs):
+        neighbour = _neighbour(plug, following, read) or neighbour
+        following = plug
+        for segment in _segments(plug, style):
+            what = "a placeholder for a lost message" if is_placeholder(segment, style) else "a filler in place of what cannot be read"
+            reason = f"{what}: {plug.why}"
+            edits += [Edit(patch, reason, plug.code) for patch in filler(segment, neighbour, style)]
+        damages.append((plug.start, plug.end))
+        closing = _closing(plug, style)
+        if closing is not None:
+            edits.append(Edit(blank(closing, plug.end), "a BLANK that closes the file", plug.code))
+        *known, rest = _messages(plug, style)
+        lost += known
+        if (rest.size or 0) >= style.smallest:
+            (closed if plug.closes else lost).append(rest)
+    return Filled(tuple(edits), tuple(lost), tuple(union(damages)), tuple(closed))
+
+
+def _neighbour(plug: Plug, following: Plug | None, read: ReadRecord) -> Neighbour | None:
+    """What the record behind a plug has to give; None where the next plug follows at once."""
+    for offset in (plug.end, plug.file.end):
+        if following is not None and following.start == offset:
+            return None
+        record = read(offset)
+        if record is not None:
+            return Neighbour(record.store_timestamp, record.store_host)
+    return None
+
+
+def _filled_up_to(plug: Plug, style: Style) -> int:
+    """Where the fillers of a plug end and its BLANK begins: behind the last record that is known, unless fillers cost nothing.
+
+    A file of which nothing is known gets one, too: verification and brokers take a file without any record for a damaged one.
+    """
+    if not plug.closes:
+        return plug.end
+    limit = plug.end - BLANK_SIZE
+    if plug.anew or (plug.start == plug.file.start and not plug.known):
+        return limit if limit - plug.start >= style.smallest else plug.start
+    return max((record.end for record in plug.known if record.size >= style.smallest and record.end <= limit), default=plug.start)
+
+
+def _segments(plug: Plug, style: Style) -> list[Segment]:
+    end = _filled_up_to(plug, style)
+    return lay_out(plug.start, end, plug.known, style) if end > plug.start else []
+
+
+def _closing(plug: Plug, style: Style) -> int | None:
+    return _filled_up_to(plug, style) if plug.closes else None
+
+
+def _messages(plug: Plug, style: Style) -> Iterator[LostMessage]:
+    """The messages of a plug: those that are known, and one for each range between them that nothing tells of; last the rest of it."""
+    reached = plug.start
+    for record in sorted(plug.known, key=lambda record: record.start):
+        if record.start >= reached + style.smallest:
+            yield LostMessage(physical_offset=reached, size=record.start - reached, why=plug.why)
+        if record.start >= reached:
+            yield LostMessage(record.topic, record.queue_id, record.queue_offset, record.start, record.size, plug.why)
+            reached = record.end
+    yield LostMessage(physical_offset=reached, size=max(0, plug.end - reached), why=plug.why)

@@ -1,0 +1,282 @@
+"""What the QUEUEOFFSETs of the log itself tell: lost messages that no queue entry names, and records whose QUEUEOFFSET is wrong."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from rmqstore.formats.message import MESSAGE_MAGIC_V1, smallest_record
+from rmqstore.formats.naming import LMQ_PREFIX
+from rmqstore.repair.plan.model import Doubt, LostMessage
+from rmqstore.verify.queues.units import QueueKey, QueueSpan
+
+_SMALLEST = smallest_record(MESSAGE_MAGIC_V1, 0)
+
+_MOST_SAID = 20  # places in one sentence
+
+Range = tuple[int, int]
+"""Physical offsets [start, end)."""
+Place = tuple[str, int, int]
+"""Topic, queue id and queue offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """QUEUEOFFSETs [start, end) of a queue that no record has between those at physical offsets `after` and `before`."""
+
+    key: QueueKey
+    start: int
+    end: int
+    after: int
+    before: int
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """A record at physical offset `position` whose QUEUEOFFSET, `found`, is not `expected` after the one of its queue at `after`.
+
+    `after` is -1 for the first record of a queue.
+    """
+
+    key: QueueKey
+    expected: int
+    found: int
+    after: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Jump:
+    """A record with QUEUEOFFSET `present` that its neighbours in its queue, at physical offsets `after` and `before`, leave no room for.
+
+    They have the queue offsets `first` - 1 and `end`, and leave only `value`, None where there are several. Where messages were lost
+    between the record and one of them, the other one alone tells.
+    """
+
+    key: QueueKey
+    position: int
+    present: int
+    value: int | None
+    first: int
+    end: int
+    after: int
+    before: int
+
+    @property
+    def beside_lost(self) -> bool:
+        """Whether messages were lost between it and a neighbour."""
+        return self.end - self.first > 1
+
+
+@dataclass(frozen=True, slots=True)
+class QueuesOfFile:
+    """What the scan of one log file saw of the queues: spans by queue, and breaks inside of the file."""
+
+    spans: Mapping[QueueKey, QueueSpan]
+    breaks: Sequence[Break]
+
+
+def breaks_of(files: Sequence[QueuesOfFile], *, from_zero: bool) -> list[Break]:
+    """Return all breaks of the log, whose files are given in their order; `from_zero`: nothing expired, so queues begin with 0."""
+    found: list[Break] = []
+    last: dict[QueueKey, QueueSpan] = {}
+    for file in files:
+        found += file.breaks
+        for key, span in file.spans.items():
+            if not span.records:
+                continue
+            before = last.get(key)
+            if before is None and from_zero and span.first_offset:
+                found.append(Break(key, 0, span.first_offset, -1, span.first_position))
+            if before is not None and span.first_offset != before.next_offset:
+                found.append(Break(key, before.next_offset, span.first_offset, before.last_position, span.first_position))
+            last[key] = span
+    return sorted(found, key=lambda one: one.position)
+
+
+def jumps_of(breaks: Sequence[Break], damages: Sequence[Range]) -> list[Jump]:
+    """Return the records that alone break the QUEUEOFFSETs of their queue: after each, the queue goes on as if it had the right one.
+
+    Messages may have been lost beside such a record: no message was where no damage is between two records of a queue.
+    `damages` are ascending and apart from each other.
+    """
+    found: list[Jump] = []
+    last: dict[QueueKey, Break] = {}
+    for one in breaks:
+        before = last.get(one.key)
+        last[one.key] = one
+        if before is None or before.position != one.after:
+            continue
+        first, end = before.expected, one.found
+        if first < end and not first <= before.found < end and one.expected == before.found + 1:
+            value = _left(before, one, damages)
+            found.append(Jump(one.key, before.position, before.found, value, first, end, before.after, one.position))
+    return found
+
+
+def _left(before: Break, after: Break, damages: Sequence[Range]) -> int | None:
+    """Return the QUEUEOFFSET that is left for the record between two breaks, None where there are several."""
+    first, last = before.expected, after.found - 1
+    if first == last:
+        return first
+    lost_before = any(_between(damages, before.after, before.position))
+    lost_after = any(_between(damages, after.after, after.position))
+    if lost_before == lost_after:
+        return None
+    return last if lost_before else first
+
+
+def gaps_of(breaks: Sequence[Break], jumps: Sequence[Jump]) -> list[Gap]:
+    """Return the QUEUEOFFSETs that the log leaves out, apart from those that records with another QUEUEOFFSET have."""
+    known = [(jump, jump.value) for jump in jumps if jump.value is not None]
+    jumping = {jump.position for jump, _ in known}
+    found = [
+        Gap(one.key, one.expected, one.found, one.after, one.position)
+        for one in breaks
+        if one.found > one.expected and not jumping & {one.position, one.after}
+    ]
+    for jump, value in known:
+        found += [Gap(jump.key, jump.first, value, jump.after, jump.position)] if jump.first < value else []
+        found += [Gap(jump.key, value + 1, jump.end, jump.position, jump.before)] if value + 1 < jump.end else []
+    return found
+
+
+def named_by_gaps(
+    lost: Sequence[LostMessage],
+    gaps: Sequence[Gap],
+    damages: Sequence[Range],
+    starts: Callable[[Sequence[Range]], Sequence[int]],
+    closed: Sequence[LostMessage] = (),
+    is_elsewhere: Callable[[Place], bool] = lambda place: False,
+) -> list[LostMessage]:
+    """Return the lost messages, damage without a topic named by the gaps of the log that lie across it.
+
+    `damages` are ascending and apart from each other; `starts` returns where records began in some of them, ascending, by other evidence.
+    A gap is the work of damage only if the bytes have room for its messages. Queue offsets that a queue entry gives and the log contradicts
+    are those of the gap. Of `closed`, ranges at the ends of files, only those that a gap lies across held messages. `is_elsewhere` returns
+    whether the queue entry at a place points at a sound record: no message of the damage had that queue offset.
+    """
+    lost = [*_owned(_placed(lost, gaps), gaps), *closed]
+    doubtful = {damage_at(damages, one.physical_offset or 0) for one in closed}
+    known = {(one.topic, one.queue_id, one.queue_offset) for one in lost if one.topic is not None}
+    unnamed: dict[Range, list[LostMessage]] = defaultdict(list)
+    for one in lost:
+        damage = damage_at(damages, one.physical_offset or 0) if one.topic is None else None
+        if damage is not None:
+            unnamed[damage].append(one)
+    if not unnamed or not gaps:
+        return [one for one in lost if one not in closed]
+    named: dict[Range, list[Place]] = defaultdict(list)
+    unexplained = sorted(unnamed)
+    for gap in sorted(gaps, key=lambda gap: gap.before):
+        across = list(_across(gap, unexplained))
+        room = sum(end - start for start, end in across) // _SMALLEST
+        places = [(*gap.key, number) for number in range(gap.start, gap.end)] if gap.end - gap.start <= room else []
+        places = [place for place in places if place not in known and not is_elsewhere(place)]
+        if places:
+            across.sort(key=lambda damage: damage in doubtful)
+            place = next((damage for damage in across if damage not in named), across[0])
+            named[place] += places
+    begins = starts(list(named))
+    kept = [one for one in lost if not named.get(damage_at(damages, one.physical_offset or 0) or (0, 0)) or one.topic is not None]
+    kept = [one for one in kept if one not in closed]
+    return [*kept, *(message for damage, places in named.items() for message in _named(unnamed[damage], places, begins))]
+
+
+def _placed(lost: Sequence[LostMessage], gaps: Sequence[Gap]) -> list[LostMessage]:
+    """Return the lost messages, those of a shifted queue at the queue offsets that the log leaves out where as many of them were lost."""
+    of_queue: dict[tuple[str | None, int | None], list[int]] = defaultdict(list)
+    for number in sorted(range(len(lost)), key=lambda number: lost[number].physical_offset or 0):
+        if lost[number].queue_offset is not None:
+            of_queue[lost[number].topic, lost[number].queue_id].append(number)
+    placed = list(lost)
+    for gap in gaps:
+        numbers = of_queue.get(gap.key, [])
+        low = bisect_right(numbers, gap.after, key=lambda number: lost[number].physical_offset or 0)
+        high = bisect_left(numbers, gap.before, key=lambda number: lost[number].physical_offset or 0)
+        if high - low == gap.end - gap.start:
+            for number, place in zip(numbers[low:high], range(gap.start, gap.end), strict=True):
+                placed[number] = replace(lost[number], queue_offset=place)
+    return placed
+
+
+def _owned(lost: Sequence[LostMessage], gaps: Sequence[Gap]) -> list[LostMessage]:
+    """Return the lost messages, those that only a queue of an %LMQ% topic knows in the queue that the log leaves as many out of."""
+    owned = list(lost)
+    light = [number for number, one in enumerate(lost) if one.topic is not None and one.topic.startswith(LMQ_PREFIX)]
+    light.sort(key=lambda number: lost[number].physical_offset or 0)
+    known: dict[tuple[str | None, int | None], list[int]] = defaultdict(list)
+    for one in sorted(lost, key=lambda one: one.queue_offset or 0) if light else ():
+        if one.queue_offset is not None:
+            known[one.topic, one.queue_id].append(one.queue_offset)
+    used: set[int] = set()
+    for gap in gaps if light else ():
+        low = bisect_right(light, gap.after, key=lambda number: lost[number].physical_offset or 0)
+        high = bisect_left(light, gap.before, key=lambda number: lost[number].physical_offset or 0)
+        offsets = known.get(gap.key, [])
+        taken = offsets[bisect_left(offsets, gap.start) : bisect_left(offsets, gap.end)]
+        if high - low == gap.end - gap.start - len(taken) and used.isdisjoint(light[low:high]):
+            used.update(light[low:high])
+            for number, place in zip(light[low:high], sorted({*range(gap.start, gap.end)} - {*taken}), strict=True):
+                owned[number] = replace(lost[number], topic=gap.key[0], queue_id=gap.key[1], queue_offset=place)
+    return owned
+
+
+def _named(ranges: Sequence[LostMessage], places: Sequence[Place], begins: Sequence[int]) -> Iterator[LostMessage]:
+    """What is lost in one damage, of which nothing but `ranges` and the `places` that gaps name is known.
+
+    Each message is named if it is known where as many as were lost there began, else the ranges stay, and their reason says the places.
+    """
+    pieces = [piece for one in ranges for piece in _pieces(one, begins)]
+    headers = {(one.queue_id, one.queue_offset): one for one in pieces if one.queue_offset is not None}
+    fitting: Counter[tuple[int | None, int | None]] = Counter(
+        place[1:] for place in places
+    )  # a header names no topic, so several queues may fit
+    left = [place for place in places if place[1:] not in headers or fitting[place[1:]] > 1]
+    free = [one for one in pieces if one.queue_offset is None]
+    free += [replace(one, queue_id=None, queue_offset=None) for key, one in headers.items() if fitting[key] > 1]
+    free.sort(key=lambda one: one.physical_offset or 0)
+    yield from (replace(headers[place[1:]], topic=place[0]) for place in places if place not in left)
+    yield from (one for key, one in headers.items() if key not in fitting)
+    if len(left) == len(free):
+        sure = len({place[:2] for place in left}) == 1
+        for one, place in zip(free, left, strict=True):
+            why = one.why if sure else f"{one.why}; it is not known which of the messages that are lost here began at this place"
+            doubt = None if sure else Doubt.POSITION
+            yield replace(one, topic=place[0], queue_id=place[1], queue_offset=place[2], why=why, doubt=doubt)
+        return
+    missing = ", ".join(f"{topic}/{queue_id} {number}" for topic, queue_id, number in left[:_MOST_SAID])
+    more = f" and {len(left) - _MOST_SAID} more" if len(left) > _MOST_SAID else ""
+    for one in free:
+        yield replace(one, why=f"{one.why}; the log leaves out the queue offsets {missing}{more} around here") if left else one
+
+
+def _pieces(one: LostMessage, begins: Sequence[int]) -> Iterator[LostMessage]:
+    """A lost range, cut where records are known to have begun."""
+    start, size = one.physical_offset or 0, one.size or 0
+    low, high = bisect_right(begins, start), bisect_left(begins, start + size)
+    cuts = [start, *(begins[low:high] if one.queue_offset is None else ()), start + size]
+    for begin, end in pairwise(cuts):
+        yield replace(one, physical_offset=begin, size=end - begin)
+
+
+def damage_at(damages: Sequence[Range], offset: int) -> Range | None:
+    """Return the range, of ascending ones apart from each other, that holds a physical offset."""
+    number = bisect_right(damages, offset, key=lambda damage: damage[0]) - 1
+    return damages[number] if number >= 0 and offset < damages[number][1] else None
+
+
+def _across(gap: Gap, damages: Sequence[Range]) -> Iterator[Range]:
+    """The damages between the two records of a gap."""
+    yield from _between(damages, gap.after, gap.before)
+
+
+def _between(damages: Sequence[Range], after: int, before: int) -> Iterator[Range]:
+    """The ranges that begin between two physical offsets."""
+    for number in range(bisect_left(damages, (after, 0)), len(damages)):
+        if damages[number][0] >= before:
+            return
+        yield damages[number]

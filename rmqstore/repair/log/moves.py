@@ -1,0 +1,312 @@
+"""Which bytes of the log directory belong at another place of the log, found by the PHYSICALOFFSETs of runs of sound records.
+
+Log files under a wrong name, exchanged pages, a lost or inserted sector, copies beside the log: such bytes are moved to where they belong,
+if their own place holds no sound records. Pure: files are read, nothing is written.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence, Set
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rmqstore.formats.record import RecordError, decode_record
+from rmqstore.repair.log.corrections import is_proven
+from rmqstore.store.mapped import MappedFile
+from rmqstore.store.window import read_at
+from rmqstore.verify.log.runs import Run, blank_after, runs_of
+from rmqstore.verify.queues.judgement import union
+
+SECTOR, PAGE = 512, 4096
+"""Bytes that are written, lost or exchanged at once: all that moved together lies between borders of such blocks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Bytes [position, position + length) of `source` that belong at physical offset `start`; `records` of them are known to be sound."""
+
+    source: MappedFile
+    position: int
+    start: int
+    length: int
+    records: int
+
+    @property
+    def end(self) -> int:
+        """The physical offset after the bytes, where they belong."""
+        return self.start + self.length
+
+    @property
+    def position_end(self) -> int:
+        """The byte of the source after them."""
+        return self.position + self.length
+
+    def part(self, start: int, end: int) -> Move:
+        """Return the move of the bytes that belong at [start, end), which may be more than now."""
+        return replace(self, position=self.position + start - self.start, start=start, length=end - start)
+
+
+Witness = Callable[[Move], bool | None]
+"""Whether derived files point at the records of a move (True), at other places (False), or whether they know of none (None)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Sound records in their place, at physical offsets [start, end), the first one at byte `position` of `file`.
+
+    Times are STORETIMESTAMPs in ms since the epoch.
+    """
+
+    start: int
+    end: int
+    first_timestamp: int
+    last_timestamp: int
+    file: MappedFile
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """Moves by physical offset, and the ranges [start, end) of the log that they or sound records in their place take, ascending.
+
+    `copies` are files of the log that hold nothing but records whose own places are taken: they were copied over what was there.
+    """
+
+    moves: tuple[Move, ...]
+    taken: tuple[tuple[int, int], ...]
+    copies: tuple[MappedFile, ...] = ()
+
+    def taken_before(self, offset: int) -> int:
+        """Return where the last range that ends at `offset` or before ends, 0 without one."""
+        number = bisect_right(self.taken, offset, key=lambda one: one[1])
+        return self.taken[number - 1][1] if number else 0
+
+    def taken_after(self, offset: int) -> int:
+        """Return where the first range that starts at `offset` or after starts, a number beyond all logs without one."""
+        number = bisect_left(self.taken, offset, key=lambda one: one[0])
+        return self.taken[number][0] if number < len(self.taken) else 1 << 62
+
+
+def find_moves(
+    files: Sequence[MappedFile],
+    others: Sequence[MappedFile],
+    file_size: int,
+    witnesses: Callable[[Sequence[tuple[int, int]]], Witness],
+) -> Moves:
+    """Return the moves of a log.
+
+    `files` are those of the log by their names, `others` are further files of its directories, whose names say nothing. `witnesses`
+    returns what derived files know of ranges of the log, ascending and apart from each other.
+    Raises UnreadableError, StoreChangedError.
+    """
+    foreign_paths = {file.path for file in others}
+    own = [run for file in files for run in _well_formed(file)]
+    foreign = [run for file in others for run in _well_formed(file)]
+    placed = tuple(
+        Placed(run.start, run.end, run.first_timestamp, run.last_timestamp, run.file, run.position) for run in own if not run.shift
+    )
+    candidates = [run for run in (*own, *foreign) if run.shift or run.file.path in foreign_paths]
+    witness = witnesses(union([(run.start, run.end) for run in candidates]))
+    found: list[Move] = []
+    taken = [(one.start, one.end) for one in placed]
+    for run in sorted(candidates, key=lambda run: (-run.records, run.start)):
+        for move in tuple(_free_parts(run, taken)):  # what is found changes `taken`
+            seen = witness(move)
+            if seen is None:
+                seen = _fits(run, move, placed, file_size, only_exact=run.file.path in foreign_paths)
+            if seen and _is_in_time(run, move, placed, file_size):
+                found.append(move)
+                _take(taken, move)
+    found = list(_reachable(found, [file.start for file in files if _holds(placed, file)], {file.start for file in files}, file_size))
+    bridged = list(_bridged(sorted(found, key=lambda move: move.start), placed, file_size))
+    ranges = sorted([(move.start, move.end) for move in bridged] + [(one.start, one.end) for one in placed])
+    moves = tuple(_to_file_borders(bridged, own, ranges, file_size))
+    return Moves(moves, tuple(ranges), tuple(_copies(files, own, moves, placed)))
+
+
+def _well_formed(file: MappedFile) -> Iterator[Run]:
+    """The runs of a file, the last record of each only if it looks written.
+
+    No checksum covers topic and properties of most records, so other bytes can begin inside of what the lengths call the last record.
+    They are searched for runs as well.
+    """
+    runs = [*runs_of(file)]
+    for number, run in enumerate(runs):
+        begin = run.position_end - run.last_size
+        if is_proven(read_at(file, begin, run.last_size), run.end - run.last_size):
+            yield run
+            continue
+        if run.records > 1:
+            yield replace(run, length=run.length - run.last_size, records=run.records - 1)
+        stop = runs[number + 1].position if number + 1 < len(runs) else file.length
+        yield from runs_of(file, begin + 1, stop)
+
+
+def _free_parts(run: Run, taken: Sequence[tuple[int, int]]) -> Iterator[Move]:
+    """The parts of a run whose places are not taken."""
+    move = Move(run.file, run.position, run.start, run.length, run.records)
+    at = run.start
+    for number in range(max(bisect_right(taken, (run.start, run.start)) - 1, 0), len(taken)):
+        start, end = taken[number]
+        if start >= run.end:
+            break
+        if start > at:
+            yield move.part(at, start)
+        at = max(at, end)
+    if at < run.end:
+        yield move.part(at, run.end)
+
+
+def _take(taken: list[tuple[int, int]], move: Move) -> None:
+    taken.insert(bisect_left(taken, (move.start, move.end)), (move.start, move.end))
+
+
+def _around(move: Move, placed: Sequence[Placed]) -> tuple[Placed | None, Placed | None]:
+    """The records in their place before and after the place of a move."""
+    number = bisect_left(placed, move.end, key=lambda one: one.start)
+    return placed[number - 1] if number else None, placed[number] if number < len(placed) else None
+
+
+def _touches(run: Run, move: Move, placed: Sequence[Placed], file_size: int) -> tuple[bool, bool]:
+    """Whether a part of a run begins where the records before it end, and ends where those after it begin, or the file does."""
+    before, after = _around(move, placed)
+    begins = move.start % file_size == 0 or (before is not None and before.end == move.start)
+    ends = (after is not None and after.start == move.end) or bool(move.end == run.end and blank_after(run, file_size))
+    return begins, ends
+
+
+def _is_in_time(run: Run, move: Move, placed: Sequence[Placed], file_size: int) -> bool:
+    """Whether a part of a run is not older than the records before its place and not newer than those after it, or touches both.
+
+    Leftovers of an older life of the log are older than what is before them, and do not fit exactly.
+    """
+    before, after = _around(move, placed)
+    first = run.first_timestamp if move.start == run.start else _timestamp_at(move)
+    in_time = (before is None or first is None or before.last_timestamp <= first) and (
+        after is None or move.end < run.end or run.last_timestamp <= after.first_timestamp
+    )
+    return in_time or all(_touches(run, move, placed, file_size))
+
+
+def _timestamp_at(move: Move) -> int | None:
+    """STORETIMESTAMP of the first record of a move, None where none begins."""
+    size = int.from_bytes(read_at(move.source, move.position, min(4, move.length)), "big")
+    try:
+        return decode_record(read_at(move.source, move.position, min(size, move.length))).store_timestamp
+    except RecordError:
+        return None
+
+
+def _fits(run: Run, move: Move, placed: Sequence[Placed], file_size: int, *, only_exact: bool) -> bool:
+    """Whether a part of a run of which no queue entry tells belongs to its place.
+
+    With `only_exact` it has to touch both sides, or to follow on the last file of the log.
+
+    What moved as blocks of a disk or as a file moved by whole sectors; other bytes, as a record inside of a message, have to fit exactly.
+    """
+    begins, ends = _touches(run, move, placed, file_size)
+    if only_exact:
+        return begins and (ends or _ends_log(run, move, placed, file_size))
+    if run.shift % SECTOR:
+        return begins and ends
+    return run.records > 1 or begins or ends or None not in _around(move, placed)
+
+
+def _ends_log(run: Run, move: Move, placed: Sequence[Placed], file_size: int) -> bool:
+    """Whether a run is the file that follows on the last one of the log: it begins where that file ends, and the same broker stored it."""
+    before, after = _around(move, placed)
+    if before is None or after is not None or run.position or move.start != run.start or move.start % file_size:
+        return False
+    host = _store_host(run.file, run.position)
+    return before.end > move.start - file_size and host is not None and host == _store_host(before.file, before.position)
+
+
+def _store_host(file: MappedFile, position: int) -> object:
+    """Return STOREHOST of the record at a byte of a file, None where none begins."""
+    size = int.from_bytes(read_at(file, position, min(4, file.length - position)), "big")
+    try:
+        return decode_record(read_at(file, position, min(max(size, 0), file.length - position))).store_host
+    except RecordError:
+        return None
+
+
+def _copies(files: Sequence[MappedFile], own: Sequence[Run], moves: Sequence[Move], placed: Sequence[Placed]) -> Iterator[MappedFile]:
+    """Files before the last record in its place that hold only displaced records, not all of which are moved."""
+    moved: dict[Path, list[tuple[int, int]]] = defaultdict(list)
+    for move in moves:
+        moved[move.source.path].append((move.position, move.position_end))
+    ranges = {path: union(parts) for path, parts in moved.items()}
+    displaced = {run.file.path for run in own if run.shift and not _overlaps(ranges.get(run.file.path, ()), run)}
+    for file in files:
+        if file.path in displaced and not _holds(placed, file) and placed and placed[-1].start >= file.end:
+            yield file
+
+
+def _overlaps(ranges: Sequence[tuple[int, int]], run: Run) -> bool:
+    """Whether one of the ranges of bytes of a file, ascending and apart from each other, has bytes of a run."""
+    number = bisect_right(ranges, run.position, key=lambda one: one[1])
+    return number < len(ranges) and ranges[number][0] < run.position_end
+
+
+def _holds(placed: Sequence[Placed], file: MappedFile) -> bool:
+    """Whether a file has sound records in their place."""
+    number = bisect_left(placed, file.start, key=lambda one: one.start)
+    return number < len(placed) and placed[number].start < file.end
+
+
+def _reachable(moves: Sequence[Move], starts: Sequence[int], present: Set[int], file_size: int) -> Iterator[Move]:
+    """The moves into files of the log, and into files right before or after them: older ones expired, and others are of another log.
+
+    `starts` are those of files with records in their place, `present` those of all files.
+    """
+    if not starts:
+        yield from moves
+        return
+    low, high = min(starts), max(starts)
+    slots = present | {move.start - move.start % file_size for move in moves}
+    while low - file_size in slots:
+        low -= file_size
+    while high + file_size in slots:
+        high += file_size
+    yield from (move for move in moves if low <= move.start < high + file_size)
+
+
+def _bridged(moves: Sequence[Move], placed: Sequence[Placed], file_size: int) -> Iterator[Move]:
+    """The moves, those that one damage parts joined: bytes between two moves of one source by one shift moved as well."""
+    last: Move | None = None
+    for move in moves:
+        if last is not None and _goes_on(last, move, placed, file_size):
+            last = replace(last.part(last.start, move.end), records=last.records + move.records)
+            continue
+        if last is not None:
+            yield last
+        last = move
+    if last is not None:
+        yield last
+
+
+def _goes_on(move: Move, following: Move, placed: Sequence[Placed], file_size: int) -> bool:
+    same = move.source == following.source and move.start - move.position == following.start - following.position
+    number = bisect_left(placed, move.end, key=lambda one: one.start)
+    between = number < len(placed) and placed[number].start < following.start
+    return same and not between and move.start // file_size == (following.end - 1) // file_size
+
+
+def _to_file_borders(moves: Sequence[Move], own: Sequence[Run], taken: Sequence[tuple[int, int]], file_size: int) -> Iterator[Move]:
+    """The moves, with all bytes of a file that moved as a whole, and with the BLANK that ends a file."""
+    in_place = {run.file.path for run in own if not run.shift}
+    for move in moves:
+        slot = move.start - move.start % file_size
+        first = bisect_left(taken, (slot, 0))
+        last = bisect_left(taken, (slot + file_size, 0))
+        alone = taken[first:last] == [(move.start, move.end)] and (not first or taken[first - 1][1] <= slot)
+        shift = move.start - move.position
+        if alone and shift == slot and move.source.path not in in_place:
+            yield move.part(slot, slot + min(file_size, move.source.length))
+        elif taken[last - 1] == (move.start, move.end) and move.source.length - move.position_end >= 8:
+            run = Run(move.source, move.position, move.start, move.length, move.records, 0, 0, 0)
+            yield move.part(move.start, move.end + (8 if blank_after(run, file_size) else 0))
+        else:
+            yield move

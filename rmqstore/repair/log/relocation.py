@@ -1,0 +1,244 @@
+"""The log with all bytes at their places: files that moved bytes belong to are put together in the staging area.
+
+Whatever plans further reads that log, as a store whose log files partly lie in the staging area; the plan then replaces the files. The
+former files, those with the moved bytes among them, go to the folder of the transaction.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from rmqstore.formats.message import BLANK, BLANK_MAGIC, BLANK_SIZE
+from rmqstore.formats.naming import offset_to_file_name
+from rmqstore.repair.log.corrections import is_proven
+from rmqstore.repair.log.evidence import indexed_starts
+from rmqstore.repair.log.moves import PAGE, SECTOR, Move, Moves, find_moves
+from rmqstore.repair.log.pointers import units_into
+from rmqstore.repair.log.segments import LogFiles
+from rmqstore.repair.plan.staging import StagedFile, Staging
+from rmqstore.store.mapped import MappedFile, MappedFileQueue, OddEntry, ProblemKind
+from rmqstore.store.root import Store
+from rmqstore.store.window import data_extents, map_window, read_at
+
+_PIECE = 8 << 20
+_LARGEST_BORDER = 8 << 20  # bytes between a move and the next sound records that are looked through for a record across its border
+_SOURCES = (ProblemKind.FOREIGN_NAME, ProblemKind.DUPLICATE_NAME)
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """A file of the log that was put together: its place `path`, whether there `is` a file now, and whose times it takes."""
+
+    path: Path
+    exists: bool
+    staged: StagedFile
+    reason: str
+    like: Path | None = None
+
+
+@dataclass(frozen=True)
+class Relocation:
+    """The log as it is to be: `log` and `store` read it, `assembled` are the files that were put together, by the path they are read at."""
+
+    log: LogFiles
+    store: Store
+    assembled: Mapping[Path, Assembled] = field(default_factory=dict)
+
+    def place(self, file: MappedFile) -> Path:
+        """Return the path in the store of a file of the log."""
+        found = self.assembled.get(file.path)
+        return file.path if found is None else found.path
+
+
+def relocate(store: Store, log: LogFiles, staging: Staging) -> Relocation | None:
+    """Return the log of `store` with moved bytes at their places; None where no bytes moved.
+
+    Raises UnreadableError, StoreChangedError, OSError.
+    """
+    lengths = {file.path: file.length for file in store.commitlog.files}
+    files = [replace(file, length=lengths[file.path]) for file in log.files]
+    odd = [MappedFile(entry.path, 0, entry.length, 0) for entry in log.odd if entry.kind in _SOURCES and _is_plain(entry)]
+    moves = find_moves(files, odd, log.file_size, lambda ranges: _Witnesses(store, ranges))
+    if not moves.moves and not moves.copies:
+        return None
+    by_start, by_path = {file.start: file for file in log.files}, {file.path: file for file in log.files}
+    partners: list[Move] = []
+    for move in moves.moves:
+        here, there = by_start.get(move.start - move.start % log.file_size), by_path.get(move.source.path)
+        partner = _partner(move, moves, here, there) if here is not None and there is not None else None
+        partners += [partner] if partner is not None else []
+    return _Assembly(store, log, staging, replace(moves, moves=tuple(sorted((*moves.moves, *partners), key=lambda one: one.start)))).run()
+
+
+def _is_plain(entry: OddEntry) -> bool:
+    return entry.length > 0 and entry.path.is_file() and not entry.path.is_symlink()
+
+
+class _Witnesses:
+    """Queue entries that point into ranges of the log, and index entries where there are no others; all are read once."""
+
+    def __init__(self, store: Store, ranges: Sequence[tuple[int, int]]) -> None:
+        self._store = store
+        self._ranges = ranges
+        self._units = [(unit.position, unit.size) for unit in units_into(store, ranges)]
+
+    @cached_property
+    def _indexed(self) -> list[tuple[int, int]]:
+        return [(start, 0) for start in indexed_starts(self._store, self._ranges)]
+
+    def __call__(self, move: Move) -> bool | None:
+        """Whether most of those that point into the place of a move point at its records; None where there are none."""
+        places = _within(self._units, move) or _within(self._indexed, move)
+        agree = sum(_is_at(move, position, size) for position, size in places)
+        return None if not places else 2 * agree >= len(places)
+
+
+def _within(places: Sequence[tuple[int, int]], move: Move) -> Sequence[tuple[int, int]]:
+    """Of (physical offset, size) in ascending order, those in the place of a move."""
+    return places[bisect_left(places, (move.start, 0)) : bisect_left(places, (move.end, 0))]
+
+
+def _is_at(move: Move, start: int, size: int) -> bool:
+    """Whether a record of a move belongs at physical offset `start`; `size` in bytes, 0 if that is not known."""
+    position = move.position + start - move.start
+    head = int.from_bytes(read_at(move.source, position, min(4, move.source.length - position)), "big")
+    return head == (size or head) and 0 < head <= move.source.length - position and is_proven(read_at(move.source, position, head), start)
+
+
+def _partner(move: Move, moves: Moves, here: MappedFile, there: MappedFile) -> Move | None:
+    """Where blocks were exchanged, the move of the others: what was in the place of a move makes the records at its source sound.
+
+    `here` is the file that the bytes belong to, `there` the one they are in.
+    """
+    shift = move.start - there.start - move.position
+    for block in (SECTOR, PAGE):
+        low, high = move.start - move.start % block, -(-move.end // block) * block
+        before, after = moves.taken_before(low - shift), moves.taken_after(high - shift)
+        before, after = max(before, there.start), min(after, there.end)
+        if shift % block or low < here.start or high > here.end or not before <= low - shift < high - shift <= after:
+            continue
+        if after - before > _LARGEST_BORDER:
+            continue
+        around = read_at(there, before - there.start, after - before)
+        data = around[: low - shift - before] + read_at(here, low - here.start, high - low) + around[high - shift - before :]
+        if _are_records(data, before, there.end):
+            return Move(here, low - here.start, low - shift, high - low, 1)
+    return None
+
+
+class _Assembly:
+    """Puts the files together."""
+
+    def __init__(self, store: Store, log: LogFiles, staging: Staging, moves: Moves) -> None:
+        self._store = store
+        self._log = log
+        self._staging = staging
+        self._moves = moves
+        self._size = log.file_size
+        self._slots = {file.start: file for file in log.files}
+        self._copies = {file.start for file in moves.copies}
+        self._into: dict[int, list[Move]] = defaultdict(list)  # by the start of the file that they go to
+        self._from: dict[Path, list[Move]] = defaultdict(list)  # by the file that they leave
+        for move in moves.moves:
+            self._into[move.start - move.start % self._size].append(move)
+            self._from[move.source.path].append(move)
+        left = {file.start for file in log.files if file.path in self._from}
+        self._targets = sorted(self._into.keys() | left | self._copies)
+
+    def run(self) -> Relocation:
+        """Write the files and return the log that they make up."""
+        assembled: dict[Path, Assembled] = {}
+        files = dict(self._slots)
+        for start in self._targets:
+            one = self._assemble(start)
+            assembled[one.staged.path] = one
+            files[start] = MappedFile(one.staged.path, start, self._size, 0)
+        ordered = tuple(files[start] for start in sorted(files))
+        taken = {one.path for one in assembled.values()}
+        kept = tuple(entry for entry in self._log.odd if entry.path not in taken)
+        lengths = {file.path: file.length for file in self._store.commitlog.files}
+        queue = MappedFileQueue(tuple(replace(file, length=lengths.get(file.path, file.length)) for file in ordered), (), self._size)
+        return Relocation(replace(self._log, files=ordered, odd=kept), self._store.with_commitlog(queue), assembled)
+
+    def _assemble(self, start: int) -> Assembled:
+        name = offset_to_file_name(start)
+        file = self._slots.get(start)
+        data = self._staging.open(name, self._size)
+        into = self._into.get(start, [])
+        whole = next((move for move in into if (move.start, move.length) == (start, self._size)), None)
+        if file is not None and whole is None and start not in self._copies:
+            _copy(file, 0, data)
+            for move in self._from.get(file.path, ()):
+                data[move.position : move.position_end] = 0
+        for move in into:
+            _copy(move.source, move.position, data[move.start - start : move.end - start])
+        if whole is None:
+            for move in into:
+                self._settle_borders(move, start, data)
+        staged = self._staging.close(name)
+        path = file.path if file is not None else self._store.commitlog_directories.writable[0] / name
+        return Assembled(path, path.exists(), staged, _reason(into, start), whole.source.path if whole is not None else None)
+
+    def _settle_borders(self, move: Move, start: int, data: npt.NDArray[np.uint8]) -> None:
+        """Move the rest of the first and the last block as well where that makes the records across its borders sound."""
+        end = start + self._size
+        before, after = max(start, self._moves.taken_before(move.start)), min(end, self._moves.taken_after(move.end))
+        for block in (SECTOR, PAGE):
+            cut = max(before, move.start - move.start % block)
+            position = move.position - (move.start - cut)
+            if cut < move.start <= before + _LARGEST_BORDER and position >= 0:
+                moved = read_at(move.source, position, move.start - cut)
+                if _are_records(data[before - start : cut - start].tobytes() + moved, before, end):
+                    data[cut - start : move.start - start] = np.frombuffer(moved, np.uint8)
+                    break
+        for block in (SECTOR, PAGE):
+            cut = min(-(-move.end // block) * block, after)
+            if move.end < cut and after - move.end <= _LARGEST_BORDER and move.position_end + cut - move.end <= move.source.length:
+                moved = read_at(move.source, move.position_end, cut - move.end)
+                if _are_records(moved + data[cut - start : after - start].tobytes(), move.end, end):
+                    data[move.end - start : cut - start] = np.frombuffer(moved, np.uint8)
+                    break
+
+
+def _copy(source: MappedFile, position: int, target: npt.NDArray[np.uint8]) -> None:
+    """Fill `target` with the bytes of a file from `position` on, as far as they go; holes stay holes."""
+    length = min(target.size, source.length - position)
+    for begin, end in data_extents(source):
+        for at in range(max(begin, position), min(end, position + length), _PIECE):
+            size = min(_PIECE, end - at, position + length - at)
+            with map_window(source, at, size) as window:
+                target[at - position : at - position + size] = window.array
+
+
+def _are_records(data: bytes, position: int, file_end: int) -> bool:
+    """Whether bytes at a physical offset are sound records one after another up to their end, or up to the BLANK of their file."""
+    at = 0
+    while at < len(data):
+        if data[at : at + BLANK_SIZE] == BLANK.build({"total_size": file_end - position - at, "magic_code": BLANK_MAGIC}):
+            return True
+        size = int.from_bytes(data[at : at + 4], "big")
+        if not 0 < size <= len(data) - at or not is_proven(data[at : at + size], position + at):
+            return False
+        at += size
+    return True
+
+
+def _reason(moves: Sequence[Move], start: int) -> str:
+    if not moves:
+        return "bytes of another place were in the place of its own"
+    parts = [f"{move.start}-{move.end} from {move.source.path.name} at {move.position}" for move in moves]
+    more = f" and {len(parts) - 3} more ranges" if len(parts) > 3 else ""
+    return f"bytes that belong here by their PHYSICALOFFSET: {', '.join(parts[:3])}{more}"
+
+
+def needs_relocation(damaged: Iterable[bool], log: LogFiles) -> bool:
+    """Whether a log is to be searched for moved bytes: something in it is damaged, missing, or does not belong."""
+    return any(damaged) or any(entry.kind in _SOURCES for entry in log.odd)

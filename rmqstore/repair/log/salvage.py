@@ -1,0 +1,487 @@
+"""Salvage: damage inside the commit log is plugged where it is, so that every sound record keeps its offset and none behind it is lost."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+
+from rmqstore.errors import RefusedError
+from rmqstore.formats.message import BLANK, BLANK_MAGIC, BLANK_SIZE, MESSAGE_MAGIC_V1, RECORD_PREFIX, smallest_record
+from rmqstore.formats.record import Record, decode_record
+from rmqstore.formats.sysflag import TransactionType
+from rmqstore.reading.records import record_at
+from rmqstore.repair.log import corrections, filled_gaps, segments
+from rmqstore.repair.log.corrections import Mended
+from rmqstore.repair.log.edits import Edit, Fate, FileEdit, LogRepair, merged
+from rmqstore.repair.log.evidence import Evidence, Proposal, indexed_behind, indexed_starts
+from rmqstore.repair.log.filled_gaps import Plug, witnesses
+from rmqstore.repair.log.fillers import LARGEST_FILLER, LostRecord, Neighbour, Style
+from rmqstore.repair.log.future import FutureLog, LostUnit, Patch
+from rmqstore.repair.log.gaps import Place, Range, breaks_of, damage_at, gaps_of, jumps_of, named_by_gaps
+from rmqstore.repair.log.pointers import last_position, lost_units
+from rmqstore.repair.log.relocation import Relocation, needs_relocation, relocate
+from rmqstore.repair.log.survey import FileSurvey, Hole, Suspect, demand_records, survey
+from rmqstore.repair.log.triage import Judge
+from rmqstore.repair.plan.model import Doubt, LostMessage
+from rmqstore.repair.plan.staging import Staging
+from rmqstore.scan.columns import Fault, Stop
+from rmqstore.store.mapped import MappedFile
+from rmqstore.store.root import Store
+from rmqstore.store.window import read_at
+from rmqstore.verify.context import LogFacts
+from rmqstore.verify.log.record_findings import DAMAGE_CODES, DAMAGE_TEXTS
+from rmqstore.versions import Profile, profile_of
+
+Advance = Callable[[int], None]
+_MENDED_AT_ONCE = 8 << 20  # bytes of a hole up to which a mend is looked for
+_BEYOND = 1 << 62
+_SMALLEST = smallest_record(MESSAGE_MAGIC_V1, 0)
+_MOST_FILES_BEHIND = 16  # and as many as there are: entries that point farther behind the end of the log are damage
+TAIL_TEXTS = {
+    "torn": ("RMQ-CL-TORN", "a record that was only partly written"),
+    "stale": ("RMQ-CL-STALE", "older records behind the end of the log"),
+    "bytes": ("RMQ-CL-TAILBYTES", "bytes behind the end of the log that are no record"),
+}
+
+
+def salvage(
+    store: Store, release: str, *, staging: Staging, placeholders: bool = False, advance: Advance = lambda count: None
+) -> LogRepair:
+    """Return what keeps most of the log of `store` for a broker of `release`; files that are put together go to `staging`.
+
+    Raises RefusedError, UnreadableError, StoreChangedError, OSError.
+    """
+    log = segments.files_of(store)
+    profile = profile_of(release)
+    relocation = Relocation(log, store)
+    if not log.files and not log.odd:
+        return LogRepair(FutureLog((), 0))
+    results = survey(store, list(log.files), reads_v2=profile.reads_v2, advance=advance)
+    if needs_relocation(map(_is_damaged, results), log):
+        found = relocate(store, log, staging)
+        if found is not None:
+            relocation = found
+            results = survey(found.store, list(found.log.files), reads_v2=profile.reads_v2, advance=advance)
+    if not relocation.log.files:
+        segments.demand_no_messages(store)
+        return LogRepair(FutureLog((), 0), files=tuple(segments.gone(log.odd)))
+    return _Salvage(relocation, results, profile, placeholders).run()
+
+
+def _is_damaged(result: FileSurvey) -> bool:
+    """Whether bytes of another place can be in a file, or bytes of this file in another place."""
+    displaced = any(Fault.PHYSICAL_OFFSET in suspect.faults for suspect in result.suspects.values())
+    return bool(result.holes) or displaced or (result.tail is not None and result.tail.kind != "torn")
+
+
+@dataclass(frozen=True, slots=True)
+class _Odd:
+    """A suspect in `file` (of full length) with its bytes and the queue entries that point at it."""
+
+    file: MappedFile
+    suspect: Suspect
+    raw: bytes
+    units: Sequence[LostUnit]
+
+
+class _Salvage:
+    """The edits for one store and one release, collected while the log is judged from its first file to its end."""
+
+    def __init__(self, relocation: Relocation, results: Sequence[FileSurvey], profile: Profile, placeholders: bool) -> None:
+        self._relocation = relocation
+        store = self._store = relocation.store
+        self._log = relocation.log
+        self._style = _style(store, profile, placeholders)
+        self._judge = Judge(store, profile)
+        demand_records(results)
+        demand_property_crcs(store, profile, results)
+        last = max((number for number, result in enumerate(results) if result.records), default=0)
+        kept = last + 1 + any(self._begins_mendable(result) for result in results[last + 1 : last + 2])
+        self._kept, self._behind = results[:kept], results[kept:]
+        self._made = list(segments.missing([result.file for result in self._kept], self._log.file_size, relocation.place))
+        self._holes = [(self._log.full(result.file), hole) for result in self._kept for hole in self._holes_of(result)]
+        self._edits: list[Edit] = []
+        self._plugs: list[Plug] = []
+        self._notes: list[str] = []
+        self._mended: list[int] = []
+        self._end = self._kept[-1].end_offset
+        self._last_kept = -1  # the last odd record that stays as it is
+        self._breaks = breaks_of([result.queues for result in self._kept], from_zero=self._kept[0].file.start == 0)
+        missing = [(file.start, file.end) for file in self._made]
+        gone = sorted([*((hole.start, hole.end) for _, hole in self._holes), *missing])
+        self._jumps = {jump.position: jump for jump in jumps_of(self._breaks, gone)}
+        for position in self._jumps:
+            result = self._kept[bisect_right(self._kept, position, key=lambda result: result.file.start) - 1]
+            result.suspects.setdefault(position, Suspect(position, Fault(0), False))
+        odd = [(position, position + 1) for result in self._kept for position in result.suspects]
+        facts = LogFacts(self._kept[0].file.start, self._end, damages=[*gone, (self._end, _BEYOND)])
+        self._units: Sequence[LostUnit] = [unit for unit in lost_units(store, facts, odd) if self._fits(unit)]
+
+    def run(self) -> LogRepair:
+        """The whole repair of the log."""
+        self._judge_suspects()
+        for file, hole in self._holes:
+            self._plug_hole(file, hole)
+        for file in self._made:
+            known = witnesses(self._units, file.start, file.end)
+            self._plugs.append(Plug(file, file.start, file.end, "its file is missing", "RMQ-CL-GAP", known, closes=True, anew=True))
+        self._close_log(self._kept[-1])
+        ready, sacrificed = filled_gaps.widened(self._plugs, self._record_at, self._style)
+        filled = filled_gaps.fill(ready, self._record_at, self._last_neighbour(), self._style)
+        self._end = max([self._end, *(plug.end for plug in ready if not plug.closes)])
+        gaps = gaps_of(self._breaks, tuple(self._jumps.values()))
+        lost = named_by_gaps(
+            [*sacrificed, *filled.lost],
+            gaps,
+            filled.damages,
+            self._indexed_starts,
+            filled.closed,
+            partial(self._is_elsewhere, filled.damages),
+        )
+        behind = list(self._lost_behind())
+        behind += self._indexed_behind(behind)
+        lost += [*behind, *self._doubtful_behind(behind)]
+        edits = merged([*self._edits, *filled.edits])
+        return LogRepair(
+            self._future(edits, filled.damages, ready),
+            edits,
+            tuple(self._file_edits()),
+            _once(lost),
+            tuple(self._notes),
+            self._store,
+        )
+
+    # What is wrong
+
+    def _holes_of(self, result: FileSurvey) -> Iterator[Hole]:
+        """The holes of a file; in the last one, what no record follows is the tail of the log and no hole."""
+        last = result is self._kept[-1]
+        end = self._log.full(result.file).end
+        for hole in result.holes:
+            if not hole.to_file_end:
+                yield self._up_to_file_end(hole, end) if self._is_blank_before_old_one(hole, end) else hole
+            elif not last:
+                yield self._up_to_file_end(hole, end)
+        if last or any(hole.to_file_end for hole in result.holes):
+            return
+        if result.tail is not None:
+            yield Hole(result.tail.start, end, result.tail.reason, True)
+        elif result.end is None or result.end.reason is not Stop.BLANK:
+            yield Hole(result.file.end if result.end is None else result.end.position, end, Stop.END_OF_DATA, True)
+
+    def _begins_mendable(self, result: FileSurvey) -> bool:
+        """Whether a file without sound records, after the last one with records, begins with a record of which one field is wrong."""
+        start, end = result.file.start, self._log.full(result.file).end - BLANK_SIZE
+        if start not in _unreadable(result):
+            return False
+        data = self._bytes(start, min(end - start, _MENDED_AT_ONCE))
+        return any(corrections.of_structure(data[:size], start) is not None for size in corrections.sizes_at(data))
+
+    def _fits(self, unit: LostUnit) -> bool:
+        """Whether the record of a queue unit can have been in its file: a BLANK at least has to follow it."""
+        position = unit.position % self._log.file_size
+        return _SMALLEST <= unit.size <= self._log.file_size - BLANK_SIZE - position
+
+    @staticmethod
+    def _up_to_file_end(hole: Hole, end: int) -> Hole:
+        return replace(hole, end=end, to_file_end=True)
+
+    def _is_blank_before_old_one(self, hole: Hole, end: int) -> bool:
+        """Whether a hole begins as a BLANK of which one field is wrong, and what follows it is an old BLANK; `end` is that of the file.
+
+        Files of a transient store pool keep bytes of former files behind their BLANK, and with them the BLANK of such a file.
+        """
+        size, magic = self._two_integers(hole.start)
+        return (magic == BLANK_MAGIC or size == end - hole.start) and self._two_integers(hole.end) == (end - hole.end, BLANK_MAGIC)
+
+    def _two_integers(self, position: int) -> tuple[int, int]:
+        """Size and magic at a physical offset, -1 for both where the log ends."""
+        data = self._bytes(position, BLANK_SIZE)
+        if len(data) < BLANK_SIZE:
+            return -1, -1
+        fields = BLANK.parse(data)
+        return int(fields.total_size), int(fields.magic_code)
+
+    # What becomes of it
+
+    def _judge_suspects(self) -> None:
+        """Correct records that are odd, or make holes of them."""
+        odd = [
+            _Odd(self._log.full(result.file), suspect, self._record_bytes(suspect.position), self._units_at(suspect.position))
+            for result in self._kept
+            for _, suspect in sorted(result.suspects.items())
+        ]
+        jumps = self._jumps
+        proposals = [
+            proposal
+            for one in odd
+            if (proposal := self._judge.proposal(one.suspect, one.raw, one.units, jumps.get(one.suspect.position))) is not None
+        ]
+        evidence = Evidence(self._store, proposals)
+        confirmed = {proposal.position: proposal.change for proposal in proposals if evidence.confirms(proposal)}
+        for proposal in proposals:
+            jump = jumps.get(proposal.position)
+            if jump is not None and proposal.position in confirmed:
+                jumps[proposal.position] = replace(jump, value=proposal.proposed.queue_offset)
+        for one in odd:
+            self._judge_suspect(one, confirmed.get(one.suspect.position))
+        refused = [proposal for proposal in proposals if proposal.position not in confirmed]
+        if refused:
+            self._notes.append(_contradicted(refused))
+
+    def _judge_suspect(self, odd: _Odd, confirmed: Mended | None) -> None:
+        suspect, raw = odd.suspect, odd.raw
+        verdict = self._judge.judge(suspect, raw, odd.units, confirmed)
+        for change in verdict.changes:
+            self._mend(suspect.position, change, verdict.code)
+        if verdict.why is None and not verdict.changes:
+            self._last_kept = max(self._last_kept, suspect.position)
+        if verdict.why is not None:
+            end = suspect.position + len(raw)
+            known = witnesses(self._units, suspect.position, end) or self._named(suspect, raw)
+            self._plugs.append(Plug(odd.file, suspect.position, end, verdict.why, verdict.code or "RMQ-CL-DAMAGE", known))
+
+    def _units_at(self, position: int) -> Sequence[LostUnit]:
+        low = bisect_left(self._units, position, key=lambda unit: unit.position)
+        return self._units[low : bisect_left(self._units, position + 1, lo=low, key=lambda unit: unit.position)]
+
+    def _record_bytes(self, position: int) -> bytes:
+        return self._bytes(position, int.from_bytes(self._bytes(position, 4), "big"))
+
+    def _named(self, suspect: Suspect, raw: bytes) -> tuple[LostRecord, ...]:
+        """What the header of a lost record says, unless it is that of a record of another place."""
+        if Fault.PHYSICAL_OFFSET in suspect.faults:
+            return ()
+        record = decode_record(raw)
+        return (LostRecord(suspect.position, len(raw), record.topic, record.queue_id, record.queue_offset),)
+
+    def _mend(self, position: int, change: Mended, code: str | None) -> None:
+        reason = f"{change.field} put right: the rest of the record leaves no other value"
+        self._edits.append(Edit(Patch.write(position + change.offset, change.new), reason, code))
+        self._mended.append(position)
+
+    def _plug_hole(self, file: MappedFile, hole: Hole) -> None:
+        """Mends the record at the start of a hole if one field is all that is wrong, and plugs the rest."""
+        code = DAMAGE_CODES.get(hole.reason, "RMQ-CL-PHYOFFSET")
+        start = hole.start
+        while start < hole.end:
+            size = self._mend_at(start, hole.end, code, exactly=not hole.to_file_end)
+            if not size:
+                break
+            start += size
+        if start == hole.end:
+            return
+        known = witnesses(self._units, start, hole.end) or self._header_at(start, hole.end)
+        why = DAMAGE_TEXTS.get(hole.reason, "records of another place")
+        self._plugs.append(Plug(file, start, hole.end, why, code, known, closes=hole.to_file_end))
+
+    def _mend_at(self, start: int, end: int, code: str, *, exactly: bool) -> int:
+        """Mends the record at `start` of a hole; its size, 0 if there is nothing to mend. `exactly`: records follow the hole."""
+        data = self._bytes(start, min(end - start, _MENDED_AT_ONCE))
+        sizes = {size for size in corrections.sizes_at(data) if not exactly or size + self._style.smallest <= end - start}
+        if exactly and len(data) == end - start:
+            sizes.add(len(data))
+        units = self._units_at(start)
+        sizes |= {unit.size for unit in units if unit.size <= len(data)}
+        for size in sorted(sizes, reverse=True):
+            change = corrections.of_structure(data[:size], start, units, partial(self._unqueued, start))
+            if change is not None:
+                self._mend(start, change, code)
+                return size
+        return 0
+
+    @cached_property
+    def _last_queued(self) -> int:
+        return last_position(self._store, self._end)
+
+    def _unqueued(self, position: int) -> TransactionType | None:
+        """The type of a record that queues leave out while they hold later ones; of these types, only prepared ones are in the index."""
+        if self._units_at(position) or self._last_queued <= position:
+            return None
+        return TransactionType.PREPARED if indexed_starts(self._store, [(position, position + 1)]) else TransactionType.ROLLBACK
+
+    def _header_at(self, start: int, end: int) -> tuple[LostRecord, ...]:
+        """What the first bytes of a hole tell of the record that stood there, if they look like one's."""
+        head = self._bytes(start, RECORD_PREFIX.sizeof())
+        if len(head) < RECORD_PREFIX.sizeof():
+            return ()
+        fields = RECORD_PREFIX.parse(head)
+        if fields.physical_offset != start or not self._style.smallest <= fields.total_size <= end - start:
+            return ()
+        return (LostRecord(start, fields.total_size, None, fields.queue_id, fields.queue_offset),)
+
+    def _close_log(self, last: FileSurvey) -> None:
+        """Mends the last record, if it is whole but for one field, and zeroes what lies behind it."""
+        end = self._log.full(last.file).end
+        if last.tail is None and not any(hole.to_file_end for hole in last.holes):
+            return
+        kind = "bytes" if last.tail is None else last.tail.kind
+        code, text = TAIL_TEXTS[kind]
+        size = self._mend_at(self._end, end - BLANK_SIZE, code, exactly=False) if kind != "stale" else 0
+        self._end += size
+        self._edits.append(Edit(Patch(self._end, end), f"zeroed: {text}", code))
+
+    # What comes out
+
+    def _indexed_starts(self, ranges: Sequence[tuple[int, int]]) -> list[int]:
+        return indexed_starts(self._store, ranges)
+
+    def _last_neighbour(self) -> Neighbour:
+        """What fillers behind the last sound record take over from it."""
+        position = max([self._last_kept, *(result.last_sound for result in self._kept)])
+        record = self._record_at(position) if position >= 0 else None
+        return Neighbour() if record is None else Neighbour(record.store_timestamp, record.store_host)
+
+    def _lost_behind(self) -> Iterator[LostMessage]:
+        """Messages behind the end that queue units tell of: records one behind the other, and those that fit between two of them.
+
+        Between them lay records that get no units, as those of transactions. A unit that stands alone behind all others is bogus.
+        """
+        most = self._end + (len(self._log.files) + _MOST_FILES_BEHIND) * self._log.file_size
+        units = witnesses(self._units, self._end, most)
+        starts = {unit.start for unit in units}
+        ends = {unit.end for unit in units} | {self._end}
+        joined = [unit for unit in units if unit.start in ends or unit.end in starts or unit.start % self._log.file_size == 0]
+        for unit in units:
+            number = bisect_left(joined, unit.start, key=lambda other: other.start)
+            fits = number < len(joined) and unit.end <= joined[number].start and (not number or joined[number - 1].end <= unit.start)
+            if unit in joined[number : number + 1] or fits:
+                text = "no bytes of it are here: the log ends before it, as in a copy of a running store"
+                yield LostMessage(unit.topic, unit.queue_id, unit.queue_offset, unit.start, unit.size, text)
+
+    def _indexed_behind(self, known: Sequence[LostMessage]) -> Iterator[LostMessage]:
+        """The messages behind the end that index entries alone tell of, each up to the next one that is known."""
+        most = self._end + (len(self._log.files) + _MOST_FILES_BEHIND) * self._log.file_size
+        ends = sorted(((one.physical_offset or 0) + (one.size or 0), one.physical_offset or 0) for one in known)
+        begins = sorted(begin for _, begin in ends)
+        starts = indexed_behind(self._store, self._end)
+        for number, start in enumerate(starts if starts and starts[-1] < most else ()):
+            place = bisect_right(ends, (start, _BEYOND))
+            if place < len(ends) and ends[place][1] <= start:
+                continue
+            following = [*starts[number + 1 : number + 2], *begins[(low := bisect_right(begins, start)) : low + 1]]
+            limit = start - start % self._log.file_size + self._log.file_size
+            text = "no bytes of it are here: the log ends before it, and an index entry points at it"
+            yield LostMessage(physical_offset=start, size=min([*following, limit]) - start if following else None, why=text)
+
+    def _doubtful_behind(self, known: Sequence[LostMessage]) -> Iterator[LostMessage]:
+        """The bytes after the end that are no record, apart from the messages that are `known`: there may have been messages or not."""
+        places = sorted((message.physical_offset or 0, message.size or 0) for message in known)
+        ranges = sorted(piece for result in (self._kept[-1], *self._behind) for piece in self._doubtful(result).items())
+        for start, end in ranges:
+            reached = max(start, self._end)
+            low = bisect_left(places, (reached, 0))
+            for position, size in [*places[low : bisect_left(places, (end, 0))], (end, 0)]:
+                if position - reached >= _SMALLEST:
+                    why = "bytes after the end of the log that are no record: nothing tells whether there were messages"
+                    yield LostMessage(physical_offset=reached, size=position - reached, why=why, doubt=Doubt.EXISTENCE)
+                reached = max(reached, position + size)
+
+    def _doubtful(self, result: FileSurvey) -> dict[int, int]:
+        """The ranges of a file that hold bytes, and neither records nor what a file holds that was used before; ends by starts."""
+        found, tail = _unreadable(result), result.tail
+        if tail is not None and tail.kind == "stale":
+            head = RECORD_PREFIX.parse(self._bytes(tail.start, RECORD_PREFIX.sizeof()).ljust(RECORD_PREFIX.sizeof(), b"\0"))
+            if (head.physical_offset - tail.start) % self._log.file_size:
+                found[tail.start] = tail.end
+        return found
+
+    def _is_elsewhere(self, damages: Sequence[Range], place: Place) -> bool:
+        """Whether the queue unit at a place points at a sound record of the queue, outside of all damage."""
+        topic, queue_id, queue_offset = place
+        found = self._judge.unit((topic, queue_id), queue_offset)
+        if found is None or damage_at(damages, found[0]) is not None:
+            return False
+        record = self._record_at(found[0])
+        return record is not None and (record.topic, record.queue_id, record.size) == (topic, queue_id, found[1])
+
+    def _file_edits(self) -> Iterator[FileEdit]:
+        made = frozenset(file.path for file in self._made)
+        yield from segments.gone(self._log.odd, made)
+        for result in self._behind:
+            if result.tail is not None:
+                code, text = TAIL_TEXTS[result.tail.kind]
+                yield FileEdit(self._relocation.place(result.file), Fate.QUARANTINED, f"nothing but {text}", code)
+            else:
+                text = "a file without records behind the end of the log"
+                yield FileEdit(self._relocation.place(result.file), Fate.QUARANTINED, text, "RMQ-CL-PREALLOC")
+        lengths = {file.path: file.length for file in self._store.commitlog.files}
+        for result in self._kept:
+            one = self._relocation.assembled.get(result.file.path)
+            if one is not None:
+                fate = Fate.REPLACED if one.exists else Fate.CREATED
+                yield FileEdit(one.path, fate, one.reason, "RMQ-CL-MOVED", one.staged, one.like)
+            elif lengths[result.file.path] != self._log.file_size:
+                yield FileEdit(
+                    result.file.path, Fate.REPLACED, f"brought to its full length of {self._log.file_size} bytes", "RMQ-CL-FILELEN"
+                )
+        there = {entry.path for entry in self._log.odd}
+        for file in self._made:
+            yield FileEdit(
+                file.path, Fate.REPLACED if file.path in there else Fate.CREATED, "fillers in place of a missing file", "RMQ-CL-GAP"
+            )
+
+    def _future(self, edits: Sequence[Edit], damages: tuple[tuple[int, int], ...], filled: Sequence[Plug]) -> FutureLog:
+        present = {str(result.file.path): result.file.length for result in self._kept} | {str(file.path): 0 for file in self._made}
+        files = sorted([*(self._log.full(result.file) for result in self._kept), *self._made], key=lambda file: file.start)
+        places = {unit for unit in self._units if damage_at(damages, unit.position) is not None}
+        places |= {place for plug in filled for record in plug.known if (place := record.place) is not None}
+        units = tuple(sorted(places, key=lambda unit: (unit.position, unit.topic, unit.queue_id)))
+        return FutureLog(tuple(files), self._end, tuple(edit.patch for edit in edits), damages, units, present, tuple(self._mended))
+
+    # Reading
+
+    def _bytes(self, start: int, length: int) -> bytes:
+        """Up to `length` bytes at a physical offset, fewer at the end of what lies there."""
+        file = self._store.commitlog.find(start)
+        return b"" if file is None else read_at(file, start - file.start, min(length, file.end - start))
+
+    def _record_at(self, offset: int) -> Record | None:
+        return record_at(self._store.commitlog, offset)
+
+
+def _unreadable(result: FileSurvey) -> dict[int, int]:
+    """The ranges of a file, after its last live record, that hold bytes and no records; ends by starts."""
+    found = {hole.start: hole.end for hole in result.holes if hole.to_file_end or not result.records}
+    if result.tail is not None and result.tail.kind == "bytes":
+        found[result.tail.start] = result.tail.end
+    return found
+
+
+def _once(lost: Sequence[LostMessage]) -> tuple[LostMessage, ...]:
+    """The messages by physical offset, each one once."""
+    found: dict[object, LostMessage] = {}
+    for message in lost:
+        place = (message.topic, message.queue_id, message.queue_offset)
+        found.setdefault(message.physical_offset if message.queue_offset is None else place, message)
+    return tuple(sorted(found.values(), key=lambda message: message.physical_offset or 0))
+
+
+def _contradicted(refused: Sequence[Proposal]) -> str:
+    first = refused[0]
+    place = first.proposed
+    return (
+        f"{len(refused)} records differ from the queue entries that point at them, and no other evidence supports the entries: the records "
+        f"stay as they are, the queues follow them. The first is at physical offset {first.position}; its entry is that of "
+        f"{place.topic}/{place.queue_id} at queue offset {place.queue_offset}."
+    )
+
+
+def _style(store: Store, profile: Profile, placeholders: bool) -> Style:
+    config = store.config
+    property_crc = profile.verifies_property_crc and (config.flag("enabledAppendPropCRC") or config.flag("forceVerifyPropCRC"))
+    # Units in RocksDB cannot be led elsewhere, so a consumer gets what stands there.
+    stands_for_it = placeholders or store.rocksdb_queues
+    return Style(min(LARGEST_FILLER, max(config.integer("maxMessageSize"), 4096)), property_crc, stands_for_it)
+
+
+def demand_property_crcs(store: Store, profile: Profile, results: Sequence[FileSurvey]) -> None:
+    """With forceVerifyPropCRC every record without property CRC is damage to a broker (commit log Q12). Raises RefusedError."""
+    without = sum(result.without_property_crc for result in results)
+    if without and profile.verifies_property_crc and store.config.flag("forceVerifyPropCRC"):
+        raise RefusedError(
+            f"forceVerifyPropCRC is set, but {without} records carry no property CRC: every start would cut the log at the first of them.",
+            "Set forceVerifyPropCRC=false in broker.conf, and repair with --set forceVerifyPropCRC=false.",
+        )

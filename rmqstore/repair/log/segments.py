@@ -1,0 +1,113 @@
+"""Which files the commit log will have: what does not belong goes, what is too short, too long or missing is made anew in full length."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+
+from rmqstore.errors import RefusedError
+from rmqstore.formats.naming import offset_to_file_name
+from rmqstore.repair.log.edits import Fate, FileEdit
+from rmqstore.store.mapped import MappedFile, OddEntry, ProblemKind, infer_file_size
+from rmqstore.store.root import Store
+from rmqstore.verify.log.runs import runs_of
+from rmqstore.verify.parts.files import evidence_of_messages
+
+_ODD_CODES = {
+    ProblemKind.FOREIGN_NAME: ("RMQ-CL-NAME", "a foreign file among those of the log"),
+    ProblemKind.DIRECTORY: ("RMQ-ST-FOREIGN", "a directory among the files of the log"),
+    ProblemKind.DUPLICATE_NAME: ("RMQ-CL-OVERLAP", "another directory of the log has a file of this name"),
+    ProblemKind.ZERO_LENGTH: ("RMQ-CL-ZEROLEN", "an empty file, which holds nothing"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LogFiles:
+    """`files`: those that can hold records, as they lie there, too long ones cut to `file_size` bytes; `odd`: what goes."""
+
+    files: tuple[MappedFile, ...]
+    odd: tuple[OddEntry, ...]
+    file_size: int
+
+    def full(self, file: MappedFile) -> MappedFile:
+        """The file in the length it will have."""
+        return replace(file, length=self.file_size)
+
+
+def files_of(store: Store) -> LogFiles:
+    """The files of the commit log of `store`, none for one that never held a message.
+
+    Raises RefusedError for a log that cannot be repaired from what is there, UnreadableError.
+    """
+    if store.dledger is not None:
+        raise RefusedError(
+            "The commit log belongs to a DLedger group, whose members repair each other.",
+            "Take a copy of the store of a healthy member, or let the group rebuild this one from an empty store.",
+        )
+    log = store.commitlog
+    if not log.files and not log.odd:
+        demand_no_messages(store)
+    size = log.file_size or store.config.integer("mappedFileSizeCommitLog")
+    inferred = infer_file_size(log.files, size)
+    if inferred != size and 2 * sum(file.length == inferred for file in log.files) > len(log.files):
+        raise RefusedError(
+            f"mappedFileSizeCommitLog is {size}, but the files of the log have {inferred} bytes.",
+            "Give the broker's own configuration with --broker-conf FILE, or --set mappedFileSizeCommitLog=BYTES.",
+        )
+    misnamed = [file for file in log.files if file.start % size]
+    for file in misnamed:
+        if any(not run.shift for run in runs_of(file)):
+            raise RefusedError(
+                f"{store.relative(file.path)} is named by an offset that is no multiple of the file length {size}, and holds its records.",
+                "Give the broker's own configuration with --broker-conf FILE, or --set mappedFileSizeCommitLog=BYTES.",
+            )
+    files = tuple(replace(file, length=min(file.length, size)) for file in log.files if file not in misnamed)
+    odd = (*log.odd, *(OddEntry(file.path, ProblemKind.FOREIGN_NAME, file.length, "the name is no offset of a file") for file in misnamed))
+    _demand_directories(store, files, size)
+    return LogFiles(files, odd, size)
+
+
+def demand_no_messages(store: Store) -> None:
+    """Raise RefusedError for a store without a log file in which something else tells of messages."""
+    evidence = evidence_of_messages(store)
+    if evidence is not None:
+        raise RefusedError(
+            f"There is no commit log file in {store.commitlog_directories.writable[0]}, but {evidence}.",
+            "Mount the volume, or name the directory with --set storePathCommitLog=DIR, or put the files back.",
+        )
+
+
+def _demand_directories(store: Store, files: Sequence[MappedFile], size: int) -> None:
+    """Refuses a log with missing files, one of whose directories does not exist: a volume that is not mounted looks so."""
+    directories = store.commitlog_directories
+    absent = next((path for path in (*directories.writable, *directories.read_only) if not path.is_dir()), None)
+    if absent is not None and next(missing(files, size), None) is not None:
+        raise RefusedError(
+            f"Files of the commit log are missing, and so is {absent}, one of the directories that it is spread over.",
+            "Mount the volume or put the files back; if they are lost for good, make an empty directory there.",
+        )
+
+
+def gone(entries: tuple[OddEntry, ...], made: frozenset[Path] = frozenset()) -> Iterator[FileEdit]:
+    """The odd entries that leave the log; `made` are paths that a new file takes, together with what lies there."""
+    for entry in entries:
+        if entry.path not in made:
+            code, reason = _ODD_CODES.get(entry.kind, _ODD_CODES[ProblemKind.FOREIGN_NAME])
+            yield FileEdit(entry.path, Fate.QUARANTINED, reason, code)
+
+
+def brought_to_length(store: Store, kept: Sequence[MappedFile], size: int) -> Iterator[FileEdit]:
+    """Files that have another length than they should: no broker starts on them."""
+    lengths = {file.path: file.length for file in store.commitlog.files}
+    for file in kept:
+        if lengths[file.path] != size:
+            yield FileEdit(file.path, Fate.REPLACED, f"brought to its full length of {size} bytes", "RMQ-CL-FILELEN")
+
+
+def missing(files: Sequence[MappedFile], size: int, place: Callable[[MappedFile], Path] = lambda file: file.path) -> Iterator[MappedFile]:
+    """Files that do not exist and should, between those that do, in the directory of the file before, which is at `place`."""
+    for before, behind in pairwise(files):
+        for start in range(before.start + size, behind.start, size):
+            yield MappedFile(place(before).with_name(offset_to_file_name(start)), start, size, 0)

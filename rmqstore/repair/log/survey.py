@@ -1,0 +1,202 @@
+"""What is wrong with the commit log, file by file: holes, records that are not as they should be, and how each file ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from rmqstore.formats.consumequeue import UNIT, UNIT_SIZE
+from rmqstore.formats.layout import fixed_layout
+from rmqstore.formats.message import MESSAGE_MAGIC_V2, RECORD_PREFIX
+from rmqstore.repair.derived.batchclaims import BatchClaims
+from rmqstore.repair.derived.judgement import no_record
+from rmqstore.repair.log.gaps import Break, QueuesOfFile
+from rmqstore.scan.columns import Check, Fault, Mark, Stop
+from rmqstore.scan.kernels.queue import Claim
+from rmqstore.scan.walk import Batch, Damage, FileEnd, LogScanner
+from rmqstore.store.mapped import MappedFile
+from rmqstore.store.root import QueueDirectory, Store
+from rmqstore.store.window import read_at
+from rmqstore.verify.engine import last_file_with_data
+from rmqstore.verify.log.live import LiveRecords, Overflow, Tail, is_without_records
+from rmqstore.verify.queues.units import QueueClaims, QueueKey, QueueSpan
+
+ODD_FAULTS = Fault.BODY_CRC | Fault.PHYSICAL_OFFSET | Fault.PROPERTY_CRC | Fault.QUEUE_ID | Fault.TOPIC | Fault.COMPRESSION | Fault.DELAY
+"""Faults that a repair looks at; the others are values of clients, or cannot be told from what a client may have sent."""
+
+_THREADS = 2
+_MAGIC_END = fixed_layout(RECORD_PREFIX)["magic_code"].end
+_LAST_BYTE_OF_V2 = MESSAGE_MAGIC_V2 & 0xFF
+_NOT_QUEUED = 4  # bit of prepared and of rolled back records in SYSFLAG
+_ALONE = 2  # so many consecutive claims that fail are looked at one by one; more are the queue's fault
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A live record of sound structure that is odd in some other way."""
+
+    position: int
+    faults: Fault
+    v2: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """Bytes [start, end) of the log that are no records, and why; `to_file_end`: nothing behind it in its file is one."""
+
+    start: int
+    end: int
+    reason: Stop
+    to_file_end: bool = False
+
+
+@dataclass
+class FileSurvey:
+    """What one file holds. `last_sound`: position of its last record that is not suspect, `end_offset`: behind its last live record."""
+
+    file: MappedFile
+    records: int = 0
+    end_offset: int = 0
+    last_sound: int = -1
+    holes: list[Hole] = field(default_factory=list)
+    suspects: dict[int, Suspect] = field(default_factory=dict)
+    tail: Tail | None = None
+    end: FileEnd | None = None
+    without_property_crc: int = 0
+    queues: QueuesOfFile = field(default_factory=lambda: QueuesOfFile({}, ()))
+
+
+def survey(
+    store: Store, files: list[MappedFile], *, reads_v2: bool, advance: Callable[[int], None] = lambda count: None
+) -> list[FileSurvey]:
+    """The files, each read once, side by side. Raises UnreadableError, StoreChangedError."""
+    queues = {(queue.topic, queue.queue_id): queue for queue in store.queue_directories()} if not store.rocksdb_queues else {}
+    batch = BatchClaims({(queue.topic, queue.queue_id): queue for queue in store.batch_queue_directories()})
+    last = last_file_with_data(files)
+    with ThreadPoolExecutor(max_workers=_THREADS) as pool:
+        runs = [
+            pool.submit(
+                partial(_Pass(file, queues, batch, reads_v2=reads_v2).run, advance, last_file=last is None or file.start >= last.start)
+            )
+            for file in files
+        ]
+        return [run.result() for run in runs]
+
+
+def demand_records(results: Sequence[FileSurvey]) -> None:
+    """Refuses a log that has bytes and not one record: what it was, is for people to find out. Raises RefusedError."""
+    if is_without_records((result.records, bool(result.holes), result.tail) for result in results):
+        raise no_record()
+
+
+class _Pass:
+    """The pass over one file."""
+
+    def __init__(self, file: MappedFile, queues: Mapping[QueueKey, QueueDirectory], batch: BatchClaims, *, reads_v2: bool) -> None:
+        self._queues = queues
+        self._batch = batch
+        self._reads_v2 = reads_v2
+        self._scanner = LogScanner(checks=Check.BODY_CRC | Check.PROPERTY_CRC, delays=np.zeros(1, np.int64))
+        self._claims = QueueClaims(self._scanner, queues, batch.queues, bool(queues))
+        self._first_units: dict[int, int] = {}
+        self._result = FileSurvey(file, end_offset=file.start)
+
+    def run(self, advance: Callable[[int], None], *, last_file: bool) -> FileSurvey:
+        """Reads the file."""
+        result = self._result
+        live = LiveRecords(self._scanner, result.file, lead=0, last_file=last_file, queues=self._queues, advance=advance)
+        for event in live.events():
+            if isinstance(event, Batch):
+                self._take(event)
+            elif isinstance(event, Damage):
+                end = event.end if event.resumed else result.file.end
+                result.holes.append(Hole(event.start, end, event.reason, not event.resumed))
+            elif isinstance(event, Overflow):
+                result.holes.append(Hole(event.start, event.end, Stop.NONE))
+            elif isinstance(event, Tail):
+                result.tail = event
+            else:
+                result.end = event
+        spans, events = self._claims.finish()
+        for position in _misplaced(spans):
+            result.suspects.setdefault(position, Suspect(position, Fault(0), False))
+        columns = ("expected", "found", "after", "position")
+        result.queues = QueuesOfFile(spans, [Break(key, *(int(row[name]) for name in columns)) for key, row in events])
+        return result
+
+    def _take(self, batch: Batch) -> None:
+        result, records = self._result, batch.records
+        result.records += len(records)
+        result.end_offset = int(records["position"][-1] + records["size"][-1])
+        odd = self._odd(batch)
+        v2 = _are_v2(batch)
+        for row in np.flatnonzero(odd).tolist():
+            record = records[row]
+            suspect = Suspect(int(record["position"]), Fault(int(record["faults"])), bool(v2[row]))
+            result.suspects[suspect.position] = suspect
+        sound = np.flatnonzero(~odd)
+        if sound.size:
+            result.last_sound = int(records["position"][sound[-1]])
+        result.without_property_crc += int(((records["marks"] & int(Mark.PROPERTY_CRC)) == 0).sum())
+        self._claims.add(records)
+
+    def _odd(self, batch: Batch) -> npt.NDArray[np.bool_]:
+        records = batch.records
+        odd = (records["faults"] & int(ODD_FAULTS)) != 0
+        odd |= (records["marks"] & int(Mark.INNER_BATCH)) != 0
+        odd |= self._queued_against_type(records)
+        odd |= self._misplaced_in_batch_queue(records)
+        if not self._reads_v2:
+            odd |= _are_v2(batch)
+        return np.asarray(odd)
+
+    def _queued_against_type(self, records: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
+        """Records whose type gives them no place in a queue, and that have one.
+
+        Brokers give such records the QUEUEOFFSET 0 (fact sheet commit log §2.1), so another one, or the first unit of the queue, tells.
+        """
+        unqueued = (records["sys_flag"] & _NOT_QUEUED) != 0
+        odd = np.asarray(unqueued & (records["queue_offset"] != 0))
+        at_first = unqueued & ~odd
+        for number in np.unique(records["queue"][at_first]).tolist():
+            odd |= at_first & (records["queue"] == number) & (records["position"] == self._first_unit(number))
+        return odd
+
+    def _misplaced_in_batch_queue(self, records: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
+        odd = np.zeros(len(records), np.bool_)
+        if self._batch.queues:
+            for number in np.unique(records["queue"]).tolist():
+                key = self._scanner.queue(number)
+                if key in self._batch.queues:
+                    rows = np.flatnonzero(records["queue"] == number)
+                    odd[rows] = self._batch.misplaced(key, records[rows])
+        return odd
+
+    def _first_unit(self, number: int) -> int:
+        """Physical offset in the unit at queue offset 0 of the scanner's queue with this number, -1 where there is none."""
+        if number not in self._first_units:
+            queue = self._queues.get(self._scanner.queue(number))
+            file = queue.files.find(0) if queue is not None else None
+            unit = UNIT.parse(read_at(file, 0, UNIT_SIZE)) if file is not None and file.length >= UNIT_SIZE else None
+            self._first_units[number] = int(unit.physical_offset) if unit is not None and unit.size > 0 else -1
+        return self._first_units[number]
+
+
+def _misplaced(spans: Mapping[QueueKey, QueueSpan]) -> list[int]:
+    """Positions of records whose own unit points to another place, one or two in a row."""
+    found: list[int] = []
+    for span in spans.values():
+        for runs in span.runs:
+            alone = runs[(runs["claim"] >= Claim.OTHER) & (runs["end"] - runs["start"] <= _ALONE)]
+            found += [*alone["position"].tolist(), *alone["last_position"].tolist()]
+        span.runs.clear()
+    return found
+
+
+def _are_v2(batch: Batch) -> npt.NDArray[np.bool_]:
+    return np.asarray(batch.window[batch.records["position"] - batch.origin + _MAGIC_END - 1] == _LAST_BYTE_OF_V2)

@@ -1,0 +1,152 @@
+"""Each record that is odd is kept, mended in place, or given up: by its own bytes, its queue unit, and what the release accepts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rmqstore.formats.consumequeue import UNIT, UNIT_SIZE
+from rmqstore.formats.naming import LMQ_PREFIX
+from rmqstore.formats.properties import INNER_NUM, property_crc_matches
+from rmqstore.formats.record import Record, decode_record
+from rmqstore.formats.sysflag import TransactionType
+from rmqstore.prediction.log.record_check import RecordCheck
+from rmqstore.prediction.options import Options
+from rmqstore.reading.records import record_at
+from rmqstore.repair.log import corrections
+from rmqstore.repair.log.corrections import Mended
+from rmqstore.repair.log.evidence import Place, Proposal
+from rmqstore.repair.log.future import LostUnit
+from rmqstore.repair.log.gaps import Jump
+from rmqstore.repair.log.survey import Suspect
+from rmqstore.scan.columns import Fault
+from rmqstore.store.root import Store
+from rmqstore.store.window import read_at
+from rmqstore.versions import Profile
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What becomes of a record: `changes` that mend it, or `why` it is lost; neither: it stays as it is. `code`: the finding behind it."""
+
+    changes: tuple[Mended, ...] = ()
+    why: str | None = None
+    code: str | None = None
+
+
+KEPT = Verdict()
+
+
+class Judge:
+    """Judges the suspects of one store for one release."""
+
+    def __init__(self, store: Store, profile: Profile) -> None:
+        self._log = store.commitlog
+        self._queues = {(queue.topic, queue.queue_id): queue.files for queue in store.queue_directories()}
+        self._check = RecordCheck.of_recovery(profile, Options.of(store.config))
+
+    def proposal(self, suspect: Suspect, raw: bytes, units: Sequence[LostUnit], jump: Jump | None) -> Proposal | None:
+        """Return the change of a header field that the queue entries pointing at a record propose, None for none.
+
+        Where they propose none, the records of its queue before and after it in the log may propose its QUEUEOFFSET (`jump`).
+        """
+        record = decode_record(raw)
+        if property_crc_matches(raw, record.properties):
+            return None
+        count = _queue_offsets_of(record)
+        own = Place(record.topic, record.queue_id, record.queue_offset, count)
+        if _is_held(record, units):
+            if record.transaction_type not in (TransactionType.PREPARED, TransactionType.ROLLBACK):
+                return None
+            change = corrections.of_sys_flag(record, compressed=Fault.COMPRESSION not in suspect.faults, queued=True)
+            return None if change is None else Proposal(suspect.position, raw, change, own, own)
+        others = [unit for unit in units if not unit.topic.startswith(LMQ_PREFIX)]
+        change = corrections.of_queue_position(raw, record, others)
+        if change is None and jump is not None and jump.value is not None:
+            change = corrections.of_queue_offset(jump.value)
+            return Proposal(suspect.position, raw, change, own, replace(own, queue_offset=jump.value), jump.beside_lost)
+        if change is None:
+            return None
+        proposed = Place(others[0].topic, others[0].queue_id, others[0].queue_offset, count)
+        bracketed = jump is not None and change.field == "QUEUEOFFSET" and jump.first <= proposed.queue_offset < jump.end
+        return Proposal(suspect.position, raw, change, own, proposed, bracketed=bracketed)
+
+    def judge(self, suspect: Suspect, raw: bytes, units: Sequence[LostUnit], confirmed: Mended | None) -> Verdict:
+        """Return what becomes of a record.
+
+        `raw` are its bytes, `units` the queue entries that point at it, `confirmed` is the change that they propose, if other evidence
+        agrees (`evidence.Evidence`). Raises UnreadableError, StoreChangedError.
+        """
+        record = decode_record(raw)
+        proven = property_crc_matches(raw, record.properties)
+        changes: list[Mended] = []
+        code = None
+        if Fault.PHYSICAL_OFFSET in suspect.faults:
+            if proven or not self._belongs_here(record, suspect.position, units):
+                return Verdict(why="it is a record of another place", code="RMQ-CL-PHYOFFSET")
+            changes.append(corrections.of_physical_offset(suspect.position))
+            code = "RMQ-CL-PHYOFFSET"
+        if Fault.BODY_CRC in suspect.faults:
+            mended = corrections.of_body_crc(record)
+            if mended is None:
+                return Verdict(why="its body does not have the CRC that it stores", code="RMQ-CL-CRC")
+            changes.append(mended)
+            code = "RMQ-CL-CRC"
+        if not proven:
+            header = _header_changes(suspect, record, confirmed)
+            changes += header
+            code = code or ("RMQ-CL-FIELD" if header else None)
+        mended_raw = raw
+        for change in changes:
+            mended_raw = change.applied(mended_raw)
+        if property_crc_matches(mended_raw, record.properties) is False:
+            return Verdict(why="it does not have the CRC that its properties store", code="RMQ-CL-PROPCRC")
+        if self._check.at(np.frombuffer(mended_raw, np.uint8), 0).request is None:
+            return Verdict(why="no broker of this release reads over it", code="RMQ-CL-MAGIC" if suspect.v2 else "RMQ-CL-FIELD")
+        return Verdict(tuple(changes), code=code)
+
+    def _belongs_here(self, record: Record, position: int, units: Sequence[LostUnit]) -> bool:
+        """Whether a record with another PHYSICALOFFSET was written where it lies: its queue unit says so, or nothing speaks against."""
+        key = (record.topic, record.queue_id)
+        own = self.unit(key, record.queue_offset)
+        if own is not None:
+            return own == (position, record.size)
+        if units:
+            return False
+        there = self._record_at(record.physical_offset)
+        return there is None or (there.topic, there.queue_id, there.queue_offset) != (*key, record.queue_offset)
+
+    def unit(self, key: tuple[str, int], queue_offset: int) -> tuple[int, int] | None:
+        """(physical offset, size) of the unit at a queue offset; None where there is none."""
+        at = queue_offset * UNIT_SIZE
+        files = self._queues.get(key)
+        file = files.find(at) if files is not None and 0 <= at < 1 << 62 else None
+        if file is None or at + UNIT_SIZE > file.end:
+            return None
+        unit = UNIT.parse(read_at(file, at - file.start, UNIT_SIZE))
+        return (int(unit.physical_offset), int(unit.size)) if unit.physical_offset >= 0 and unit.size > 0 else None
+
+    def _record_at(self, offset: int) -> Record | None:
+        return record_at(self._log, offset)
+
+
+def _is_held(record: Record, units: Sequence[LostUnit]) -> bool:
+    """Whether the queue has the record at its own place."""
+    place = (record.topic, record.queue_id, record.queue_offset, record.size)
+    return any((unit.topic, unit.queue_id, unit.queue_offset, unit.size) == place for unit in units)
+
+
+def _queue_offsets_of(record: Record) -> int:
+    """How many queue offsets a record takes: those of its messages, if it is a batch."""
+    number = record.properties.get(INNER_NUM, "")
+    return max(1, int(number)) if record.is_inner_batch and number.isascii() and number.isdecimal() else 1
+
+
+def _header_changes(suspect: Suspect, record: Record, confirmed: Mended | None) -> list[Mended]:
+    """Changes of header fields, which no checksum covers."""
+    if confirmed is not None and confirmed.field == "SYSFLAG":
+        return [confirmed]
+    compression = corrections.of_sys_flag(record, compressed=Fault.COMPRESSION not in suspect.faults, queued=False)
+    return [change for change in (compression, confirmed) if change is not None]

@@ -1,0 +1,138 @@
+"""Cutting the log at a record boundary: the rest of that file becomes zeros, later files go, no length changes (commit log §9.5)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+
+import numpy as np
+
+from rmqstore.errors import RefusedError
+from rmqstore.repair.log import segments
+from rmqstore.repair.log.edits import Edit, Fate, FileEdit, LogRepair
+from rmqstore.repair.log.future import FutureLog, Patch
+from rmqstore.repair.log.segments import LogFiles
+from rmqstore.repair.log.survey import FileSurvey, demand_records, survey
+from rmqstore.repair.plan.model import LostMessage
+from rmqstore.scan.columns import Check, Fault, Stop
+from rmqstore.scan.walk import Batch, LogScanner
+from rmqstore.store.mapped import MappedFile
+from rmqstore.store.root import Store
+from rmqstore.versions import profile_of
+
+Advance = Callable[[int], None]
+_MOST_LISTED = 100_000
+_DAMAGED = Fault.BODY_CRC | Fault.PHYSICAL_OFFSET | Fault.PROPERTY_CRC
+
+
+def truncate(
+    store: Store, release: str, at: int | None = None, *, why: str = "cut off", advance: Advance = lambda count: None
+) -> LogRepair:
+    """What cuts the log of `store` at physical offset `at`, or, without one, behind its last sound record.
+
+    Damage in front of the cut stays. Raises RefusedError (`at` is no record boundary, no record at all), UnreadableError,
+    StoreChangedError.
+    """
+    log = segments.files_of(store)
+    if not log.files:
+        return LogRepair(FutureLog((), 0))
+    results = survey(store, list(log.files), reads_v2=profile_of(release).reads_v2, advance=advance)
+    demand_records(results)
+    natural = max((result.end_offset for result in results if result.records), default=log.files[0].start)
+    if at is not None and at not in (natural, _closed_at(log, results)):
+        _demand_boundary(log, at, natural)
+    return _cut(store, log, results, natural if at is None else at, why)
+
+
+def cut_where_broker_stops(store: Store, release: str, at: int, *, advance: Advance = lambda count: None) -> LogRepair:
+    """As `truncate`, at the offset where the recovery of a broker of `release` stops reading."""
+    log = segments.files_of(store)
+    results = survey(store, list(log.files), reads_v2=profile_of(release).reads_v2, advance=advance)
+    demand_records(results)
+    natural = max((result.end_offset for result in results if result.records), default=log.files[0].start)
+    return _cut(store, log, results, min(at, natural), f"a broker of {release} stops reading here")
+
+
+def _cut(store: Store, log: LogFiles, results: Sequence[FileSurvey], at: int, why: str) -> LogRepair:
+    kept = [result for number, result in enumerate(results) if number == 0 or result.file.start < at]
+    last = log.full(kept[-1].file)
+    edits: list[Edit] = []
+    # At the border of two files the file before keeps its BLANK, and a broker goes on there (fact sheet commit log §5.3).
+    end = kept[-1].end_offset if at >= last.end else at
+    closed = _is_closed(kept[-1]) and kept[-1].end_offset == at
+    if at < last.end and not closed and _scanner().last_nonzero(kept[-1].file, at) is not None:
+        edits.append(Edit(Patch(at, last.end), f"zeroed: {why}", "RMQ-CL-TAILBYTES"))
+    behind = results[len(kept) :]
+    files = [FileEdit(result.file.path, Fate.QUARANTINED, f"it lies behind the end of the log: {why}") for result in behind]
+    files += segments.brought_to_length(store, [result.file for result in kept], log.file_size)
+    present = {str(result.file.path): result.file.length for result in kept}
+    future = FutureLog(tuple(log.full(result.file) for result in kept), end, tuple(edit.patch for edit in edits), present=present)
+    lost = list(islice(_records_behind(log.files, at, why), _MOST_LISTED + 1))
+    return LogRepair(future, tuple(edits), tuple(files), tuple(lost[:_MOST_LISTED]), tuple(_notes(kept, at, len(lost))))
+
+
+def _is_closed(result: FileSurvey) -> bool:
+    """Whether a file ends with a BLANK."""
+    return result.end is not None and result.end.reason is Stop.BLANK
+
+
+def _closed_at(log: LogFiles, results: Sequence[FileSurvey]) -> int | None:
+    """The end of the last file with records, if a BLANK closes it: there the log ends, too."""
+    last = max((result for result in results if result.records), key=lambda result: result.file.start, default=None)
+    return log.full(last.file).end if last is not None and _is_closed(last) else None
+
+
+def _demand_boundary(log: LogFiles, at: int, natural: int) -> None:
+    """Refuses an offset where no record begins or ends."""
+    first = log.files[0].start
+    if not first <= at < natural:
+        raise RefusedError(f"{at} lies outside of the log, whose records go from {first} to {natural}.", "Name an offset inside of it.")
+    file = next((file for file in log.files if file.start <= at < file.start + log.file_size), None)
+    boundaries = [] if file is None else _boundaries(file)
+    if at in boundaries:
+        return
+    number = bisect_left(boundaries, at)
+    around = [str(offset) for offset in boundaries[max(0, number - 1) : number + 1]]
+    hint = f"The nearest boundaries are {' and '.join(around)}." if around else "The file that should hold it is missing."
+    raise RefusedError(f"No record begins or ends at {at}.", hint)
+
+
+def _boundaries(file: MappedFile) -> list[int]:
+    """Where records of a file begin and end, ascending."""
+    found = {file.start}
+    for event in _scanner().scan(file):
+        if isinstance(event, Batch):
+            found.update(event.records["position"].tolist())
+            found.update((event.records["position"] + event.records["size"]).tolist())
+    return sorted(found)
+
+
+def _records_behind(files: Sequence[MappedFile], at: int, why: str) -> Iterator[LostMessage]:
+    """The sound records that the cut takes."""
+    scanner = _scanner()
+    for file in files:
+        if file.end <= at:
+            continue
+        for event in scanner.scan(file, start=max(at, file.start)):
+            if isinstance(event, Batch):
+                for record in event.records[(event.records["faults"] & int(_DAMAGED)) == 0]:
+                    topic, queue_id = scanner.queue(int(record["queue"]))
+                    place = int(record["position"]), int(record["size"])
+                    yield LostMessage(topic, queue_id, int(record["queue_offset"]), *place, why)
+
+
+def _scanner() -> LogScanner:
+    return LogScanner(checks=Check.BODY_CRC | Check.PROPERTY_CRC, delays=np.zeros(1, np.int64))
+
+
+def _notes(kept: Sequence[FileSurvey], at: int, lost: int) -> Iterator[str]:
+    damaged = [hole.start for result in kept for hole in result.holes if hole.end <= at]
+    damaged += [
+        suspect.position for result in kept for suspect in result.suspects.values() if suspect.faults & _DAMAGED and suspect.position < at
+    ]
+    if damaged:
+        places = "1 damaged place lies" if len(damaged) == 1 else f"{len(damaged)} damaged places lie"
+        yield f"{places} in front of the cut, first at {min(damaged)}: `rmqstore recover` mends or plugs them and keeps what is behind."
+    if lost > _MOST_LISTED:
+        yield f"More than {_MOST_LISTED} messages are cut off; the list holds the first of them."

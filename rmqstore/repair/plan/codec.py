@@ -1,0 +1,75 @@
+"""Plan files: one JSON object, and beside it the directory with the contents that are too long for it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from rmqstore.errors import RefusedError
+from rmqstore.repair.files import beneath
+from rmqstore.repair.plan.jsonvalues import from_json, to_json
+from rmqstore.repair.plan.model import Plan
+from rmqstore.store.window import read_descriptor
+
+_FORMAT = 1
+_LARGEST_PLAN = 1 << 30
+_ID_LENGTH = 16
+
+
+def plan_id(plan: Plan) -> str:
+    """The name of a plan: a digest of all that it says."""
+    return _id(to_json(plan))
+
+
+def plan_object(plan: Plan) -> dict[str, Any]:
+    """The plan as the object of a plan file, every part of it."""
+    said = to_json(plan)
+    return {"type": "plan", "format": _FORMAT, "id": _id(said), **said}
+
+
+def shown_object(plan: Plan) -> dict[str, Any]:
+    """Return the plan as commands print it: lists are there although they are empty, the files of the store are left out."""
+    shown = {"type": "plan", "actions": [], "lost": [], "notes": [], **plan_object(plan)}
+    shown.pop("files", None)
+    return shown
+
+
+def encode(plan: Plan) -> bytes:
+    """The bytes of a plan file."""
+    return json.dumps(plan_object(plan), indent=1).encode("ascii")
+
+
+def decode(data: bytes, source: Path) -> Plan:
+    """The plan that a file holds. Raises RefusedError for anything that is not exactly a plan."""
+    try:
+        value = json.loads(data)
+        if not isinstance(value, dict) or value.pop("type", None) != "plan":
+            raise ValueError("it is no object of type plan")
+        if value.pop("format", None) != _FORMAT:
+            raise ValueError("it is of a format that this release does not know")
+        name = value.pop("id", None)
+        plan = from_json(Plan, value)
+        if name != _id(value):
+            raise ValueError("it was changed after it was made")
+    except (ValueError, RecursionError) as error:
+        raise RefusedError(f"{source} is not a plan that can be applied: {error}.", "Make it again with --plan-out.") from error
+    return plan
+
+
+def read_plan(path: Path) -> Plan:
+    """The plan in a file. Raises UnreadableError, RefusedError."""
+    with beneath.reading(path) as descriptor:
+        return decode(read_descriptor(descriptor, path, 0, min(os.fstat(descriptor).st_size, _LARGEST_PLAN)), path)
+
+
+def contents_directory(path: Path) -> Path:
+    """Where the contents of the plan file `path` lie."""
+    return path.with_name(path.name + ".contents")
+
+
+def _id(said: Any) -> str:
+    text = json.dumps(said, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("ascii")).hexdigest()[:_ID_LENGTH]

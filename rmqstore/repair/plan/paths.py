@@ -1,0 +1,118 @@
+"""Where a plan may change something: which paths belong to a store, and in which phase they change. Whatever lies elsewhere is refused."""
+
+from __future__ import annotations
+
+import shlex
+import stat
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+
+from rmqstore.errors import RefusedError
+from rmqstore.repair.files import beneath
+from rmqstore.repair.plan.model import Phase
+from rmqstore.store.mapped import parse_offset_name
+from rmqstore.store.obstacles import POSITION_FILES
+from rmqstore.store.parts import PartKind, part_kind
+from rmqstore.store.root import Store
+
+TOOL_DIRECTORY = PartKind.TOOL.value
+
+_PHASES: Mapping[PartKind, Phase] = {
+    PartKind.CONSUMEQUEUE: Phase.QUEUES,
+    PartKind.CONSUMEQUEUE_EXT: Phase.QUEUES,
+    PartKind.BATCHCONSUMEQUEUE: Phase.QUEUES,
+    PartKind.INDEX: Phase.INDEX,
+    PartKind.TIMERLOG: Phase.TIMER,
+    PartKind.TIMERWHEEL: Phase.TIMER,
+    PartKind.COMMITLOG: Phase.COMMITLOG,
+    PartKind.EPOCH: Phase.EPOCH,
+    PartKind.CHECKPOINT: Phase.CHECKPOINT,
+    PartKind.CONFIG: Phase.CONFIG,
+    PartKind.LOCK: Phase.ABORT,  # only what is in its place: the file itself stays for ever
+    PartKind.ABORT: Phase.ABORT,
+    PartKind.ABORT_BACKUP: Phase.ABORT,
+    PartKind.BROKER_IDENTITY: Phase.CONFIG,
+}
+
+
+class Places:
+    """The paths of one store as plans spell them."""
+
+    def __init__(self, store: Store) -> None:
+        self.root = store.root
+        directories = store.commitlog_directories
+        self.log_directories = (*directories.writable, *directories.read_only)
+        self.outside = tuple(directory for directory in self.log_directories if not directory.is_relative_to(self.root))
+        links = store.part_links()
+        self.linked = {link.path: link.named for link in links if link.named is not None}
+        self._unnamed = [link for link in links if link.named is None]
+
+    @property
+    def tops(self) -> dict[Path, Path]:
+        """The directories below which no link is followed: by the path under which plans use each, the one that is meant."""
+        # A link to a directory of the log that is named itself would show its files twice.
+        linked = {path: named for path, named in self.linked.items() if named not in self.outside}
+        return {self.root: self.root, **{outside: outside for outside in self.outside}, **linked}
+
+    def refuse_unnamed_links(self) -> None:
+        """Raises RefusedError when a part of the store is a link to a directory that no setting names."""
+        for link in self._unnamed:
+            raise RefusedError(
+                f"{link.path} is a symbolic link to {link.target}, and no setting says that this directory belongs to the store.",
+                f"If it does, add --set {shlex.quote(f'{link.setting}={link.target}')}, or name it in the file given with --broker-conf.",
+            )
+
+    def name(self, path: Path | str) -> str:
+        """`path` (absolute, or relative to the root) as plans spell it. Raises ValueError for what is no place to change."""
+        name = self.spell(self.root / path)
+        if self._phase(name) is None:
+            raise ValueError(f"{path} is no place for a repair")
+        return name
+
+    def spell(self, path: Path) -> str:
+        """An absolute path as plans spell it, place or not."""
+        return path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else path.as_posix()
+
+    def phase(self, name: str) -> Phase:
+        """The phase in which a path changes. Raises RefusedError for what is no place to change."""
+        phase = self._phase(name)
+        if phase is None:
+            raise RefusedError(f"The plan names {name!r}, which is no part of the store that a repair changes.", "Make a new plan.")
+        return phase
+
+    def directory(self, name: str) -> Path:
+        """The directory that `name` means: the root (`.`), or one above a path of a plan. Raises LinkError."""
+        return self._no_link(self.root / name)
+
+    def path(self, name: str) -> Path:
+        """The file that `name` means. Raises RefusedError for what is no place to change, or is or lies behind a symbolic link."""
+        self.phase(name)
+        return self._no_link(self.root / name)
+
+    def _no_link(self, path: Path) -> Path:
+        status = beneath.status(path)
+        if status is not None and stat.S_ISLNK(status.st_mode) and path not in self.linked and not beneath.is_leaving(path):
+            raise beneath.LinkError(path)
+        return path
+
+    def _phase(self, name: str) -> Phase | None:
+        plain = PurePosixPath(name)
+        if plain.as_posix() != name or ".." in plain.parts or "\0" in name or not plain.parts:
+            return None
+        among_log_files = (self.root / name).parent in self.log_directories
+        if plain.is_absolute():
+            return Phase.COMMITLOG if among_log_files and not Path(name).is_relative_to(self.root) else None
+        in_log = among_log_files and parse_offset_name(plain.name) is not None
+        kind = part_kind(plain.parts[0])
+        if kind is PartKind.COMPACTION:
+            return Phase.CONFIG if set(plain.parts[1:]) <= set(POSITION_FILES) else None
+        if kind is None or kind is PartKind.COMMITLOG:
+            return Phase.COMMITLOG if in_log or (kind is PartKind.COMMITLOG and len(plain.parts) > 1) else None
+        return _PHASES.get(kind)
+
+
+def device(path: Path) -> int:
+    """The file system that a path lies on or would lie on."""
+    while (status := beneath.status(path)) is None:
+        path = path.parent
+    return status.st_dev

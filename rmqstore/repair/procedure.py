@@ -1,0 +1,351 @@
+"""The procedure of every writing command: lock, plan, show, confirm, apply, verify, and a second plan that must be empty."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import FrameType
+from typing import Any, Protocol
+
+from rmqstore.errors import RefusedError
+from rmqstore.findings import Severity
+from rmqstore.repair.files import beneath, lock, rights
+from rmqstore.repair.files.writer import Writer
+from rmqstore.repair.plan.builder import PlanBuilder
+from rmqstore.repair.plan.check import check_kept, check_plan, check_transaction
+from rmqstore.repair.plan.codec import contents_directory, plan_id, read_plan
+from rmqstore.repair.plan.keep import keep_plan
+from rmqstore.repair.plan.model import Action, After, Plan
+from rmqstore.repair.plan.paths import Places
+from rmqstore.repair.plan.planned import NoRoomError, planned_store
+from rmqstore.repair.plan.staging import Staging
+from rmqstore.repair.transaction import apply, history
+from rmqstore.repair.transaction.folder import State, Transaction, begin, find, refusal, remove_remains, transaction_of, unfinished
+from rmqstore.repair.transaction.perform import ForeignChangeError
+from rmqstore.repair.transaction.undo import plan_undo
+from rmqstore.store.kinds.recognise import demand_directory
+from rmqstore.store.root import Store
+
+SCHEMA = 1
+"""Rises when a member of the object of a result changes its meaning or goes away (docs/json.md)."""
+
+Planner = Callable[[Store, PlanBuilder, Staging], None]
+"""Reads a store and tells the builder what to do; new files of any size are made in the staging area."""
+
+Verify = Callable[[Store], Mapping[str, int]]
+"""Verifies a store: how many findings of severity error there are of each code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a writing command wants: its name, a way to open the store anew, and the planner.
+
+    `second`: a planner that finds whether anything is left more cheaply than asking the same one again, if there is one.
+    `remote`: the planner has other processes read the store, so it can be asked only of what is on the disk.
+    """
+
+    command: str
+    broker_version: str
+    open_store: Callable[[], Store]
+    planner: Planner
+    second: Planner | None = None
+    remote: bool = False
+
+
+class Dialog(Protocol):
+    """The person, or whoever stands for one."""
+
+    def show(self, plan: Plan) -> None:
+        """Show what would be done."""
+
+    def confirm(self, plan: Plan) -> bool:
+        """Whether to do it."""
+
+    def started(self, transaction: Transaction, plan: Plan) -> None:
+        """From now on the store changes."""
+
+    def advance(self, action: Action) -> None:
+        """An action is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came out: `errors` are the findings of the verification afterwards by code, `left` is what a second plan would still do.
+
+    Without a transaction nothing was changed. None: not asked.
+    """
+
+    plan: Plan
+    transaction: Transaction | None = None
+    errors: Mapping[str, int] | None = None
+    left: int | None = None
+    kept_in: Path | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is left to do."""
+        return not self.errors and not self.left
+
+    def as_json(self) -> dict[str, Any]:
+        """The result as the object that `--format json` prints."""
+        return {
+            "type": "transaction",
+            "schema": SCHEMA,
+            "id": None if self.transaction is None else self.transaction.id,
+            "state": None if self.transaction is None else str(self.transaction.state),
+            "command": self.plan.command,
+            "undoes": self.plan.undoes,
+            "actions": len(self.plan.actions),
+            "lost": len(self.plan.lost),
+            "errors": self.errors,
+            "second_plan_actions": self.left,
+            "plan_file": None if self.kept_in is None else str(self.kept_in),
+        }
+
+
+def verification_errors(store: Store) -> Mapping[str, int]:
+    """`Verify` by the engine of `rmqstore verify`."""
+    from rmqstore.verify.engine import Verification
+
+    return Counter(finding.code for finding in Verification(store).run() if finding.severity is Severity.ERROR)
+
+
+def show(wish: Wish, dialog: Dialog, plan_out: Path | None = None, *, verify: Verify = verification_errors) -> Result:
+    """Plans and shows; the store stays as it is. `plan_out` keeps the plan in a file, with its contents beside it.
+
+    Raises RefusedError, UnreadableError, OSError.
+    """
+    store = wish.open_store()
+    # A copy leaves the holes of its source out, and some systems know of bytes that are not on the disk yet as little as of holes.
+    with _at_work(store), lock.locked_for_reading(store), Staging.temporary(forced=plan_out is not None) as staging:
+        _refuse_unfinished(store.root)
+        plan = _verified(wish, store, staging, _plan(wish, store, staging), verify)
+        dialog.show(plan)
+        kept_in = None if plan_out is None else keep_plan(plan, staging, plan_out)
+    return Result(plan, kept_in=kept_in)
+
+
+def carry_out(wish: Wish, dialog: Dialog, *, verify: Verify = verification_errors, writer: Writer | None = None) -> Result:
+    """The whole procedure. Raises RefusedError, UnreadableError, WriteFailedError, KeyboardInterrupt."""
+    store = wish.open_store()
+    writer = writer or Writer()
+    with _at_work(store), lock.locked(store, writer):
+        _refuse_unfinished(store.root)
+        remove_remains(store.root, writer)
+        with _fresh(store.root, writer) as new:
+            staging = Staging(new.transaction.staged, writer)
+            try:
+                plan = _verified(wish, store, staging, _plan(wish, store, staging), verify)
+            finally:
+                staging.discard_open()
+            dialog.show(plan)
+            if plan.empty:
+                return Result(plan, errors=verify(_opened_again(wish)), left=0)
+            _demand_consent(plan, dialog)
+            apply.put_plan(new.transaction, plan, writer)
+            new.keep = True
+        _apply(new.transaction, store, dialog, writer)
+        after = _opened_again(wish)
+        errors = verify(after)
+        if plan.after is not None and plan.after.left is not None and plan.after.errors == errors:
+            return Result(plan, new.transaction, errors, plan.after.left)
+        return Result(plan, new.transaction, errors, _left(wish, after))
+
+
+def apply_file(path: Path, dialog: Dialog, *, verify: Verify = verification_errors, writer: Writer | None = None) -> Result:
+    """Applies a kept plan, or continues the transaction that it began; nothing where it is done already. Raises as `carry_out` does."""
+    transaction = transaction_of(path)
+    plan = read_plan(path) if transaction is None else transaction.plan
+    store = open_as_planned(plan, None if transaction is None else transaction.root)
+    writer = writer or Writer()
+    with _at_work(store), lock.locked(store, writer):
+        transaction = transaction or history.begun(store.root, plan_id(plan))
+        if unfinished(store.root) not in (None, transaction):
+            _refuse_unfinished(store.root)
+        dialog.show(plan)
+        if plan.empty:
+            return Result(plan)
+        if transaction is None:
+            check_plan(plan, Places(store))
+            _demand_consent(plan, dialog)
+            remove_remains(store.root, writer)
+            with _fresh(store.root, writer) as new:
+                apply.put_plan(new.transaction, plan, writer, contents_directory(path))
+                new.keep = True
+            transaction = new.transaction
+        elif transaction.state is not State.APPLIED:
+            _demand_consent(plan, dialog)
+        _apply(transaction, store, dialog, writer)
+        return Result(plan, transaction, None if plan.undoes else verify(open_as_planned(plan, store.root)))
+
+
+def undo(
+    root: Path,
+    name: str | None,
+    dialog: Dialog,
+    *,
+    writer: Writer | None = None,
+    dry_run: bool = False,
+    settings: Mapping[str, str] | None = None,
+) -> Result:
+    """Takes a transaction back, or, without a name, continues an undo that was stopped. Raises as `carry_out` does.
+
+    An undo that was stopped is finished before it is taken back itself. Where somebody else's changes keep it from being finished, it is
+    planned anew from what is there. `settings` win over those of the transaction.
+    """
+    demand_directory(root)
+    writer = writer or Writer()
+    store = open_as_planned(history.to_undo(root, name).plan, root, settings)
+    with _at_work(store), lock.locked_for_reading(store) if dry_run else lock.locked(store, writer):
+        target = history.to_undo(root, name)
+        if dry_run:
+            plan = target.plan if _is_stopped_undo(target) else _plan_undo(target, store)
+            dialog.show(plan)
+            return Result(plan)
+        if not _is_stopped_undo(target):
+            return _take_back(target, _plan_undo(target, store), dialog, writer)
+        if name is not None:
+            _continue(target, store, dialog, writer)
+            return _take_back(target, _plan_undo(target, store), dialog, writer)
+        try:
+            return _continue(target, store, dialog, writer)
+        except ForeignChangeError:
+            undone = find(root, target.plan.undoes or "")
+            return _take_back(undone, _plan_undo(undone, store, whatever_happened=True), dialog, writer)
+
+
+def open_as_planned(plan: Plan, root: Path | None = None, settings: Mapping[str, str] | None = None) -> Store:
+    """The store of a plan, with the settings that it was planned with, and others over them. Raises UnreadableError, NotAStoreError."""
+    return Store.open(plan.store if root is None else root, settings={**plan.settings, **(settings or {})})
+
+
+@contextmanager
+def _at_work(store: Store) -> Iterator[None]:
+    """Access to the files of a store as long as a command is at work on it: its directories are opened once, no link below them is
+    followed, and root works with the rights of the owner. Raises RefusedError."""
+    places = Places(store)
+    places.refuse_unnamed_links()
+    with beneath.pinned(places.tops), rights.of_owner(places):
+        yield
+
+
+def _refuse_unfinished(root: Path) -> None:
+    """Raises RefusedError when a transaction has to be finished or taken back before anything else may change the store."""
+    stopped = unfinished(root)
+    if stopped is not None:
+        check_transaction(stopped, Places(open_as_planned(stopped.plan, root)))
+        check_kept(stopped)
+        raise refusal(stopped)
+
+
+def _opened_again(wish: Wish) -> Store:
+    with rights.of_starter():  # the broker.conf is a file of the operator
+        return wish.open_store()
+
+
+def _plan(wish: Wish, store: Store, staging: Staging) -> Plan:
+    builder = PlanBuilder(store, staging, wish.command, wish.broker_version)
+    wish.planner(store, builder, staging)
+    return builder.build()
+
+
+def _left(wish: Wish, store: Store) -> int:
+    """Return how many actions a second plan has."""
+    with Staging.temporary() as staging:
+        return len(_plan(replace(wish, planner=wish.second or wish.planner), store, staging).actions)
+
+
+def _verified(wish: Wish, store: Store, staging: Staging, plan: Plan, verify: Verify) -> Plan:
+    """Return a plan with what a verification and a second plan find in the store that it leads to."""
+    if plan.empty:
+        return plan
+    try:
+        with planned_store(plan, store, staging) as planned:
+            errors = verify(planned)
+            after = After(errors, None if wish.remote else _left(wish, planned))
+    except NoRoomError as error:
+        return replace(plan, notes=(*plan.notes, f"The planned store was not verified: {error.message} {error.hint}"))
+    return replace(plan, after=after)
+
+
+def listed(errors: Mapping[str, int]) -> str:
+    """Return errors as words."""
+    return ", ".join(f"{count} x {code}" for code, count in sorted(errors.items()))
+
+
+def _plan_undo(target: Transaction, store: Store, *, whatever_happened: bool = False) -> Plan:
+    return replace(plan_undo(target, Places(store), whatever_happened=whatever_happened), settings=dict(store.config.given))
+
+
+def _is_stopped_undo(transaction: Transaction) -> bool:
+    return transaction.plan.undoes is not None and transaction.state is State.APPLYING
+
+
+def _take_back(target: Transaction, plan: Plan, dialog: Dialog, writer: Writer) -> Result:
+    store = open_as_planned(plan, target.root)
+    dialog.show(plan)
+    _demand_consent(plan, dialog)
+    with _fresh(target.root, writer) as new:
+        apply.put_plan(new.transaction, plan, writer)
+        new.keep = True
+    _apply(new.transaction, store, dialog, writer)
+    return Result(plan, new.transaction)
+
+
+def _continue(transaction: Transaction, store: Store, dialog: Dialog, writer: Writer) -> Result:
+    dialog.show(transaction.plan)
+    _demand_consent(transaction.plan, dialog)
+    _apply(transaction, store, dialog, writer)
+    return Result(transaction.plan, transaction)
+
+
+def _demand_consent(plan: Plan, dialog: Dialog) -> None:
+    if not dialog.confirm(plan):
+        raise RefusedError("Nothing was changed: the plan was not confirmed.", "Add --yes to confirm it without being asked.")
+
+
+def _apply(transaction: Transaction, store: Store, dialog: Dialog, writer: Writer) -> None:
+    dialog.started(transaction, transaction.plan)
+    with _stoppable() as stop:
+        apply.apply(transaction, Places(store), writer, advance=dialog.advance, stop=stop)
+
+
+@dataclass
+class _New:
+    transaction: Transaction
+    keep: bool = field(default=False)
+
+
+@contextmanager
+def _fresh(root: Path, writer: Writer) -> Iterator[_New]:
+    """The folder of a new transaction, which goes again unless its plan is kept in it."""
+    new = _New(begin(root, writer))
+    try:
+        yield new
+    finally:
+        if not new.keep:
+            with suppress(OSError):  # a disk that fails; the next writing command takes the remains away
+                new.transaction.discard(writer)
+
+
+@contextmanager
+def _stoppable() -> Iterator[Callable[[], bool]]:
+    """Ctrl-C waits for the end of an action: the function given out says whether it was pressed."""
+    pressed = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield pressed.is_set
+        return
+
+    def remember(number: int, frame: FrameType | None) -> None:
+        pressed.set()
+
+    kept = signal.signal(signal.SIGINT, remember)
+    try:
+        yield pressed.is_set
+    finally:
+        signal.signal(signal.SIGINT, kept)

@@ -1,0 +1,131 @@
+"""Applying a plan: prepare, do the actions one by one, and say so. Whatever stops it, it can be continued or taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+from rmqstore.errors import RmqstoreError, UnreadableError
+from rmqstore.repair.files import beneath, copies, rights
+from rmqstore.repair.files.writer import Writer
+from rmqstore.repair.plan import codec, fingerprint
+from rmqstore.repair.plan.check import check_kept, check_transaction, demand_contents, demand_file
+from rmqstore.repair.plan.model import Action, Plan
+from rmqstore.repair.plan.paths import Places
+from rmqstore.repair.transaction.folder import State, Transaction, ways_out
+from rmqstore.repair.transaction.journal import Journal
+from rmqstore.repair.transaction.perform import ForeignChangeError, Performer
+from rmqstore.repair.transaction.prepare import prepare
+from rmqstore.repair.transaction.watch import Watch
+
+_UNCHANGED = "Nothing of the store was changed."
+_TRY_AGAIN = "Make space or mend the disk, then try again."
+
+Advance = Callable[[Action], None]
+
+
+class WriteFailedError(RmqstoreError):
+    """A disk failed or is full while a store is being changed."""
+
+
+def put_plan(transaction: Transaction, plan: Plan, writer: Writer, contents: Path | None = None) -> None:
+    """Puts a plan into the folder of a new transaction; from then on the transaction can be applied.
+
+    `contents` is the directory of the contents, which are copied; None where they lie in their place already.
+    Raises RefusedError (contents are missing or changed), WriteFailedError.
+    """
+    try:
+        if contents is not None:
+            _copy_contents(transaction, plan, contents, writer)
+        if beneath.is_directory(transaction.staged):
+            writer.fsync_directory(transaction.staged)
+        part = transaction.plan_path.with_suffix(".part")
+        data = codec.encode(plan)
+        with writer.create(part) as descriptor:
+            writer.write(descriptor, part, 0, data)
+            writer.fsync(descriptor, part)
+        writer.rename(part, transaction.plan_path)
+        writer.fsync_directory(transaction.directory)
+    except OSError as error:
+        raise _failed(error, _UNCHANGED, _TRY_AGAIN) from error
+
+
+def apply(
+    transaction: Transaction,
+    places: Places,
+    writer: Writer,
+    *,
+    advance: Advance = lambda action: None,
+    stop: Callable[[], bool] = lambda: False,
+) -> None:
+    """Applies the plan of a transaction, from the beginning or from where it was stopped. The lock of the store must be held.
+
+    `advance` is told every action that is done; `stop` is asked between them. Raises RefusedError (nothing was changed),
+    ForeignChangeError, WriteFailedError, KeyboardInterrupt (`stop` said so).
+    """
+    check_transaction(transaction, places)
+    try:
+        state = transaction.state
+        if state is State.PLANNED:
+            prepare(transaction, places, writer)
+        elif state is State.APPLYING:
+            check_kept(transaction)
+        if state is not State.APPLIED:
+            _perform(transaction, places, writer, advance, stop)
+    except (OSError, UnreadableError) as error:
+        if transaction.state is State.PLANNED:
+            raise _failed(error, _UNCHANGED, _TRY_AGAIN) from error
+        continued, undone = ways_out(transaction)
+        hint = f"Make space or mend the disk, then continue with `{continued}`, or take it back with `{undone}`."
+        raise _failed(error, f"Transaction {transaction.id} was not finished.", hint) from error
+
+
+def _perform(transaction: Transaction, places: Places, writer: Writer, advance: Advance, stop: Callable[[], bool]) -> None:
+    plan = transaction.plan
+    watch = Watch(places, plan.files, plan.actions)
+    with Journal.open(transaction.journal_path, writer) as journal:
+        performer = Performer(transaction, places, writer, journal, transaction.story)
+        phase = None
+        for number, action in enumerate(plan.actions):
+            if stop():
+                raise KeyboardInterrupt
+            if phase not in (None, places.phase(action.path)):
+                performer.sync()
+            phase = places.phase(action.path)
+            _refuse_foreign(transaction, watch.change())
+            performer.perform(number, action)
+            watch.done(action)
+            advance(action)
+        performer.sync()
+        _refuse_foreign(transaction, watch.look())
+        journal.applied(fingerprint.take(places))
+
+
+def _refuse_foreign(transaction: Transaction, change: str | None) -> None:
+    if change is not None:
+        raise ForeignChangeError(transaction, change)
+
+
+def _copy_contents(transaction: Transaction, plan: Plan, contents: Path, writer: Writer) -> None:
+    for action in plan.actions:
+        wanted = action.contents
+        if wanted is None or wanted.file is None:
+            continue
+        source, target = contents / wanted.file, transaction.staged / wanted.file
+        if not beneath.is_directory(transaction.staged):
+            writer.mkdir(transaction.staged)
+        with ExitStack() as stack:
+            with rights.of_starter():  # the contents are files of the operator
+                demand_file(source)
+                read = stack.enter_context(beneath.reading(source))
+            demand_contents(wanted, read, source)
+            if not beneath.exists(target):
+                copies.copy_descriptor(writer, read, source, 0, wanted.length, target)
+
+
+def _failed(error: OSError | UnreadableError, state: str, hint: str) -> WriteFailedError:
+    """An error of the system, with what it means for the store."""
+    if isinstance(error, UnreadableError):
+        return WriteFailedError(f"{error.message} {state}", hint)
+    return WriteFailedError(f"{error.filename or 'the disk'}: {error.strerror}. {state}", hint)

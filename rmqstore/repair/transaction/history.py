@@ -1,0 +1,199 @@
+"""History: what was done to a store, what of it still stands, and which transaction can be taken back now."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rmqstore.errors import RefusedError, UnreadableError
+from rmqstore.repair.files import beneath
+from rmqstore.repair.plan.codec import plan_id
+from rmqstore.repair.plan.paths import TOOL_DIRECTORY
+from rmqstore.repair.transaction.folder import (
+    DamagedError,
+    State,
+    Transaction,
+    find,
+    folder,
+    is_transaction_name,
+    last_stopped,
+    see_history,
+    transactions,
+    ways_out,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One transaction. `undone_by` is the one that took it back, as long as that one stands; `kept` is bytes on the disk.
+
+    Of a damaged one, or something else in the folder of the transactions, `problem` says what is wrong with it.
+    """
+
+    transaction: Transaction
+    state: State
+    undone_by: str | None
+    kept: int
+    can_be_undone: bool
+    problem: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The entry as the object that `--format json` prints."""
+        plan = None if self.state in (State.INCOMPLETE, State.DAMAGED) else self.transaction.plan
+        continued, undone = (None, None) if plan is None else ways_out(self.transaction)
+        return {
+            "type": "transaction",
+            "id": self.transaction.id,
+            "state": "undone" if self.undone_by else str(self.state),
+            "command": None if plan is None else plan.command,
+            "actions": 0 if plan is None else len(plan.actions),
+            "lost": 0 if plan is None else len(plan.lost),
+            "kept_bytes": self.kept,
+            "undoes": None if plan is None else plan.undoes,
+            "undone_by": self.undone_by,
+            "continue": continued if self.state is State.APPLYING and self.problem is None else None,
+            "undo": undone if self.can_be_undone else None,
+            "problem": self.problem,
+        }
+
+
+def history(root: Path) -> list[Entry]:
+    """All that is in the folder of the transactions of the store at `root`, oldest first. Raises UnreadableError.
+
+    Where something is damaged, nothing is offered to be taken back: what a damaged transaction did to the store is not known.
+    """
+    try:
+        found = folder(root)
+    except DamagedError as error:
+        return [_damaged(Transaction(root, TOOL_DIRECTORY), error.problem)]
+    every = [Transaction(root, name) for name, _ in found]
+    states: dict[str, State] = {}
+    problems: dict[str, str] = {}
+    for one in every:
+        try:
+            states[one.id] = _state(one)
+        except DamagedError as error:
+            problems[one.id] = error.problem
+        except UnreadableError as error:
+            problems[one.id] = error.message.removesuffix(".")
+    bad = next(filter(is_transaction_name, problems), None)
+    sound = [one for one in every if one.id in states]
+    chain = _Chain(sound, states)
+    stopped = last_stopped(sound, states)
+    allowed = [stopped] * (not chain.undoes_a_stopped_one(stopped)) if stopped is not None else chain.undoable
+    waits = None if bad is None else f"it stays as it is until {bad} is moved away"
+    return [
+        _damaged(one, problems[one.id])
+        if one.id in problems
+        else Entry(one, states[one.id], chain.undone_by.get(one.id), _kept_bytes(one.directory), bad is None and one in allowed, waits)
+        for one in every
+    ]
+
+
+def _damaged(one: Transaction, problem: str) -> Entry:
+    return Entry(one, State.DAMAGED, None, 0, False, problem)
+
+
+def _state(one: Transaction) -> State:
+    """The state of an entry of the folder. Raises DamagedError if it is no transaction that can be used."""
+    if not is_transaction_name(one.id):
+        raise DamagedError(one.directory, "it is no transaction of rmqstore")
+    return one.state
+
+
+def to_undo(root: Path, name: str | None) -> Transaction:
+    """The transaction that `undo` is about: the one called `name`, else the one that was stopped, else the last that still stands.
+
+    Raises RefusedError where there is none, or where another one has to be taken back first.
+    """
+    every = transactions(root)
+    states = {one.id: one.state for one in every}
+    stopped = last_stopped(every, states)
+    if name is None:
+        standing = [stopped] if stopped is not None else _Chain(every, states).standing
+        if not standing:
+            raise RefusedError(f"Nothing was done to {root} that could be taken back.", see_history(root))
+        return standing[-1]
+    entries = {entry.transaction.id: entry for entry in history(root)}
+    entry = entries[find(root, name).id]
+    if not entry.can_be_undone:
+        raise RefusedError(f"Transaction {entry.transaction.id} {_why_not(entry, stopped)}.", see_history(root))
+    return entry.transaction
+
+
+def begun(root: Path, name: str) -> Transaction | None:
+    """The transaction that applies the plan called `name` (`codec.plan_id`): stopped in the middle, or done and not taken back."""
+    every = transactions(root)
+    chain = _Chain(every, {one.id: one.state for one in every})
+    alive = [one for one in chain.every if chain.states[one.id] in (State.APPLYING, State.APPLIED) and one.id not in chain.undone_by]
+    return next((one for one in reversed(alive) if plan_id(one.plan) == name), None)
+
+
+def _why_not(entry: Entry, stopped: Transaction | None) -> str:
+    if entry.undone_by is not None:
+        return f"was taken back by {entry.undone_by} already"
+    if stopped is not None and stopped != entry.transaction:
+        return f"cannot be taken back before {stopped.id}, which was stopped in the middle"
+    if entry.state in (State.INCOMPLETE, State.PLANNED):
+        return "changed nothing"
+    return "cannot be taken back: later ones, or one that it took back itself, are in the way"
+
+
+class _Chain:
+    """All transactions of a store, and how they take each other back.
+
+    What was taken back and then brought back again is represented by the undo that did so: that one keeps its files.
+    """
+
+    def __init__(self, every: list[Transaction], states: Mapping[str, State]) -> None:
+        self.every = every
+        self.states = states
+        self._undoes = {one.id: one.plan.undoes for one in self.every if self.states[one.id] is not State.INCOMPLETE}
+        applied = self._in_state(State.APPLIED)
+        changing = self._in_state(State.APPLYING)
+        touched = {self._undoes[one.id] for one in (*applied, *changing)}
+        self.undone_by: dict[str, str] = {}
+        for one in reversed(applied):
+            target = self._undoes[one.id]
+            if target is not None and one.id not in self.undone_by:
+                self.undone_by[target] = one.id
+        untouched = [one for one in applied if one.id not in touched]
+        self.standing = [one for one in untouched if self._depth(one.id) % 2 == 0]
+        # An undo that stands in for one that could not be finished holds only the rest.
+        partial = {self._undoes[one.id] for one in changing} - {None}
+        self.undoable = [
+            one
+            for one in untouched
+            if one in (applied[-1], *self.standing[-1:]) and self._undoes[one.id] not in partial and not self.undoes_a_stopped_one(one)
+        ]
+
+    def undoes_a_stopped_one(self, one: Transaction) -> bool:
+        """Whether it takes back a transaction that was stopped in the middle; a middle is no state to go back to."""
+        target = self._undoes[one.id]
+        return target is not None and self.states.get(target) is State.APPLYING
+
+    def _in_state(self, state: State) -> list[Transaction]:
+        return [one for one in self.every if self.states[one.id] is state]
+
+    def _depth(self, name: str) -> int:
+        depth = 0
+        while (target := self._undoes.get(name)) is not None:
+            name = target  # always an earlier one
+            depth += 1
+        return depth
+
+
+def _kept_bytes(directory: Path) -> int:
+    total = 0
+    pending = [directory]
+    while pending:
+        here = pending.pop()
+        for name, status in beneath.entries(here):
+            if stat.S_ISDIR(status.st_mode):
+                pending.append(here / name)
+            else:
+                total += status.st_blocks * 512
+    return total

@@ -1,0 +1,279 @@
+"""One action, done: from wherever it stands, so that doing it again after a stop in the middle completes it.
+
+Nothing is done over what somebody else did meanwhile. A range may hold old and new bytes only, byte by byte; a file moves only while it is
+the file of the undo record; a new file takes a free name only.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from rmqstore.errors import RefusedError
+from rmqstore.repair.files import beneath, copies, entries
+from rmqstore.repair.files.writer import Writer
+from rmqstore.repair.plan import fingerprint
+from rmqstore.repair.plan.fingerprint import BLOCK, blocks_with_data
+from rmqstore.repair.plan.model import Action, ActionKind, Attributes, FileStamp
+from rmqstore.repair.plan.paths import Places
+from rmqstore.repair.transaction.folder import Transaction, ways_out
+from rmqstore.repair.transaction.journal import Before, Journal, Story
+from rmqstore.store.window import read_descriptor
+
+_PAGE = 4096
+
+Reader = Callable[[int, int], bytes]
+
+
+class ForeignChangeError(RefusedError):
+    """Somebody else changed the store while a transaction was at work on it."""
+
+    def __init__(self, transaction: Transaction, what: str) -> None:
+        continued, undone = ways_out(transaction)
+        way = undone if transaction.plan.undoes is None else continued
+        super().__init__(
+            f"Something else changed the store meanwhile, and transaction {transaction.id} stopped: {what}.",
+            f"Stop the broker, then put back what can be put back with `{way}`.",
+        )
+
+
+class Performer:
+    """Does the actions of one transaction."""
+
+    def __init__(self, transaction: Transaction, places: Places, writer: Writer, journal: Journal, story: Story) -> None:
+        self._transaction = transaction
+        self._places = places
+        self._writer = writer
+        self._journal = journal
+        self._before = story.before
+        self._copying = set(story.copying)
+        self._unsynced: set[Path] = set()
+
+    def perform(self, number: int, action: Action) -> None:
+        """Does one action. Names of files are on the disk after `sync` only. Raises ForeignChangeError, OSError, UnreadableError."""
+        before = self._before[number]
+        if action.in_place:
+            if before.linked:
+                self._take_own_copy(number, action, before)
+            self._overwrite(action, before)
+            self._settle_directories(action, before)
+            return
+        self._make_directories(action)
+        if action.kind is ActionKind.CREATE:
+            self._bring_in(number, action, before)
+        elif action.kind is ActionKind.QUARANTINE:
+            self._take_out(action, before)
+        else:
+            if number not in self._copying and beneath.exists(self._transaction.source(number, action)):
+                self._take_out(action, before)
+            self._bring_in(number, action, before)
+        self._settle_directories(action, before)
+
+    def sync(self) -> None:
+        """The names of all files that came or went to the disk."""
+        for directory in sorted(self._unsynced):
+            if beneath.is_directory(directory):
+                self._writer.fsync_directory(directory)
+        self._unsynced.clear()
+
+    # Bytes of a file that stays
+
+    def _take_own_copy(self, number: int, action: Action, before: Before) -> None:
+        """The copy of a file with other names takes its place; the other names keep the file."""
+        copy, path = self._transaction.copy_of(number), self._places.path(action.path)
+        assert before.attributes is not None
+        if beneath.exists(copy):
+            if fingerprint.stamp(path) != FileStamp(before.size or 0, before.attributes.mtime_ns or 0):
+                raise ForeignChangeError(self._transaction, f"{action.path} is not the file that it was")
+            self._writer.rename(copy, path)
+        self._moved(copy, path)
+
+    def _overwrite(self, action: Action, before: Before) -> None:
+        path = self._places.path(action.path)
+        attributes = action.attributes or before.attributes
+        assert before.undo is not None and attributes is not None
+        if not beneath.is_file(path):
+            raise ForeignChangeError(self._transaction, f"{action.path} is not the file that it was")
+        old_path = self._transaction.directory / before.undo
+        with ExitStack() as stack:
+            descriptor = stack.enter_context(self._writer.change(path))
+            status = os.fstat(descriptor)
+            if status.st_size != before.size or status.st_nlink > 1:
+                raise ForeignChangeError(self._transaction, f"{action.path} is not the file that it was, or has got another name")
+            old = stack.enter_context(_reader(old_path))
+            new = stack.enter_context(self._new_bytes(action))
+            for begin, size in self._pieces(action, path):
+                here = begin - action.position
+                found, kept, wanted = read_descriptor(descriptor, path, begin, size), old(here, size), new(here, size)
+                if found not in (kept, wanted) and not _mixed(found, kept, wanted):
+                    what = f"{action.path} has bytes at {begin} that are neither the old nor the new ones"
+                    raise ForeignChangeError(self._transaction, what)
+                # Against the old bytes, not those found: what a stopped run wrote may never have reached the disk.
+                for first, last in _differing_pages(kept, wanted, begin):
+                    self._writer.write(descriptor, path, first, wanted[first - begin : last - begin])
+            for begin, end in action.holes:
+                self._punch(descriptor, path, begin, end)
+            self._writer.set_attributes(descriptor, path, attributes)
+            self._writer.fsync(descriptor, path)
+
+    def _pieces(self, action: Action, path: Path) -> Iterator[tuple[int, int]]:
+        if action.kind is ActionKind.ZERO:
+            yield from list(blocks_with_data(path, action.position, action.length))
+            return
+        end = action.position + action.length
+        yield from ((begin, min(BLOCK, end - begin)) for begin in range(action.position, end, BLOCK))
+
+    @contextmanager
+    def _new_bytes(self, action: Action) -> Iterator[Reader]:
+        contents = action.contents
+        if contents is None:
+            yield lambda begin, size: bytes(size)
+        elif (data := contents.data) is not None:
+            yield lambda begin, size: data[begin : begin + size]
+        else:
+            with _reader(self._transaction.contents(contents)) as reader:
+                yield reader
+
+    def _punch(self, descriptor: int, path: Path, begin: int, end: int) -> None:
+        """Zeros become a hole again; what else lies in these blocks stays."""
+        for first, size in list(blocks_with_data(path, begin, end - begin)):
+            if read_descriptor(descriptor, path, first, size).count(0) == size:
+                with _unless_unsupported():
+                    self._writer.punch(descriptor, path, first, first + size)
+
+    # Files that come and go
+
+    def _take_out(self, action: Action, before: Before) -> None:
+        source, target = entries.path_of(self._places, action), self._transaction.quarantined(action)
+        if before.attributes is None:
+            return None  # there was none to take away, only directories
+        if not beneath.exists(source):
+            if not beneath.exists(target):
+                raise ForeignChangeError(self._transaction, f"{action.path} is gone")
+            return self._moved(source, target)
+        if fingerprint.stamp(source) != FileStamp(before.size or 0, before.attributes.mtime_ns or 0):
+            raise ForeignChangeError(self._transaction, f"{action.path} is not the file that it was")
+        if beneath.exists(target):
+            if copies.same_device(source, target.parent):
+                raise ForeignChangeError(self._transaction, f"{action.path} is there again")
+            self._writer.unlink(source)
+        else:
+            self._make_quarantine(target.parent)
+            copies.move(self._writer, source, target, before.attributes)
+        return self._moved(source, target)
+
+    def _bring_in(self, number: int, action: Action, before: Before) -> None:
+        source, target = self._transaction.source(number, action), entries.path_of(self._places, action)
+        assert action.attributes is not None
+        attributes = replace(action.attributes, mtime_ns=before.placed)
+        if not beneath.exists(source):
+            if fingerprint.stamp(target) != FileStamp(action.length, before.placed or 0):
+                raise ForeignChangeError(self._transaction, f"{action.path} is not the file that was put there")
+            return self._moved(source, target)
+        if beneath.exists(target):
+            if number not in self._copying:
+                raise ForeignChangeError(self._transaction, f"{action.path} is there already")
+            self._writer.unlink(target)
+        if entries.is_special(source):
+            self._writer.rename(source, target)  # a rename leaves its attributes as they are
+        elif copies.same_device(source, target.parent):
+            with self._writer.hold(source) as descriptor:
+                self._writer.set_attributes(descriptor, source, attributes)
+                self._writer.fsync(descriptor, source)
+            self._writer.rename(source, target)
+        else:
+            # No second name may ever lie in a directory of the log, so the copy has its own name from the start.
+            self._journal.copying(number)
+            self._copying.add(number)
+            copies.copy_range(self._writer, source, 0, action.length, target, attributes)
+            self._writer.fsync_directory(target.parent)
+            self._writer.unlink(source)
+        return self._moved(source, target)
+
+    def _moved(self, source: Path, target: Path) -> None:
+        """Also where that was done before the last stop: it may not have reached the disk."""
+        self._unsynced |= {source.parent, target.parent}
+
+    # Directories
+
+    def _make_directories(self, action: Action) -> None:
+        for wanted in action.directories:
+            path = self._places.directory(wanted.path)
+            if wanted.attributes is not None and not beneath.is_directory(path):
+                self._writer.mkdir(path, wanted.attributes.mode)
+                self._unsynced.add(path.parent)
+
+    def _settle_directories(self, action: Action, before: Before) -> None:
+        """Those that shall go go when they are empty, and the others are as they were, or as the action says."""
+        wanted: dict[str, Attributes] = {
+            one.path: one.attributes for one in (*before.directories, *action.directories) if one.attributes is not None
+        }
+        for one in reversed(action.directories):
+            path = self._places.directory(one.path)
+            if one.attributes is None and beneath.is_directory(path):
+                wanted.pop(one.path, None)
+                with _unless_filled():
+                    self._writer.rmdir(path)
+                    self._unsynced.add(path.parent)
+        for name, attributes in wanted.items():
+            path = self._places.directory(name)
+            if beneath.is_directory(path):
+                self._writer.set_directory_attributes(path, attributes)
+
+    def _make_quarantine(self, directory: Path) -> None:
+        if not beneath.is_directory(directory):
+            self._make_quarantine(directory.parent)
+            self._writer.mkdir(directory)
+            self._unsynced.add(directory.parent)
+
+
+@contextmanager
+def _reader(path: Path) -> Iterator[Reader]:
+    with beneath.reading(path) as descriptor:
+        yield lambda begin, size: read_descriptor(descriptor, path, begin, size)
+
+
+def _mixed(found: bytes, old: bytes, new: bytes) -> bool:
+    """Whether every byte is the old or the new one, as a write that was stopped in the middle leaves them."""
+    return all(one in both for one, *both in zip(found, old, new, strict=True))
+
+
+def _differing_pages(found: bytes, wanted: bytes, position: int) -> Iterator[tuple[int, int]]:
+    """The pages [begin, end) of the file in which two pieces at `position` differ; neighbours are joined."""
+    first: int | None = None
+    begin = position
+    end = position + len(wanted)
+    while begin < end:
+        following = min((begin // _PAGE + 1) * _PAGE, end)
+        same = found[begin - position : following - position] == wanted[begin - position : following - position]
+        if same and first is not None:
+            yield first, begin
+            first = None
+        elif not same and first is None:
+            first = begin
+        begin = following
+    if first is not None:
+        yield first, end
+
+
+@contextmanager
+def _unless_filled() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+
+
+@contextmanager
+def _unless_unsupported() -> Iterator[None]:
+    """A file system without holes keeps zeros on the disk instead; they read the same."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.EOPNOTSUPP:
+            raise

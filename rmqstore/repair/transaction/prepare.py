@@ -1,0 +1,152 @@
+"""Before anything changes: every action finds what it expects, and everything needed to take it back is on the disk."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Container, Mapping
+from pathlib import Path, PurePosixPath
+
+from rmqstore.errors import RefusedError
+from rmqstore.repair.files import beneath, copies, entries
+from rmqstore.repair.files.hardlinks import demand_one_step, is_linked
+from rmqstore.repair.files.writer import Writer
+from rmqstore.repair.plan import fingerprint
+from rmqstore.repair.plan.attributes import attributes_of, of_status
+from rmqstore.repair.plan.check import check_contents
+from rmqstore.repair.plan.model import Action, ActionKind, Attributes, Directory, FileStamp
+from rmqstore.repair.plan.owners import demand_attributes
+from rmqstore.repair.plan.paths import Places
+from rmqstore.repair.plan.space import demand_space
+from rmqstore.repair.transaction.folder import Transaction
+from rmqstore.repair.transaction.journal import Before, Journal
+from rmqstore.repair.transaction.journal_check import undo_name
+from rmqstore.store.parts import PartKind
+
+_NEW_PLAN = "Look at the store again and make a new plan."
+
+
+def prepare(transaction: Transaction, places: Places, writer: Writer) -> None:
+    """Writes the undo record of every action, and the journal that makes them count. The store stays as it is.
+
+    May be done again after a stop in the middle. Raises RefusedError (the store is not what the plan was made for, or there is no space),
+    OSError, UnreadableError.
+    """
+    plan = transaction.plan
+    refuse_changes(plan.files, fingerprint.take(places))
+    demand_space(transaction, places)
+    _empty(transaction.undo, writer)
+    copied: set[str] = set()
+    with Journal.open(transaction.journal_path, writer, fresh=True) as journal:
+        for number, action in enumerate(plan.actions):
+            _stage(transaction, number, action, writer)
+            record = _before(transaction, number, action, places, writer, copied)
+            if record.linked:
+                copied.add(action.path)
+            journal.before(record)
+        for directory in (transaction.undo, transaction.staged, transaction.directory):
+            if beneath.is_directory(directory):
+                writer.fsync_directory(directory)
+        journal.prepared()
+
+
+def refuse_changes(before: Mapping[str, FileStamp], now: Mapping[str, FileStamp]) -> None:
+    """Raises RefusedError when the files of a store are not those that a plan was made for."""
+    changed = list(fingerprint.differences(before, now))
+    if changed:
+        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+        raise RefusedError(f"The store changed since it was planned for: {changed[0]}{more}.", _NEW_PLAN)
+
+
+def _before(transaction: Transaction, number: int, action: Action, places: Places, writer: Writer, copied: Container[str]) -> Before:
+    path = entries.path_of(places, action)
+    attributes, size = _found(path, action)
+    if action.path == PartKind.LOCK and transaction.plan.undoes is None and beneath.is_file(path):
+        raise RefusedError(f"The plan takes {path} away, which brokers lock.", _NEW_PLAN)
+    if (size, attributes and attributes.mtime_ns) != (action.expect.size, action.expect.mtime_ns):
+        raise RefusedError(f"{action.path} changed since it was planned for.", _NEW_PLAN)
+    demand_attributes(transaction, number, action, path, attributes)
+    linked = action.in_place and action.path not in copied and is_linked(path)
+    directories = _directories(action, places, linked=linked)
+    if not action.in_place:
+        digest = None if size is None or entries.is_special(path) else fingerprint.digest(path, 0, size)
+        return Before(number, size, attributes, directories=directories, placed=_placed(transaction, number, action), digest=digest)
+    name = undo_name(number)
+    kept = transaction.directory / name
+    copies.copy_range(writer, path, action.position, action.length, kept)
+    if fingerprint.digest(kept, 0, action.length) != action.expect.digest:
+        raise RefusedError(f"{action.path} changed since it was planned for, at byte {action.position}.", _NEW_PLAN)
+    if linked:
+        _copy(transaction, number, path, writer)
+    holes = tuple(copies.holes(path, action.position, action.length))
+    return Before(number, size, attributes, name, holes, directories, linked=linked)
+
+
+def _copy(transaction: Transaction, number: int, path: Path, writer: Writer) -> None:
+    """A copy of a file that has other names, ready to take its place."""
+    copy = transaction.copy_of(number)
+    demand_one_step(path, transaction.directory)
+    if not beneath.is_directory(transaction.staged):
+        writer.mkdir(transaction.staged)
+    if beneath.exists(copy):
+        writer.unlink(copy)
+    with beneath.reading(path) as read:
+        status = os.fstat(read)
+        copies.copy_descriptor(writer, read, path, 0, status.st_size, copy, of_status(status))
+
+
+def _placed(transaction: Transaction, number: int, action: Action) -> int | None:
+    if action.attributes is None:
+        return None
+    if action.attributes.mtime_ns is not None:
+        return action.attributes.mtime_ns
+    return attributes_of(transaction.source(number, action)).mtime_ns
+
+
+def _found(path: Path, action: Action) -> tuple[Attributes | None, int | None]:
+    status = beneath.status(path)
+    # What is in the place of a new file goes before; if it does not, the new file is not put there.
+    if status is None or (action.kind is ActionKind.CREATE and not stat.S_ISREG(status.st_mode)):
+        return None, None
+    if stat.S_ISDIR(status.st_mode) or (action.in_place and not stat.S_ISREG(status.st_mode)):
+        raise RefusedError(f"{path} is not a file.", "A repair changes files only.")
+    return of_status(status), status.st_size
+
+
+def _directories(action: Action, places: Places, *, linked: bool) -> tuple[Directory, ...]:
+    """The directories whose names or times the action can change, as they are, outermost first."""
+    if action.in_place and not linked and not action.directories:
+        return ()
+    named = [PurePosixPath(action.path).parent, *(PurePosixPath(directory.path) for directory in action.directories)]
+    touched = {*named, *(path.parent for path in named if not path.is_absolute())}
+    result = []
+    for path in sorted(touched, key=lambda path: len(path.parts)):
+        directory = places.directory(path.as_posix())
+        result.append(Directory(path.as_posix(), attributes_of(directory) if beneath.is_directory(directory) else None))
+    return tuple(result)
+
+
+def _stage(transaction: Transaction, number: int, action: Action, writer: Writer) -> None:
+    """Contents that the plan itself holds become a file too where they take a place of their own."""
+    contents = action.contents
+    if contents is None:
+        return
+    source = transaction.source(number, action)
+    if contents.data is not None and not action.in_place:
+        if not beneath.is_directory(transaction.staged):
+            writer.mkdir(transaction.staged)
+        if beneath.exists(source):
+            writer.unlink(source)
+        with writer.create(source) as descriptor:
+            writer.write(descriptor, source, 0, contents.data)
+            writer.fsync(descriptor, source)
+    elif contents.file is not None:
+        check_contents(contents, source)
+
+
+def _empty(directory: Path, writer: Writer) -> None:
+    if beneath.is_directory(directory):
+        for name, _ in beneath.entries(directory):
+            writer.unlink(directory / name)
+    else:
+        writer.mkdir(directory)

@@ -1,0 +1,1 @@
+"""Compiled kernels: bytes at machine addresses to columns, and comparisons of columns."""

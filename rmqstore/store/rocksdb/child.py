@@ -1,0 +1,111 @@
+"""A process that lets the RocksDB library open and read one database, so that a crash of the library ends this process alone.
+
+`python -m rmqstore.store.rocksdb.child DIRECTORY LIMIT RECOVERY_MODE FAMILY KEY` prints one JSON object, in it the value of one
+KEY (hex). The library puts a file of its own (`rocksdict-config.json`) into the directory, so that must not be the directory of a store.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+from typing import Any
+
+from rocksdict import AccessType, BlockBasedOptions, Cache, DBRecoveryMode, Options, Rdict, ReadOptions
+
+_ADDRESS_SPACE = 8 << 30
+_WRITTEN = 1 << 20
+"""Bytes of the longest file that this process may write: its own small ones."""
+_CACHE = 16 << 20
+_READAHEAD = 1 << 20
+_STRICT = "tolerate_corrupted_tail_records"
+_FILE_SIZE = "rocksdb.live-sst-files-size"
+
+
+def main() -> None:
+    """Print what the library says about a database."""
+    directory, limit, mode, family, key = sys.argv[1:]
+    _restrict()
+    sys.stdout.write(json.dumps(_probe(directory, int(limit), mode, family, bytes.fromhex(key))))
+
+
+def _restrict() -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (_WRITTEN, _WRITTEN))
+    resource.setrlimit(resource.RLIMIT_AS, (_ADDRESS_SPACE, _ADDRESS_SPACE))
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _probe(directory: str, limit: int, mode: str, family: str, key: bytes) -> dict[str, Any]:
+    try:
+        names = Rdict.list_cf(directory, _options(mode))
+        families = {name: _options(mode) for name in names}
+        database = Rdict(directory, _options(mode), column_families=families, access_type=AccessType.read_only(False))
+    except Exception as error:  # the library has no class of its own for a database that it refuses
+        return {"refused": str(error)}
+    handles = {name: database.get_column_family(name) for name in names}
+    sizes = {name: handle.property_int_value(_FILE_SIZE) or 0 for name, handle in handles.items()}
+    result = []
+    for name in sorted(names, key=lambda name: sizes[name]):
+        limit -= sizes[name]
+        read = {"name": name, "bytes": sizes[name], "entries": None, "error": None}
+        result.append(read if limit < 0 else read | _read(handles[name]))
+    tables = sorted({file["name"].lstrip("/") for file in database.live_files()})
+    said = {"tables": tables, "families": result, "value": _value(handles.get(family), key)}
+    database.close()
+    return said | {"log": _damage_of_log(directory, names)}
+
+
+def _damage_of_log(directory: str, names: list[str]) -> str | None:
+    """Return what is wrong with the write-ahead log, whose end may be missing; a broker goes on without what it cannot read."""
+    families = {name: _options(_STRICT) for name in names}
+    try:
+        Rdict(directory, _options(_STRICT), column_families=families, access_type=AccessType.read_only(False)).close()
+    except Exception as error:
+        return str(error)
+    return None
+
+
+def _options(mode: str) -> Options:
+    """As a broker opens it – every table, every check – but with the blocks of indexes in a cache of fixed size."""
+    tables = BlockBasedOptions()
+    tables.set_block_cache(Cache(_CACHE))
+    tables.set_cache_index_and_filter_blocks(True)
+    options = Options(raw_mode=True)
+    options.set_block_based_table_factory(tables)
+    options.set_paranoid_checks(True)
+    options.set_max_open_files(-1)
+    options.set_wal_recovery_mode(getattr(DBRecoveryMode, mode)())
+    return options
+
+
+def _read(family: Rdict) -> dict[str, Any]:
+    """Return how many entries of a column family were read, and why no more. Every block is compared with its checksum."""
+    options = ReadOptions()
+    options.set_verify_checksums(True)
+    options.set_readahead_size(_READAHEAD)
+    entries, error = 0, None
+    try:
+        cursor = family.iter(options)
+        cursor.seek_to_first()
+        while cursor.valid():
+            entries += 1
+            cursor.next()
+        cursor.status()
+    except Exception as stopped:
+        error = str(stopped)
+    return {"entries": entries, "error": error}
+
+
+def _value(family: Rdict | None, key: bytes) -> str | None:
+    """Return the value of a key as hex digits, None where there is none, or none that can be read."""
+    try:
+        value = None if family is None else family.get(key)
+    except Exception:  # told by the reading of the family
+        return None
+    return None if value is None else value.hex()
+
+
+if __name__ == "__main__":
+    main()

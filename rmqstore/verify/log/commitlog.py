@@ -1,0 +1,238 @@
+"""The pass over one commit-log file: records, and with them the queue units and index items they should have.
+
+One file is one independent piece of work whose result is a value; `rmqstore.verify.engine` runs the pieces side by side and merges the
+results in offset order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rmqstore.findings import Finding
+from rmqstore.formats.index import message_keys
+from rmqstore.formats.javahash import index_key_hash
+from rmqstore.formats.naming import is_filler_topic
+from rmqstore.formats.record import SysFlag, decode_record
+from rmqstore.scan.columns import Check, Fault, Mark, Oddity
+from rmqstore.scan.walk import Batch, Damage, FileEnd, LogScanner
+from rmqstore.store.mapped import MappedFile
+from rmqstore.store.root import QueueDirectory
+from rmqstore.verify.context import Context
+from rmqstore.verify.index import IndexCursor, IndexMatch, IndexView
+from rmqstore.verify.log.displaced import displaced_runs, rows_of, runs_inside
+from rmqstore.verify.log.live import LiveRecords, Overflow, Tail
+from rmqstore.verify.log.record_findings import Neighbours, of_damage, of_faults
+from rmqstore.verify.log.runs import Run
+from rmqstore.verify.queues.batchqueue import BatchRows
+from rmqstore.verify.queues.ext import ExtReader
+from rmqstore.verify.queues.multidispatch import Dispatches, Peculiarity, Renumbered
+from rmqstore.verify.queues.units import QueueClaims, QueueKey, QueueSpan
+
+_COMMIT, _ROLLBACK = int(SysFlag.TRANSACTION_COMMIT), int(SysFlag.TRANSACTION_ROLLBACK)
+_CHECKED_COMMITS = 100_000
+# Clocks of broker and file server may differ, and a mapped file may be marked as modified some time after it was.
+_CLOCK_SKEW_MS = 3_600_000
+
+
+@dataclass(slots=True)
+class Tally:
+    """Records of a file that share something worth one finding: physical offset of the first, and how many."""
+
+    position: int = -1
+    count: int = 0
+
+    def add(self, positions: npt.NDArray[np.int64]) -> None:
+        """More of them, in log order."""
+        if not self.count and positions.size:
+            self.position = int(positions[0])
+        self.count += positions.size
+
+
+@dataclass
+class FileResult:
+    """What the pass over one file found. Everything is in offset order."""
+
+    file: MappedFile
+    records: int = 0
+    first_position: int = -1
+    end_offset: int = 0  # behind the last live record
+    first_timestamp: int = 0
+    last_timestamp: int = 0
+    last_filler: int = -1  # physical offset of the last record that a repair put in the place of a lost one, -1 without any
+    late: Tally = field(default_factory=Tally)  # stored after the last write to the store, up to the end of the file
+    malformed: Tally = field(default_factory=Tally)  # topic, tags or keys are not UTF-8
+    end: FileEnd | None = None
+    tail: Tail | None = None
+    findings: list[Finding] = field(default_factory=list)
+    damages: list[tuple[int, int]] = field(default_factory=list)
+    moved: list[Run] = field(default_factory=list)  # records of another place
+    leftover: list[Run] = field(default_factory=list)  # the same in the tail, where they may be what an older life of the log left
+    queues: dict[QueueKey, QueueSpan] = field(default_factory=dict)
+    events: list[tuple[QueueKey, npt.NDArray[np.void]]] = field(default_factory=list)
+    index: IndexMatch = field(default_factory=IndexMatch)
+    batch_matched: Counter[QueueKey] = field(default_factory=Counter)
+    renumbered: dict[Peculiarity, dict[QueueKey, Renumbered]] = field(default_factory=dict)
+    commits: list[tuple[int, int]] = field(default_factory=list)  # (position, half message's physical offset)
+    unreadable: dict[str, str] = field(default_factory=dict)
+    hosts: Counter[int] = field(default_factory=Counter)  # records of each store host
+    odd_hosts: list[tuple[int, int, int]] = field(
+        default_factory=list
+    )  # (position, size, host) of records that differ from both neighbours
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the pass over a file compares with: the queues by key, the batch queues, the index, and whether later files hold records."""
+
+    queues: Mapping[QueueKey, QueueDirectory]
+    batch_queues: Mapping[QueueKey, QueueDirectory]
+    ext_queues: Mapping[QueueKey, QueueDirectory]
+    index: Sequence[IndexView]
+    compare_queues: bool
+    compare_index: bool
+    last_data_file: MappedFile | None
+
+
+class FilePass:
+    """The pass over one file."""
+
+    def __init__(self, context: Context, around: Surroundings, file: MappedFile, advance: Callable[[int], None]) -> None:
+        checks = Check(0) if context.options.quick else Check.BODY_CRC | Check.PROPERTY_CRC
+        if around.compare_index:
+            checks |= Check.KEYS
+        delays = np.array([0, *context.delays], np.int64)
+        self.result = FileResult(file, end_offset=file.start)
+        self._context = context
+        self._around = around
+        self._advance = advance
+        self._lead = context.store.entry_header(file)
+        self._scanner = LogScanner(checks=checks, delays=delays, lead=self._lead)
+        self._claims = QueueClaims(self._scanner, around.queues, frozenset(around.batch_queues), around.compare_queues)
+        self._dispatches = Dispatches(context, around.queues, self._scanner.number_of)
+        self._cursor = IndexCursor(around.index)
+        self._neighbours = Neighbours(context)
+        self._ext = ExtReader(context, around.ext_queues)
+        self._latest = context.last_write_ms + _CLOCK_SKEW_MS
+        self._topics = 0  # so many were looked at
+        self._filler_topics: list[int] = []
+
+    def run(self) -> FileResult:
+        """Reads the file and returns what it found. Raises UnreadableError and StoreChangedError."""
+        result, file, around = self.result, self.result.file, self._around
+        self._batch_rows = BatchRows(self._context, around.batch_queues, file.start, file.end)
+        self._last_file = around.last_data_file is None or file.start >= around.last_data_file.start
+        if around.compare_index:
+            self._cursor.seek(file.start)
+        live = LiveRecords(self._scanner, file, lead=self._lead, last_file=self._last_file, queues=around.queues, advance=self._advance)
+        for event in live.events():
+            if isinstance(event, Batch):
+                self._process(event)
+            elif isinstance(event, Damage):
+                result.damages.append((event.start, event.end if event.resumed else file.end))
+                result.findings.append(of_damage(self._context, event))
+                result.moved += runs_inside(file, event.start, event.end)
+            elif isinstance(event, Overflow):
+                result.damages.append((event.start, event.end))
+                result.findings.append(self._of_overflow(event))
+            elif isinstance(event, Tail):
+                result.tail = event
+                result.leftover = runs_inside(file, event.start, event.end) if event.kind != "torn" else []
+            else:
+                result.end = event
+        return self._close()
+
+    def _of_overflow(self, overflow: Overflow) -> Finding:
+        text = (
+            f"{overflow.records} more records have a PHYSICALOFFSET that is not their place; they were not compared with queues and index"
+        )
+        return self._context.log_finding("RMQ-CL-PHYOFFSET", text, overflow.start, overflow.end - overflow.start)
+
+    # What live records should have
+
+    def _process(self, batch: Batch) -> None:
+        result, records, keys = self.result, batch.records, batch.keys
+        if result.records == 0:
+            result.first_position = int(records["position"][0])
+            result.first_timestamp = int(records["store_timestamp"][0])
+        result.records += len(records)
+        result.end_offset = int(records["position"][-1] + records["size"][-1])
+        result.last_timestamp = int(records["store_timestamp"][-1])
+        if result.last_timestamp > self._latest:
+            # Where possible times follow, the one that goes back is told instead (RMQ-CL-TIME).
+            result.late.add(records["position"][records["store_timestamp"] > self._latest])
+        else:
+            result.late = Tally()
+        if batch.faults:
+            topics = {int(number): self._scanner.topic(int(number)) for number in np.unique(records["topic"])}
+            runs = displaced_runs(result.file, records) if Fault.PHYSICAL_OFFSET in batch.faults else []
+            result.moved += runs
+            result.damages += [(begin, begin + run.length) for run in runs for begin in [result.file.start + run.position]]
+            result.findings.extend(of_faults(self._context, records, topics, rows_of(runs, records, result.file)))
+        result.findings.extend(self._neighbours.check(records, batch.oddities))
+        if Mark.MALFORMED_TEXT in batch.marks:
+            self._rehash(records, keys, batch)
+        if Oddity.COMMITS in batch.oddities and len(result.commits) < _CHECKED_COMMITS:
+            commits = records[(records["sys_flag"] & _ROLLBACK) == _COMMIT]
+            result.commits.extend(zip(commits["position"].tolist(), commits["prepared_transaction_offset"].tolist(), strict=True))
+        self._note_fillers(records)
+        exts = self._claims.add(records)
+        if exts.size:
+            result.findings.extend(self._ext.check(self._scanner, exts))
+        if self._around.batch_queues:
+            result.findings.extend(self._batch_rows.check(self._scanner, records, batch))
+        if Mark.MULTI_DISPATCH in batch.marks and self._around.compare_queues:
+            self._dispatch(records, batch)
+        if self._around.compare_index and keys.size:
+            self._cursor.match(records, keys)
+
+    def _note_fillers(self, records: npt.NDArray[np.void]) -> None:
+        named = range(self._topics, self._scanner.topic_count)
+        self._filler_topics += [number for number in named if is_filler_topic(self._scanner.topic(number))]
+        self._topics = named.stop
+        for number in self._filler_topics:
+            fillers = records[(records["topic"] == number) & (records["sys_flag"] & _ROLLBACK == _ROLLBACK)]
+            if fillers.size:
+                self.result.last_filler = max(self.result.last_filler, int(fillers["position"][-1]))
+
+    def _bytes_of(self, record: npt.NDArray[np.void], batch: Batch) -> bytes:
+        start = int(record["position"]) - batch.origin
+        return batch.window[start : start + int(record["size"])].tobytes()
+
+    def _rehash(self, records: npt.NDArray[np.void], keys: npt.NDArray[np.void], batch: Batch) -> None:
+        """Hashes of tags and keys that are not UTF-8, by Java's rules for malformed text."""
+        rows = np.flatnonzero(records["marks"] & int(Mark.MALFORMED_TEXT))
+        self.result.malformed.add(records["position"][rows])
+        for row in rows:
+            record = decode_record(self._bytes_of(records[row], batch))
+            tags_code = record.tags_code(self._context.delays)
+            if tags_code is not None:
+                records["tags_code"][row] = tags_code
+            mine = np.flatnonzero(keys["record"] == row)
+            hashes = [index_key_hash(record.topic, key) for key in message_keys(record.properties, True)]
+            if len(mine) == len(hashes):
+                keys["hash"][mine] = hashes
+
+    def _dispatch(self, records: npt.NDArray[np.void], batch: Batch) -> None:
+        """Units of multi-dispatched records in further queues."""
+        extra: list[Any] = []
+        for row in np.flatnonzero(records["marks"] & int(Mark.MULTI_DISPATCH)):
+            extra.extend(self._dispatches.claims(records[row], decode_record(self._bytes_of(records[row], batch))))
+        if extra:
+            self._claims.add(np.array(extra, records.dtype), ordered=False)
+
+    def _close(self) -> FileResult:
+        result = self.result
+        result.queues, result.events = self._claims.finish()
+        result.renumbered = self._dispatches.renumbered
+        result.batch_matched = self._batch_rows.matched
+        result.hosts, result.odd_hosts = self._neighbours.hosts, self._neighbours.odd_hosts
+        result.unreadable = {path: error.message for path, error in self._claims.unreadable.items()}
+        if self._around.compare_index:
+            result.index = self._cursor.finish(result.end_offset if self._last_file else result.file.end)
+        return result

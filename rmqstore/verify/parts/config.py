@@ -1,0 +1,337 @@
+"""The JSON files of the broker as it would judge them at load, and what they say about queues against the queues."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rmqstore.findings import Finding, Severity
+from rmqstore.formats.naming import LMQ_PREFIX, SCHEDULE_TOPIC, SYSTEM_PREFIX
+from rmqstore.store import fastjson
+from rmqstore.store.ends import QueueEnds, batch_queue_ends, queue_ends
+from rmqstore.store.entries import exists
+from rmqstore.store.mapped import MappedFileQueue, list_directory, unreadable
+from rmqstore.store.obstacles import kind_of
+from rmqstore.store.parts import PartKind
+from rmqstore.store.root import Store
+from rmqstore.store.window import read_whole
+from rmqstore.verify.context import Context
+from rmqstore.verify.guard import guarded, limited
+
+TOPICS = "topics.json"
+CONSUMER_OFFSETS = "consumerOffset.json"
+LMQ_OFFSETS = "lmqConsumerOffset.json"
+DELAY_OFFSETS = "delayOffset.json"
+FILES = (
+    TOPICS,
+    "topicQueueMapping.json",
+    "subscriptionGroup.json",
+    CONSUMER_OFFSETS,
+    LMQ_OFFSETS,
+    "consumerFilter.json",
+    "consumerOrderInfo.json",
+    DELAY_OFFSETS,
+    "messageRequestMode.json",
+    "tieredStoreMetadata.json",
+    "timermetrics",
+    "transactionMetrics",
+)
+# Databases that take the place of topics.json, subscriptionGroup.json and consumerOffset.json (fact sheet timer §3.6).
+ROCKSDB_DIRECTORIES = ("topics", "metadata", "rdb")
+IN_ROCKSDB = frozenset({TOPICS, "subscriptionGroup.json", CONSUMER_OFFSETS, LMQ_OFFSETS})
+BATCH_QUEUE = "BatchCQ"
+_LARGEST = 512 << 20
+_OFFSETS, _LMQ_OFFSETS = "offsetTable", "lmqOffsetTable"
+
+
+class State(Enum):
+    """What a load finds."""
+
+    MISSING = auto()
+    EMPTY = auto()
+    NOTHING = auto()  # parsed, but into nothing
+    DAMAGED = auto()
+    WHOLE = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A configuration file as a broker would read it; `why` is for people, `value` the object of a whole file."""
+
+    path: Path
+    state: State
+    why: str = ""
+    value: Mapping[str, Any] | None = None
+
+
+class StoredOffset(NamedTuple):
+    """A queue offset of the configuration: the file, the keys that lead to it, who goes on there, and in which queue."""
+
+    path: Path
+    keys: tuple[str, ...]
+    owner: str
+    topic: str
+    queue_id: int
+    offset: int
+
+    def within(self, end: int) -> int:
+        """The nearest offset of a queue that ends at `end`."""
+        return min(max(self.offset, 0), end)
+
+
+def check(context: Context) -> Iterator[Finding]:
+    """Findings about the files in `config`, which are read whole, and about the ends of the queues they name."""
+    store = context.store
+    directory = store.config_path
+    if not store.covers(PartKind.CONFIG) or not directory.is_dir():
+        return
+    # What could not be read counts as missing for what follows, after it was reported.
+    texts = {name: Text(directory / name, State.MISSING) for name in FILES}
+    for name in FILES:
+        yield from guarded(context, directory / name, partial(_file, context, name, texts))
+    if store.only is not None:
+        return
+    yield from guarded(context, directory / TOPICS, partial(_missing_topics, context, texts))
+    yield from guarded(context, directory / TOPICS, partial(_queue_types, context, texts))
+    yield from guarded(context, directory / TOPICS, partial(_lost_topics, context, texts))
+    if not store.rocksdb_queues:
+        yield from guarded(context, directory / CONSUMER_OFFSETS, partial(_offsets, context, texts))
+
+
+# The files
+
+
+def read(path: Path) -> Text:
+    """A configuration file as the broker of any release finds it. Raises UnreadableError."""
+    try:
+        if not path.is_file():
+            return Text(path, State.MISSING, "missing")
+        length = path.stat().st_size
+    except OSError as error:
+        raise unreadable(path, error) from error
+    if length > _LARGEST:
+        return Text(path, State.DAMAGED, f"{length} bytes long, more than {_LARGEST}, and was not read")
+    data = read_whole(path, _LARGEST)
+    if not data:
+        return Text(path, State.EMPTY, "empty")
+    if fastjson.is_blank(data):
+        return Text(path, State.NOTHING, "blank")
+    if not data.strip(b"\0"):
+        return Text(path, State.DAMAGED, f"nothing but {len(data)} zero bytes")
+    try:
+        value = fastjson.parse(data).value
+    except ValueError as error:
+        return Text(path, State.DAMAGED, f"not readable ({error})")
+    if value is None or value == []:
+        return Text(path, State.NOTHING, "null" if value is None else "an empty list")
+    if not isinstance(value, dict):
+        return Text(path, State.DAMAGED, "not an object")
+    return Text(path, State.WHOLE, "whole", value)
+
+
+def read_both(path: Path) -> tuple[Text, Text]:
+    """A configuration file and its `.bak`. Raises UnreadableError."""
+    return read(path), read(path.with_name(path.name + ".bak"))
+
+
+def in_use(text: Text, backup: Text) -> Text:
+    """What a start takes: the file, or its `.bak` where only that is whole."""
+    return text if text.state is State.WHOLE or backup.state is not State.WHOLE else backup
+
+
+def _file(context: Context, name: str, texts: dict[str, Text]) -> Iterator[Finding]:
+    path = context.store.config_path / name
+    for candidate in (path, path.with_name(name + ".bak")):
+        if os.path.lexists(candidate) and not candidate.is_file():
+            kind = kind_of(candidate)
+            yield context.finding("RMQ-ST-KIND", f"{candidate.name} is a {kind}, where a file should be", file=candidate, found=kind)
+    text, backup = read_both(path)
+    texts[name] = in_use(text, backup)
+    beside = f"{backup.path.name} is {backup.why}"
+    match text.state:
+        case State.DAMAGED:
+            yield context.finding("RMQ-CF-JSON", f"{name} is {text.why}; {beside}", file=path)
+        case State.EMPTY | State.NOTHING:
+            yield context.finding("RMQ-CF-EMPTY", f"{name} is {text.why}; {beside}", file=path)
+        case State.MISSING if backup.state is not State.MISSING and not _elsewhere(context, name):
+            yield context.finding("RMQ-CF-MISSING", f"{name} is missing; {beside}", file=path)
+    if backup.state in (State.EMPTY, State.NOTHING, State.DAMAGED):
+        yield context.finding("RMQ-CF-BAK", f"{backup.path.name} is {backup.why}; {name} is {text.why}", file=backup.path)
+
+
+def _elsewhere(context: Context, name: str) -> bool:
+    """Whether the content of a file is kept in RocksDB, or, for consumer offsets, in the file of the other mode."""
+    directory = context.store.config_path
+    other = {CONSUMER_OFFSETS: LMQ_OFFSETS, LMQ_OFFSETS: CONSUMER_OFFSETS}.get(name)
+    return (name in IN_ROCKSDB and in_rocksdb(context.store)) or (other is not None and (directory / other).exists())
+
+
+def in_rocksdb(store: Store) -> bool:
+    """Return whether topics, groups and offsets are kept in RocksDB."""
+    return any(exists(store.config_path / name / "CURRENT") for name in ROCKSDB_DIRECTORIES)
+
+
+# What they say about queues
+
+
+def _missing_topics(context: Context, texts: Mapping[str, Text]) -> Iterator[Finding]:
+    path = context.store.config_path / TOPICS
+    if texts[TOPICS].state is not State.MISSING or in_rocksdb(context.store):
+        return
+    # A message store alone writes delayOffset.json, only a whole broker writes the others, and with them topics.json.
+    if all(text.state is State.MISSING for name, text in texts.items() if name != DELAY_OFFSETS):
+        return
+    topics = [entry.name for entry in list_directory(context.store.path_of(PartKind.CONSUMEQUEUE)) if entry.is_dir()]
+    if topics and not context.store.rocksdb_queues:
+        message = f"{TOPICS} and its .bak are missing, but there are queues of {len(topics)} topics"
+        yield context.finding("RMQ-CF-MISSING", message, file=path)
+
+
+def _queue_types(context: Context, texts: Mapping[str, Text]) -> Iterator[Finding]:
+    """Topics whose queues lie where a start does not expect them; a lost topics.json makes every topic a simple one."""
+    if in_rocksdb(context.store):
+        return
+    table = _table(texts[TOPICS], "topicConfigTable")
+    if table is None and texts[TOPICS].state is not State.MISSING:
+        return  # reported already; where both files are damaged a broker does not get as far as to compare
+    batch = {topic for topic, config in (table or {}).items() if _is_batch(config)}
+    for kind in (PartKind.CONSUMEQUEUE, PartKind.BATCHCONSUMEQUEUE):
+        if kind is PartKind.CONSUMEQUEUE and context.store.rocksdb_queues:
+            continue
+        for entry in list_directory(context.store.path_of(kind)):
+            if entry.is_dir() and (entry.name in batch) != (kind is PartKind.BATCHCONSUMEQUEUE) and _has_queues(Path(entry.path)):
+                expected = BATCH_QUEUE if entry.name in batch else "SimpleCQ"
+                message = f"topic {entry.name} is configured as {expected}, but has queues in {kind.value}"
+                found = "SimpleCQ" if kind is PartKind.CONSUMEQUEUE else BATCH_QUEUE
+                yield context.finding("RMQ-CF-QUEUE-TYPE", message, file=Path(entry.path), topic=entry.name, expected=expected, found=found)
+
+
+def _lost_topics(context: Context, texts: Mapping[str, Text]) -> Iterator[Finding]:
+    """Topics with queues that a whole topics.json does not have: with consumers cut out of it, without any maybe what a deletion left."""
+    table = _table(texts[TOPICS], "topicConfigTable")
+    if table is None or in_rocksdb(context.store) or context.store.rocksdb_queues:
+        return
+    consumed = {topic for name in (CONSUMER_OFFSETS, LMQ_OFFSETS) for topic in topics_of_offsets(texts[name])}
+    for kind in (PartKind.CONSUMEQUEUE, PartKind.BATCHCONSUMEQUEUE):
+        for entry in list_directory(context.store.path_of(kind)):
+            if entry.name not in table and entry.is_dir() and not _has_no_configuration(entry.name) and _has_queues(Path(entry.path)):
+                known = entry.name in consumed
+                offsets = "consumers have offsets of" if known else "no consumer has an offset of"
+                message = f"{TOPICS} does not have topic {entry.name}, which has queues here, and which {offsets}"
+                found = context.finding("RMQ-CF-LOST", message, file=context.store.config_path / TOPICS, topic=entry.name)
+                yield found if known else replace(found, severity=Severity.WARNING)
+
+
+def _has_no_configuration(topic: str) -> bool:
+    """Whether brokers keep messages under this name without configuring it as a topic."""
+    return topic == SCHEDULE_TOPIC or topic.startswith(LMQ_PREFIX) or topic.lower().startswith(SYSTEM_PREFIX)
+
+
+def _is_batch(config: Any) -> bool:
+    attributes = config.get("attributes") if isinstance(config, dict) else None
+    return isinstance(attributes, dict) and attributes.get("queue.type") == BATCH_QUEUE
+
+
+def _has_queues(topic: Path) -> bool:
+    return any(entry.is_dir() and entry.name.isascii() and entry.name.isdigit() for entry in list_directory(topic))
+
+
+def _table(text: Text, name: str) -> Mapping[str, Any] | None:
+    """A table of a whole file, None where there is none."""
+    table = None if text.value is None else text.value.get(name)
+    return table if isinstance(table, dict) else None
+
+
+def _offsets(context: Context, texts: Mapping[str, Text]) -> Iterator[Finding]:
+    found = (finding for stored in stored_offsets(context.store, texts) for finding in _offset(context, stored))
+    yield from limited(context, context.store.config_path / CONSUMER_OFFSETS, found)
+
+
+def stored_offsets(store: Store, texts: Mapping[str, Text]) -> Iterator[StoredOffset]:
+    """The queue offsets of consumer groups and of the delay levels, as a start takes them from the configuration `texts`."""
+    if not in_rocksdb(store):
+        yield from _consumer_offsets(texts[_offsets_in_use(store, texts)])
+    text = texts[DELAY_OFFSETS]
+    for level, offset in (_table(text, _OFFSETS) or {}).items():
+        if level.isascii() and level.isdigit() and int(level) > 0 and _is_integer(offset):
+            yield StoredOffset(text.path, (_OFFSETS, level), f"delay level {level}", SCHEDULE_TOPIC, int(level) - 1, offset)
+
+
+def _consumer_offsets(text: Text) -> Iterator[StoredOffset]:
+    for key, offsets in (_table(text, _OFFSETS) or {}).items():
+        topic, at, group = key.partition("@")
+        if at and "@" not in group and isinstance(offsets, dict):
+            for queue, offset in offsets.items():
+                if queue.isascii() and queue.isdigit() and _is_integer(offset):
+                    yield StoredOffset(text.path, (_OFFSETS, key, queue), f"group {group}", topic, int(queue), offset)
+    for key, offset in (_table(text, _LMQ_OFFSETS) or {}).items():
+        topic, at, group = key.partition("@")
+        if at and _is_integer(offset):
+            yield StoredOffset(text.path, (_LMQ_OFFSETS, key), f"group {group}", topic, 0, offset)
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _offsets_in_use(store: Store, texts: Mapping[str, Text]) -> str:
+    """enableLmq decides which of two files is read; where it is not known the newer one is."""
+    present = [name for name in (CONSUMER_OFFSETS, LMQ_OFFSETS) if texts[name].state is State.WHOLE]
+    if store.config.explicit("enableLmq") is not None:
+        return LMQ_OFFSETS if store.config.flag("enableLmq") else CONSUMER_OFFSETS
+    return max(present, key=lambda name: texts[name].path.stat().st_mtime_ns, default=CONSUMER_OFFSETS)
+
+
+def _offset(context: Context, stored: StoredOffset) -> Iterator[Finding]:
+    topic, queue_id, offset = stored.topic, stored.queue_id, stored.offset
+    end = end_for_offsets(context.store, topic, queue_id) if context.options.wants_topic(topic) else None
+    if end is None or 0 <= offset <= end:
+        return
+    where = f"beyond its end, {end}" if offset > end else "negative"
+    message = f"offset {offset} of {stored.owner} in {topic}/{queue_id} is {where}"
+    code = "RMQ-CF-LMQ-OFFSET" if topic.startswith(LMQ_PREFIX) else "RMQ-CF-OFFSET"
+    expected = None if topic == SCHEDULE_TOPIC else stored.within(end)  # a level goes on with what is still to be delivered
+    yield context.finding(code, message, file=stored.path, topic=topic, queue_id=queue_id, expected=expected, found=offset)
+
+
+_TREES: tuple[tuple[PartKind, Callable[[MappedFileQueue], QueueEnds]], ...] = (
+    (PartKind.CONSUMEQUEUE, queue_ends),
+    (PartKind.BATCHCONSUMEQUEUE, batch_queue_ends),
+)
+
+
+def queue_end(store: Store, topic: str, queue_id: int) -> int | None:
+    """Offset behind the last message of a queue, None for a queue without files."""
+    if "/" in topic or topic in ("", ".", ".."):
+        return None
+    for kind, ends in _TREES:
+        queue = MappedFileQueue.scan(store.path_of(kind) / topic / str(queue_id))
+        if queue.files:
+            return ends(queue).max_offset
+    return None
+
+
+def end_for_offsets(store: Store, topic: str, queue_id: int) -> int | None:
+    """Return the end of the queue that a stored offset is about, None where there is no queue to compare with.
+
+    A delay level without a queue ends at 0: once it has one, a broker sets a larger offset to its end, and does not deliver what is there.
+    """
+    end = queue_end(store, topic, queue_id)
+    return 0 if end is None and topic == SCHEDULE_TOPIC else end
+
+
+def topics_of_offsets(text: Text) -> Iterator[str]:
+    """Yield the topic of every entry of a file of consumer offsets, also of entries without a sound offset."""
+    for table in (_OFFSETS, _LMQ_OFFSETS):
+        yield from (key.partition("@")[0] for key in _table(text, table) or {})
+
+
+def configured_topics(store: Store) -> frozenset[str] | None:
+    """Return the topics of topics.json or its .bak, None where neither is whole. Raises UnreadableError."""
+    table = _table(in_use(*read_both(store.config_path / TOPICS)), "topicConfigTable")
+    return None if table is None else frozenset(table)

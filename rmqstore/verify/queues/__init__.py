@@ -1,0 +1,1 @@
+"""Verification of consume queues against the commit log."""

@@ -1,0 +1,98 @@
+"""Files of a consume queue that hold the units of another queue, as after a wrong `mv` or a restore into the wrong directory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from rmqstore.findings import Finding
+from rmqstore.formats.consumequeue import PRE_BLANK_SIZE, UNIT_SIZE
+from rmqstore.scan.ranges import in_ranges
+from rmqstore.scan.unitruns import UNIT_ROWS
+from rmqstore.store.mapped import MappedFile
+from rmqstore.store.root import QueueDirectory
+from rmqstore.store.window import data_extents, read_at
+from rmqstore.verify.context import Context
+from rmqstore.verify.queues.targets import Targets
+from rmqstore.verify.queues.units import QueueKey
+
+CODE = "RMQ-CQ-EXCHANGED"
+_LOOKED_AT = 4096  # units of a file
+_KNOWN = 0.9  # share of them that has to point at a record of one queue alone
+# What such a file makes wrong of single units.
+_EXPLAINED = frozenset({"RMQ-CQ-UNIT", "RMQ-CQ-SURPLUS", "RMQ-CQ-SHIFTED", "RMQ-CQ-ORDER", "RMQ-CQ-SIZE", "RMQ-CQ-TAGS", "RMQ-CQ-LOST"})
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a file holds: the units of queue `owner` from queue offset `first` on."""
+
+    owner: QueueKey
+    first: int
+
+    def __str__(self) -> str:
+        return f"{self.owner[0]}/{self.owner[1]} from queue offset {self.first}"
+
+
+def exchanged_files(context: Context, targets: Targets, key: QueueKey, directory: QueueDirectory) -> dict[Path, Held]:
+    """Return the files of queue `key` that hold units of another place: all point at records of one queue, in their order.
+
+    A file whose units say nothing, because their messages expired, goes with the other files of its directory. Raises UnreadableError.
+    """
+    shifts = {file.path: _shift(context, targets, key, file) for file in directory.files.files}
+    named = {shift for shift in shifts.values() if shift is not None}
+    rest = next(iter(named)) if len(named) == 1 else None
+    found: dict[Path, Held] = {}
+    for file in directory.files.files:
+        owner, shift = shifts[file.path] or rest or (key, 0)
+        # A queue whose units are not at their QUEUEOFFSETs is no exchange: brokers leave some so.
+        if owner != key or (shift and shift * UNIT_SIZE % file.length == 0):
+            found[file.path] = Held(owner, file.start // UNIT_SIZE + shift)
+    return found
+
+
+def _shift(context: Context, targets: Targets, key: QueueKey, file: MappedFile) -> tuple[QueueKey, int] | None:
+    """The one queue whose records the units of a file point at, and QUEUEOFFSET minus place, equal for all; None where there is none."""
+    log = context.log
+    found: set[tuple[QueueKey, int]] = set()
+    looked = 0
+    for start, end in data_extents(file):
+        first, count = start // UNIT_SIZE, min(end // UNIT_SIZE - start // UNIT_SIZE, _LOOKED_AT - looked)
+        units = np.frombuffer(read_at(file, first * UNIT_SIZE, count * UNIT_SIZE), UNIT_ROWS)
+        offsets = units["physical_offset"].astype(np.int64)
+        live = (offsets >= log.min_offset) & (offsets < log.end_offset) & (units["size"] > 0) & (units["size"] != PRE_BLANK_SIZE)
+        live &= ~(in_ranges(offsets, log.damages) | in_ranges(offsets, context.options.given_up))
+        if not live.any():
+            continue
+        looked += int(np.count_nonzero(live))
+        keys, rows, places = targets.owners(key, units[live])
+        shifts = places - (file.start // UNIT_SIZE + first + np.flatnonzero(live))
+        if np.count_nonzero(rows >= 0) < _KNOWN * len(rows):
+            return None
+        found |= {(keys[row], shift) for row, shift in set(zip(rows.tolist(), shifts.tolist(), strict=True)) if row >= 0}
+        if len(found) > 1:
+            return None
+    return found.pop() if found else None
+
+
+def summed_up(
+    context: Context, key: QueueKey, directory: QueueDirectory, exchanged: Mapping[Path, Held], findings: list[Finding]
+) -> Iterator[Finding]:
+    """Yield a finding per exchanged file in place of what `findings` say of its single units, then the other findings."""
+    whole = len(exchanged) == len(directory.files.files)
+    for path, held in exchanged.items():
+        yield context.finding(
+            CODE,
+            f"{'every file of this queue' if whole else 'this file'} holds units of another place: {held}",
+            file=path,
+            position=0,
+            topic=key[0],
+            queue_id=key[1],
+            expected=f"{key[0]}/{key[1]}",
+            found=f"{held.owner[0]}/{held.owner[1]}",
+        )
+    hidden = {context.store.relative(path) for path in (*exchanged, directory.directory)}
+    yield from (one for one in findings if one.code not in _EXPLAINED or one.file not in hidden)

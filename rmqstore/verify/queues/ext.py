@@ -1,0 +1,70 @@
+"""Ext units: where a queue unit stores an address, the ext unit there must hold the record's tagsCode and store time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from rmqstore.errors import RmqstoreError
+from rmqstore.findings import Finding
+from rmqstore.formats import consumequeue_ext
+from rmqstore.scan.walk import LogScanner
+from rmqstore.store.root import QueueDirectory
+from rmqstore.store.window import read_at
+from rmqstore.verify.context import Context
+from rmqstore.verify.queues.units import QueueKey
+
+HEAD_SIZE = 20
+
+
+class ExtReader:
+    """Reads the ext units that the queue units of one scan point to."""
+
+    def __init__(self, context: Context, queues: Mapping[QueueKey, QueueDirectory]) -> None:
+        self._context = context
+        self._queues = queues
+
+    def check(self, scanner: LogScanner, exts: npt.NDArray[np.void]) -> Iterator[Finding]:
+        """Findings about the addresses met (EXT_DTYPE)."""
+        for ext in exts:
+            key = scanner.queue(int(ext["queue"]))
+            problem = self._problem(key, ext)
+            if problem is None:
+                continue
+            message, file, position, expected, found = problem
+            yield self._context.finding(
+                "RMQ-CQ-EXT",
+                message,
+                file=file,
+                position=position,
+                length=HEAD_SIZE,
+                offset=int(ext["position"]),
+                topic=key[0],
+                queue_id=key[1],
+                queue_offset=int(ext["queue_offset"]),
+                expected=expected,
+                found=found,
+            )
+
+    def _problem(self, key: QueueKey, ext: npt.NDArray[np.void]) -> tuple[str, object, int | None, object, object] | None:
+        place = consumequeue_ext.decode_address(int(ext["address"]))
+        directory = self._queues.get(key)
+        file = directory.files.find(place) if directory and place >= 0 else None
+        if file is None or place + HEAD_SIZE > file.end:
+            return "the queue unit names an ext address where no ext file is", None, None, None, int(ext["address"])
+        at = place - file.start
+        try:
+            head = read_at(file, at, HEAD_SIZE)
+        except RmqstoreError as error:
+            return error.message, file.path, at, None, None
+        size, bits = int.from_bytes(head[0:2], "big", signed=True), int.from_bytes(head[18:20], "big", signed=True)
+        tags_code, store_time = int.from_bytes(head[2:10], "big", signed=True), int.from_bytes(head[10:18], "big", signed=True)
+        if size != HEAD_SIZE + bits or bits < 0 or at + size > file.length:
+            return "the size of the ext unit does not fit its bit map", file.path, at, HEAD_SIZE + max(bits, 0), size
+        if tags_code != int(ext["tags_code"]):
+            return "the ext unit does not hold the tagsCode of the record", file.path, at, int(ext["tags_code"]), tags_code
+        if store_time != int(ext["store_timestamp"]):
+            return "the ext unit does not hold the STORETIMESTAMP of the record", file.path, at, int(ext["store_timestamp"]), store_time
+        return None

@@ -1,0 +1,573 @@
+"""Consume queues: merges what the passes over the log files saw of each queue, and looks at the units that no record claimed."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import itemgetter
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from rmqstore.errors import RmqstoreError
+from rmqstore.findings import Finding
+from rmqstore.formats.consumequeue import UNIT_SIZE
+from rmqstore.formats.naming import LITE_PREFIX, LMQ_PREFIX
+from rmqstore.scan.kernels.queue import Claim, Order
+from rmqstore.scan.unitruns import UNIT_ROWS, UnitKind, UnitRun, unit_runs
+from rmqstore.store.mapped import MappedFile, MappedFileQueue
+from rmqstore.store.root import QueueDirectory
+from rmqstore.store.window import data_extents, read_at
+from rmqstore.verify.context import Context
+from rmqstore.verify.guard import limited
+from rmqstore.verify.log.commitlog import FileResult
+from rmqstore.verify.parts import config
+from rmqstore.verify.queues.exchanged import Held, exchanged_files, summed_up
+from rmqstore.verify.queues.multidispatch import Peculiarity, Renumbered
+from rmqstore.verify.queues.targets import Pointed, Target, Targets
+from rmqstore.verify.queues.units import QueueKey
+
+_CHUNK_UNITS = 51_200
+_MOST_REPEATED = 1_000_000
+
+# What a file with units of another queue shows first.
+_FOREIGN = frozenset({"RMQ-CQ-UNIT", "RMQ-CQ-SURPLUS", "RMQ-CQ-ORDER", "RMQ-CQ-SHIFTED"})
+
+Interval = tuple[int, int]
+
+
+@dataclass
+class QueueHistory:
+    """One queue along the whole log."""
+
+    runs: list[npt.NDArray[np.void]] = field(default_factory=list)
+    next_offset: int | None = None
+    last_position: int = -1
+    records: int = 0
+    restarts: list[int] = field(default_factory=list)  # physical offsets of records that begin again at QUEUEOFFSET 0
+
+    def rows(self) -> npt.NDArray[np.void]:
+        """All runs in log order."""
+        return np.concatenate(self.runs)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A record whose QUEUEOFFSET does not continue that of the record of its queue before, which lies at `after`."""
+
+    key: QueueKey
+    order: Order
+    expected: int
+    found: int
+    position: int
+    after: int
+
+
+def merge(context: Context, results: Sequence[FileResult]) -> tuple[dict[QueueKey, QueueHistory], list[Finding]]:
+    """The histories of all queues, and findings about QUEUEOFFSETs that do not continue."""
+    histories: dict[QueueKey, QueueHistory] = defaultdict(QueueHistory)
+    odd: list[Event] = []
+    for result in results:
+        for key, span in result.queues.items():
+            history = histories[key]
+            history.runs += span.runs
+            if span.records:
+                if history.next_offset is not None and span.first_offset != history.next_offset:
+                    order = Order.GAP if span.first_offset > history.next_offset else Order.REPEAT
+                    order = Order.RESTART if span.first_offset == 0 else order
+                    odd.append(Event(key, order, history.next_offset, span.first_offset, span.first_position, history.last_position))
+                history.next_offset = span.next_offset
+                history.last_position = span.last_position
+                history.records += span.records
+        for key, row in result.events:
+            numbers = (int(row[name]) for name in ("expected", "found", "position", "after"))
+            odd.append(Event(key, Order(int(row["order"])), *numbers))
+    for event in odd:
+        if event.order is Order.RESTART:
+            histories[event.key].restarts.append(event.position)
+    told = sorted((event for event in odd if not _explained(context, event)), key=lambda event: event.position)
+    return histories, [_of_order(context, event) for event in told]
+
+
+def _explained(context: Context, event: Event) -> bool:
+    """A gap between two records with a damaged range between them is the damage, told once already."""
+    damages = context.log.damages
+    behind = bisect_left(damages, (event.after, 0))
+    return event.order is Order.GAP and behind < len(damages) and damages[behind][0] < event.position
+
+
+_ORDER_TEXT = {
+    Order.GAP: ("RMQ-CL-QOFFSET-GAP", "QUEUEOFFSETs of the queue are missing in the log"),
+    Order.REPEAT: ("RMQ-CL-QOFFSET-REPEAT", "a QUEUEOFFSET that the queue had already"),
+    Order.RESTART: ("RMQ-CL-QOFFSET-RESTART", "the queue starts again at QUEUEOFFSET 0"),
+}
+
+
+def _of_order(context: Context, event: Event) -> Finding:
+    code, text = _ORDER_TEXT[event.order]
+    return context.log_finding(
+        code,
+        text,
+        event.position,
+        topic=event.key[0],
+        queue_id=event.key[1],
+        queue_offset=event.found,
+        expected=event.expected,
+        found=event.found,
+    )
+
+
+class QueueJudge:
+    """Judges one queue at a time."""
+
+    def __init__(self, context: Context, known_topics: frozenset[str] | None, multi_dispatch: bool | None) -> None:
+        """`multi_dispatch`: whether the broker dispatches to %LMQ% queues, None when it cannot be told."""
+        self._context = context
+        self._known_topics = known_topics
+        self._multi_dispatch = multi_dispatch
+        self._has_records = False
+        self._targets = Targets(context)
+        self.exchanged: dict[Path, Held] = {}  # files that hold units of another place
+        self._equal: dict[Path, range] = {}  # the last run of equal units that was met
+
+    def missing(self, key: QueueKey, history: QueueHistory) -> Iterator[Finding]:
+        """A queue of the log without directory."""
+        code, remark = self.missing_code(key[0])
+        if code is None:
+            return
+        rows = history.rows()
+        first = rows[0]
+        records = history.records or int((rows["end"] - rows["start"]).sum())
+        yield self._context.finding(
+            code,
+            f"{records} records of this queue are in the log, the queue has no files{remark}",
+            file=f"consumequeue/{key[0]}/{key[1]}",
+            offset=int(first["position"]),
+            topic=key[0],
+            queue_id=key[1],
+            queue_offset=int(first["start"]),
+            expected=records,
+            found=0,
+        )
+
+    def missing_code(self, topic: str) -> tuple[str | None, str]:
+        """(code, remark) for a queue of `topic` without directory; no code where no broker would have made one."""
+        if topic.startswith(LITE_PREFIX):
+            return "RMQ-CQ-LMQ-MISSING", "; a lite queue that expired is deleted"
+        if topic.startswith(LMQ_PREFIX):
+            if self._multi_dispatch is None:
+                return "RMQ-CQ-LMQ-MISSING", "; no other %LMQ% queue has, so the broker may not dispatch to them"
+            return ("RMQ-CQ-MISSING" if self._multi_dispatch else None), ""
+        if self._known_topics is not None and topic not in self._known_topics:
+            return "RMQ-CQ-DELETED", "; the topic is not configured either, so it was probably deleted"
+        return "RMQ-CQ-MISSING", ""
+
+    def judge(self, key: QueueKey, directory: QueueDirectory, history: QueueHistory | None) -> Iterator[Finding]:
+        """A queue with files: those that hold another queue, claims that failed, and units that nobody claimed."""
+        findings = list(self._by_unit(key, directory, history))
+        if any(finding.code in _FOREIGN for finding in findings):
+            exchanged = exchanged_files(self._context, self._targets, key, directory)
+            self.exchanged |= exchanged
+            if exchanged and self._has_records:
+                yield from summed_up(self._context, key, directory, exchanged, findings)
+                return
+        yield from findings
+
+    def _by_unit(self, key: QueueKey, directory: QueueDirectory, history: QueueHistory | None) -> Iterator[Finding]:
+        rows = history.rows() if history is not None and history.runs else np.zeros(0, _RUN)
+        held = union([_interval(row) for row in rows[rows["claim"] <= Claim.SIZE]])
+        end = held[-1][1] if held else 0
+        claimed: list[Interval] = list(held)
+        restarted = _restarted(history, rows)
+        for row in rows:
+            interval = _interval(row)
+            claim = Claim(int(row["claim"]))
+            if claim is Claim.MATCH:
+                continue
+            if claim in (Claim.TAGS, Claim.SIZE):
+                yield self._wrong_field(key, directory, row, claim)
+                continue
+            if int(row["position"]) < restarted:
+                continue
+            for start, stop in subtract([interval], held):
+                yield from self._failed(key, directory, row, claim, start, stop, end)
+            if claim is not Claim.ABSENT:
+                claimed.append(interval)
+        # A queue without a single record of its own has no damaged units, only units too many.
+        self._has_records = bool(rows.size)
+        yield from self._unclaimed(key, directory, union(claimed), end)
+
+    # Claims that failed
+
+    def _where(self, key: QueueKey, directory: QueueDirectory, start: int, stop: int) -> dict[str, object]:
+        at = start * UNIT_SIZE
+        file = directory.files.find(at) if at >= 0 else None
+        return {
+            "file": file.path if file else directory.directory,
+            "position": at - file.start if file else None,
+            "length": (stop - start) * UNIT_SIZE,
+            "topic": key[0],
+            "queue_id": key[1],
+            "queue_offset": start,
+        }
+
+    def _wrong_field(self, key: QueueKey, directory: QueueDirectory, row: npt.NDArray[np.void], claim: Claim) -> Finding:
+        name = "size" if claim is Claim.SIZE else "tags_code"
+        code = "RMQ-CQ-SIZE" if claim is Claim.SIZE else "RMQ-CQ-TAGS"
+        start, stop = int(row["start"]), int(row["end"])
+        return self._context.finding(
+            code,
+            f"{name} of {_units(stop - start)} is not that of the record",
+            offset=int(row["position"]),
+            expected=int(row[name]),
+            found=int(row["unit_size" if claim is Claim.SIZE else "unit_tags_code"]),
+            **self._where(key, directory, start, stop),
+        )
+
+    def _failed(
+        self, key: QueueKey, directory: QueueDirectory, row: npt.NDArray[np.void], claim: Claim, start: int, stop: int, end: int
+    ) -> Iterator[Finding]:
+        where = self._where(key, directory, start, stop)
+        offset = int(row["position"])
+        count = _units(stop - start)
+        if claim is Claim.OTHER:
+            others = (self._of_other(key, directory, row, run) for run in self._pointed(key, directory, start, stop))
+            yield from limited(self._context, directory.directory, others)
+        elif start >= end:
+            yield self._context.finding(
+                "RMQ-CQ-BEHIND", f"{count} missing at the end of the queue", offset=offset, expected=stop, found=end, **where
+            )
+        elif claim is Claim.ZERO:
+            yield self._context.finding(
+                "RMQ-CQ-HOLE", f"{count} inside the queue never written", offset=offset, expected=offset, found=0, **where
+            )
+        else:
+            yield self._context.finding(
+                "RMQ-CQ-GAP", f"{count} missing: no file of the queue holds them", offset=offset, expected=offset, **where
+            )
+
+    def _of_other(self, key: QueueKey, directory: QueueDirectory, row: npt.NDArray[np.void], run: Pointed) -> Finding:
+        """Units that point elsewhere than at the records that claim them; the first of those records is that of `row`."""
+        where = self._where(key, directory, run.start, run.end)
+        if run.start == int(row["start"]):
+            where |= {"offset": int(row["position"]), "expected": int(row["position"])}
+        where["found"] = run.offset
+        count = _units(run.end - run.start)
+        if run.target is Target.PRE_BLANK:
+            return self._context.finding("RMQ-CQ-PREBLANK", f"{count} pre-blank where those of records should be", **where)
+        if run.target is Target.OWN:
+            text = f"{count}: the record pointed at has a QUEUEOFFSET {run.shift:+d} from the unit's place"
+            return self._context.finding("RMQ-CQ-SHIFTED", text, **where)
+        return self._context.finding("RMQ-CQ-UNIT", f"{count}: another place than that of the record with this QUEUEOFFSET", **where)
+
+    # What units point at
+
+    def _pointed(self, key: QueueKey, directory: QueueDirectory, start: int, stop: int) -> Iterator[Pointed]:
+        """Runs of the units [start, stop) that point at the same."""
+        last: Pointed | None = None
+        for at, units in _units_between(directory.files, start, stop):
+            for run in self._targets.of_units(key, units, at):
+                if last is not None and last.goes_on(run):
+                    last.end = run.end
+                    continue
+                if last is not None:
+                    yield last
+                last = run
+        if last is not None:
+            yield last
+
+    # Units that nobody claimed
+
+    def _unclaimed(self, key: QueueKey, directory: QueueDirectory, claimed: list[Interval], end: int) -> Iterator[Finding]:
+        files = directory.files.files
+        runs: list[UnitRun] = []
+        for file in files:
+            try:
+                runs.extend(self._runs_of(file, claimed))
+            except RmqstoreError as error:
+                yield self._context.finding("RMQ-ST-UNREADABLE", error.message, file=file.path, topic=key[0], queue_id=key[1])
+        filled = max([end, *(run.end for run in runs if run.kind is not UnitKind.ZERO)])
+        stale = self._stale(runs, end) if end else len(runs)
+        for run in runs[stale:]:
+            if run.kind is not UnitKind.ZERO:
+                yield self._of_stale(key, directory, run)
+        runs = runs[:stale]
+        last_used = max([end, *(run.end for run in runs if run.kind is not UnitKind.ZERO)])
+        first_unit = files[0].start // UNIT_SIZE if files else 0
+        prefix = first_unit
+        pre_blanks = 0
+        for run in runs:
+            if run.kind in (UnitKind.PRE_BLANK, UnitKind.EXPIRED) and run.start == prefix:
+                prefix = run.end
+                pre_blanks += (run.end - run.start) if run.kind is UnitKind.PRE_BLANK else 0
+            yield from self._unclaimed_run(key, directory, run, prefix, end, last_used)
+        if files and pre_blanks and not claimed and pre_blanks == last_used - first_unit:
+            yield self._context.finding(
+                "RMQ-CQ-PREBLANK-ONLY", "nothing but pre-blank units", **self._where(key, directory, first_unit, first_unit + pre_blanks)
+            )
+        yield from self._zero_file(key, directory, filled)
+
+    def _stale(self, runs: list[UnitRun], end: int) -> int:
+        """Number of the first run that zeros part from the end of the queue, len(runs) without one; `end` = end of the right units."""
+        lost = [number for number, run in enumerate(runs) if self._context.log.is_damaged(run.position)]
+        reached = end
+        for number, run in enumerate(runs):
+            if run.end <= end or run.kind is UnitKind.ZERO:
+                continue
+            if run.start > reached and (not lost or lost[-1] < number):
+                return number
+            reached = run.end
+        return len(runs)
+
+    def _of_stale(self, key: QueueKey, directory: QueueDirectory, run: UnitRun) -> Finding:
+        return self._context.finding(
+            "RMQ-CQ-STALE",
+            f"old units behind the end of the queue, parted from it by zeros: {run.end - run.start}",
+            offset=run.position,
+            **self._where(key, directory, run.start, run.end),
+        )
+
+    def _zero_file(self, key: QueueKey, directory: QueueDirectory, filled: int) -> Iterator[Finding]:
+        files = directory.files.files
+        if files and files[-1].start // UNIT_SIZE >= filled and files[-1].length:
+            yield self._context.finding(
+                "RMQ-CQ-ZEROFILE",
+                "the last file of the queue holds no unit",
+                file=files[-1].path,
+                position=0,
+                length=files[-1].length,
+                topic=key[0],
+                queue_id=key[1],
+            )
+
+    def _runs_of(self, file: MappedFile, claimed: list[Interval]) -> Iterator[UnitRun]:
+        """Runs of unclaimed units that hold anything (holes of the file are skipped, zeros inside its data are runs)."""
+        first = file.start // UNIT_SIZE
+        whole = (first, first + file.length // UNIT_SIZE)
+        log = self._context.log
+        for begin, stop in data_extents(file):
+            extent = (max(first + begin // UNIT_SIZE, whole[0]), min(first + -(-stop // UNIT_SIZE), whole[1]))
+            for start, end in subtract([extent], claimed):
+                for at in range(start, end, _CHUNK_UNITS):
+                    units = read_at(file, (at - first) * UNIT_SIZE, min(end - at, _CHUNK_UNITS) * UNIT_SIZE)
+                    yield from unit_runs(np.frombuffer(units, UNIT_ROWS), at, log.min_offset, log.end_offset)
+
+    def _unclaimed_run(
+        self, key: QueueKey, directory: QueueDirectory, run: UnitRun, prefix: int, end: int, last_used: int
+    ) -> Iterator[Finding]:
+        """`prefix` and `end`: queue offsets where the units of expired messages end, and those of messages of the log."""
+        kind, start, stop, offset = run.kind, run.start, run.end, run.position
+        where = self._where(key, directory, start, stop)
+        count = _units(stop - start)
+        if kind is UnitKind.ZERO:
+            if start < last_used:
+                yield self._context.finding("RMQ-CQ-HOLE", f"{count} inside the queue never written", **where)
+        elif kind is UnitKind.PRE_BLANK:
+            if stop > prefix:
+                yield self._context.finding("RMQ-CQ-PREBLANK", f"{count} pre-blank behind the beginning of the queue", **where)
+        elif kind is UnitKind.EXPIRED:
+            if stop <= prefix:
+                yield self._context.finding("RMQ-CQ-EXPIRED", f"{count} pointing before the first commit log file", offset=offset, **where)
+            else:
+                yield self._context.finding(
+                    "RMQ-CQ-ORDER",
+                    f"{count} inside the queue pointing before the log",
+                    offset=offset,
+                    found=offset,
+                    **where,
+                )
+        elif kind is UnitKind.BEYOND:
+            if self._context.log.is_damaged(offset):
+                yield self._context.finding("RMQ-CQ-LOST", f"{count} of records in a damaged range", offset=offset, **where)
+            else:
+                message = f"{count} of records that the log does not have: it ends at {self._context.log.end_offset}"
+                yield self._context.finding("RMQ-CQ-BEYOND", message, offset=offset, found=offset, **where)
+        elif kind is UnitKind.INVALID:
+            yield self._context.finding("RMQ-CQ-UNIT", f"{count} without a possible offset and size", found=offset, **where)
+        else:
+            pointing = (self._of_pointing(key, directory, pointed, end) for pointed in self._pointed(key, directory, start, stop))
+            yield from limited(self._context, directory.directory, pointing)
+
+    def _of_pointing(self, key: QueueKey, directory: QueueDirectory, run: Pointed, end: int) -> Finding:
+        """Units into the log that no record with their QUEUEOFFSET claimed; `end` of the queue by its records.
+
+        In front of that end a message is missing for sure, behind it only if a repair left a filler behind the neighbour's message.
+        """
+        missing = run.start < end or self._context.log.last_filler > run.offset
+        if run.target is Target.OWN and missing and self._repeats_neighbour(directory, run):
+            code, text = "RMQ-CQ-REPEATED", "the same as its neighbour, in the place of a message that the log does not have"
+        else:
+            code, text = self._answer(run)
+        where = self._where(key, directory, run.start, run.end)
+        return self._context.finding(code, f"{_units(run.end - run.start)}: {text}", offset=run.offset, **where)
+
+    def _repeats_neighbour(self, directory: QueueDirectory, run: Pointed) -> bool:
+        """Whether a unit and all up to the own place of its message are the same, as repairs leave it for lost messages."""
+        own = run.start + run.shift
+        low, high = min(own, run.start), max(own, run.start)
+        if run.end > run.start + 1 or not run.shift or high - low > _MOST_REPEATED:
+            return False
+        known = self._equal.get(directory.directory, range(0))
+        # A chain that grows unit by unit is not read from its beginning every time.
+        start, stop = (known.stop - 1, known.stop) if low in known else (low, low)
+        if high >= stop and not _are_equal(directory.files, start, high + 1):
+            return False
+        self._equal = {directory.directory: range(low, max(high + 1, stop))}
+        return True
+
+    def _answer(self, run: Pointed) -> tuple[str, str]:
+        if run.target is Target.OTHER_QUEUE and run.other is not None:
+            code = "RMQ-CQ-UNIT" if self._has_records else "RMQ-CQ-SURPLUS"
+            return code, f"the record there belongs to {run.other[0]}/{run.other[1]}"
+        if run.target is Target.OWN and run.shift:
+            return "RMQ-CQ-SHIFTED", f"the record there has a QUEUEOFFSET {run.shift:+d} from the unit's place"
+        return _ANSWERS[run.target]
+
+
+_ANSWERS = {
+    Target.UNKNOWN: ("RMQ-CQ-SURPLUS", "no record claims them; what they point at was not looked at, there are too many of this kind"),
+    Target.NOTHING: ("RMQ-CQ-UNIT", "no record begins where the unit points"),
+    Target.DAMAGED: ("RMQ-CQ-LOST", "the record lies in a damaged range"),
+    Target.NOT_QUEUED: ("RMQ-CQ-SURPLUS", "a prepared or rolled back record has no place in a queue"),
+    Target.OWN: ("RMQ-CQ-SURPLUS", "the record there is not part of the live log"),
+}
+
+
+def _units_between(files: MappedFileQueue, start: int, stop: int) -> Iterator[tuple[int, npt.NDArray[np.void]]]:
+    """The units (UNIT_ROWS) of the queue offsets [start, stop) in pieces, each with its first queue offset."""
+    at = start
+    while at < stop:
+        file = files.find(at * UNIT_SIZE)
+        position = at * UNIT_SIZE - file.start if file is not None else 0
+        count = min(stop - at, _CHUNK_UNITS, (file.length - position) // UNIT_SIZE) if file is not None else 0
+        if file is None or not count:
+            return
+        yield at, np.frombuffer(read_at(file, position, count * UNIT_SIZE), UNIT_ROWS)
+        at += count
+
+
+def _are_equal(files: MappedFileQueue, start: int, stop: int) -> bool:
+    """Whether the units of the queue offsets [start, stop) are all there and the same."""
+    pieces = [units.tobytes() for _, units in _units_between(files, start, stop)]
+    data = b"".join(pieces)
+    return len(data) == (stop - start) * UNIT_SIZE and data == data[:UNIT_SIZE] * (stop - start)
+
+
+def _interval(row: npt.NDArray[np.void]) -> Interval:
+    """Queue offsets [start, end) of a run. The end behind the last possible offset, 2^63, is stored as -2^63."""
+    start, end = int(row["start"]), int(row["end"])
+    return start, end if end > start else end + (1 << 64)
+
+
+def _restarted(history: QueueHistory | None, rows: npt.NDArray[np.void]) -> int:
+    """Physical offset from which on the records belong to the queue as it is, -1 for all of them.
+
+    A queue that was deleted and made again begins at QUEUEOFFSET 0 once more, and has a unit there for the new first record.
+    """
+    begins = rows["position"][(rows["claim"] == Claim.MATCH) & (rows["start"] == 0)]
+    return max(set(history.restarts) & set(begins.tolist()), default=-1) if history is not None else -1
+
+
+_RENUMBERED = {
+    Peculiarity.SHIFTED: ("RMQ-CQ-LMQ-OFFSET", "units that stand at other places than the numbers their records were given"),
+    Peculiarity.DROPPED: ("RMQ-CL-QOFFSET-REPEAT", "records without unit, because their numbers had been given before"),
+    Peculiarity.LOST: ("RMQ-CQ-SHIFTED", "records without unit, and all units behind them moved up"),
+}
+
+
+def renumbered(context: Context, results: Sequence[FileResult]) -> Iterator[Finding]:
+    """Multi-dispatch queues whose units do not stand at the numbers of their records; one finding for each queue and reason."""
+    totals: dict[tuple[QueueKey, str], Renumbered] = defaultdict(Renumbered)
+    for result in results:
+        for kind, queues in result.renumbered.items():
+            for key, one in queues.items():
+                totals[key, kind.name].note(one.position, one.number, one.place, one.count)
+    for (key, name), one in sorted(totals.items(), key=itemgetter(0)):
+        code, text = _RENUMBERED[Peculiarity[name]]
+        yield context.log_finding(
+            code,
+            f"multi-dispatch queue with {text}: {one.count}",
+            one.position,
+            topic=key[0],
+            queue_id=key[1],
+            queue_offset=one.number,
+            expected=one.number,
+            found=one.place,
+        )
+
+
+def dispatches_to_light_queues(context: Context, queues: Iterable[QueueKey]) -> bool | None:
+    """Whether the broker fills %LMQ% queues: by its settings, or because one exists; None when neither tells (fact sheet queues §2.12)."""
+    settings = context.store.config
+    switches = [settings.flag(name) for name in ("enableLmq", "enableMultiDispatch") if settings.explicit(name) is not None]
+    if not all(switches):
+        return False
+    if len(switches) == 2 or any(topic.startswith(LMQ_PREFIX) for topic, _ in queues):
+        return True
+    return None
+
+
+def _units(count: int) -> str:
+    return "1 unit" if count == 1 else f"{count} units"
+
+
+def union(intervals: Sequence[Interval]) -> list[Interval]:
+    """The same points as sorted intervals that do not touch."""
+    merged: list[Interval] = []
+    for start, end in sorted(intervals):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def subtract(intervals: Sequence[Interval], removed: Sequence[Interval]) -> list[Interval]:
+    """The points of `intervals` that are in none of `removed` (sorted, disjoint)."""
+    left: list[Interval] = []
+    for start, end in intervals:
+        at = start
+        for number in range(max(bisect_left(removed, (start, start)) - 1, 0), len(removed)):
+            begin, stop = removed[number]
+            if begin >= end:
+                break
+            if stop <= at:
+                continue
+            if begin > at:
+                left.append((at, begin))
+            at = max(at, stop)
+        if at < end:
+            left.append((at, end))
+    return left
+
+
+def known_topics(context: Context) -> frozenset[str] | None:
+    """The topics of `config/topics.json` or, where that is not whole, of its backup, and those that consumers have offsets of.
+
+    None when it cannot be told. A broker that deletes a topic removes the offsets of its consumers as well.
+    """
+    path = context.store.config_path / config.TOPICS
+    for candidate in (path, path.with_name(path.name + ".bak")):
+        try:
+            table = (config.read(candidate).value or {}).get("topicConfigTable")
+        except RmqstoreError:
+            continue  # reported by the check of the configuration
+        if isinstance(table, Mapping):
+            return frozenset(table) | _consumed_topics(context)
+    return None
+
+
+def _consumed_topics(context: Context) -> frozenset[str]:
+    topics: set[str] = set()
+    for name in (config.CONSUMER_OFFSETS, config.LMQ_OFFSETS):
+        try:
+            topics.update(config.topics_of_offsets(config.in_use(*config.read_both(context.store.config_path / name))))
+        except RmqstoreError:
+            continue  # reported by the check of the configuration
+    return frozenset(topics)
+
+
+_RUN = np.dtype([("claim", "i4"), ("start", "i8"), ("end", "i8"), ("position", "i8")])

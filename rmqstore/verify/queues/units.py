@@ -1,0 +1,172 @@
+"""Buffers the units of consume queues for the compiled comparison with the records of one scan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from rmqstore.errors import RmqstoreError
+from rmqstore.formats.consumequeue import UNIT_SIZE
+from rmqstore.scan.kernels.queue import (
+    COUNTS_DTYPE,
+    DONE,
+    EVENT_DTYPE,
+    EXT_DTYPE,
+    FULL,
+    NEED_UNITS,
+    QUEUE_DTYPE,
+    RUN_DTYPE,
+    claim_units,
+)
+from rmqstore.scan.walk import LogScanner
+from rmqstore.store.mapped import MappedFileQueue
+from rmqstore.store.root import QueueDirectory
+from rmqstore.store.window import read_into
+
+QueueKey = tuple[str, int]
+
+_FAR = 1 << 61
+_BUFFER_BUDGET = 16 << 20
+_SMALLEST_SHARE = 64 * UNIT_SIZE
+_FIRST_QUEUES = 64
+
+
+@dataclass(slots=True)
+class QueueSpan:
+    """What one scan saw of one queue: the QUEUEOFFSETs of its first and last record, and the outcome of every claim as runs."""
+
+    first_offset: int = 0
+    first_position: int = 0
+    next_offset: int = 0
+    last_position: int = 0
+    records: int = 0
+    runs: list[npt.NDArray[np.void]] = field(default_factory=list)
+
+
+class QueueClaims:
+    """Compares the records of one scanner with the units they claim. `unchecked` queues are only followed, not compared."""
+
+    def __init__(
+        self, scanner: LogScanner, queues: Mapping[QueueKey, QueueDirectory], unchecked: frozenset[QueueKey], compare: bool
+    ) -> None:
+        self._scanner = scanner
+        self._queues = queues
+        self._unchecked = unchecked
+        self._compare = compare
+        self._named = 0
+        self._table = np.zeros(0, QUEUE_DTYPE)
+        self._share = 0  # bytes of the buffer that belong to each row of the table
+        self._units = np.zeros(0, np.uint8)
+        self._outputs = {"runs": np.zeros(4096, RUN_DTYPE), "events": np.zeros(1024, EVENT_DTYPE), "exts": np.zeros(16384, EXT_DTYPE)}
+        self._counts = np.zeros(1, COUNTS_DTYPE)
+        for name, rows in self._outputs.items():
+            self._counts[f"most_{name}"] = rows.size
+        self._addresses = [rows.ctypes.data for rows in (*self._outputs.values(), self._counts)]
+        self._kept_runs: list[npt.NDArray[np.void]] = []
+        self._kept_events: list[npt.NDArray[np.void]] = []
+        self.unreadable: dict[str, RmqstoreError] = {}
+
+    def add(self, records: npt.NDArray[np.void], *, ordered: bool = True) -> npt.NDArray[np.void]:
+        """Takes the next records of the log; returns the ext addresses met (EXT_DTYPE)."""
+        self._name_queues()
+        row, state = 0, NEED_UNITS
+        met: list[npt.NDArray[np.void]] = []
+        place = records.ctypes.data
+        while state != DONE:
+            row, state = claim_units(place, row, records.size, int(ordered), self._table.ctypes.data, *self._addresses)
+            if state == NEED_UNITS:
+                self._buffer(int(records["queue"][row]), int(records["queue_offset"][row]))
+            elif state == FULL:
+                met.append(self._taken("exts"))
+                self._keep()
+        if self._counts["exts"][0]:
+            met.append(self._taken("exts"))
+        return np.concatenate(met) if met else self._outputs["exts"][:0]
+
+    def _taken(self, name: str) -> npt.NDArray[np.void]:
+        """The used rows of an output, which is empty afterwards."""
+        rows = self._outputs[name][: int(self._counts[name][0])].copy()
+        self._counts[name] = 0
+        return rows
+
+    def _keep(self) -> None:
+        self._kept_runs.append(self._taken("runs"))
+        self._kept_events.append(self._taken("events"))
+
+    def _name_queues(self) -> None:
+        named = self._scanner.queue_count
+        if named > self._table.size:
+            self._make_room(max(2 * self._table.size, named, _FIRST_QUEUES))
+        for number in range(self._named, named):
+            self._table["checked"][number] = self._compare and self._scanner.queue(number) not in self._unchecked
+        self._named = named
+
+    def _make_room(self, queues: int) -> None:
+        """Enlarges the table to so many queues, which share the buffer from now on: units are buffered anew when they are needed."""
+        share = max(_BUFFER_BUDGET // queues, _SMALLEST_SHARE)
+        self._share = share - share % UNIT_SIZE
+        # One piece of memory for all, not touched before it is needed: pages of a large piece cost the system less.
+        self._units = np.empty(self._share * queues, np.uint8)
+        self._table = np.concatenate([self._table, np.zeros(queues - self._table.size, QUEUE_DTYPE)])
+        self._table["address"] = self._table["count"] = 0
+
+    def _buffer(self, number: int, offset: int) -> None:
+        """Makes the units around queue offset `offset` the ones that the queue's row points to."""
+        row = self._table[number]
+        directory = self._queues.get(self._scanner.queue(number))
+        row["address"] = 0
+        first, count = self._read(number, directory.files, offset) if directory is not None else (-_FAR, 2 * _FAR)
+        # A damaged QUEUEOFFSET may lie outside of every range: then the range is the unit it names.
+        row["first"], row["count"] = (first, count) if first <= offset < first + count else (offset, 1)
+
+    def _read(self, number: int, files: MappedFileQueue, offset: int) -> tuple[int, int]:
+        """(first queue offset, units): the part of the queue that `offset` belongs to. Its units are buffered if there are any."""
+        position = offset * UNIT_SIZE
+        file = files.find(position) if 0 <= position < 1 << 62 else None
+        if file is not None:
+            whole = (file.length // UNIT_SIZE) * UNIT_SIZE
+            start = (position - file.start) // self._share * self._share
+            if position - file.start < whole:
+                begin = number * self._share
+                units = self._units[begin : begin + min(self._share, whole - start)]
+                try:
+                    read_into(file, start, units)
+                except RmqstoreError as error:
+                    self.unreadable[str(file.path)] = error
+                else:
+                    self._table[number]["address"] = units.ctypes.data
+                    return (file.start + start) // UNIT_SIZE, units.size // UNIT_SIZE
+            return offset, 1
+        before = max((f.end // UNIT_SIZE for f in files.files if f.start <= position), default=-_FAR)
+        behind = min((-(-f.start // UNIT_SIZE) for f in files.files if f.start > position), default=_FAR)
+        return before, max(behind - before, 1)
+
+    def finish(self) -> tuple[dict[QueueKey, QueueSpan], list[tuple[QueueKey, npt.NDArray[np.void]]]]:
+        """Closes all open runs. Returns what was seen per queue, and the odd QUEUEOFFSETs as (queue, EVENT_DTYPE row) in log order."""
+        self._keep()
+        open_runs = self._table["run"]
+        self._kept_runs.append(open_runs[open_runs["start"] != open_runs["end"]])
+        runs = np.concatenate(self._kept_runs)
+        order = np.argsort(runs["queue"], kind="stable")
+        runs = runs[order]
+        spans: dict[QueueKey, QueueSpan] = {}
+        for number, row in enumerate(self._table[: self._named]):
+            key = self._scanner.queue(number)
+            if row["seen"] or row["run"]["start"] != row["run"]["end"]:
+                spans[key] = QueueSpan(
+                    int(row["first_offset"]),
+                    int(row["first_position"]),
+                    int(row["next_offset"]),
+                    int(row["last_position"]),
+                    int(row["records"]),
+                )
+        starts = np.searchsorted(runs["queue"], np.arange(self._named + 1))
+        for number in range(self._named):
+            mine = runs[starts[number] : starts[number + 1]]
+            if mine.size:
+                spans[self._scanner.queue(number)].runs.append(mine)
+        events = np.concatenate(self._kept_events)
+        return spans, [(self._scanner.queue(int(event["queue"])), event) for event in events]

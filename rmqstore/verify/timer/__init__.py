@@ -1,0 +1,1 @@
+"""Verification of the timer: wheel, log, messages and queue against each other."""

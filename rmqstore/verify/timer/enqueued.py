@@ -1,0 +1,205 @@
+"""The queue of the timer topic against the timer log: an entry without unit was due when the timer met it, or it is lost.
+
+Units are written in the order of the queue's entries, so both are followed side by side and little of either is in memory. Source: fact
+sheet timer §1.6, §1.7, §1.9 (C5, Q1, Q2, Q3).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from rmqstore.formats import consumequeue
+from rmqstore.formats.naming import TIMER_TOPIC
+from rmqstore.store.mapped import MappedFileQueue, list_directory
+from rmqstore.store.parts import PartKind
+from rmqstore.store.window import read_at
+from rmqstore.verify.context import Context
+from rmqstore.verify.guard import Unmade
+from rmqstore.verify.timer.log import Offsets, integer_columns
+from rmqstore.verify.timer.messages import Problem, deliver_time, message_problems
+
+_UNIT = integer_columns(consumequeue.UNIT)
+_CHUNK_UNITS = 20_000
+# The write time of a unit is a multiple of the precision, and what was due before it was never put into the log.
+_SLACK_MS = 1000
+
+
+class Entry(NamedTuple):
+    """A unit of the timer topic's queue: its queue offset, and physical offset and size of the message."""
+
+    queue_offset: int
+    offset: int
+    size: int
+
+
+class Lost(NamedTuple):
+    """A message that should have a unit, and when it is due (ms)."""
+
+    entry: Entry
+    due: int
+
+
+class TimerQueue:
+    """Follows the entries of queue 0 of the timer topic along the units of the timer log."""
+
+    MAX_LOST = 1000
+
+    def __init__(self, context: Context, files: MappedFileQueue) -> None:
+        self._context = context
+        self._entries = _Entries(files)
+        self._offsets = self._write_times = np.empty(0, np.int64)
+        self.lost: list[Lost] = []
+
+    def take(self, offsets: Offsets, write_times: Offsets) -> None:
+        """The next units in log order: physical offsets of their messages, and write times in ms. Raises UnreadableError."""
+        if not offsets.size:
+            return
+        if self._offsets.size:
+            # A unit with a damaged offset at the end of a window must not drag the queue behind it.
+            self._compare(min(int(self._offsets[-1]), int(offsets[0])))
+        self._offsets = np.concatenate([self._offsets, offsets.astype(np.int64)])
+        self._write_times = np.concatenate([self._write_times, write_times.astype(np.int64)])
+
+    def behind(self) -> Iterator[Entry]:
+        """After all units were taken: the entries behind the last one. Raises UnreadableError."""
+        if self._offsets.size:
+            self._compare(int(self._offsets[-1]))
+        while (chunk := self._entries.up_to(self._context.log.end_offset - 1)) is not None:
+            yield from itertools.starmap(Entry, zip(*(column.tolist() for column in chunk), strict=True))
+
+    def _compare(self, limit: int) -> None:
+        """Compares the entries whose messages lie up to `limit`, and forgets the units up to there."""
+        order = np.argsort(self._offsets, kind="stable")
+        offsets, write_times = self._offsets[order], self._write_times[order]
+        while (chunk := self._entries.up_to(limit)) is not None:
+            for i in np.flatnonzero(~np.isin(chunk[1], offsets)).tolist():
+                entry = Entry(*(int(column[i]) for column in chunk))
+                following = int(np.searchsorted(offsets, entry.offset))
+                if following < len(offsets):
+                    self._without_unit(entry, int(write_times[following]))
+        later = offsets > limit
+        self._offsets, self._write_times = offsets[later], write_times[later]
+
+    def _without_unit(self, entry: Entry, met: int) -> None:
+        """`met` = the latest time at which the timer can have met the entry."""
+        due = _due(self._context, entry)
+        if due is not None and due >= met + _SLACK_MS and len(self.lost) < self.MAX_LOST:
+            self.lost.append(Lost(entry, due))
+
+
+class CheckPoint(NamedTuple):
+    """What timercheck knows: entries up to the queue offset `passed` were put in, and it was written at `last_sign` (ms) or later."""
+
+    passed: int
+    last_sign: int
+
+    @classmethod
+    def of(cls, context: Context, check: Any | None) -> CheckPoint:
+        """`check` = fields of timercheck, None without one."""
+        return cls(_passed(context, check), _last_sign(check))
+
+    def passes_over(self, context: Context, entry: Entry) -> bool:
+        """Whether an entry behind the last unit is still to be delivered, and counts as put in."""
+        if entry.queue_offset >= self.passed:
+            return False
+        due = _due(context, entry)
+        return due is not None and due > self.last_sign
+
+
+def findings(context: Context, queue: TimerQueue, check: Any | None, *, goes_back: bool) -> Iterator[Unmade]:
+    """What the queue says when all units of the timer log were taken; `check` = fields of timercheck.
+
+    `goes_back`: a start finds the last unit and goes on with the entry behind it, whatever the check point says.
+    """
+    known = CheckPoint.of(context, check)
+    first: Entry | None = None
+    number = 0
+    for entry in queue.behind():
+        if known.passes_over(context, entry):
+            first, number = first or entry, number + 1
+        for code, message in _problems(context, entry):
+            yield _of_entry(context, code, message, entry)
+    for lost in queue.lost:
+        message = f"the message at {lost.entry.offset} is due at {lost.due} and was passed over: no unit of the timer log names it"
+        yield _of_entry(context, "RMQ-TM-LOST", message, lost.entry)
+    if first is not None and goes_back:
+        message = f"the check point counts {number} pending entries behind the last unit of the timer log; a start puts them in again"
+        yield _of_entry(context, "RMQ-TM-CHECK", message, first)
+    elif first is not None:
+        message = f"{number} pending messages were passed over and no last unit leads a start back to them: it never puts them in again"
+        yield _of_entry(context, "RMQ-TM-LOST", message, first)
+
+
+def _passed(context: Context, check: Any | None) -> int:
+    """Queue offset up to which the check point says that every entry was put in; 0 where RocksDB may have taken entries instead."""
+    config, switch = context.store.config, "timerRocksDBEnable"
+    database = context.store.root / PartKind.ROCKSDBSTORE
+    if check is None or config.flag(switch) or (config.explicit(switch) is None and _holds_entries(database)):
+        return 0
+    return int(check.last_timer_queue_offset)
+
+
+def _holds_entries(database: Path) -> bool:
+    """Whether a RocksDB has anything in it: from 5.5.1 on an empty one is always there (fact sheet timer observed §1)."""
+    entries = list_directory(database) if database.is_dir() else []
+    return any(entry.name.endswith((".sst", ".log")) and entry.length > 0 for entry in entries)
+
+
+def _last_sign(check: Any | None) -> int:
+    """The latest time (ms) that a check point knows; what is due later was pending when it was written."""
+    return 0 if check is None else max(int(check.last_read_time_ms), int(check.data_version_timestamp))
+
+
+def _due(context: Context, entry: Entry) -> int | None:
+    """When the message of an entry is due (ms), None for no message of the timer."""
+    record = context.record_at(entry.offset)
+    return deliver_time(record.properties) if record is not None and record.topic == TIMER_TOPIC else None
+
+
+def _problems(context: Context, entry: Entry) -> Iterator[Problem]:
+    record = context.record_at(entry.offset)
+    if record is not None and record.topic == TIMER_TOPIC:
+        yield from message_problems(context, entry.offset, entry.size, record.properties)
+
+
+def _of_entry(context: Context, code: str, message: str, entry: Entry) -> Unmade:
+    where = {"topic": TIMER_TOPIC, "queue_id": 0, "queue_offset": entry.queue_offset}
+    file, position = context.place(entry.offset)
+    place = {"file": file, "position": position, "offset": entry.offset, "length": entry.size}
+    return code, partial(context.finding, code, message, **place, **where)
+
+
+class _Entries:
+    """Reads the entries of a consume queue in order, a chunk at a time."""
+
+    def __init__(self, files: MappedFileQueue) -> None:
+        self._files = files.files
+        self._file = 0
+        self._number = 0
+
+    def up_to(self, limit: int) -> tuple[Offsets, Offsets, npt.NDArray[np.int32]] | None:
+        """(queue offsets, physical offsets, sizes) of the next entries up to the physical offset `limit`, None when there are no more."""
+        while self._file < len(self._files):
+            file = self._files[self._file]
+            count = min(file.length // consumequeue.UNIT_SIZE - self._number, _CHUNK_UNITS)
+            if count <= 0:
+                self._file, self._number = self._file + 1, 0
+                continue
+            units = np.frombuffer(read_at(file, self._number * consumequeue.UNIT_SIZE, count * consumequeue.UNIT_SIZE), _UNIT)
+            used = (units["size"] > 0) & (units["size"] != consumequeue.PRE_BLANK_SIZE)
+            behind = np.flatnonzero(used & (units["physical_offset"] > limit))
+            taken = int(behind[0]) if behind.size else count
+            if not taken:
+                return None
+            first, self._number = file.start // consumequeue.UNIT_SIZE + self._number, self._number + taken
+            rows = np.flatnonzero(used[:taken])
+            if rows.size:
+                return first + rows, units["physical_offset"][rows].astype(np.int64), units["size"][rows].astype(np.int32)
+        return None

@@ -268,6 +268,17 @@ def test_a_missing_index_file(rolled: StoreBuilder, gone: int, offset: int | Non
     assert offset is None or finding.offset == offset
 
 
+def test_files_that_overlap(rolled: StoreBuilder) -> None:
+    """A copy of the first file under a later name, as after a restore of an old backup."""
+    first, second, _ = index_files(rolled.root)
+    second.write_bytes(first.read_bytes())
+
+    (found,) = [finding for finding in verified(rolled) if finding.code == "RMQ-IX-ORDER"]
+
+    assert (found.file, found.position, found.offset) == (name(rolled, 1), item_position(1, SLOTS), 0)
+    assert found.expected > found.found == 0
+
+
 def test_no_index_at_all(rolled: StoreBuilder) -> None:
     for path in index_files(rolled.root):
         path.unlink()

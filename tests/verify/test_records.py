@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import rmqstore
 from rmqstore.findings import Severity
 from tests.scan.samples import fields
 from tests.support.builder import FIRST_TIMESTAMP, StoreBuilder
+from tests.support.stores import case
+from tests.support.verifying import errors, verify
 from tests.verify.damaging import SIZE, codes, filled, log_name, patch, place, verified
 
 SECOND = 2 * SIZE  # the third record, in the middle of the log
@@ -308,3 +312,18 @@ def test_text_that_is_not_utf8(topic: bytes, properties: dict[str, bytes], tmp_p
     (finding,) = [finding for finding in verified(builder) if finding.code == "RMQ-CL-TEXT"]
 
     assert (finding.severity, finding.offset, finding.found) == (Severity.INFO, SIZE, 3)
+
+
+@pytest.mark.parametrize("base", ["5.2.0-propcrc", "5.5.1-propcrc"])
+def test_a_changed_record_with_a_property_crc(base: str, fresh_store: Callable[[str], Path]) -> None:
+    """Of what a broker wrote, the born time is in no checksum but the one that the properties store."""
+    root = fresh_store(base)
+    settings = case(base).settings(root)
+    log = rmqstore.open(root, settings=settings).log
+    record = next(log.records())
+    path = sorted((root / "commitlog").iterdir())[0]
+    patch(path, record.physical_offset - log.min_offset + BORN_TIME + 7, bytes([path.read_bytes()[BORN_TIME + 7] ^ 1]))
+
+    (found,) = errors(verify(root, settings))
+
+    assert place(found, *WHERE) == ("CL-PROPCRC", f"commitlog/{path.name}", 0, record.size, 0)

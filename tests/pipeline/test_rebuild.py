@@ -21,7 +21,7 @@ from rmqstore.pipeline.rebuild.jobs import Elsewhere
 from rmqstore.pipeline.spark.runner import SparkRunner
 from rmqstore.prediction.release import choose_release
 from rmqstore.rebuild import Mode
-from rmqstore.repair.derived.agreement import rebuild
+from rmqstore.repair.derived import rebuild
 from rmqstore.repair.derived.judgement import judge, present_log
 from rmqstore.repair.derived.rebuild import IndexRequest, QueueRequest, Rebuilder, rebuild_derived
 from rmqstore.repair.derived.settings_evidence import settings_of

@@ -12,8 +12,9 @@ import pytest
 
 from rmqstore.repair import procedure
 from rmqstore.repair.files.beneath import LinkError
+from rmqstore.repair.plan import planned
 from rmqstore.repair.plan.builder import PlanBuilder
-from rmqstore.repair.plan.model import Action, ActionKind, Contents, Expected, planned
+from rmqstore.repair.plan.model import Action, ActionKind, Contents, Expected
 from rmqstore.repair.plan.planned import planned_store
 from rmqstore.repair.plan.staging import Staging
 from rmqstore.repair.recover import Recovery, Strategy

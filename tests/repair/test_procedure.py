@@ -12,8 +12,9 @@ import pytest
 
 from rmqstore.errors import RefusedError
 from rmqstore.repair import procedure
+from rmqstore.repair.plan import space
 from rmqstore.repair.plan.builder import PlanBuilder
-from rmqstore.repair.plan.model import Action, space
+from rmqstore.repair.plan.model import Action
 from rmqstore.repair.plan.staging import Staging
 from rmqstore.repair.procedure import Wish
 from rmqstore.repair.transaction.folder import State, unfinished

@@ -108,11 +108,12 @@ class Result:
         }
 
 
-def verification_errors(store: Store) -> Mapping[str, int]:
-    """`Verify` by the engine of `rmqstore verify`."""
+def verification_errors(store: Store, *, crashed: bool | None = None) -> Mapping[str, int]:
+    """`Verify` by the engine of `rmqstore verify`; `crashed`: whether the broker counts as killed, None asks for `abort`."""
+    from rmqstore.verify.context import Options
     from rmqstore.verify.engine import Verification
 
-    return Counter(finding.code for finding in Verification(store).run() if finding.severity is Severity.ERROR)
+    return Counter(finding.code for finding in Verification(store, Options(crashed=crashed)).run() if finding.severity is Severity.ERROR)
 
 
 def show(wish: Wish, dialog: Dialog, plan_out: Path | None = None, *, verify: Verify = verification_errors) -> Result:
@@ -267,10 +268,23 @@ def _verified(wish: Wish, store: Store, staging: Staging, plan: Plan, verify: Ve
     try:
         with planned_store(plan, store, staging) as planned:
             errors = verify(planned)
+            _refuse_worse(store, errors, crashed=planned.abort_present)
             after = After(errors, None if wish.remote else _left(wish, planned))
     except NoRoomError as error:
         return replace(plan, notes=(*plan.notes, f"The planned store was not verified: {error.message} {error.hint}"))
     return replace(plan, after=after)
+
+
+def _refuse_worse(store: Store, errors: Mapping[str, int], *, crashed: bool) -> None:
+    """Raises RefusedError where the planned store has more errors than the present one, both judged as if they ended in the same way."""
+    if not errors:
+        return
+    present = verification_errors(store, crashed=crashed)
+    if sum(errors.values()) > sum(present.values()):
+        raise RefusedError(
+            f"The plan would make the store worse: {listed(errors)} after it, {listed(present) or 'no errors'} now. Nothing was changed.",
+            "Keep the store as it is, and report the output of `rmqstore verify`.",
+        )
 
 
 def listed(errors: Mapping[str, int]) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from rmqstore.errors import RefusedError
 from rmqstore.repair import procedure
 from rmqstore.repair.files.beneath import LinkError
 from rmqstore.repair.plan import planned
@@ -92,15 +93,19 @@ def test_what_remains_is_said_before(tmp_path: Path) -> None:
     assert result.errors
 
 
-def test_a_plan_that_adds_errors_says_so(tmp_path: Path) -> None:
+def test_a_plan_that_adds_errors_is_refused(tmp_path: Path) -> None:
     root = stores.fresh_store("5.3.3-plain", tmp_path)
 
     def planner(store: Store, builder: PlanBuilder, staging: Staging) -> None:
         builder.write(store.commitlog.files[0].path, 200, b"no record", reason="a test")
 
-    after = procedure.show(procedure.Wish("test", "5.3.3", lambda: Store.open(root), planner), Yes()).plan.after
-    assert after is not None
-    assert any(code.startswith("RMQ-CL-") for code in after.errors)
+    before = listing(root)
+    wish = procedure.Wish("test", "5.3.3", lambda: Store.open(root), planner)
+    with pytest.raises(RefusedError, match=r"1 x RMQ-CL-LENGTHS.* after it, no errors now"):
+        procedure.show(wish, Yes())
+    with pytest.raises(RefusedError, match="worse"):
+        procedure.carry_out(wish, Yes())
+    assert listing(root) == before
 
 
 def test_without_room_for_copies_the_plan_says_that_it_was_not_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

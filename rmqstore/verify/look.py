@@ -38,6 +38,29 @@ Passes = Callable[[Sequence[MappedFile], Advance], list[Outcome]]
 Followed = Sequence[Future[index.Chains | RmqstoreError]]
 
 
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A check of the whole store, done if one of `parts` is wanted, without parts always."""
+
+    run: Callable[[Context], Iterator[Finding]]
+    parts: tuple[str, ...] = ()
+
+
+BEFORE_LOG = (
+    Check(transactions.check),
+    Check(files.check),
+    Check(compaction.check, ("consumequeue",)),
+)
+BESIDE_LOG = Check(surroundings.check, ("store",))
+AFTER_LOG = (
+    Check(checkpoint.check, ("checkpoint",)),
+    Check(wheel.check, ("timer",)),
+    Check(config.check, ("config",)),
+    Check(rocksdb.check, ("consumequeue", "config", "store")),
+)
+"""They know what the log holds."""
+
+
 @dataclass
 class Totals:
     """What a verification covered: bytes of the commit log, live records, seconds of wall time."""
@@ -96,28 +119,21 @@ class Look:
         self.totals.seconds = time.perf_counter() - started
 
     def _run(self, advance: Advance) -> Iterator[Finding]:
-        context, options = self.context, self.options
-        yield from self._guarded(transactions.check)
-        yield from self._guarded(files.check)
-        if options.wants("consumequeue"):
-            yield from self._guarded(compaction.check)
+        for check in BEFORE_LOG:
+            yield from self._guarded(check)
         if self._reads_log:
             yield from self._log(advance)
-        if options.wants("checkpoint"):
-            yield from self._guarded(checkpoint.check)
-        if options.wants("timer"):
-            yield from self._guarded(wheel.check)
-        if options.wants("config"):
-            yield from self._guarded(config.check)
-        if options.wants("consumequeue") or options.wants("config") or options.wants("store"):
-            yield from self._guarded(rocksdb.check)
-        self.totals.records = context.log.records
-        self.totals.not_checked = list(not_checked(context))
+        for check in AFTER_LOG:
+            yield from self._guarded(check)
+        self.totals.records = self.context.log.records
+        self.totals.not_checked = list(not_checked(self.context))
 
-    def _guarded(self, check: Callable[[Context], Iterator[Finding]]) -> Iterator[Finding]:
-        """The findings of one check; what it cannot read becomes a finding."""
+    def _guarded(self, check: Check) -> Iterator[Finding]:
+        """Yield the findings of one check if it is wanted; what it cannot read becomes a finding."""
+        if check.parts and not any(map(self.options.wants, check.parts)):
+            return
         try:
-            yield from check(self.context)
+            yield from check.run(self.context)
         except RmqstoreError as error:
             yield self.context.finding("RMQ-ST-UNREADABLE", error.message, mend=error.hint)
         except OSError as error:
@@ -204,7 +220,7 @@ class Look:
             return error
 
     def _beside(self) -> list[Finding]:
-        return list(self._guarded(surroundings.check)) if self.options.wants("store") else []
+        return list(self._guarded(BESIDE_LOG))
 
     def _directories(self, listed: Iterator[QueueDirectory]) -> dict[QueueKey, QueueDirectory]:
         return {(directory.topic, directory.queue_id): directory for directory in listed}

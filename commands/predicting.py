@@ -184,7 +184,7 @@ def comparison(results: list[Compared]) -> list[dict[str, Any]]:
                 "entries": result.entries,
                 "shifted": harm[3],
                 "offsets twice": harm[4],
-                "index items lost": harm[5],
+                "index entries lost": harm[5],
             }
         )
     return rows

@@ -1,1 +1,1 @@
-"""What a broker of a given release does to a store at its next start: the simulation, which never writes."""
+"""Simulation of the next start of a broker of a given release on a store. It never writes."""

@@ -1,4 +1,4 @@
-"""Why a broker does not start: what stops the load or the start, as codes with the file and what the broker says."""
+"""Reasons why a broker does not start, as codes with the file and the broker's own message."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class BlockerCode(StrEnum):
-    """What stops a start."""
+    """A reason that stops the start."""
 
     FILE_LENGTH = "file-length"
     FILE_NAME = "file-name"
@@ -31,7 +31,7 @@ class BlockerCode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Blocker:
-    """One reason. `file` is the path it is about, None where it is about no file."""
+    """One reason. `file` is the path that it concerns, None if it concerns no file."""
 
     code: BlockerCode
     message: str
@@ -39,7 +39,7 @@ class Blocker:
 
 
 class LoadStopped(Exception):
-    """Load ends here and returns false; what was loaded and changed before stays."""
+    """The load ends here and returns false; what was loaded and changed before remains."""
 
     def __init__(self, code: BlockerCode, message: str, file: Path | None = None) -> None:
         super().__init__(message)
@@ -51,4 +51,4 @@ class BrokerKilled(LoadStopped):
 
 
 class Unknown(Exception):
-    """The bytes do not tell what the broker will do. `str()` is the reason, to be read behind "unknown because"."""
+    """The bytes do not show what the broker will do. `str()` is the reason and completes "unknown because"."""

@@ -1,4 +1,4 @@
-"""What a start does to the directory tree: paths that vanish, appear or get other bytes. The simulation's only trace of writing."""
+"""Changes of a start to the directory tree: paths that are deleted, created or modified. The only record of writes in the simulation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rmqstore.store.entries import exists
 
 
 class Change(StrEnum):
-    """What happens to a path."""
+    """The kind of a change to a path."""
 
     DELETED = "deleted"
     CREATED = "created"
@@ -17,7 +17,7 @@ class Change(StrEnum):
 
 
 class Changes:
-    """The tree as the start leaves it, compared with the tree as it lies on disk. Directories are shown with a trailing `/`."""
+    """The tree after the start, compared with the tree on disk. Directories are shown with a trailing `/`."""
 
     def __init__(self) -> None:
         self._deleted: set[str] = set()
@@ -25,35 +25,35 @@ class Changes:
         self._modified: set[str] = set()
 
     def exists(self, path: Path) -> bool:
-        """Whether the path is there by now."""
+        """Return whether the path exists at this point of the start."""
         text = str(path)
         return text in self._created or (text not in self._deleted and exists(path))
 
     def delete(self, path: Path) -> None:
-        """A file, or an empty directory, goes."""
+        """Delete a file or an empty directory."""
         text = str(path)
         self._created.pop(text, None)
         self._modified.discard(text)
         self._deleted.add(text)
 
     def create(self, path: Path) -> None:
-        """A file comes, with the directories above it that are missing."""
+        """Create a file, and the directories above it that are missing."""
         self.create_directory(path.parent)
         self._put(path, directory=False)
 
     def create_directory(self, path: Path) -> None:
-        """A directory comes, with those above it that are missing."""
+        """Create a directory, and those above it that are missing."""
         if self.exists(path):
             return
         self.create_directory(path.parent)
         self._put(path, directory=True)
 
     def modify(self, path: Path) -> None:
-        """A file gets other bytes."""
+        """Record that the bytes of a file change."""
         self._modified.add(str(path))
 
     def remove_directory_if_empty(self, path: Path) -> None:
-        """`File.delete()` on a directory: it goes if nothing is left in it."""
+        """Delete a directory that is empty, as `File.delete()` does."""
         if not self.exists(path):
             return
         on_disk = path.iterdir() if path.is_dir() else ()
@@ -64,13 +64,13 @@ class Changes:
     def _put(self, path: Path, *, directory: bool) -> None:
         text = str(path)
         if text in self._deleted:
-            # The file is there again; whether with other bytes is for those to tell who know them.
+            # The file exists again; callers that know its content report whether its bytes differ.
             self._deleted.discard(text)
         else:
             self._created[text] = directory
 
     def listed(self, root: Path) -> dict[str, Change]:
-        """Change of every path that ends up different, by path relative to `root` (absolute outside of it)."""
+        """Return the change of every path that ends up different, by path relative to `root` (absolute outside of it)."""
         result: dict[str, Change] = {}
         for text in self._deleted:
             result[_shown(text, root, Path(text).is_dir())] = Change.DELETED

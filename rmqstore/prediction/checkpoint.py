@@ -1,4 +1,4 @@
-"""The checkpoint as a broker loads it, moves it on and writes it back (fact sheet commit log §4.5, newer releases §6)."""
+"""The checkpoint as a broker loads it, advances it and writes it back (fact sheet commit log §4.5, newer releases §6)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from rmqstore.versions import Profile
 FIELDS = tuple(name for name in fixed_layout(declared.CHECKPOINT) if name != "reserved")
 """The longs at 0, 8, …, 40 in the order of the file."""
 _MOVING = ("logics_msg_timestamp", "confirm_phy_offset")
-"""Longs that move on while recovery dispatches."""
+"""Longs that advance while recovery dispatches."""
 _MARGIN = 3000  # ms that recovery goes back before the older of the two flush times
 
 
 class Checkpoint:
-    """The longs in memory and in the file. Fields a release does not know stay in the file as they are."""
+    """The longs in memory and in the file. Fields that a release does not know keep their bytes in the file."""
 
     def __init__(self, path: Path, profile: Profile, *, removed: bool) -> None:
         self._path = path
@@ -36,7 +36,7 @@ class Checkpoint:
         self.loaded = False
 
     def load(self, changes: Changes) -> None:
-        """Opens the file, made or extended to 4096 bytes where it is not. Raises LoadStopped when it cannot be opened."""
+        """Open the file; create it, or extend it to 4096 bytes, if necessary. Raises LoadStopped if it cannot be opened."""
         if not self._removed and self._path.exists():
             if self._found is None:
                 raise LoadStopped(BlockerCode.CHECKPOINT, "load exception: checkpoint cannot be opened", self._path)
@@ -48,7 +48,7 @@ class Checkpoint:
             self.values[name] = self._file[FIELDS.index(name)]
 
     def appended(self, store_timestamp: int, physical_offset: int, *, slave: bool) -> None:
-        """A queue took a message: @8, on a slave @0 as well, follow it; from 5.5.0 on not before the next full flush of the queues."""
+        """Advance @8, on a slave @0 as well, for a message that a queue took; from 5.5.0 on after the next full flush of the queues."""
         if slave:
             self.values["physic_msg_timestamp"] = store_timestamp
         if self._profile.logics_at_flush:
@@ -57,35 +57,35 @@ class Checkpoint:
             self.values["logics_msg_timestamp"] = store_timestamp
 
     def queues_flushed(self) -> None:
-        """A full flush of the queues, which the first round after a start is."""
+        """Record a full flush of the queues, such as the first round after a start."""
         if self.waiting_logics is not None:
             self.values["logics_msg_timestamp"], self.values["logics_physical_offset"] = self.waiting_logics
             self.waiting_logics = None
 
     def index_rolled(self, end_timestamp: int) -> None:
-        """An index file is full: @16 follows it, and another thread flushes the checkpoint while dispatch goes on."""
+        """Advance @16 for a full index file; another thread flushes the checkpoint while dispatch continues."""
         self.values["index_msg_timestamp"] = end_timestamp
         self._file[FIELDS.index("index_msg_timestamp")] = end_timestamp
         self._flushed_beside = True
 
     def flush(self) -> None:
-        """Writes the longs this release knows into the file."""
+        """Write the longs that this release knows into the file."""
         self._flushed_beside = False
         for number, name in enumerate(FIELDS[: self._profile.checkpoint_longs]):
             self._file[number] = self.values[name]
 
     @property
     def min_timestamp(self) -> int:
-        """T: messages stored up to it (ms) are in the queues for sure (`getMinTimestamp`)."""
+        """Return T: messages stored up to it (ms) are certainly in the queues (`getMinTimestamp`)."""
         return max(0, to_long(min(self.values["physic_msg_timestamp"], self.values["logics_msg_timestamp"]) - _MARGIN))
 
     @property
     def min_timestamp_index(self) -> int:
-        """T limited to what full index files hold (`getMinTimestampIndex`)."""
+        """Return T limited to what full index files hold (`getMinTimestampIndex`)."""
         return min(self.min_timestamp, self.values["index_msg_timestamp"])
 
     def in_file(self) -> tuple[int | None, ...] | None:
-        """The six longs that stand in the file, None when there is none; a long that depends on the moment of a flush is None."""
+        """Return the six longs in the file, None without a file; a long that depends on the moment of a flush is None."""
         if not self.loaded and self._found is None:
             return None
         if not self._flushed_beside:
@@ -93,13 +93,13 @@ class Checkpoint:
         return tuple(None if name in _MOVING else value for name, value in zip(FIELDS, self._file, strict=True))
 
     def settle(self, changes: Changes) -> None:
-        """Records whether the file ends with other bytes."""
+        """Record whether the file ends with other bytes."""
         if self._found is not None and (self._extended or self._flushed_beside or tuple(self._file) != self._found):
             changes.modify(self._path)
 
 
 def read_longs(path: Path) -> tuple[int, ...] | None:
-    """The six longs of the file, None where there is none that can be read."""
+    """Return the six longs of the file, None if there is no readable file."""
     try:
         if not path.is_file():
             return None

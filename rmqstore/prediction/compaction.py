@@ -1,6 +1,6 @@
 """Compacted topics: their logs are not simulated, but what stops a start is (fact sheets queues §5.4, timer observed §1 row 10).
 
-Their positions come back from a start as they were, in the text of the release.
+A start writes their positions back unchanged, in the text format of the release.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from rmqstore.versions import Profile
 
 
 def check_compaction(store: Store) -> None:
-    """Check that log and queue of every compacted topic have the same files, as a sound stop leaves them. Raises LoadStopped."""
+    """Check that log and queue of every compacted topic have the same files, as a clean stop leaves them. Raises LoadStopped."""
     logs, queues = ({one.directory.parts[-2:]: one for one in found} for found in _directories(store))
     for key in sorted({*logs, *queues}):
         for one in (logs.get(key), queues.get(key)):
@@ -33,7 +33,7 @@ def _directories(store: Store) -> tuple[list[QueueDirectory], list[QueueDirector
 
 
 def _check_names(directory: QueueDirectory) -> None:
-    """A foreign file with the length of the others stops the load; one with another length ends only the load of its queue."""
+    """Check the file names. A foreign file with the length of the others stops the load; with another length only the load of its queue."""
     for entry in directory.files.odd:
         if entry.kind is ProblemKind.FOREIGN_NAME and entry.length == directory.files.file_size:
             text = f"load compaction store error: {entry.path.name} is no name of a file of {directory.topic}/{directory.queue_id}"
@@ -41,7 +41,7 @@ def _check_names(directory: QueueDirectory) -> None:
 
 
 def is_readable(text: bytes) -> bool:
-    """Whether the broker takes a text for JSON; an empty one it does not."""
+    """Return whether the broker accepts a text as JSON; it does not accept an empty one."""
     try:
         fastjson.parse(text)
     except ValueError:
@@ -50,9 +50,9 @@ def is_readable(text: bytes) -> bool:
 
 
 def rewritten_positions(text: bytes, backup: bytes | None, profile: Profile) -> bytes:
-    """The position file after a stop: what was loaded from `text`, or from `backup` where that cannot be read.
+    """Return the position file after a stop: what was loaded from `text`, or from `backup` if `text` cannot be read.
 
-    All releases write positions alike, but not a table without any.
+    All releases write positions alike, except a table without any.
     """
     source = text if is_readable(text) or backup is None else backup
     try:

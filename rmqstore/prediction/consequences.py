@@ -1,4 +1,4 @@
-"""What a predicted start means for those who use the store: queues cut, reset or shifted, index time lost, consumers beyond the end."""
+"""Consequences of a predicted start: queues cut, reset or shifted, index time ranges lost, consumers beyond the end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LARGEST_OFFSETS_FILE = 256 << 20
 
 
 class Fate(StrEnum):
-    """What becomes of a queue."""
+    """The result of the start for a queue."""
 
     CUT = "cut"
     RESET = "reset"
@@ -26,7 +26,7 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class QueueFate:
-    """A queue that ends other than it was: queue offsets from `after` to below `before` are given a second time. `shift` in units."""
+    """A queue that the start changes: queue offsets from `after` to below `before` are reused. `shift` in units."""
 
     topic: str
     queue_id: int
@@ -38,7 +38,7 @@ class QueueFate:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerBeyond:
-    """A consumer group whose committed queue offset lies behind the end of the queue after the start."""
+    """A consumer group whose committed queue offset is after the end of the queue after the start."""
 
     group: str
     topic: str
@@ -49,7 +49,7 @@ class ConsumerBeyond:
 
 @dataclass(frozen=True, slots=True)
 class IndexLoss:
-    """An index file that is deleted: the store times (ms) of its items, and how many there were."""
+    """An index file that is deleted: the store times (ms) of its entries, and their number."""
 
     name: str
     begin_timestamp: int
@@ -59,21 +59,21 @@ class IndexLoss:
 
 @dataclass(frozen=True, slots=True)
 class Consequences:
-    """Everything beyond the state itself. Empty where the queues cannot be known."""
+    """All consequences beyond the state itself. Empty if the queues cannot be known."""
 
     queues: tuple[QueueFate, ...]
     index: tuple[IndexLoss, ...]
     consumers: tuple[ConsumerBeyond, ...]
     index_items_lost: int
-    """Items of deleted index files, less those that the start indexes again."""
+    """Entries of deleted index files, minus those that the start indexes again."""
 
     @property
     def given_twice(self) -> int:
-        """Queue offsets that producers will be given a second time."""
+        """Return the number of queue offsets that will be reused for new messages."""
         return sum(max(0, queue.before - queue.after) for queue in self.queues)
 
     def as_json(self) -> dict[str, Any]:
-        """The members of the JSON object."""
+        """Return the members of the JSON object."""
         return {
             "queues_harmed": [{**asdict(queue), "fate": str(queue.fate)} for queue in self.queues],
             "index_deleted": [asdict(file) for file in self.index],
@@ -83,7 +83,7 @@ class Consequences:
 
 
 def consequences_of(store: Store, outcome: Outcome) -> Consequences:
-    """Compares the queues after the start with what they were, and with the consumers' offsets."""
+    """Compare the queues after the start with those before, and with the consumers' offsets."""
     state = outcome.after_start or outcome.after_load
     after = state.queues or {}
     queues = tuple(_fates(outcome.queue_ends, after)) if state.queues is not None else ()

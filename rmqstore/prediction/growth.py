@@ -1,4 +1,4 @@
-"""Whether a broker wrote to the log while its start was simulated."""
+"""Detection of a broker that wrote to the log while its start was simulated."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rmqstore.versions import profile_of
 
 
 def goes_on(store: Store, release: str, scan: Scan) -> bool:
-    """Return whether the log goes on by now where the scan of a start ended: a broker wrote what is there, and what follows, since.
+    """Return whether the log now continues where the scan of a start ended: a broker has written those bytes, and what follows, since.
 
     Call it after the records from that place on were read. Raises StoreChangedError, UnreadableError.
     """

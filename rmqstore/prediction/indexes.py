@@ -1,6 +1,6 @@
-"""The index service: files loaded, deleted after a crash, filled with items, rolled (fact sheet queues §6, commit log Q10).
+"""The index service: files loaded, deleted after a crash, filled with entries, rolled (fact sheet queues §6, commit log Q10).
 
-Source: `IndexService`, `IndexFile`. Of the items only what shows in headers is kept: how many there are and which hash slots they use.
+Source: `IndexService`, `IndexFile`. Of the entries only what shows in headers is kept: their number and the hash slots they use.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Slots = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True)
 class IndexHeader:
-    """One index file as it stands; `name` is None for a file that the broker names by its clock."""
+    """The header of one index file; `name` is None for a file that the broker names by its clock."""
 
     name: str | None
     begin_timestamp: int
@@ -56,23 +56,23 @@ class IndexFile:
 
     @property
     def full(self) -> bool:
-        """Whether the next item has to go into another file."""
+        """Return whether the next entry has to go into another file."""
         return bool(self._header["index_count"][0] >= self._items)
 
     @property
     def touched(self) -> bool:
-        """Whether it got items."""
+        """Return whether this start added entries."""
         return bool(self._header["index_count"][0] != max(self._found[-1], 1))
 
     @property
     def rewritten(self) -> bool:
-        """Whether writing the header back changes the file."""
+        """Return whether writing the header back changes the file."""
         return self._fields() != self._found
 
     def put(self, records: npt.NDArray[np.void], row: int, keys: npt.NDArray[np.void], key: int, *, tags: bool) -> tuple[int, int]:
-        """Indexes records from `row` on until the file is full (queues §6.4); `key` is the first key that is not done.
+        """Index records from `row` on until the file is full (queues §6.4); `key` is the first key that is not done.
 
-        Returns row and key to go on with in the next file.
+        Returns row and key at which the next file continues.
         """
         before, touched = self._slots = self._slots or self._read_slots()
         row, key = put_keys(
@@ -92,7 +92,7 @@ class IndexFile:
         return row, key
 
     def _read_slots(self) -> tuple[Slots, Slots]:
-        """The hash slots as the file has them, without bytes where this start makes it; and a bit for each slot that got an item."""
+        """Return the hash slots in the file, no bytes if this start creates it; and a bit for each slot that got an entry."""
         length = self._slot_count * declared.SLOT_SIZE
         stored = b""
         if self.path is not None:
@@ -100,11 +100,11 @@ class IndexFile:
         return np.frombuffer(stored, np.uint8), np.zeros(-(-self._slot_count // 8), np.uint8)
 
     def close_slots(self) -> None:
-        """Forgets the slots of a file that gets no more items."""
+        """Release the slots of a file that gets no more entries."""
         self._slots = None
 
     def header(self) -> IndexHeader:
-        """The header as it stands in memory."""
+        """Return the header in memory."""
         begin_timestamp, end_timestamp, begin_phy_offset, end_phy_offset, slot_count, index_count = self._fields()
         name = None if self.path is None else self.path.name
         return IndexHeader(name, begin_timestamp, end_timestamp, begin_phy_offset, end_phy_offset, _to_int(slot_count), index_count)
@@ -114,7 +114,7 @@ class IndexFile:
 
 
 class IndexService:
-    """The list of index files, the last one being filled."""
+    """The list of index files; the last one is being filled."""
 
     def __init__(self, directory: Path, profile: Profile, slots: int, items: int, changes: Changes) -> None:
         self._directory = directory
@@ -127,11 +127,11 @@ class IndexService:
 
     @property
     def file_size(self) -> int:
-        """Bytes that the broker maps of every file."""
+        """Return the number of bytes that the broker maps of every file."""
         return declared.file_size(self._slots, self._items)
 
     def load(self, *, last_exit_ok: bool, index_msg_timestamp: int) -> None:
-        """Loads the files by name; after a crash those newer than the checkpoint are deleted (queues §6.6). Raises LoadStopped."""
+        """Load the files by name; after a crash those newer than the checkpoint are deleted (queues §6.6). Raises LoadStopped."""
         if not self._directory.is_dir():
             return
         for entry in list_directory(self._directory):
@@ -154,9 +154,9 @@ class IndexService:
                 self.files.append(file)
 
     def build(self, records: npt.NDArray[np.void], keys: npt.NDArray[np.void], checkpoint: Checkpoint) -> None:
-        """Indexes records in log order: `keys` are rows of KEY_DTYPE in the same order, their `record` the row in `records`.
+        """Index records in log order: `keys` are rows of KEY_DTYPE in the same order, their `record` the row in `records`.
 
-        A file is made at the first record at all, even when that has no keys (queues §6.5).
+        The first record creates a file, even if it has no keys (queues §6.5).
         """
         row = key = 0
         while row < len(records):
@@ -167,12 +167,12 @@ class IndexService:
         if last is not None and not last.full:
             return last
         if self._items <= 1:
-            raise Unknown("index files with room for a single item are never written")
+            raise Unknown("index files with room for a single entry are never written")
         header = list(_NEW)
         if last is not None:
             last.close_slots()
             full = last.header()
-            # A rolled file inherits where the full one ends.
+            # A rolled file starts with the end of the full one.
             if full.end_phy_offset > 0:
                 header[2] = header[3] = full.end_phy_offset
             if full.end_timestamp > 0:
@@ -185,7 +185,7 @@ class IndexService:
         return file
 
     def settle(self, *, flushed: bool) -> None:
-        """Records which files end with other bytes; `flushed` says whether the stop wrote all headers."""
+        """Record which files end with other bytes; `flushed`: the stop wrote all headers."""
         for file in self.files:
             if file.path is not None and (file.rewritten if flushed else file.touched):
                 self._changes.modify(file.path)

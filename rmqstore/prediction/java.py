@@ -7,24 +7,24 @@ _SIGN = 1 << 63
 
 
 def to_long(value: int) -> int:
-    """`value` wrapped to a signed 64-bit number."""
+    """Return `value` wrapped to a signed 64-bit number."""
     return (value + _SIGN) % _LONG - _SIGN
 
 
 def remainder(dividend: int, divisor: int) -> int:
-    """`dividend % divisor` of Java: the sign is that of the dividend."""
+    """Return `dividend % divisor` of Java: the sign is that of the dividend."""
     rest = abs(dividend) % divisor
     return -rest if dividend < 0 else rest
 
 
 def quotient(dividend: int, divisor: int) -> int:
-    """`dividend / divisor` of Java: rounded toward zero."""
+    """Return `dividend / divisor` of Java: rounded toward zero."""
     whole = abs(dividend) // divisor
     return -whole if dividend < 0 else whole
 
 
 def offset_name(offset: int) -> str:
-    """File name of an offset as Java's NumberFormat writes it: 20 digits, a minus sign in front of them where the offset is negative."""
+    """Return the file name of an offset as Java's NumberFormat writes it: 20 digits, after a minus sign if the offset is negative."""
     return f"{'-' if offset < 0 else ''}{abs(offset):020d}"
 
 
@@ -33,7 +33,7 @@ LONG_RANGE = range(-(2**63), 2**63)
 
 
 def parse_long(text: str, allowed: range = LONG_RANGE) -> int | None:
-    """`Long.parseLong` (with INT_RANGE `Integer.parseInt`) of a file name: None where Java throws NumberFormatException."""
+    """Return `Long.parseLong` (with INT_RANGE `Integer.parseInt`) of a file name: None where Java throws NumberFormatException."""
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not digits.isdecimal() or len(digits) > 40:
         return None

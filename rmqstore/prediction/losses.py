@@ -1,4 +1,4 @@
-"""What a start takes from the log: sound records behind the end it finds, in files it deletes or beyond its write position."""
+"""Records that a start loses: valid records after the end that it finds, in files it deletes or beyond its write position."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ NOTHING_LOST = Lost(0, 0, ())
 
 
 def lost_records(files: Iterable[SimulatedFile | MappedFile], end: int) -> Lost:
-    """Records at or behind offset `end` in `files` (as they were listed): whole, in place, with a body that fits its CRC."""
+    """Return the records at or after offset `end` in `files` (as they were listed): whole, in place, with a body that fits its CRC."""
     scanner = LogScanner(checks=Check.BODY_CRC, delays=np.zeros(1, np.int64))
     found: dict[int, LostQueue] = {}
     for file in files:

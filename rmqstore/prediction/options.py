@@ -1,4 +1,4 @@
-"""The settings that change what a start does, read once from the store's configuration, with the broker's defaults for the rest."""
+"""The settings that affect a start, read once from the store's configuration, with the broker's defaults for the rest."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ MASTER_ID = 0
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Settings under their RocketMQ names in snake_case; `delay_levels` in ms per level, None where the text stops the broker.
+    """Settings under their RocketMQ names in snake_case; `delay_levels` in ms per level, None if the text stops the broker.
 
-    `known_delay_levels`: the default ones then.
+    `known_delay_levels`: the default ones in that case.
     """
 
     check_crc_on_recover: bool
@@ -37,13 +37,13 @@ class Options:
     check_commit_log_offset_on_recover: bool
     slave: bool
     skips_bad_records: bool
-    """A master goes on behind a record that cannot be dispatched; a slave stops at it."""
+    """A master continues after a record that cannot be dispatched; a slave stops at it."""
     delay_levels: tuple[int, ...] | None
     known_delay_levels: tuple[int, ...]
 
     @classmethod
     def of(cls, config: BrokerConfig) -> Options:
-        """The options that `config` gives."""
+        """Return the options that `config` sets."""
         return cls(
             check_crc_on_recover=config.flag("checkCRCOnRecover"),
             force_verify_prop_crc=config.flag("forceVerifyPropCRC"),
@@ -70,5 +70,5 @@ class Options:
         )
 
     def builds_index(self, profile: Profile) -> bool:
-        """Whether a broker with these settings writes index files."""
+        """Return whether a broker with these settings writes index files."""
         return self.message_index_enable and not (profile.indexes_tags and not self.index_file_write_enable)

@@ -1,4 +1,4 @@
-"""The result of a simulated start, as a value: nothing in it knows how it is shown."""
+"""The result of a simulated start, as a value that is independent of its presentation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Mode(StrEnum):
-    """How the broker recovers."""
+    """The kind of recovery."""
 
     NORMAL = "normal"
     ABNORMAL = "abnormal"
@@ -26,7 +26,7 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """What recovery read: from the start of `first_file` to `stop_offset` (P, the end of valid data), and why it stopped there."""
+    """The scan of recovery: from the start of `first_file` to `stop_offset` (P, the end of valid data), and why it stopped there."""
 
     first_file: str
     stop_offset: int
@@ -36,7 +36,7 @@ class Scan:
 
 @dataclass(slots=True)
 class Dispatched:
-    """How many records went through the dispatchers; offsets as stored in the records."""
+    """The number of records that went through the dispatchers; offsets as stored in the records."""
 
     count: int = 0
     first: int | None = None
@@ -44,7 +44,7 @@ class Dispatched:
     last_size: int | None = None
 
     def add(self, records: npt.NDArray[np.void]) -> None:
-        """Counts records in their order."""
+        """Count records in their order."""
         if not len(records):
             return
         if self.first is None:
@@ -56,9 +56,9 @@ class Dispatched:
 
 @dataclass(frozen=True, slots=True)
 class QueueState:
-    """One queue in memory: queue offsets, the farthest log offset it knows, its minimum in bytes, the number of its files.
+    """One queue in memory: queue offsets, the largest log offset it knows, its minimum in bytes, the number of its files.
 
-    `shifted`: units by which messages of this start went to a place before their own queue offset, 0 for none.
+    `shifted`: units by which messages of this start were placed before their own queue offset, 0 for none.
     """
 
     min_offset: int
@@ -71,7 +71,7 @@ class QueueState:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The store in the memory of the broker. Queues are named `topic/queueId`, next offsets `topic-queueId`; None: not to be known."""
+    """The store in the memory of the broker. Queues are named `topic/queueId`, next offsets `topic-queueId`; None: unknown."""
 
     min_phy_offset: int | None
     max_phy_offset: int | None
@@ -88,9 +88,9 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a broker of one release does to a store. A field that cannot be told is None, and `unknown` says why.
+    """The effect of a broker of one release on a store. A field that cannot be determined is None, and `unknown` has the reason.
 
-    `queue_ends`: queue offset behind the last unit of every queue (topic, queue id) as it was found, before anything was cut.
+    `queue_ends`: queue offset after the last unit of every queue (topic, queue id) as found, before anything was cut.
     """
 
     release: str

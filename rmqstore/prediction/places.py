@@ -1,4 +1,4 @@
-"""Where the parts of a store lie and how long their files are, as the broker's configuration says or, without one, as the files tell."""
+"""Directories and file lengths of the parts of a store, from the broker's configuration or, without one, from the files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rmqstore.store.root import Store
 from rmqstore.store.window import read_whole
 
 _LARGEST_FILE_SIZE = 2**31 - 1
-"""A file length is an int of Java; what is longer cannot be meant."""
+"""A file length is an int of Java; a longer file cannot be meant."""
 _LARGEST_TOPICS_FILE = 64 << 20
 _OF_A_BROKER = (
     *("config/subscriptionGroup.json", "config/subscriptionGroup.json.bak", "config/consumerOffset.json", "config/consumerOffset.json.bak"),
@@ -42,7 +42,7 @@ class Places:
 
 
 def places_of(store: Store) -> Places:
-    """The places of a store; lengths that are not configured are taken from the files themselves."""
+    """Return the places of a store; lengths that are not configured are taken from the files themselves."""
     config = store.config
     log = store.commitlog_directories
     default = BrokerConfig()
@@ -71,7 +71,7 @@ def _length(configured: int | None, found: int | None, default: int) -> int:
 
 
 def _index_shape(store: Store) -> tuple[int, int]:
-    """Hash slots and places for items of an index file: as configured, as the files tell, else the broker's defaults."""
+    """Return hash slots and capacity in entries of an index file: as configured, as found in the files, else the broker's defaults."""
     config = store.config
     configured = config.integer("maxHashSlotNum"), config.integer("maxIndexNum")
     if config.explicit_integer("maxHashSlotNum") is not None and config.explicit_integer("maxIndexNum") is not None:
@@ -85,7 +85,7 @@ def _index_shape(store: Store) -> tuple[int, int]:
 
 
 def _batch_topics(store: Store) -> frozenset[str]:
-    """Topics with the attribute `queue.type=BatchCQ`. A message store alone has no topic configuration: those that have such queues."""
+    """Return topics with the attribute `queue.type=BatchCQ`. Without a topic configuration: those that have such queues."""
     names = ("topics.json", "topics.json.bak")
     files = [Path(entry.path) for entry in list_directory(store.config_path) if entry.name in names and entry.is_file()]
     in_database = any(exists(store.config_path / name / "CURRENT") for name in ("topics", "metadata", "rdb"))
@@ -102,12 +102,12 @@ def _batch_topics(store: Store) -> frozenset[str]:
 
 
 def written_by_a_broker(store: Store) -> bool:
-    """Return whether a whole broker, and not a message store alone, has written the store, so that its configuration has to be there."""
+    """Return whether a whole broker, not a message store alone, has written the store, so that its configuration has to exist."""
     return any(exists(store.root / name) for name in _OF_A_BROKER)
 
 
 def _first_readable(files: Iterable[Path]) -> Any:
-    """What the first file holds that is JSON: a broker takes the `.bak` where the file is empty or broken (fact sheet timer §3.2)."""
+    """Return the first file's content that is JSON: a broker takes the `.bak` if the file is empty or broken (fact sheet timer §3.2)."""
     for path in files:
         try:
             return fastjson.parse(read_whole(path, _LARGEST_TOPICS_FILE)).value

@@ -1,7 +1,7 @@
-"""The start of a broker as far as it can be told where this user may not read all that the broker reads.
+"""The start of a broker as far as it can be predicted without read permission for everything that the broker reads.
 
-What a start does depends on every file that it loads. With some of them left out, only that is kept which does not come from them: the
-scan of the log and what stops the load in files that were looked at. The rest is None.
+The effect of a start depends on every file that it loads. If some are left out, only results that do not depend on them are kept: the
+scan of the log, and what stops the load in files that were read. The rest is None.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _SCANNED = ("commitlog", "checkpoint")
 _QUEUES = "consumequeue"
 """Parts without which nothing is known of the scan of the log: one file of the first, and the last as a whole, decide where it begins."""
 _SEEN = frozenset({BlockerCode.FILE_LENGTH, BlockerCode.FILE_NAME, BlockerCode.EMPTY_FILE, BlockerCode.DIRECTORY})
-"""What names and lengths alone show."""
+"""Parts of which names and lengths are enough."""
 
 
 def simulate_readable(
     store: Store, release: str, denied: Sequence[Denied], what_if: WhatIf | None = None, *, counts_lost: bool = True
 ) -> Outcome:
-    """Return what `simulate` does, and where something that decides is `denied`, as much as is certain without it. Raises as `simulate`."""
+    """Return the result of `simulate`; if files that decide are `denied`, what is certain without them. Raises as `simulate`."""
     needed = [one for one in denied if decides(one)]
     if not needed:
         return simulate(store, release, what_if, counts_lost=counts_lost)
@@ -63,7 +63,7 @@ def simulate_readable(
 
 
 def unknown_outcome(store: Store, release: str, why: str, *, abort: bool | None = None) -> Outcome:
-    """Return the outcome of a start of which nothing can be told."""
+    """Return the outcome of a start that cannot be predicted at all."""
     return Outcome(
         release=release,
         mode=Mode.ABNORMAL if (store.abort_present if abort is None else abort) else Mode.NORMAL,
@@ -92,11 +92,11 @@ def _why(denied: Sequence[Denied]) -> str:
 
 
 def _kept(state: State, release: str, denied: set[str]) -> State:
-    """What of the state does not come from the denied parts."""
+    """Return the part of the state that does not depend on the denied parts."""
     if "index" in denied:
         state = replace(state, index_files=None)
     if denied <= {"index"}:
         return state
-    # Where the dispatch begins at the end of the queues, they decide what the index gets.
+    # If the dispatch begins at the end of the queues, they decide what the index gets.
     index = None if profile_of(release).reput_from_queues else state.index_files
     return replace(state, queues=None, next_offsets=None, reput_from_offset=None, dispatch_behind_bytes=None, index_files=index)

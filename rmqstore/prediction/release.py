@@ -1,4 +1,4 @@
-"""Which release the prediction is for, when nobody says: the one that wrote the store, as far as its bytes tell."""
+"""The release for a prediction without `--release`: the one that wrote the store, as far as its bytes show."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ class Chosen:
 
 
 def choose_release(store: Store, asked: str, guess: WriterGuess | None = None) -> Chosen:
-    """The release that was asked for; for `auto` the newest that can have written the store, as `guess` says. Raises UsageError."""
+    """Return the requested release; for `auto` the newest that can have written the store according to `guess`. Raises UsageError."""
     if asked != AUTO:
         profile_of(asked)
-        return Chosen(asked, "asked for")
+        return Chosen(asked, "requested")
     guess = guess or summarize(store, last_records).writer
     deciding = [sign.text for sign in guess.signs if sign.since == guess.lowest or sign.until == guess.highest]
     signs = "; ".join(deciding) or "no sign narrows it down"
     if guess.contradicting:
-        signs += f"; against it: {'; '.join(sign.text for sign in guess.contradicting)}"
+        signs += f"; contradicting: {'; '.join(sign.text for sign in guess.contradicting)}"
     if guess.implementation is not None:
         signs = f"{guess.implementation} wrote it, the prediction is for a broker of Apache RocketMQ; {signs}"
     return _known(guess, signs)
 
 
 def _known(guess: WriterGuess, signs: str) -> Chosen:
-    """The newest release of the range, or the oldest of which a start is known."""
+    """Return the newest release of the range, or the oldest whose start is known."""
     oldest = PROFILES[0].since
     if release_key(guess.highest) < release_key(oldest):
         written = f"{guess.lowest} to {guess.highest}, of which no start is known, wrote this store: {signs}"

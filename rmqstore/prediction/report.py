@@ -1,4 +1,4 @@
-"""An outcome as one JSON object, `type: "recovery"`; docs/prediction.md says what each field means."""
+"""An outcome as one JSON object, `type: "recovery"`; docs/prediction.md documents each field."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from rmqstore.prediction.outcome import Dispatched, Outcome, QueueState, State
 from rmqstore.store.parts import relative_to_root
 
 SCHEMA = 1
-"""Rises when a member of the object changes its meaning or goes away (docs/json.md)."""
+"""Increased when a member of the object changes its meaning or is removed (docs/json.md)."""
 
 
 def as_json(outcome: Outcome, root: Path, consequences: Consequences | None = None) -> dict[str, Any]:
-    """The object; null stands for what cannot be told, and `unknown` then says why."""
+    """Return the object; null means that a value cannot be determined, and `unknown` has the reason."""
     return {
         "type": "recovery",
         "schema": SCHEMA,
@@ -62,7 +62,7 @@ def _state(state: State) -> dict[str, Any]:
 
 
 def _queues(queues: Mapping[str, QueueState]) -> dict[str, list[int]]:
-    """Queues that hold something or have a file; an object in memory alone is no queue yet."""
+    """Return queues that hold something or have a file; an object in memory alone is no queue yet."""
     return {
         name: [queue.min_offset, queue.max_offset, queue.max_physic_offset, queue.min_logic_offset, queue.files]
         for name, queue in sorted(queues.items())

@@ -1,4 +1,4 @@
-"""One start of a broker, from the load to the stop: the steps in the broker's order, each done by the module that knows it.
+"""One start of a broker, from the load to the stop: the steps in the broker's order, each implemented in its own module.
 
 Source: `DefaultMessageStore.load`, `start`, `shutdown`; fact sheet commit log §4.1, §6, §10 (the recipe).
 """
@@ -35,19 +35,19 @@ from rmqstore.versions import Profile, profile_of
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """Changes to a store that are tried out: None leaves `abort` as it is, `checkpoint_removed` starts without the file."""
+    """Hypothetical changes to a store: None leaves `abort` as it is, `checkpoint_removed` starts without the file."""
 
     abort: bool | None = None
     checkpoint_removed: bool = False
 
 
 def simulate(store: Store, release: str, what_if: WhatIf | None = None, *, counts_lost: bool = True) -> Outcome:
-    """What a broker of `release` does to `store` at its next start and stop. Writes nothing.
+    """Simulate the next start and stop of a broker of `release` on `store`. Writes nothing.
 
-    To count what is lost takes reading everything behind the end that recovery finds, which a broker does not; without
+    Counting what is lost requires reading everything after the end that recovery finds, which a broker does not; without
     `counts_lost` nothing is read that it does not read, and `lost` is None.
 
-    Raises UsageError for an unknown release, UnreadableError and StoreChangedError where files cannot be read.
+    Raises UsageError for an unknown release, UnreadableError and StoreChangedError if files cannot be read.
     """
     what_if = what_if or WhatIf()
     if not _in_rocksdb(store, profile_of(release)):
@@ -59,7 +59,7 @@ def simulate(store: Store, release: str, what_if: WhatIf | None = None, *, count
 
 
 def _in_rocksdb(store: Store, profile: Profile) -> bool:
-    """Whether the broker keeps the queues in RocksDB: by its setting; without one, if there is a database and no file queue."""
+    """Return whether the broker keeps the queues in RocksDB: by its setting, else if there is a database and no file queue."""
     if not profile.rocksdb_queues:
         return False
     if store.config.explicit("storeType") is None:
@@ -108,7 +108,7 @@ class _Start:
         """The process died or hangs: no stop routine runs."""
 
     def run(self) -> Outcome:
-        """Load, start, stop."""
+        """Run load, start and stop."""
         mode = Mode.ABNORMAL if self._surroundings.abort_present else Mode.NORMAL
         load_ok = self._attempt(self._load_configuration) and self._attempt(lambda: self._load(mode))
         after_load = self._state()
@@ -147,7 +147,7 @@ class _Start:
         return NOTHING_LOST if scan is not None and lost.messages and goes_on(self._store, self._release, scan) else lost
 
     def _attempt(self, steps: Callable[[], bool]) -> bool:
-        """Whether the steps succeed; what stops them is kept."""
+        """Return whether the steps succeed; keep what stops them."""
         try:
             return steps()
         except Unknown as unknown:
@@ -162,7 +162,7 @@ class _Start:
     # load
 
     def _load_configuration(self) -> bool:
-        """The broker opens the databases of its configuration before it constructs the store, and ends where that fails."""
+        """Open the databases of the configuration, as the broker does before it constructs the store; it ends if that fails."""
         if self._profile.rocksdb_queues:
             state = state_of(self._store, DatabaseUse.CONFIGURATION, self._profile)
             if state.stop is not None:
@@ -172,7 +172,7 @@ class _Start:
         return True
 
     def _load(self, mode: Mode) -> bool:
-        """The steps of `load()`. Raises LoadStopped, Unknown."""
+        """Run the steps of `load()`. Raises LoadStopped, Unknown."""
         if self._options.enable_controller_mode:
             raise Unknown("a controller decides how far the log is confirmed")
         if self._options.enable_dledger_commit_log or self._store.dledger is not None:
@@ -219,16 +219,16 @@ class _Start:
             self._confirm_field = self._recovery.confirm_offset
         self._queues.recover_offset_table(self._log.min_offset)
         if self._counts_unconfirmed() and any(len(queue.topic.encode("utf-8", "surrogateescape")) > _LONGEST_V1 for queue in self._queues):
-            raise Unknown("with duplicationEnable a start fails on records of long topics behind the confirmed end")
+            raise Unknown("with duplicationEnable a start fails on records of long topics after the confirmed end")
 
     def _counts_unconfirmed(self) -> bool:
-        """Whether queue offsets of records behind the confirmed end are counted once more, by a reader that knows no V2 records."""
+        """Return whether queue offsets of records after the confirmed end are counted twice, by a reader that knows no V2 records."""
         return self._profile.confirms and self._options.duplication_enable and self._confirm_field < self._log.max_offset
 
     # start
 
     def _start(self) -> bool:
-        """The steps of `start()`. Raises Unknown."""
+        """Run the steps of `start()`. Raises Unknown."""
         self._surroundings.lock()
         from_queues = self._profile.reput_from_queues or self._options.recheck_reput_offset_from_cq
         first = self._confirm_offset()
@@ -239,14 +239,14 @@ class _Start:
         if from_queues:
             if self._behind() > 0:
                 self._gone = True
-                text = f"start() waits for ever: nothing can be dispatched at {self._reput.offset}, the log ends at {self._log.max_offset}"
+                text = f"start() waits forever: nothing can be dispatched at {self._reput.offset}, the log ends at {self._log.max_offset}"
                 self._blockers.append(Blocker(BlockerCode.DISPATCH_STUCK, text))
                 return False
             self._queues.recover_offset_table(self._log.min_offset)
         return self._surroundings.create_abort(self._blockers)
 
     def _confirm_offset(self) -> int:
-        """`getConfirmOffset()` without a controller (commit log §5.5)."""
+        """Return `getConfirmOffset()` without a controller (commit log §5.5)."""
         if not self._profile.confirms or self._options.duplication_enable:
             return self._confirm_field
         if self._profile.sync_flush_confirms_flushed and self._options.sync_flush:
@@ -254,21 +254,21 @@ class _Start:
         return self._log.max_offset
 
     def _reput_end(self) -> int:
-        """Up to where the dispatcher goes."""
+        """Return the offset up to which the dispatcher runs."""
         if not self._profile.reput_from_queues:
             return self._log.max_offset if self._options.read_uncommitted else self._confirm_offset()
         # Nothing is confirmed yet, and with duplication nothing unconfirmed is dispatched.
         return self._confirm_field if self._options.duplication_enable else self._log.max_offset
 
     def _behind(self) -> int:
-        """`dispatchBehindBytes()`."""
+        """Return `dispatchBehindBytes()`."""
         end = self._log.max_offset if self._profile.reput_from_queues else self._confirm_offset()
         return end - self._reput.offset
 
     # stop
 
     def _stop(self, *, started: bool) -> bool:
-        """The stop routine; whether `abort` is there afterwards."""
+        """Run the stop routine and return whether `abort` exists afterwards."""
         if started:
             self._checkpoint.queues_flushed()
         if self._checkpoint.loaded:
@@ -280,7 +280,7 @@ class _Start:
         self._index.settle(flushed=stopped and self._profile.flushes_index)
         self._checkpoint.settle(self._changes)
 
-    # what is seen
+    # results
 
     def _state(self) -> State:
         files = tuple((file.path.name, file.wrote) for file in self._log.files)

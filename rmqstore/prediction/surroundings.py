@@ -1,4 +1,4 @@
-"""Files around the data that a start touches: abort, lock, compaction position, schedule offsets (fact sheet commit log §4.4)."""
+"""Files other than data that a start touches: abort, lock, compaction position, schedule offsets (fact sheet commit log §4.4)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LARGEST_CONFIG = 64 << 20
 
 
 class Surroundings:
-    """What is made, rewritten and removed beside the data. `abort`: tried out instead of what lies there."""
+    """Files other than data that are created, rewritten and removed. `abort`: assumed instead of the real one."""
 
     def __init__(self, store: Store, profile: Profile, options: Options, changes: Changes, *, abort: bool | None) -> None:
         self._store = store
@@ -28,27 +28,27 @@ class Surroundings:
         self.abort_present = store.abort_present if abort is None else abort
 
     def construct(self) -> None:
-        """What the constructor of the store makes before anything is loaded."""
+        """Create what the constructor of the store creates before anything is loaded."""
         for directory in (*self._store.commitlog_directories.writable, self._store.root / "consumequeue"):
             self._changes.create_directory(directory)
         if not self._store.lock_path.exists():
             self._changes.create(self._store.lock_path)
 
     def load_schedule(self, blockers: list[Blocker]) -> bool:
-        """Up to 4.9.8 the schedule service is the last part of load."""
+        """Load the schedule service, the last part of load up to 4.9.8."""
         if self._profile.schedule_in_store and self._options.delay_levels is None:
             blockers.append(Blocker(BlockerCode.DELAY_LEVELS, "messageDelayLevel cannot be parsed"))
             return False
         return True
 
     def lock(self) -> None:
-        """`lock` is written."""
+        """Write `lock`."""
         path = self._store.lock_path
         if path.is_file() and not is_denied(path) and read_whole(path, len(_LOCK_TEXT)) != _LOCK_TEXT:
             self._changes.modify(path)
 
     def create_abort(self, blockers: list[Blocker]) -> bool:
-        """The last step of start; from 5.0.0 on a directory in its place makes it fail."""
+        """Create `abort`, the last step of start; from 5.0.0 on it fails if there is a directory of that name."""
         if self.abort_present and self._store.abort_path.is_dir() and self._profile.writes_pid_to_abort:
             blockers.append(Blocker(BlockerCode.ABORT_DIRECTORY, "abort is a directory", self._store.abort_path))
             return False
@@ -56,7 +56,7 @@ class Surroundings:
         return True
 
     def stop(self, *, started: bool, sound: bool) -> bool:
-        """What the stop routine persists, and `abort`, removed if everything went well; whether it is there afterwards."""
+        """Persist what the stop routine does and return whether `abort` exists afterwards; it is removed if everything went well."""
         if self._profile.compaction and self._options.enable_compaction:
             self._persist_positions(self._store.root / "compaction" / "position-checkpoint")
         if self._profile.schedule_in_store and started and not self._options.slave:
@@ -68,7 +68,7 @@ class Surroundings:
         return self.abort_present
 
     def _persist(self, path: Path) -> None:
-        """`MixAll.string2File` of what was loaded from the file: the file as it was goes to `.bak`, its content stays the same."""
+        """Rewrite a loaded file as `MixAll.string2File`: the old file becomes `.bak`, the content stays the same."""
         found = _text(path)
         if found is None:
             self._changes.create(path)
@@ -76,7 +76,7 @@ class Surroundings:
             self._back_up(path, found)
 
     def _persist_positions(self, path: Path) -> None:
-        """The positions of the compaction, which a release may write otherwise than the one before it."""
+        """Write the positions of the compaction; the text format may differ between releases."""
         found = _text(path)
         if found is None:
             self._changes.create(path)

@@ -1,4 +1,4 @@
-"""Several starts of the same store compared: with and without `abort`, with and without the checkpoint, under several releases."""
+"""Comparison of several starts of the same store: with and without `abort`, with and without the checkpoint, under several releases."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rmqstore.versions import PROFILES, profile_of
 
 
 class Dimension(StrEnum):
-    """What can be varied."""
+    """The conditions that can be varied."""
 
     ABORT = "abort"
     CHECKPOINT = "checkpoint"
@@ -29,20 +29,20 @@ _ABORT = {"present": True, "absent": False}
 _CHECKPOINT = {"kept": False, "removed": True}
 _ALL = "all"
 
-HARMS = ("does it start", "messages lost", "entries served", "queues shifted", "queue offsets given twice", "index items lost")
-"""What a start can do, the worst first."""
+HARMS = ("does it start", "messages lost", "entries served", "queues shifted", "queue offsets assigned twice", "index entries lost")
+"""Possible harms of a start, the worst first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One way to start: None for `abort` means as it is."""
+    """One way to start: None for `abort` means unchanged."""
 
     release: str
     what_if: WhatIf
 
     @property
     def label(self) -> dict[str, str]:
-        """The variant as words."""
+        """Return the variant in words."""
         abort = {None: "as it is", True: "present", False: "absent"}[self.what_if.abort]
         return {
             "version": self.release,
@@ -53,7 +53,7 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A variant, what comes out of it, and how much harm that is."""
+    """A variant, its outcome, and the harm that it does."""
 
     variant: Variant
     outcome: Outcome
@@ -61,7 +61,7 @@ class Compared:
 
     @property
     def harm(self) -> tuple[int, ...]:
-        """Smaller is better; the measures in the order of `HARMS`."""
+        """Return the measures of harm in the order of `HARMS`; smaller is better."""
         outcome, consequences = self.outcome, self.consequences
         return (
             {True: 0, None: 1, False: 2}[outcome.starts],
@@ -74,13 +74,13 @@ class Compared:
 
     @property
     def entries(self) -> int:
-        """Entries that consumers find in the queues after the start."""
+        """Return the number of entries that consumers find in the queues after the start."""
         state = self.outcome.after_start or self.outcome.after_load
         return sum(queue.max_offset - queue.min_offset for queue in (state.queues or {}).values())
 
 
 def parse_variants(texts: Sequence[str], release: str) -> tuple[Variant, ...]:
-    """The variants that `abort=present,absent checkpoint=kept,removed version=all` spans. Raises UsageError."""
+    """Return the variants that `abort=present,absent checkpoint=kept,removed version=all` spans. Raises UsageError."""
     aborts: list[bool | None] = [None]
     removed = [False]
     releases = [release]
@@ -94,7 +94,7 @@ def parse_variants(texts: Sequence[str], release: str) -> tuple[Variant, ...]:
             case Dimension.VERSION:
                 releases = [profile.until for profile in PROFILES] if values == _ALL else values.split(",")
             case _:
-                raise UsageError(f"--what-if {text}: {name!r} is nothing that can be tried out.", f"Try one of {', '.join(Dimension)}.")
+                raise UsageError(f"--what-if {text}: {name!r} cannot be varied.", f"Try one of {', '.join(Dimension)}.")
     for one in releases:
         profile_of(one)
     return tuple(Variant(one, WhatIf(abort, without)) for one, abort, without in product(releases, aborts, removed))
@@ -107,23 +107,23 @@ def _choice(text: str, value: str, known: dict[str, bool]) -> bool:
 
 
 def compare(store: Store, variants: Sequence[Variant], denied: Sequence[Denied] = ()) -> Iterator[Compared]:
-    """Simulate every variant, one after the other, as far as can be told without what may not be read (`denied`)."""
+    """Simulate every variant, one after the other, as far as possible without paths that lack read permission (`denied`)."""
     for variant in variants:
         outcome = simulate_readable(store, variant.release, denied, variant.what_if)
         yield Compared(variant, outcome, consequences_of(store, outcome))
 
 
 def why_least(results: Sequence[Compared], best: Compared) -> str:
-    """The first measure of harm in which the best differs from the worst, as a sentence."""
+    """Return the first measure of harm in which the best differs from the worst, as a sentence."""
     worst = max(results, key=lambda compared: compared.harm)
     for name, least, most in zip(HARMS, best.harm, worst.harm, strict=True):
         if least != most:
-            return f"{name}: {abs(least)}, elsewhere down or up to {abs(most)}" if name != HARMS[0] else "not every way starts"
-    return "all ways do the same harm"
+            return f"{name}: {abs(least)}, in other variants down or up to {abs(most)}" if name != HARMS[0] else "not every way starts"
+    return "all variants do the same harm"
 
 
 def least_harmful(results: Sequence[Compared], release: str, *, abort: bool) -> tuple[Compared, ...]:
-    """Return the results with the least harm. The first is the one that changes least of `release` and of the store, which has `abort`."""
+    """Return the results with the least harm. The first changes least of `release` and of the store, which has `abort`."""
     least = min(compared.harm for compared in results)
 
     def change(compared: Compared) -> tuple[bool, bool, bool]:

@@ -107,7 +107,7 @@ def test_ways_to_start_are_compared(spelling: list[str], fresh_store: Callable[[
     assert {way["what_if"]["abort"] for way in ways} == {"present", "absent"}
     assert {way["broker_version"] for way in ways} >= {"4.9.8", "5.3.3", "5.5.1"}
     assert comparison["least_harmful"] in [way["what_if"] for way in ways]
-    assert comparison["because"].startswith("index items lost: 0")
+    assert comparison["because"].startswith("index entries lost: 0")
 
 
 @pytest.mark.parametrize("release", ["4.9.8", "5.3.3", "5.5.1"])
@@ -125,7 +125,7 @@ def test_equal_ways_are_shown_as_equal(fresh_store: Callable[[str], Path]) -> No
     run = recover(root, "--broker-version", "5.3.3", "--what-if", *ways, case="5.3.3-plain")
     assert "5.3.3, abort absent, checkpoint kept" in run.out
     assert "5.3.3, abort absent, checkpoint removed" in run.out
-    assert "all ways do the same harm" in run.out
+    assert "all variants do the same harm" in run.out
 
 
 def test_auto_says_why_it_takes_a_release(fresh_store: Callable[[str], Path]) -> None:
@@ -141,7 +141,7 @@ def test_auto_says_why_it_takes_a_release(fresh_store: Callable[[str], Path]) ->
         (["--what-if", "abort=present"], "Add --dry-run"),
         (["--dry-run", "--broker-version", "6.1.0"], "not known"),
         (["--dry-run", "--what-if", "abort=maybe"], "'maybe' is unknown"),
-        (["--dry-run", "--what-if", "weather=fine"], "nothing that can be tried out"),
+        (["--dry-run", "--what-if", "weather=fine"], "cannot be varied"),
         (["--dry-run", "abort=present"], "one argument too many"),
     ],
 )

@@ -61,7 +61,7 @@ def test_a_sign_that_stands_alone_is_shown_as_a_contradiction(fresh_store: Fresh
     assert found.admits("5.3.3") and not found.admits("5.5.1")
     assert [sign.text for sign in found.contradicting] == ["consumequeue_rocksdb exists"]
     assert "consumequeue_rocksdb exists: contradicts the other signs" in rmqstore("info", root).out
-    assert "against it: consumequeue_rocksdb exists" in choose_release(Store.open(root), "auto").because
+    assert "contradicting: consumequeue_rocksdb exists" in choose_release(Store.open(root), "auto").because
 
 
 RUST: list[tuple[str, Callable[[Path], object]]] = [

@@ -22,11 +22,11 @@ from rmqstore.prediction.queues.service import QueueStore
 from rmqstore.versions import Acceleration, Profile
 
 OUTSIDE = "found illegal commitlog offset"
-"""Why a scan ends at a record that is sound, but for a PHYSICALOFFSET outside of its file."""
+"""Why a scan ends at a record that is valid except for a PHYSICALOFFSET outside of its file."""
 
 
 class CommitLogRecovery:
-    """Recovers the log of one simulated start; afterwards `confirm_offset` and `scan` say what came out.
+    """Recovers the log of one simulated start; afterwards `confirm_offset` and `scan` have the result.
 
     `confirm_offset` is the field as the checkpoint had it, `reachable` what getConfirmOffset() answers before the scan.
     """
@@ -58,7 +58,7 @@ class CommitLogRecovery:
         self._last_valid = 0
 
     def run(self, *, normally: bool) -> None:
-        """Scans, dispatches, cuts log and queues. Raises LoadStopped."""
+        """Scan, dispatch, and cut log and queues. Raises LoadStopped."""
         if not self._log.files:
             self._log.flushed_where = 0
             self._queues.destroy()
@@ -80,7 +80,7 @@ class CommitLogRecovery:
         self._cut(end, max_cq)
 
     def _accelerated_position(self, first: SimulatedFile) -> int:
-        """Byte of the first file at which an abnormal recovery begins: 0 unless `enableAcceleratedRecovery` (newer releases §3.5)."""
+        """Return the byte of the first file at which crash recovery begins: 0 unless `enableAcceleratedRecovery` (newer releases §3.5)."""
         if not self._options.enable_accelerated_recovery or self._profile.acceleration is Acceleration.NONE:
             return 0
         if self._queues.in_rocksdb:
@@ -98,7 +98,7 @@ class CommitLogRecovery:
         return position
 
     def _scan(self, first: int, position: int, max_cq: int, *, normally: bool) -> tuple[int, str]:
-        """Reads records until one fails; (P, why). A BLANK leads to the next file of the list, wherever that begins (§5.3)."""
+        """Read records until one fails and return (P, why). A BLANK leads to the next file of the list, wherever that begins (§5.3)."""
         for number in range(first, len(self._log.files)):
             file = self._log.files[number]
             position, failure = self._scan_file(file, position, max_cq, normally=normally)
@@ -109,7 +109,7 @@ class CommitLogRecovery:
         return file.start + position, "the last file ends with a BLANK"
 
     def _scan_file(self, file: SimulatedFile, position: int, max_cq: int, *, normally: bool) -> tuple[int, str | None]:
-        """Reads one file from `position` on; (where it stopped, why), without a reason where a BLANK ends it."""
+        """Read one file from `position` on and return (where it stopped, why), without a reason if a BLANK ends it."""
         while True:
             for run in self._reader.runs(file, position, file.length):
                 taken, outside = self._inside_range(run, file, normally=normally)
@@ -131,7 +131,7 @@ class CommitLogRecovery:
             position += found.size
 
     def _inside_range(self, run: Records, file: SimulatedFile, *, normally: bool) -> tuple[Records, bool]:
-        """With `checkCommitLogOffsetOnRecover`: the records up to the first whose PHYSICALOFFSET lies outside of its file."""
+        """Return, with `checkCommitLogOffsetOnRecover`, the records up to the first whose PHYSICALOFFSET is outside of its file."""
         if normally or not (self._profile.checks_offset_range and self._options.check_commit_log_offset_on_recover):
             return run, False
         offsets = run.records["physical_offset"]
@@ -143,7 +143,7 @@ class CommitLogRecovery:
         return Records(run.records[:count], keys, {row: request for row, request in run.requests.items() if row < count}), True
 
     def _take(self, run: Records, start: int, max_cq: int, *, normally: bool) -> None:
-        """Counts the records of a run that begins at offset `start`, and dispatches those this recovery dispatches (§5.1, §5.2)."""
+        """Count the records of a run that begins at offset `start`, and dispatch those this recovery dispatches (§5.1, §5.2)."""
         if not len(run.records):
             return
         sizes = run.records["size"]
@@ -155,7 +155,7 @@ class CommitLogRecovery:
             self._dispatcher.dispatch(run, run.records["physical_offset"] > max_cq, self._reader, self.dispatched)
 
     def _confirmed(self, records: npt.NDArray[np.void]) -> npt.NDArray[np.bool_] | None:
-        """With duplication only confirmed records are dispatched; None for all."""
+        """Return which records are confirmed: with duplication only these are dispatched; None for all."""
         if not self._options.duplication_enable:
             return None
         if not self._profile.confirms:
@@ -163,7 +163,7 @@ class CommitLogRecovery:
         return np.asarray(records["physical_offset"] + records["size"] <= self.confirm_offset)
 
     def _cut(self, end: int, max_cq: int) -> None:
-        """Truncation of queues and log (§5.4)."""
+        """Truncate queues and log (§5.4)."""
         if self._profile.queues_cut_after_dispatch:
             max_cq = self._queues.max_physic_offset
         if max_cq >= end:

@@ -1,6 +1,6 @@
-"""Which commit log file recovery begins with (fact sheet commit log §5.1, §5.2, newer releases §3.2, §3.3).
+"""The commit log file that recovery begins with (fact sheet commit log §5.1, §5.2, newer releases §3.2, §3.3).
 
-Every rule is a test on one file; the search goes from the last file down and the first file stands in where none passes.
+Every rule is a test on one file; the search goes from the last file down and uses the first file if none passes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Matches = Callable[[SimulatedFile], bool]
 
 @dataclass(frozen=True, slots=True)
 class FirstFile:
-    """The rules of one release for one start. `max_cq` is how far in the log the queues know it."""
+    """The rules of one release for one start. `max_cq` is the end of the log that the queues know."""
 
     profile: Profile
     options: Options
@@ -35,7 +35,7 @@ class FirstFile:
     queues_in_rocksdb: bool = False
 
     def normal(self, files: list[SimulatedFile]) -> int:
-        """Number of the first file of a normal recovery."""
+        """Return the number of the first file of a normal recovery."""
         match self.profile.normal_start:
             case NormalStart.THIRD_LAST:
                 return max(0, len(files) - _THIRD_LAST)
@@ -45,7 +45,7 @@ class FirstFile:
                 return self._search(files, lambda file: self._first_record_matches(file, normally=True), last_tested=1)
 
     def abnormal(self, files: list[SimulatedFile]) -> int:
-        """Number of the first file of an abnormal recovery."""
+        """Return the number of the first file of a crash recovery."""
         if self.profile.abnormal_start is AbnormalStart.HEADER_TIME:
             return self._search(files, self._header_matches, last_tested=0)
         return self._search(files, lambda file: self._first_record_matches(file, normally=False), last_tested=0)
@@ -60,7 +60,7 @@ class FirstFile:
         return 0
 
     def _header_matches(self, file: SimulatedFile) -> bool:
-        """Up to 5.3.3: fields of the first bytes, whatever they are; only MAGICCODE has to be one of a record."""
+        """Test a file up to 5.3.3: fields of the first bytes are used unchecked; only MAGICCODE has to be one of a record."""
         if file.length < HEAD_LENGTH:
             raise LoadStopped(BlockerCode.FILE_LENGTH, "load exception: the file is too short for a record", file.path)
         first = first_record_header(file.read(0, HEAD_LENGTH))
@@ -74,7 +74,7 @@ class FirstFile:
         return first.store_timestamp <= limit
 
     def _first_record_matches(self, file: SimulatedFile, *, normally: bool) -> bool:
-        """From 5.3.4 on: the first record has to be one, and what it says is compared."""
+        """Test a file from 5.3.4 on: it has to begin with a record, whose fields are compared."""
         with open_window(file, file.length) as window:
             found = self.check.at(window.array, 0)
         if found.request is None or found.request.store_timestamp == 0:

@@ -1,6 +1,6 @@
 """The mapped file queue as a running broker holds it: files with write positions in memory, loaded, cut, extended – and never written.
 
-What the broker would write lies as an overlay over the bytes on disk, so later steps of the simulation read what the broker would read.
+What the broker would write is an overlay over the bytes on disk, so later steps of the simulation read what the broker would read.
 Source: `MappedFileQueue`, `DefaultMappedFile`; fact sheet commit log §4.2, §5.4, queues §2.7.
 """
 
@@ -23,7 +23,7 @@ _PIECE = 1 << 20
 
 
 class SimulatedFile:
-    """One mapped file: its bytes on disk, if any, below what the broker has written over them. `wrote` is its write position (bytes)."""
+    """One mapped file: its bytes on disk, if any, and what the broker has written over them. `wrote` is its write position (bytes)."""
 
     __slots__ = ("_filled", "_filler", "_overlay", "_overlay_start", "first_in_queue", "length", "on_disk", "path", "start", "wrote")
 
@@ -41,16 +41,16 @@ class SimulatedFile:
 
     @property
     def end(self) -> int:
-        """Offset behind the last byte of the file."""
+        """Return the offset after the last byte of the file."""
         return self.start + self.length
 
     @property
     def full(self) -> bool:
-        """Whether nothing can be appended."""
+        """Return whether nothing can be appended."""
         return self.wrote == self.length
 
     def read(self, position: int, length: int) -> bytes:
-        """`length` bytes from byte `position` of the file as the broker sees them; fewer at its end. Raises UnreadableError."""
+        """Return `length` bytes from byte `position` of the file as the broker sees them; fewer at its end. Raises UnreadableError."""
         length = max(0, min(length, self.length - position))
         overlay_end = self._overlay_start + len(self._overlay)
         if self._overlay_start <= position and position + length <= overlay_end:
@@ -63,17 +63,17 @@ class SimulatedFile:
         return data[: begin - position] + written + data[end - position :]
 
     def append(self, data: bytes) -> None:
-        """Writes at the write position and moves it."""
+        """Write at the write position and advance it."""
         self.put(self.wrote, data)
         self.wrote += len(data)
 
     def fill(self, unit: bytes, count: int) -> None:
-        """Writes `unit` `count` times from the start of the file on, which nothing was written to before; takes no memory."""
+        """Write `unit` `count` times from the start of the file, which has no written bytes yet; takes no memory."""
         self._filler, self._filled = unit, len(unit) * count
         self.wrote = self._filled
 
     def put(self, position: int, data: bytes) -> None:
-        """Writes at `position`."""
+        """Write at `position`."""
         if not self._overlay:
             self._overlay_start = position
         elif position < self._overlay_start:
@@ -85,7 +85,7 @@ class SimulatedFile:
         self._overlay[at : at + len(data)] = data
 
     def differs_from_disk(self, before: bool) -> bool:
-        """Whether the bytes are others than the file of that name had `before` (which it did or did not exist)."""
+        """Return whether the bytes differ from those of the file of that name `before`, which did or did not exist."""
         if not before:
             return False
         if self.on_disk and not self._filled:
@@ -99,7 +99,7 @@ class SimulatedFile:
         return self._old(position, length) != self.read(position, length)
 
     def _below(self, position: int, length: int) -> bytes:
-        """Bytes below the overlay."""
+        """Return bytes below the overlay."""
         if position >= self._filled:
             return self._disk(position, length)
         inside = min(length, self._filled - position)
@@ -111,7 +111,7 @@ class SimulatedFile:
         return self._old(position, length) if self.on_disk and length > 0 else bytes(max(0, length))
 
     def _old(self, position: int, length: int) -> bytes:
-        """Bytes of the file of that name on disk, zeros behind its end."""
+        """Return bytes of the file of that name on disk, zeros after its end."""
         with open_read_only(self.path) as descriptor:
             there = max(0, min(length, os.fstat(descriptor).st_size - position))
             return read_descriptor(descriptor, self.path, position, there).ljust(length, b"\0")
@@ -128,7 +128,7 @@ class MappedFiles:
         self._changes = changes
 
     def load(self, profile: Profile) -> None:
-        """Lists the directories and maps every file, as the broker does. Raises LoadStopped; files before the bad one stay loaded."""
+        """List the directories and map every file, as the broker does. Raises LoadStopped; files before the bad one stay loaded."""
         entries = sorted((entry for directory in self.directories for entry in _entries(directory)), key=lambda entry: entry.name)
         for number, entry in enumerate(entries):
             path = Path(entry.path)
@@ -136,7 +136,7 @@ class MappedFiles:
             if entry.is_dir():
                 if profile.skips_directories:
                     continue
-                raise LoadStopped(BlockerCode.DIRECTORY, "a directory lies among the files; its length does not match", path)
+                raise LoadStopped(BlockerCode.DIRECTORY, "there is a directory among the files; its length does not match", path)
             if length == 0:
                 if profile.deletes_empty_last_file and number == len(entries) - 1:
                     self._changes.delete(path)
@@ -152,21 +152,21 @@ class MappedFiles:
 
     @property
     def min_offset(self) -> int:
-        """Start of the first file, −1 without files."""
+        """Return the start of the first file, −1 without files."""
         return self.files[0].start if self.files else -1
 
     @property
     def max_offset(self) -> int:
-        """Offset behind the last written byte, 0 without files."""
+        """Return the offset after the last written byte, 0 without files."""
         return self.files[-1].start + self.files[-1].wrote if self.files else 0
 
     @property
     def last(self) -> SimulatedFile | None:
-        """The last file."""
+        """Return the last file."""
         return self.files[-1] if self.files else None
 
     def find(self, offset: int) -> SimulatedFile | None:
-        """The file that holds `offset`; at offset 0 the first file where none does (`findMappedFileByOffset`)."""
+        """Return the file that holds `offset`; at offset 0 the first file if none does (`findMappedFileByOffset`)."""
         if not self.files:
             return None
         first, last = self.files[0], self.files[-1]
@@ -180,7 +180,7 @@ class MappedFiles:
         return first if offset == 0 else None
 
     def truncate_dirty(self, offset: int) -> None:
-        """Moves the positions of the file that holds `offset` and deletes those behind it. No byte is written (commit log §5.4)."""
+        """Set the positions of the file that holds `offset` and delete the files after it. No byte is written (commit log §5.4)."""
         kept = []
         for file in self.files:
             if file.start + self.file_size > offset:
@@ -192,12 +192,12 @@ class MappedFiles:
         self.files = kept
 
     def delete(self, file: SimulatedFile) -> None:
-        """Deletes one file."""
+        """Delete one file."""
         self._changes.delete(file.path)
         self.files.remove(file)
 
     def destroy(self) -> None:
-        """Deletes all files and then the directory, if nothing is left in it."""
+        """Delete all files and then the directory if it is empty."""
         for file in self.files:
             self._changes.delete(file.path)
         self.files = []
@@ -206,7 +206,7 @@ class MappedFiles:
             self._changes.remove_directory_if_empty(directory)
 
     def last_for_append(self, start_offset: int) -> SimulatedFile:
-        """The file that takes the next bytes; created if there is none or the last one is full. `start_offset` names the very first."""
+        """Return the file for the next bytes; create it if there is none or the last one is full. `start_offset` names the very first."""
         last = self.last
         if last is None:
             return self._create(start_offset - remainder(start_offset, self.file_size), first=True)
@@ -216,7 +216,7 @@ class MappedFiles:
 
     def _create(self, start: int, *, first: bool) -> SimulatedFile:
         path = self.directories[0] / offset_name(start)
-        # A file that lies there without having been loaded is opened as it is; its bytes stay until they are written over.
+        # A file that exists but was not loaded is opened unchanged; its bytes stay until they are overwritten.
         left_over = self._changes.exists(path)
         if left_over and path.exists() and not path.is_file():
             raise Unknown(f"the broker needs the file {path.name} in {path.parent}, and there is a {kind_of(path)} of that name")
@@ -227,7 +227,7 @@ class MappedFiles:
         return file
 
     def settle(self) -> None:
-        """Records which files end with other bytes than they had."""
+        """Record which files end with other bytes."""
         for file in self.files:
             if file.differs_from_disk(file.on_disk or file.path.is_file()):
                 self._changes.modify(file.path)

@@ -1,4 +1,4 @@
-"""One message on its way into a queue: what its unit is made from."""
+"""A message to be dispatched: the fields that its queue unit is made from."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Message(NamedTuple):
 
     @classmethod
     def of(cls, record: np.void, request: Request | None = None) -> Self:
-        """The message of a row of RECORD_DTYPE; `request` where it was decoded."""
+        """Return the message of a row of RECORD_DTYPE; `request` if it was decoded."""
         fields = ("physical_offset", "size", "tags_code", "queue_offset", "store_timestamp")
         physical_offset, size, tags_code, queue_offset, store_timestamp = (int(record[name]) for name in fields)
         batch = None if request is None else (request.base_offset, request.batch_size)

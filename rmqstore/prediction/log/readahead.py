@@ -1,4 +1,4 @@
-"""An iteration whose next item is made in a second thread while the one before it is looked at."""
+"""An iterator that computes its next item in a second thread."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ T = TypeVar("T")
 
 
 def one_ahead(items: Generator[T, None, None]) -> Iterator[T]:
-    """The items in their order, never more than one ahead; what making them raises is raised in its place.
+    """Yield the items in order, computed at most one ahead; an exception of the iterator is raised at its place.
 
-    Worth it for items that compiled code makes, which releases the interpreter lock. When it is given up, nothing runs any more.
+    Useful for items from compiled code, which releases the interpreter lock. Closing the generator stops the thread.
     """
     with ThreadPoolExecutor(1, thread_name_prefix="read-ahead") as thread:
         coming = thread.submit(next, items, None)

@@ -1,7 +1,7 @@
-"""Reads records of the commit log one run at a time: the compiled walker for what is sound, the broker's own check for the rest.
+"""A reader of the commit log, one run of records at a time: compiled walker for valid records, the broker's own check for the rest.
 
-A run ends where the walker sees no sound record, or where the release refuses one that is sound by structure. What stands there, the
-caller asks the check. Nothing is resynchronised: a broker never looks behind a bad record.
+A run ends where the walker finds no valid record, or where the release refuses one of valid structure. There the caller applies the
+check. Nothing is resynchronised: a broker never looks beyond a bad record.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from rmqstore.store.window import Window, map_window
 
 _MAGIC = fixed_layout(RECORD_PREFIX)["magic_code"]
 _LAST_BYTE_OF_V2 = MESSAGE_MAGIC_V2 & 0xFF
-# What compiled code leaves to the reader of the properties. A topic may be malformed where its bytes are odd.
+# What compiled code leaves to the reader of the properties. A topic with unexpected bytes may be malformed.
 _SPECIAL_MARKS = Mark.INNER_BATCH | Mark.MULTI_DISPATCH | Mark.MALFORMED_TEXT
-# Large runs: dispatching one costs a step for every queue in it.
+# Large runs: each run costs one step per queue in it.
 _WINDOW = 32 << 20
 _BATCH = 32768
 _REQUEST_COLUMNS = ("physical_offset", "size", "queue_id", "queue_offset", "store_timestamp", "tags_code", "sys_flag")
@@ -57,7 +57,7 @@ class LogReader:
         self._scanner = _RunScanner(checks=wanted, delays=np.array([0, *check.delay_levels], np.int64))
 
     def runs(self, file: SimulatedFile, position: int, end: int) -> Iterator[Records]:
-        """Runs of records from byte `position` of the file on; `end` is the end of the caller's buffer. Raises StoreChangedError."""
+        """Yield runs of records from byte `position` of the file; `end` is the end of the caller's buffer. Raises StoreChangedError."""
         replaced = sigbus.faults()
         batches = self._scanner.run(_mapped(file, end), position)
         for batch in one_ahead(batches) if end - position > _WINDOW else batches:
@@ -77,7 +77,7 @@ class LogReader:
             )
 
     def one(self, found: Checked) -> Records:
-        """A record that the check accepted, as a run of one."""
+        """Return a record that the check accepted, as a run of one."""
         request = found.request
         assert request is not None, "only a record has a request"
         records = np.zeros(1, RECORD_DTYPE)
@@ -87,11 +87,11 @@ class LogReader:
         return Records(records, _keys_of(request, 0), {0: request})
 
     def queue_name(self, number: int) -> tuple[str, int]:
-        """(topic as Java decodes it, queue id) of a number in the column `queue`."""
+        """Return (topic as Java decodes it, queue id) of a number in the column `queue`."""
         return self._scanner.queue(number)
 
     def _judge(self, batch: Batch) -> tuple[int, dict[int, Request]]:
-        """How many of the walker's records the release takes before it refuses one, and those that had to be decoded for that."""
+        """Return how many of the walker's records the release accepts before it refuses one, and those that had to be decoded for that."""
         cut = min((int(found.argmax()) for found in self._refused(batch) if found.any()), default=len(batch.records))
         requests: dict[int, Request] = {}
         for row in self._rows_to_decode(batch, cut):
@@ -102,7 +102,7 @@ class LogReader:
         return cut, requests
 
     def _refused(self, batch: Batch) -> Iterator[npt.NDArray[np.bool_]]:
-        """Which records fail a check of the release, for every check that one of them can fail."""
+        """Yield which records fail a check of the release, for every check that one of them can fail."""
         records = batch.records
         if batch.faults & Fault.DELAY:
             yield (records["faults"] & Fault.DELAY) != 0
@@ -123,13 +123,13 @@ class LogReader:
 
 
 class _RunScanner(LogScanner):
-    """The scanner without its resync: only the run of sound records from one position on. A batch stays as it is while the next is read."""
+    """The scanner without its resync: only the run of valid records from one position. A batch stays valid while the next is read."""
 
     def __init__(self, *, checks: Check, delays: npt.NDArray[np.int64]) -> None:
         super().__init__(checks=checks, delays=delays, batch=_BATCH, buffers=2)
 
     def run(self, file: MappedFile, position: int) -> Generator[Batch, None, None]:
-        """Batches from byte `position` of the file on, up to the first byte that begins no sound record."""
+        """Yield batches from byte `position` of the file up to the first byte that begins no valid record."""
         window = _WINDOW
         while position < file.length:
             length = min(window, file.length - position)
@@ -142,7 +142,7 @@ class _RunScanner(LogScanner):
 
 
 def open_window(file: SimulatedFile, end: int) -> Window:
-    """The first `end` bytes of a file, mapped for the check. Raises UnreadableError, StoreChangedError."""
+    """Return the first `end` bytes of a file, mapped for the check. Raises UnreadableError, StoreChangedError."""
     return map_window(_mapped(file, file.length), 0, end)
 
 
@@ -157,7 +157,7 @@ def _keys_of(request: Request, row: int) -> npt.NDArray[np.void]:
 def _decoded(
     records: npt.NDArray[np.void], keys: npt.NDArray[np.void], requests: dict[int, Request]
 ) -> tuple[npt.NDArray[np.void], npt.NDArray[np.void]]:
-    """The columns with tags and keys of malformed text as Java reads them."""
+    """Return the columns with tags and keys of malformed text as Java reads them."""
     records = records.copy()
     malformed = ((records["marks"] & Mark.MALFORMED_TEXT) | (records["faults"] & Fault.TOPIC)) != 0
     rows = [row for row in requests if row < len(records) and malformed[row]]

@@ -1,7 +1,7 @@
-"""The broker's own check of one record, step by step, with everything it accepts wrongly (fact sheet commit log §3).
+"""The broker's own check of one record, step by step, including what it accepts wrongly (fact sheet commit log §3).
 
-Source: `CommitLog.checkMessageAndReturnSize`. Recovery, the search for the first file and the dispatcher all judge with it. Sound records
-never come here one by one, the compiled walker takes them; this is for what the walker stops at.
+Source: `CommitLog.checkMessageAndReturnSize`. Recovery, the search for the first file and the dispatcher all use it. The compiled walker
+takes valid records; this check is for the bytes at which the walker stops.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ REUSED_BUFFER = 1 << 20
 HEAD_LENGTH: int = record_head(born_v6=True, store_v6=True).sizeof()
 """Bytes from which `first_record_header` takes its fields."""
 
-# A TOTALSIZE of this many bytes does not fit into the heap of a broker that has 3 GiB; up to it, the array is made and thrown away.
+# A TOTALSIZE of this many bytes does not fit into the heap of a broker that has 3 GiB; up to it, the array is allocated and freed.
 # With 8 GiB (the start script's default) every TOTALSIZE fits, so the answer "does not start" is the careful one.
 HEAP_LIMIT = 0x7C00_0000
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a valid record asks the dispatchers for (fact sheet queues §1). `physical_offset` is the field, not the place."""
+    """The fields of a valid record for the dispatchers (fact sheet queues §1). `physical_offset` is the field, not the place."""
 
     topic: str
     queue_id: int
@@ -68,7 +68,7 @@ class Request:
 class Checked:
     """Result of the check: `success` with a request is a record, with size 0 the end of the file; a failure has the TOTALSIZE or −1.
 
-    `position` is where the reader's buffer stands afterwards, `reason` says what failed.
+    `position` is the position of the reader's buffer afterwards, `reason` what failed.
     """
 
     success: bool
@@ -98,28 +98,28 @@ class RecordCheck:
 
     @classmethod
     def of_recovery(cls, profile: Profile, options: Options) -> RecordCheck:
-        """The check as recovery and the search for the first file call it: with body and CRC as configured."""
+        """Return the check as recovery and the search for the first file call it: with body and CRC as configured."""
         levels = options.known_delay_levels if profile.delay_table_in_recovery else ()
         dup_info = profile.checks_dup_info and options.duplication_enable
         return cls(profile, options, levels, crc=options.check_crc_on_recover, dup_info=dup_info, read_body=True)
 
     @classmethod
     def of_dispatch(cls, profile: Profile, options: Options) -> RecordCheck:
-        """The check as the dispatcher calls it after the start: no CRC, the body skipped."""
+        """Return the check as the dispatcher calls it after the start: no CRC, the body skipped."""
         return cls(profile, options, options.known_delay_levels, crc=False, dup_info=False, read_body=False)
 
     @property
     def delay_levels(self) -> tuple[int, ...]:
-        """Delay in ms of level 1, 2, … as far as the caller knows them."""
+        """Return the delay in ms of level 1, 2, … as far as the caller knows them."""
         return self._delay_levels
 
     @property
     def reads_v2(self) -> bool:
-        """Whether a V2 record is one."""
+        """Return whether V2 records are accepted."""
         return self._profile.reads_v2
 
     def at(self, data: NDArray[np.uint8], position: int) -> Checked:
-        """What the check says at byte `position` of `data`, which ends where the caller's buffer ends."""
+        """Check the bytes from `position` of `data`, which ends where the caller's buffer ends."""
         reader = _Reader(data, position)
         try:
             return self._read(reader)
@@ -182,7 +182,7 @@ class RecordCheck:
         return Checked(True, size, start + size, request)
 
     def _allocation(self, size: int) -> int:
-        """Bytes of the array that fields are copied into."""
+        """Return the number of bytes of the array that fields are copied into."""
         if size < 0:
             raise _Failed(f"TOTALSIZE is {size}")
         if size >= HEAP_LIMIT:
@@ -203,7 +203,7 @@ class RecordCheck:
             raise _Failed("failed to check message CRC")
 
     def _batch(self, properties: dict[str, str], queue_offset: int) -> tuple[int, int]:
-        """First queue offset and number of messages of an inner batch; a plain record is one message."""
+        """Return first queue offset and number of messages of an inner batch; a plain record is one message."""
         number, base = properties.get(names.INNER_NUM), properties.get(names.INNER_BASE)
         if not self._profile.parses_inner_batch or number is None or base is None:
             return queue_offset, 1
@@ -235,7 +235,7 @@ class _Reader:
         return int.from_bytes(self._take(width), "big", signed=True)
 
     def content(self, length: int) -> bytes:
-        """Bytes that are copied into the allocated array."""
+        """Return bytes that are copied into the allocated array."""
         if length < 0 or length > self._capacity:
             raise _Failed(f"a field of {length} bytes in a record of {self._capacity}")
         return self._take(length)
@@ -250,7 +250,7 @@ class _Reader:
 
     def _take(self, length: int) -> bytes:
         if length > self.remaining:
-            # The buffer stays where it is when it underflows.
+            # The position of the buffer does not change when it underflows.
             raise _Failed(f"a field of {length} bytes, {self.remaining} are left")
         taken = self.at(self.position, length)
         self.position += length
@@ -267,7 +267,7 @@ class FirstRecord:
 
 
 def first_record_header(head: bytes) -> FirstRecord:
-    """Reads the fixed fields at the start of a file; `head` has HEAD_LENGTH bytes."""
+    """Read the fixed fields at the start of a file; `head` has HEAD_LENGTH bytes."""
     magic = int.from_bytes(head[_PREFIX["magic_code"].offset : _MAGIC_END], "big")
     physical = _PREFIX["physical_offset"]
     sys_flag = int.from_bytes(head[_PREFIX["sys_flag"].offset : _PREFIX["sys_flag"].end], "big")

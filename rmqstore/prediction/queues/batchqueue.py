@@ -41,11 +41,11 @@ class BatchQueue:
         self.min_logic_offset = 0
 
     def load(self, profile: Profile) -> None:
-        """Maps the files. Raises LoadStopped."""
+        """Map the files. Raises LoadStopped."""
         self.files.load(profile)
 
     def recover(self) -> None:
-        """Finds the end: the first invalid unit in the last three files; later files are deleted. Raises LoadStopped."""
+        """Find the end: the first invalid unit in the last three files; later files are deleted. Raises LoadStopped."""
         if not self.files.files:
             return
         for file in self.files.files[-RECOVERED_FILES:]:
@@ -68,9 +68,9 @@ class BatchQueue:
         self._revise()
 
     def truncate(self, phy_offset: int) -> None:
-        """Cuts the queue at a commit log offset. The first unit of the last file is taken without being tested."""
+        """Cut the queue at a commit log offset. The first unit of the last file is taken without being tested."""
         if self.files.file_size == UNIT_SIZE:
-            raise Unknown("the broker never comes to an end when it cuts queue files of a single unit")
+            raise Unknown("the broker never ends when it cuts queue files of a single unit")
         self.max_physic_offset = phy_offset - 1
         while (file := self.files.last) is not None:
             first_unit = np.frombuffer(file.read(0, UNIT_SIZE), BATCH_UNIT)
@@ -84,7 +84,7 @@ class BatchQueue:
         self._revise()
 
     def correct_min_offset(self, min_phy_offset: int, profile: Profile) -> None:
-        """Moves the minimum behind the units of expired messages in the first file."""
+        """Move the minimum past the units of expired messages in the first file."""
         self._revise_min()
         if not self.files.files:
             return
@@ -99,12 +99,12 @@ class BatchQueue:
                 return
 
     def take(self, message: Message) -> None:
-        """Takes one record as the dispatcher hands it over; only one that was decoded can be a batch."""
+        """Append one record from the dispatcher; only one that was decoded can be a batch."""
         base_offset, batch_size = message.batch or (message.queue_offset, 1)
         self.put(message.physical_offset, message.size, message.tags_code, message.store_timestamp, base_offset, batch_size)
 
     def put(self, physical_offset: int, size: int, tags_code: int, store_timestamp: int, base_offset: int, batch_size: int) -> None:
-        """Takes one record; only its place in the log decides whether it is known."""
+        """Append one record, unless its place in the log shows that it is known."""
         if base_offset < 0 or batch_size < 0 or physical_offset <= self.max_physic_offset:
             return
         file = self.files.last_for_append(self.files.max_offset)
@@ -117,14 +117,14 @@ class BatchQueue:
             self._revise_min()
 
     def destroy(self) -> None:
-        """Deletes everything."""
+        """Delete everything."""
         self.max_physic_offset = -1
         self.min_offset = NO_MINIMUM
         self.max_offset = 0
         self.files.destroy()
 
     def settle(self) -> None:
-        """Records which files end with other bytes."""
+        """Record which files end with other bytes."""
         self.files.settle()
 
     def _revise(self) -> None:

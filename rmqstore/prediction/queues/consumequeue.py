@@ -25,13 +25,13 @@ from rmqstore.versions import Profile
 UNIT_SIZE = declared.UNIT_SIZE
 _pack = struct.Struct(struct_format(declared.UNIT)).pack
 RECOVERED_FILES = 3
-"""Recovery reads the last files of a queue only."""
+"""Recovery reads only the last files of a queue."""
 
 
 class ConsumeQueue:
     """One queue. `max_physic_offset` is the end of the last message it knows (−1: none), `min_logic_offset` its minimum in bytes.
 
-    `shifted` is how many units before its own place the last message went that did not fit (0: none).
+    `shifted`: how many units before its own place the last misplaced message was put (0: none).
     """
 
     def __init__(self, topic: str, queue_id: int, directory: Path, file_size: int, ext: ExtQueue | None, changes: Changes) -> None:
@@ -45,22 +45,22 @@ class ConsumeQueue:
 
     @property
     def max_offset(self) -> int:
-        """Queue offset behind the last unit."""
+        """Return the queue offset after the last unit."""
         return quotient(self.files.max_offset, UNIT_SIZE)
 
     @property
     def min_offset(self) -> int:
-        """Smallest queue offset that is served."""
+        """Return the smallest queue offset that is served."""
         return quotient(self.min_logic_offset, UNIT_SIZE)
 
     def load(self, profile: Profile) -> None:
-        """Maps the files. Raises LoadStopped."""
+        """Map the files. Raises LoadStopped."""
         self.files.load(profile)
         if self.ext is not None:
             self.ext.load(profile)
 
     def recover(self) -> None:
-        """Finds the end: the first invalid unit in the last three files; later files are deleted (queues §2.8). Raises LoadStopped."""
+        """Find the end: the first invalid unit in the last three files; later files are deleted (queues §2.8). Raises LoadStopped."""
         if not self.files.files:
             return
         max_address = NO_ADDRESS
@@ -84,12 +84,12 @@ class ConsumeQueue:
             self.ext.truncate_by_max_address(max_address)
 
     def truncate(self, phy_offset: int) -> None:
-        """Cuts the queue at a commit log offset (queues §2.9). The first unit of the last file is taken without being tested.
+        """Cut the queue at a commit log offset (queues §2.9). The first unit of the last file is taken without being tested.
 
-        The ext queue is not cut: the addresses it would be cut by are forgotten before it comes to that.
+        The ext queue is not cut: the addresses it would be cut by are reset before that point.
         """
         if self.files.file_size == UNIT_SIZE:
-            raise Unknown("the broker never comes to an end when it cuts queue files of a single unit")
+            raise Unknown("the broker never ends when it cuts queue files of a single unit")
         self.max_physic_offset = phy_offset
         while (file := self.files.last) is not None:
             first_unit = np.frombuffer(file.read(0, UNIT_SIZE), UNIT)
@@ -102,7 +102,7 @@ class ConsumeQueue:
             return
 
     def correct_min_offset(self, min_phy_offset: int, profile: Profile) -> None:
-        """Moves the minimum to the first unit of a message that is still in the log (queues §2.10). Raises LoadStopped."""
+        """Move the minimum to the first unit of a message that is still in the log (queues §2.10). Raises LoadStopped."""
         if profile.min_offset_by_search:
             min_address = self._search_min_offset(min_phy_offset, profile)
         else:
@@ -111,7 +111,7 @@ class ConsumeQueue:
             self.ext.truncate_by_min_address(min_address)
 
     def _scan_min_offset(self, min_phy_offset: int) -> int | None:
-        """Up to 4.9.8: looks through the first file. Returns the ext address found, None where the ext queue is left alone."""
+        """Scan the first file, up to 4.9.8. Return the ext address found, None if the ext queue is not changed."""
         file = next(iter(self.files.files), None)
         if file is None:
             return NO_ADDRESS
@@ -126,7 +126,7 @@ class ConsumeQueue:
         return NO_ADDRESS
 
     def _search_min_offset(self, min_phy_offset: int, profile: Profile) -> int | None:
-        """From 5.0.0 on: a queue whose last unit is expired is empty; otherwise halving in the first file."""
+        """Search from 5.0.0 on: a queue whose last unit is expired is empty; otherwise a binary search in the first file."""
         last = self.files.last
         if profile.forgets_queue_without_files and last is None:
             self.min_logic_offset = 0
@@ -175,16 +175,16 @@ class ConsumeQueue:
         return NO_ADDRESS
 
     def take(self, message: Message) -> None:
-        """Takes one message as the dispatcher hands it over."""
+        """Append one message from the dispatcher."""
         tags_code = message.tags_code
         if self.ext is not None:
-            # The ext unit is written before the message is looked at, so messages that are dropped leave one behind, too.
+            # The ext unit is written before the message is checked, so dropped messages leave one as well.
             address = self.ext.put(tags_code, message.store_timestamp)
             tags_code = address if is_address(address) else tags_code
         self.put(message.physical_offset, message.size, tags_code, message.queue_offset)
 
     def put(self, physical_offset: int, size: int, tags_code: int, queue_offset: int) -> None:
-        """Takes one message (queues §2.5): dropped when known, put at the end whatever its queue offset, shifted by a gap."""
+        """Append one message (queues §2.5): dropped if known, put at the end whatever its queue offset, shifted by a gap."""
         end = to_long(physical_offset + size)
         if end <= self.max_physic_offset:
             return
@@ -193,7 +193,7 @@ class ConsumeQueue:
         if file.first_in_queue and queue_offset != 0 and file.wrote == 0:
             self.min_logic_offset = wanted
             self.files.flushed_where = wanted
-            # A negative queue offset asks for less than nothing.
+            # A negative queue offset needs no fillers.
             file.fill(declared.PRE_BLANK, max(0, -(-remainder(wanted, self.files.file_size) // UNIT_SIZE)))
         if queue_offset != 0:
             gap = wanted - (file.start + file.wrote)
@@ -205,20 +205,20 @@ class ConsumeQueue:
 
     @property
     def room(self) -> int:
-        """Bytes of units up to the end of the last file, for messages with which `put` does no more than drop them or append their unit."""
+        """Return the bytes up to the end of the last file for units that `put` would only drop or append."""
         last = self.files.last
         if self.ext is not None or last is None or (last.first_in_queue and last.wrote == 0) or last.wrote % UNIT_SIZE:
             return 0
         return last.length - last.wrote
 
     def append(self, units: bytes, max_physic_offset: int, shifted: int) -> None:
-        """Appends units for which there is room, made as `put` makes them, with what it notes of the last one."""
+        """Append units for which there is room, made as `put` makes them, and the end and shift of the last one."""
         if units and self.files.last is not None:
             self.files.last.append(units)
         self.max_physic_offset, self.shifted = max_physic_offset, shifted
 
     def destroy(self) -> None:
-        """Deletes everything."""
+        """Delete everything."""
         self.max_physic_offset = -1
         self.min_logic_offset = 0
         self.files.destroy()
@@ -226,7 +226,7 @@ class ConsumeQueue:
             self.ext.files.destroy()
 
     def settle(self) -> None:
-        """Records which files end with other bytes."""
+        """Record which files end with other bytes."""
         self.files.settle()
         if self.ext is not None:
             self.ext.files.settle()

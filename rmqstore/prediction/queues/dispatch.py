@@ -1,7 +1,7 @@
-"""What the dispatchers do with valid records: queues, light message queues, index (fact sheet queues §1, §2.12).
+"""Dispatch of valid records to queues, light message queues and the index (fact sheet queues §1, §2.12).
 
-Source: `DefaultMessageStore.doDispatch`, `MultiDispatchUtils`. Queues do not know of each other, so the records of a batch go to their
-queues group by group; only where a record fans out to other queues the order between queues matters.
+Source: `DefaultMessageStore.doDispatch`, `MultiDispatchUtils`. Queues are independent of each other, so the records of a batch go to their
+queues group by group; only if a record fans out to other queues does the order between queues matter.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Dispatcher:
         self._builds_index = options.builds_index(profile)
 
     def dispatch(self, run: Records, wanted: npt.NDArray[np.bool_] | None, reader: LogReader, total: Dispatched) -> None:
-        """Dispatches the records of a run, or those `wanted`. Raises LoadStopped where a dispatcher throws."""
+        """Dispatch the records of a run, or those `wanted`. Raises LoadStopped if a dispatcher throws."""
         if wanted is not None and not wanted.all():
             run = _selected(run, wanted)
         if not len(run.records):
@@ -76,7 +76,7 @@ class Dispatcher:
             self._checkpoint.appended(int(last["store_timestamp"]), int(last["physical_offset"]), slave=self._options.slave)
 
     def _fans_out(self, request: Request) -> bool:
-        """Whether a record gets units in other queues as well (`checkMultiDispatchQueue`)."""
+        """Return whether a record gets units in other queues as well (`checkMultiDispatchQueue`)."""
         return fans_out(request.topic, request.properties, self._profile.lmq_excluded)
 
     def _to_light_queues(self, store: QueueStore, request: Request) -> None:

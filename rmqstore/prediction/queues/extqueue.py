@@ -19,19 +19,19 @@ _PIECE = 1 << 20
 
 
 class ExtQueue:
-    """The extension of one consume queue. Addresses are what stands in the tagsCode of queue units."""
+    """The extension of one consume queue. Addresses are the tagsCode values of queue units."""
 
     def __init__(self, directory: Path, file_size: int, changes: Changes) -> None:
         self.files = MappedFiles([directory], file_size, changes)
 
     def load(self, profile: Profile) -> None:
-        """Maps the files. Raises LoadStopped."""
+        """Map the files. Raises LoadStopped."""
         self.files.load(profile)
 
     def recover(self) -> None:
-        """Hops from unit to unit through all files by their sizes; what follows the last unit is cut. Raises LoadStopped.
+        """Walk from unit to unit through all files by their sizes; what follows the last unit is cut. Raises LoadStopped.
 
-        Only sizes are looked at; one that leads beyond the end of a file throws, and the broker does not start.
+        Only sizes are checked; one that leads beyond the end of a file throws, and the broker does not start.
         """
         if not self.files.files:
             return
@@ -42,7 +42,7 @@ class ExtQueue:
         self.files.truncate_dirty(end)
 
     def put(self, tags_code: int, store_timestamp: int) -> int:
-        """Appends a unit without a bitmap; its address, or NO_ADDRESS where it could not be written."""
+        """Append a unit without a bitmap and return its address, or NO_ADDRESS if it could not be written."""
         unit = declared.UNIT.build({"tags_code": tags_code, "msg_store_time": store_timestamp, "filter_bit_map": b""})
         for _ in range(_PUT_TRIES):
             file = self.files.last_for_append(0)
@@ -55,7 +55,7 @@ class ExtQueue:
         return NO_ADDRESS
 
     def truncate_by_max_address(self, address: int) -> None:
-        """Cuts behind the unit at `address`; nothing happens where there is none."""
+        """Cut after the unit at `address`; nothing happens if there is none."""
         if not declared.is_address(address):
             return
         offset = declared.decode_address(address)
@@ -71,7 +71,7 @@ class ExtQueue:
             self.files.truncate_dirty(offset + size)
 
     def truncate_by_min_address(self, address: int) -> None:
-        """Deletes files that end before the unit at `address`."""
+        """Delete files that end before the unit at `address`."""
         if not declared.is_address(address):
             return
         offset = declared.decode_address(address)
@@ -81,7 +81,7 @@ class ExtQueue:
 
 
 def _end_of_units(file: SimulatedFile) -> int:
-    """Byte of the file at which no unit follows."""
+    """Return the byte of the file at which no unit follows."""
     position = piece_start = 0
     piece = b""
     while True:

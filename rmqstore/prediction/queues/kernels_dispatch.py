@@ -1,4 +1,4 @@
-"""Compiled dispatch: records become queue units and index items by the broker's rules, as long as no file has to be made or looked at.
+"""Compiled dispatch of records to queue units and index entries by the broker's rules, as long as no file must be created or read.
 
 Source: `ConsumeQueue.putMessagePositionInfo`, `IndexService.buildIndex`, `IndexFile.putKey`; fact sheet queues §2.5, §6.4.
 """
@@ -20,9 +20,9 @@ OPEN_DTYPE = np.dtype(
     [
         ("state", "i8"),  # CLOSED, OPEN or APART
         ("max_physic_offset", "i8"),  # end of the last message
-        ("place", "i8"),  # offset in the queue at which the next unit goes, bytes
-        ("limit", "i8"),  # where nothing can be appended before the units are taken over or a file is made, bytes
-        ("address", "i8"),  # where the next unit is written
+        ("place", "i8"),  # offset in the queue of the next unit, bytes
+        ("limit", "i8"),  # offset at which the units must be flushed or a file created before the next one, bytes
+        ("address", "i8"),  # address at which the next unit is written
         ("shifted", "i8"),  # units between the last message that did not fit and its own place, 0: all did
     ]
 )
@@ -30,7 +30,7 @@ CLOSED, OPEN, APART = 0, 1, 2
 """A queue whose records stop compiled code, one that it appends to, one whose records it sets apart."""
 
 HEADER_DTYPE = np.dtype([(name, "i8") for name in fixed_layout(declared.HEADER)])
-"""The header of an index file in memory; `index_count` is at least 1 there."""
+"""The header of an index file in memory; its `index_count` is at least 1."""
 
 _RECORD_SIZE, _KEY_SIZE, _OPEN_SIZE = RECORD_DTYPE.itemsize, KEY_DTYPE.itemsize, OPEN_DTYPE.itemsize
 _UNIT_SIZE, _SLOT_SIZE = UNIT.itemsize, declared.SLOT_SIZE
@@ -47,7 +47,7 @@ _read_header, _write_header = fields_reader(HEADER_DTYPE), fields_writer(HEADER_
 
 @njit(nogil=True, cache=True, no_cfunc_wrapper=True)
 def put_units(records: int, row: int, end: int, queues: int, apart: int, count: int) -> tuple[int, int]:
-    """Puts the records [row, end) into their queues, up to the first one that has to be looked at.
+    """Put the records [row, end) into their queues, up to the first one that compiled code cannot dispatch.
 
     `records` (RECORD_DTYPE), `queues` (OPEN_DTYPE, a row for every number in the column `queue`) and `apart` (int64, room for all rows)
     are addresses. Rows of queues that are APART are added to the `count` rows there. Returns (row, count); at the row the queue is
@@ -68,7 +68,7 @@ def put_units(records: int, row: int, end: int, queues: int, apart: int, count: 
         elif physical_offset + size > last:
             if place >= limit:
                 break
-            # A message with queue offset 0 goes to the end wherever that is; others not before their place, but behind a gap.
+            # A message with queue offset 0 goes to the end wherever that is; others not before their place, but after a gap.
             wanted = queue_offset * _UNIT_SIZE
             if queue_offset == 0 or wanted >= place:
                 if queue_offset != 0 and wanted != place:
@@ -94,17 +94,17 @@ def put_keys(
     touched: int,
     before: int,
 ) -> tuple[int, int]:
-    """Indexes the records [row, end) in one file until that is full: which of its slots are in use, and its header.
+    """Index the records [row, end) in one file until it is full: its slots in use, and its header.
 
     `records` (RECORD_DTYPE), `keys` (KEY_DTYPE, by `record` in order, those below `key` are done), `header` (HEADER_DTYPE), `touched`
-    (a bit for each slot that got an item of this start) and `before` (the slots as the file has them, 0: all empty) are addresses.
+    (a bit for each slot that got an entry in this start) and `before` (the slots in the file, 0: all empty) are addresses.
     `tags` = 1 indexes tags as well; `items` and `slots` are N and S of the file. Returns (row, key): the first record that is not done,
     and its first key that is not.
     """
     begin_time, end_time, begin_offset, end_offset, used, number = _read_header(header)
     while row < end and number < items:
         physical_offset, store_timestamp = _read_indexed(records + row * _RECORD_SIZE)
-        # Whether a record lies behind the end of the index is asked once, in the file that takes its first key.
+        # Whether a record is after the end of the index is checked once, in the file that takes its first key.
         wanted = physical_offset >= end_offset or (key > 0 and _read_record_of(keys + (key - 1) * _KEY_SIZE) == row)
         while key < last_key:
             key_hash, of_record, is_tag = _read_key(keys + key * _KEY_SIZE)
@@ -119,7 +119,7 @@ def put_keys(
                 bits = u8(touched, slot >> 3)
                 if not bits & bit:
                     store8(touched, slot >> 3, bits | bit)
-                    # A chain that begins with an item that is not there yet counts as empty.
+                    # A chain whose first entry does not exist yet counts as empty.
                     newest = be32(before, slot * _SLOT_SIZE) if before != 0 else 0
                     if newest <= 0 or newest > number:
                         used += 1

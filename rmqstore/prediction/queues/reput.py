@@ -17,7 +17,7 @@ from rmqstore.versions import Profile
 
 
 class Reput:
-    """The dispatcher thread. `offset` is reputFromOffset; `failure` says which exception it repeats for ever, if any."""
+    """The dispatcher thread. `offset` is reputFromOffset; `failure` is the exception that it repeats forever, if any."""
 
     def __init__(self, log: MappedFiles, dispatcher: Dispatcher, reader: LogReader, profile: Profile, *, skips_bad_records: bool) -> None:
         self._log = log
@@ -30,7 +30,7 @@ class Reput:
         self.failure: str | None = None
 
     def run(self, end: int) -> None:
-        """Dispatches up to the log offset `end` (reputEndOffset), as often as a round gets any further."""
+        """Dispatch up to the log offset `end` (reputEndOffset), as long as a round makes progress."""
         while self.failure is None:
             before = self.offset
             self._round(end)
@@ -38,7 +38,7 @@ class Reput:
                 return
 
     def _round(self, end: int) -> None:
-        """One `doReput`: file by file until nothing is available or a record cannot be read."""
+        """Run one `doReput`: file by file until nothing is available or a record cannot be read."""
         self.offset = max(self.offset, self._log.min_offset)
         while self.offset < end:
             file = self._log.find(self.offset)
@@ -54,9 +54,9 @@ class Reput:
                 return
 
     def _read_file(self, file: SimulatedFile, position: int, end: int) -> bool:
-        """Dispatches the readable part of a file from `position` on; whether the round goes on behind it.
+        """Dispatch the readable part of a file from `position` and return whether the round continues after it.
 
-        `self.offset` and the position in the buffer go apart where TOTALSIZE is not the length of the fields, as in the broker.
+        `self.offset` and the position in the buffer diverge if TOTALSIZE is not the length of the fields, as in the broker.
         """
         readable = file.wrote - position
         read = 0
@@ -81,7 +81,7 @@ class Reput:
                 self.offset += found.size
                 read += found.size
             elif found.success:
-                # rollNextFile: whatever the length of the BLANK says
+                # rollNextFile: independent of the length in the BLANK
                 self.offset += self._log.file_size - remainder(self.offset, self._log.file_size)
                 return True
             elif found.size > 0:
@@ -93,7 +93,7 @@ class Reput:
         return True
 
     def _before(self, run: Records, end: int) -> Records:
-        """The records that end within the confirmed part of the log."""
+        """Return the records that end within the confirmed part of the log."""
         if not self._stops_at_end:
             return run
         ends = self.offset + np.cumsum(run.records["size"], dtype=np.int64)
@@ -108,7 +108,7 @@ class Reput:
         try:
             self._dispatcher.dispatch(run, None, self._reader, self.dispatched)
         except LoadStopped:
-            # The record that throws was counted; the thread comes back to it for ever.
+            # The record that throws was counted; the thread retries it forever.
             passed = self.dispatched.count - before - 1
             self.offset += int(run.records["size"][:passed].sum(dtype=np.int64))
             raise

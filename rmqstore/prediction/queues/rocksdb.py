@@ -1,10 +1,11 @@
 """RocksDB databases at a start: whether the broker opens them, and what follows from queues that are kept in one.
 
-How far in the log the queues know it decides where recovery begins and what it dispatches (fact sheet commit log §5.1, §5.2, queues §8.5).
-Where that cannot be read, it is assumed – once the least, once the most – and only what both agree on is predicted. A scan that begins
+The end of the log that the queues know decides where recovery begins and what it dispatches (fact sheet commit log §5.1, §5.2, queues
+§8.5).
+If it cannot be read, it is assumed – once the least, once the most – and only what both agree on is predicted. A scan that begins
 earlier runs through every file that a later one begins with, so where least and most agree, everything between does.
 
-What brokers of 5.2.0, 5.3.3 and 5.5.1 do to damaged databases was recorded (tests/rocksdb). They refuse whatever the library refuses.
+The behaviour of brokers 5.2.0, 5.3.3 and 5.5.1 with damaged databases was recorded (tests/rocksdb). They refuse what the library refuses.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ if TYPE_CHECKING:
 
 WHY_UNKNOWN = "the queues are in RocksDB"
 NOTHING_KNOWN = 0
-"""What an empty database answers (a file store answers −1)."""
+"""The answer of an empty database (a file store answers −1)."""
 EVERYTHING_KNOWN = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class DatabaseState:
-    """What a start makes of the databases of one use. `stop`: why the broker ends there; `doubt`: why it cannot be told.
+    """The effect of a start on the databases of one use. `stop`: why the broker ends there; `doubt`: why this cannot be determined.
 
-    `reached`: physical offset up to which queues know the log, None where that is not known.
+    `reached`: physical offset up to which queues know the log, None if unknown.
     """
 
     stop: Blocker | None = None
@@ -42,7 +43,7 @@ class DatabaseState:
     reached: int | None = NOTHING_KNOWN
 
     def demand_open(self) -> None:
-        """Raise LoadStopped where the broker ends, Unknown where that cannot be told."""
+        """Raise LoadStopped if the broker ends, Unknown if that cannot be determined."""
         if self.stop is not None:
             raise LoadStopped(self.stop.code, self.stop.message, self.stop.file)
         if self.doubt is not None:
@@ -50,7 +51,7 @@ class DatabaseState:
 
 
 def state_of(store: Store, use: DatabaseUse, profile: Profile) -> DatabaseState:
-    """Return what a start makes of the databases of one use that its settings need. Reads up to `START` bytes of tables of each.
+    """Return the effect of a start on the databases of one use that its settings need. Reads up to `START` bytes of tables of each.
 
     Raises UnreadableError, OSError.
     """
@@ -84,7 +85,7 @@ def _blocker(database: Database, message: str) -> Blocker:
 def _doubt(report: Report) -> str | None:
     name = report.database.directory.name
     if report.failed is not None:
-        return f"{name} was not looked at: {report.failed}"
+        return f"{name} was not checked: {report.failed}"
     if report.damaged:
         return f"RocksDB cannot read family {report.damaged[0].name} of {name}: {report.damaged[0].error}"
     if report.log_damage is not None and name == V2:
@@ -99,7 +100,7 @@ def _reached(report: Report) -> int | None:
 
 
 class RocksDBQueues:
-    """The queue store as far as the rest of the start asks it; it knows the log up to `max_physic_offset`."""
+    """The queue store as far as the rest of the start uses it; it knows the log up to `max_physic_offset`."""
 
     in_rocksdb = True
     write_error = False
@@ -117,24 +118,24 @@ class RocksDBQueues:
         self._state.demand_open()
 
     def recover(self) -> None:
-        """The database recovers by itself."""
+        """Do nothing: the database recovers alone."""
 
     def truncate(self, phy_offset: int) -> None:
-        """Maxima of queues are lowered inside of the database."""
+        """Do nothing: maxima of queues are lowered inside of the database."""
 
     def recover_offset_table(self, min_phy_offset: int) -> None:
-        """Next offsets stay in the database."""
+        """Do nothing: next offsets stay in the database."""
 
     def destroy(self) -> None:
-        """The database is created again."""
+        """Do nothing: the database is created again."""
         self.max_physic_offset = NOTHING_KNOWN
 
     def settle(self) -> None:
-        """The files of the database are its own affair."""
+        """Do nothing: the files of the database are not simulated."""
 
 
 def agreed(least: Outcome, most: Outcome) -> Outcome:
-    """What is certain when the queues know something between `least` and `most`: the rest is None."""
+    """Return what is certain if the queues know something between `least` and `most`: the rest is None."""
     return replace(
         most,
         starts=most.starts if least.starts == most.starts else None,

@@ -23,12 +23,12 @@ from rmqstore.versions import Profile
 
 Queue = ConsumeQueue | BatchQueue
 _NAME_MAX = 255
-_PATH_MAX = 3000  # of 4096 bytes, what the root and the file name leave at least
+_PATH_MAX = 3000  # of 4096 bytes, the least that the root and the file name leave
 
 
 @dataclass(frozen=True, slots=True)
 class QueuePlaces:
-    """Where queues lie and how long their files are (bytes); `ext` is None where the extension is off."""
+    """The directories of queues and the length of their files (bytes); `ext` is None if the extension is off."""
 
     simple: Path
     batch: Path
@@ -40,7 +40,7 @@ class QueuePlaces:
 
 
 class QueueStore:
-    """The table of queues, and what producers would get as their next offsets."""
+    """The table of queues, and the next offsets that producers would get."""
 
     in_rocksdb = False
 
@@ -60,7 +60,7 @@ class QueueStore:
         return iter(list(self._table.values()))
 
     def put(self, run: Records, reader: LogReader) -> int:
-        """Puts the records of a run into their queues; returns how many before the first one that cannot be written, if any."""
+        """Put the records of a run into their queues and return how many precede the first one that cannot be written, if any."""
         if self._writer is None or self._reader is not reader:
             self._settle()
             self._reader, self._writer = reader, UnitWriter(lambda number: self._writable_queue(*reader.queue_name(number)))
@@ -76,7 +76,7 @@ class QueueStore:
             self._writer.settle()
 
     def load(self) -> None:
-        """Maps the files of every queue below the two trees. Raises LoadStopped."""
+        """Map the files of every queue below the two trees. Raises LoadStopped."""
         self._load_tree(self._places.simple, batch=False)
         if self._profile.batch_queues:
             self._load_tree(self._places.batch, batch=True)
@@ -105,17 +105,17 @@ class QueueStore:
         return ConsumeQueue(topic, queue_id, _directory(places.simple, topic, queue_id), places.simple_file_size, ext, self._changes)
 
     def recover(self) -> None:
-        """Finds the end of every queue. Raises LoadStopped."""
+        """Find the end of every queue. Raises LoadStopped."""
         for queue in self:
             queue.recover()
 
     @property
     def max_physic_offset(self) -> int:
-        """maxCQ: the farthest commit log offset any queue knows, −1 without queues (commit log §5)."""
+        """Return maxCQ: the largest commit log offset any queue knows, −1 without queues (commit log §5)."""
         return max((queue.max_physic_offset for queue in self), default=-1)
 
     def find_or_create(self, topic: str, queue_id: int) -> Queue:
-        """The queue of that name; a new one exists in memory only until it takes something."""
+        """Return the queue of that name; a new one exists in memory only until a message is appended."""
         self._settle()
         return self._find_or_create(topic, queue_id)
 
@@ -127,19 +127,19 @@ class QueueStore:
         return queue
 
     def writable(self, topic: str) -> bool:
-        """Whether the file system takes the topic as a directory: a name may be damaged, or longer than files are named."""
+        """Return whether the file system accepts the topic as a directory: a name may be damaged or too long."""
         parts = topic.encode("utf-8", "surrogatepass").split(b"/")
         return (
             b"\0" not in topic.encode("utf-8", "surrogatepass") and max(map(len, parts)) <= _NAME_MAX and sum(map(len, parts)) < _PATH_MAX
         )
 
     def truncate(self, phy_offset: int) -> None:
-        """Cuts every queue at a commit log offset."""
+        """Cut every queue at a commit log offset."""
         for queue in self:
             queue.truncate(phy_offset)
 
     def recover_offset_table(self, min_phy_offset: int) -> None:
-        """Next offsets of producers, and minimum offsets (`recoverTopicQueueTable`). Raises LoadStopped."""
+        """Set next offsets of producers, and minimum offsets (`recoverTopicQueueTable`). Raises LoadStopped."""
         table = {}
         for queue in self:
             table[f"{queue.topic}-{queue.queue_id}"] = queue.max_offset
@@ -147,18 +147,18 @@ class QueueStore:
         self.next_offsets = table
 
     def destroy(self) -> None:
-        """Deletes all queue files and the queues' directories (commit log §5.6)."""
+        """Delete all queue files and the queues' directories (commit log §5.6)."""
         for queue in self:
             queue.destroy()
 
     def settle(self) -> None:
-        """Records which files end with other bytes."""
+        """Record which files end with other bytes."""
         for queue in self:
             queue.settle()
 
 
 def _directory(tree: Path, topic: str, queue_id: int) -> Path:
-    # The topic becomes part of a path as it is: slashes in it make further directories, dots lead upward, an empty one makes none.
+    # The topic becomes part of a path unchanged: slashes in it make further directories, dots lead upward, an empty one makes none.
     return Path(os.path.normpath(f"{tree}/{topic}/{queue_id}"))
 
 

@@ -18,7 +18,7 @@ UnitArray = npt.NDArray[np.void]
 
 
 def unit_dtype(struct: Struct) -> np.dtype[np.void]:
-    """Structured dtype, big-endian and packed, of a structure of integers."""
+    """Return the structured dtype, big-endian and packed, of a structure of integers."""
     fields = fixed_layout(struct)
     members = {member.name: member for member in struct.subcons}
     return np.dtype([(name, f">{'i' if core(members[name]).fmtstr[-1].islower() else 'u'}{field.width}") for name, field in fields.items()])
@@ -29,7 +29,7 @@ BATCH_UNIT = unit_dtype(batchconsumequeue.UNIT)
 
 
 def valid(units: UnitArray) -> npt.NDArray[np.bool_]:
-    """Which units recovery takes for entries (fact sheet queues §2.2, §4.1)."""
+    """Return which units recovery accepts as entries (fact sheet queues §2.2, §4.1)."""
     found = (units["physical_offset"] >= 0) & (units["size"] > 0)
     if units.dtype == BATCH_UNIT:
         found &= (units["msg_base_offset"] >= 0) & (units["batch_size"] > 0)
@@ -37,7 +37,7 @@ def valid(units: UnitArray) -> npt.NDArray[np.bool_]:
 
 
 def unit_runs(file: SimulatedFile, dtype: np.dtype[np.void], end: int) -> Iterator[tuple[int, UnitArray]]:
-    """(number of the first unit, units) of a file, piece by piece, up to byte `end`."""
+    """Yield (number of the first unit, units) of a file, piece by piece, up to byte `end`."""
     size = dtype.itemsize
     for first in range(0, end // size, _UNITS_PER_READ):
         count = min(_UNITS_PER_READ, end // size - first)
@@ -45,7 +45,7 @@ def unit_runs(file: SimulatedFile, dtype: np.dtype[np.void], end: int) -> Iterat
 
 
 def keep_units_before(file: SimulatedFile, dtype: np.dtype[np.void], phy_offset: int) -> np.void | None:
-    """Cuts a queue file behind its first units that are valid and belong to messages before `phy_offset` (fact sheet queues §2.9).
+    """Cut a queue file after its first units that are valid and belong to messages before `phy_offset` (fact sheet queues §2.9).
 
     The very first unit is taken without being tested. Returns the last unit that is left, None for a file without any.
     """

@@ -1,6 +1,6 @@
-"""Records into queues, many at a time: compiled code appends units to buffers, and a queue itself is asked only where that stops.
+"""Batches of records into queues: compiled code appends units to buffers; the queue object handles the records at which that stops.
 
-As long as a queue is open, its end is known here alone. Whoever looks at queues calls `settle` before.
+As long as a queue is open, only this module knows its end. Callers that read queues call `settle` first.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ Find = Callable[[int], ConsumeQueue | BatchQueue | None]
 
 
 class UnitWriter:
-    """Feeds queues, which have the dense numbers of one reader. Memory: about 4 MiB, from 13 000 queues on some 400 bytes a queue."""
+    """Writes to queues, which have the dense numbers of one reader. Memory: about 4 MiB, from 13 000 queues on some 400 bytes a queue."""
 
     def __init__(self, find: Find) -> None:
-        """`find` has the queue of a number, made where there is none, or None where the file system refuses its name."""
+        """`find` returns the queue of a number, created if necessary, or None if the file system refuses its name."""
         self._find = find
         self._queues: dict[int, ConsumeQueue | BatchQueue] = {}
         self._make_room(_FIRST_QUEUES)
 
     def put(self, records: npt.NDArray[np.void], requests: Mapping[int, Request]) -> int:
-        """Puts records (RECORD_DTYPE) into their queues as the broker does one by one; `requests` has the decoded ones, by row.
+        """Put records (RECORD_DTYPE) into their queues as the broker does one by one; `requests` has the decoded ones, by row.
 
-        Returns how many it got through: all, or those before the first one whose queue is refused.
+        Returns the number of processed records: all, or those before the first one whose queue is refused.
         """
         end = len(records)
         queues = int(records["queue"].max(initial=0)) + 1
@@ -66,7 +66,7 @@ class UnitWriter:
         return int(row)
 
     def settle(self) -> None:
-        """Gives the queues what they got, and their ends."""
+        """Append the buffered units to the queues, and update their ends."""
         for number in np.flatnonzero(self._table["state"] == OPEN).tolist():
             self._close(number)
 
@@ -75,7 +75,7 @@ class UnitWriter:
         self._buffers = np.zeros((queues, max(_LEAST_ROOM, _BUFFERS // UNIT_SIZE // queues) * UNIT_SIZE), np.uint8)
 
     def _open(self, number: int) -> bool:
-        """Whether compiled code can append to the queue from now on."""
+        """Return whether compiled code can append to the queue from now on."""
         queue, buffer = self._queues[number], self._buffers[number]
         if not isinstance(queue, ConsumeQueue) or not queue.room:
             return False
@@ -85,7 +85,7 @@ class UnitWriter:
         return True
 
     def _close(self, number: int) -> None:
-        """The queue itself knows again where it ends."""
+        """Return the end of the queue to the queue object."""
         queue = self._queues[number]
         state, max_physic_offset, place, _, _, shifted = self._table[number].item()
         if state == OPEN and isinstance(queue, ConsumeQueue):

@@ -1,7 +1,7 @@
-"""Which runner a job gets: the one that a model of what both cost expects to be done first, unless somebody says.
+"""The choice of the runner of a job: the requested one, else the one that a cost model expects to finish first.
 
 The model is this table and nothing else: what a job reads per second and core in threads of this process and in Spark, how many threads are
-of use (what runs in Python takes turns), and how long Spark takes to start. docs/performance.md says how the figures were measured.
+of use (Python code takes turns), and how long Spark takes to start. docs/performance.md documents how the figures were measured.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ SPARK_START = 2.3
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """What a kind of job costs: bytes of log per second and core here and on Spark; more `threads` than those bring nothing here."""
+    """The cost of a kind of job: bytes of log per second and core here and on Spark; more `threads` than those are of no use here."""
 
     local: float
     threads: int
     spark: float
 
     def local_seconds(self, size: int, threads: int) -> float:
-        """Expected time in threads of this process."""
+        """Return the expected time in threads of this process."""
         return size / (self.local * min(threads, self.threads))
 
     def spark_seconds(self, size: int, cores: int) -> float:
-        """Expected time on Spark, its start included."""
+        """Return the expected time on Spark, its start included."""
         return SPARK_START + size / (self.spark * cores)
 
 
@@ -43,7 +43,7 @@ EXPORT = Pace(local=110e6, threads=2, spark=100e6)
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What the command line says: `engine` auto, local or spark; where Spark runs and with which settings; threads here."""
+    """The options of the command line: `engine` auto, local or spark; where Spark runs and with which settings; threads here."""
 
     engine: str = "auto"
     master: str | None = None
@@ -52,26 +52,26 @@ class Wish:
 
     @property
     def cores(self) -> int:
-        """Threads to use here."""
+        """Return the number of threads to use here."""
         return self.threads or len(os.sched_getaffinity(0))
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The engine that was taken, `local` or `spark`, and why, as a clause."""
+    """The chosen engine, `local` or `spark`, and the reason, as a clause."""
 
     engine: str
     why: str
 
 
 def choose(wish: Wish, size: int, pace: Pace, *, remote: bool = False) -> Choice:
-    """The engine for a job that reads `size` bytes, of another machine if `remote`. Raises UsageError for wishes that contradict."""
+    """Choose the engine for a job that reads `size` bytes, remote bytes if `remote`. Raises UsageError for contradicting options."""
     if wish.engine == "local":
         if wish.master is not None or wish.conf:
             raise UsageError("--master and --spark-conf are for Spark.", "Leave them out, or use --engine spark.")
-        return Choice("local", "it was asked for")
+        return Choice("local", "it was requested")
     if wish.engine == "spark":
-        return Choice("spark", "it was asked for")
+        return Choice("spark", "it was requested")
     if wish.master is not None:
         return Choice("spark", f"--master names where it runs ({wish.master})")
     if remote:
@@ -83,7 +83,7 @@ def choose(wish: Wish, size: int, pace: Pace, *, remote: bool = False) -> Choice
 
 
 class Starting:
-    """A runner that is made in a thread, while something else is done."""
+    """A runner that is created in a thread while the command does other work."""
 
     def __init__(self, make: Callable[[], Runner]) -> None:
         self._made: Runner | BaseException | None = None
@@ -99,7 +99,7 @@ class Starting:
         self._thread.start()
 
     def run(self, job: Job, advance: Advance) -> Iterator[tuple[str, bytes]]:
-        """See Runner. Raises what making the runner raised, too."""
+        """Run a job; see Runner. Raises also what creating the runner raised."""
         self._thread.join()
         if self._made is None or isinstance(self._made, BaseException):
             raise self._made or RuntimeError("the thread ended without a runner")
@@ -107,7 +107,7 @@ class Starting:
 
 
 def runner_of(choice: Choice, wish: Wish) -> Runner:
-    """The runner of a choice; Spark begins to start here. Raises RefusedError when there is no Java for it."""
+    """Return the runner of a choice; Spark begins to start here. Raises RefusedError if Spark has no Java."""
     if choice.engine == "local":
         from rmqstore.pipeline.local import LocalRunner
 

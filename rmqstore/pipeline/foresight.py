@@ -1,4 +1,4 @@
-"""The next start of a broker as a verification asks for it: what is in the queues and in the index afterwards."""
+"""The next start of a broker for a verification: the content of the queues and of the index afterwards."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rmqstore.versions import profile_of
 def foresee(store: Store, release: str | None = None) -> NextStart | None:
     """Simulate the next start, of the newest broker that can have written the store unless `release` names another one.
 
-    None where the outcome is not to be known, and where the broker does not start.
+    Return None if the outcome is unknown, and if the broker does not start.
     """
     if store.only is not None:
         return None
@@ -41,21 +41,21 @@ def foresee(store: Store, release: str | None = None) -> NextStart | None:
 
 
 def _index_after(store: Store, outcome: Outcome) -> IndexAfter:
-    """Return what a simulated start does to the index files. Reads heads and first items. Raises UnreadableError, StoreChangedError."""
+    """Return the effect of a start on the index files. Reads headers and first entries. Raises UnreadableError, StoreChangedError."""
     slots = places_of(store).index_slots
     listed = [file for file in store.index_files() if file.named_right and file.length >= index.HEADER_SIZE]
     files = {file.path.name: file.mapped for file in listed}
     headers = {header.name: header for header in outcome.index_deleted if header.name in files}
     deleted = {name: _first_message(files[name], slots, header.begin_phy_offset) for name, header in headers.items() if name is not None}
     kept = [file for name, file in sorted(files.items()) if name not in deleted]
-    # Messages before the end of the last file that stays count as indexed.
+    # Messages before the end of the last file that remains count as indexed.
     indexed = int(index.HEADER.parse(read_at(kept[-1], 0, index.HEADER_SIZE)).end_phy_offset) if kept else 0
     since = _dispatched_from(outcome) if Options.of(store.config).builds_index(profile_of(outcome.release)) else None
     return IndexAfter(deleted, None if since is None else max(since, indexed))
 
 
 def _dispatched_from(outcome: Outcome) -> int | None:
-    """Return the physical offset from which on all messages are dispatched, None for none."""
+    """Return the physical offset from which all messages are dispatched, None for none."""
     load, start = outcome.dispatched_in_load or Dispatched(), outcome.dispatched_after_start or Dispatched()
     if load.first is None or load.last is None or load.last_size is None:
         return start.first
@@ -63,6 +63,6 @@ def _dispatched_from(outcome: Outcome) -> int | None:
 
 
 def _first_message(file: MappedFile, slots: int, begin_phy_offset: int) -> int | None:
-    """Return the physical offset of the first message in an index file, by item 1 and by the header the lower one; None without items."""
+    """Return the physical offset of the first message in an index file, the lower one of entry 1 and header; None without entries."""
     item = read_at(file, index.item_position(1, slots), index.ITEM_SIZE) if index.file_size(slots, 2) <= file.length else b""
     return min(int(index.ITEM.parse(item).phy_offset), begin_phy_offset) if any(item) else None

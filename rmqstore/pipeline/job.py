@@ -1,4 +1,4 @@
-"""What a runner runs: parts that are read on their own, packets that come from them, results made of the packets of one key.
+"""Jobs for a runner: parts that are read separately, packets that come from them, results made of the packets of one key.
 
 Everything here travels between processes, so parts and jobs are values that can be pickled, and packets are bytes.
 """
@@ -13,16 +13,16 @@ from typing import NamedTuple, Protocol
 from rmqstore.store.root import Store
 
 Advance = Callable[[int], None]
-"""Is told the bytes of a part as they are read."""
+"""A callback that receives the number of bytes of a part as they are read."""
 
 
 def silent(count: int) -> None:
-    """Tells nobody."""
+    """Ignore the progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreAt:
-    """A store by where it lies and how it is configured; every process opens it for itself."""
+    """A store by its path and configuration; every process opens it separately."""
 
     path: str
     broker_conf: str | None = None
@@ -30,25 +30,25 @@ class StoreAt:
 
     @classmethod
     def of(cls, path: Path | str, broker_conf: Path | None = None, settings: Mapping[str, str] | None = None) -> StoreAt:
-        """From what a command is given: a path, which becomes absolute because a worker has a directory of its own, or a URI as text."""
+        """Return the value for the input of a command: a path, made absolute because workers have their own directory, or a URI as text."""
         conf = None if broker_conf is None else str(broker_conf.absolute())
         return cls(path if isinstance(path, str) else str(path.absolute()), conf, tuple((settings or {}).items()))
 
     @property
     def options(self) -> list[str]:
-        """The configuration as words of a command line."""
+        """Return the configuration as words of a command line."""
         conf = [] if self.broker_conf is None else ["--broker-conf", self.broker_conf]
         return [*conf, *(word for key, value in self.settings for word in ("--set", f"{key}={value}"))]
 
     def open(self) -> Store:
-        """Raises what `Store.open` raises."""
+        """Open the store. Raises what `Store.open` raises."""
         conf = None if self.broker_conf is None else Path(self.broker_conf)
         return Store.open(self.path, broker_conf=conf, settings=dict(self.settings))
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A piece of the input: its place among all parts, what people call it, and the bytes that it reads, by which work is balanced."""
+    """A piece of the input: its number among all parts, its name for messages, and its bytes, by which work is balanced."""
 
     number: int
     name: str
@@ -64,40 +64,40 @@ class Packet(NamedTuple):
 
 
 class Job(Protocol):
-    """The work. `map` and `reduce` run anywhere, maybe twice for the same part: whatever they leave behind must not mind."""
+    """The work. `map` and `reduce` run anywhere, maybe twice for the same part, so their side effects must be repeatable."""
 
     @property
     def parts(self) -> Sequence[Part]:
-        """All parts, numbered from 0 in their order."""
+        """Return all parts, numbered from 0 in order."""
 
     @property
     def shuffles(self) -> bool:
-        """Whether packets of several parts share a key. Without that, results are the packets themselves, in the order of the parts."""
+        """Return whether packets of several parts share a key. If not, results are the packets themselves, in the order of the parts."""
 
     def map(self, part: Part, advance: Advance) -> Iterator[Packet]:
-        """The packets of a part. What it raises as RmqstoreError ends the job; other errors are tried again where that can help."""
+        """Yield the packets of a part. An RmqstoreError ends the job; other errors are retried where that can help."""
 
     def reduce(self, key: str, packets: Iterator[bytes]) -> bytes:
-        """The result of a key from its packets, in the order of (part, order)."""
+        """Return the result of a key from its packets, in the order of (part, order)."""
 
 
 class Runner(Protocol):
-    """What runs jobs."""
+    """Runs jobs."""
 
     def run(self, job: Job, advance: Advance) -> Iterator[tuple[str, bytes]]:
-        """(key, result): by key for a job that shuffles, else every packet in the order of parts."""
+        """Yield (key, result): by key for a job that shuffles, else every packet in the order of parts."""
 
 
 class MapOnly:
-    """What a job needs besides `parts` and `map` when no two parts share a key."""
+    """Methods of a job without shared keys, besides `parts` and `map`."""
 
     __slots__ = ()
 
     @property
     def shuffles(self) -> bool:
-        """Results are the packets themselves."""
+        """Return False: results are the packets themselves."""
         return False
 
     def reduce(self, key: str, packets: Iterator[bytes]) -> bytes:
-        """The packets of a key, one behind the other."""
+        """Return the packets of a key, concatenated."""
         return b"".join(packets)

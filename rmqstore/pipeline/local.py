@@ -13,7 +13,7 @@ from rmqstore.pipeline.job import Advance, Job, Packet, Part
 
 _IN_MEMORY = 4 << 20
 _HEAD = struct.Struct("<qqq")
-"""Part, order and length in front of every packet in a spool."""
+"""Part, order and length before every packet in a spool."""
 
 
 class LocalRunner:
@@ -23,7 +23,7 @@ class LocalRunner:
         self._threads = max(1, threads)
 
     def run(self, job: Job, advance: Advance) -> Iterator[tuple[str, bytes]]:
-        """(key, result): by key for a job that shuffles, else every packet in the order of parts. Raises what the job raises."""
+        """Yield (key, result): by key for a job that shuffles, else every packet in the order of parts. Raises what the job raises."""
         if job.shuffles:
             yield from self._shuffled(job, advance)
         else:
@@ -32,7 +32,7 @@ class LocalRunner:
                     yield packet.key, packet.data
 
     def _mapped(self, job: Job, advance: Advance) -> Iterator[list[Packet]]:
-        """The packets of every part, in the order of parts; no more parts are under way than threads and one."""
+        """Yield the packets of every part, in the order of parts; at most one part more than there are threads is in progress."""
         parts = iter(job.parts)
         waiting: list[Future[list[Packet]]] = []
 
@@ -66,7 +66,7 @@ class LocalRunner:
 
 
 def _in_order(spool: IO[bytes]) -> Iterator[bytes]:
-    """The packets of a spool in the order of (part, order)."""
+    """Yield the packets of a spool in the order of (part, order)."""
     places = []
     spool.seek(0)
     while head := spool.read(_HEAD.size):

@@ -30,7 +30,7 @@ class LogPiece(Part):
 
 
 def log_pieces(at: StoreAt, *, first_number: int = 0, largest: int = LARGEST_PIECE) -> list[LogPiece]:
-    """The pieces of a store's log in the order of offsets. Raises what opening the store raises, UnreadableError, StoreChangedError."""
+    """Return the pieces of a log in the order of offsets. Raises what opening the store raises, UnreadableError, StoreChangedError."""
     store = at.open()
     pieces: list[LogPiece] = []
     for file in store.message_log.files:
@@ -42,7 +42,7 @@ def log_pieces(at: StoreAt, *, first_number: int = 0, largest: int = LARGEST_PIE
 
 
 def record_cuts(store: Store, file: MappedFile, largest: int) -> Iterator[int]:
-    """Positions in the file: its start, record boundaries about `largest` bytes apart, its end."""
+    """Yield positions in the file: its start, record boundaries about `largest` bytes apart, its end."""
     lead = store.entry_header(file)
     position = 0
     yield position
@@ -60,18 +60,18 @@ class PieceReader:
     """The records of one piece, in batches of columns."""
 
     def __init__(self, piece: LogPiece, checks: Check) -> None:
-        """Raises what opening the store raises, UnreadableError when the file is gone."""
+        """Raise what opening the store raises, UnreadableError if the file no longer exists."""
         self.store = piece.store.open()
         self._piece = piece
         found = self.store.message_log.find(piece.start)
         if found is None:
-            raise UnreadableError(f"{piece.name} is not there any more.", "Run the command again when nothing writes to the store.")
+            raise UnreadableError(f"{piece.name} no longer exists.", "Run the command again when nothing writes to the store.")
         self.file = found
         self.scanner = _scanner(self.store, found, checks)
         self.damages: list[Damage] = []
 
     def batches(self, advance: Advance) -> Iterator[Batch]:
-        """Batches in log order, each valid until the next one. `damages` fills up with what begins in the piece and is no record."""
+        """Yield batches in log order, each valid until the next one. `damages` gets ranges that begin in the piece and are no record."""
         piece = self._piece
         reached = piece.start
         for event in self.scanner.scan(self.file, start=piece.start):
@@ -92,7 +92,7 @@ class PieceReader:
 
 
 def before(batch: Batch, end: int) -> Batch:
-    """The records of a batch that begin before a physical offset, with their keys."""
+    """Return the records of a batch that begin before a physical offset, with their keys."""
     count = int(np.searchsorted(batch.records["position"], end))
     if count == len(batch.records):
         return batch

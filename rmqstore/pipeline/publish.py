@@ -1,4 +1,4 @@
-"""Output that is there whole or not at all: written beside its place, brought to the disk, then renamed."""
+"""Output that is complete or absent: written beside its place, brought to the disk, then renamed."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from rmqstore.errors import RmqstoreError
 
 
 class NotWrittenError(RmqstoreError):
-    """Output could not be written: a disk is full or failed, or the place is not ours to write to."""
+    """Output could not be written: a disk is full or failed, or write permission is missing."""
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turns an OSError of this block into a NotWrittenError that names `path`."""
+    """Turn an OSError of this block into a NotWrittenError that names `path`."""
     try:
         yield
     except OSError as error:
@@ -28,7 +28,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Puts a file into its place, or over the one that is there. Raises NotWrittenError; then nothing has changed."""
+    """Create or replace a file as a whole. Raises NotWrittenError; then nothing has changed."""
     attempt = path.with_name(f".{path.name}.{os.getpid()}.part")
     with writing(path):
         try:
@@ -44,7 +44,7 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def publish(attempt: Path, path: Path) -> None:
-    """Renames a file that is on the disk to its place, for good. Both lie on one file system. Raises OSError."""
+    """Rename a file that is on the disk to its place and sync it. Both are on one file system. Raises OSError."""
     attempt.replace(path)
     descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:

@@ -1,6 +1,6 @@
-"""Stores on file systems that pyarrow reads (s3, gs, hdfs and others): a copy on the disk of whoever works on one, gone afterwards.
+"""Stores on file systems that pyarrow reads (s3, gs, hdfs and others): a temporary copy on the disk of the process that reads one.
 
-Mapped files cannot be had from an object store, and a verification reads everything anyway. Zeros take no space in the copy.
+An object store has no mapped files, and a verification reads everything anyway. Zeros take no space in the copy.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _BLOCK = 4 << 20
 
 
 def is_remote(path: str) -> bool:
-    """Whether this is a URI and no path."""
+    """Return whether this is a URI and no path."""
     return _URI.match(path) is not None
 
 
 @contextmanager
 def at_hand(at: StoreAt) -> Iterator[StoreAt]:
-    """The store at a place where its files can be mapped. Raises UsageError, NotAStoreError, UnreadableError."""
+    """Yield the store at a place where its files can be mapped. Raises UsageError, NotAStoreError, UnreadableError."""
     if not is_remote(at.path):
         yield at
         return
@@ -42,18 +42,18 @@ def at_hand(at: StoreAt) -> Iterator[StoreAt]:
         try:
             yield replace(at, path=directory)
         except RmqstoreError as error:
-            # Nobody knows the copy by its name.
+            # Messages must not name the copy.
             raise type(error)(error.message.replace(directory, at.path), error.hint) from error
 
 
 def stored_bytes(uri: str) -> int:
-    """Bytes of all files below a URI. Raises as `at_hand`."""
+    """Return the bytes of all files below a URI. Raises as `at_hand`."""
     with _told(uri):
         return sum(info.size or 0 for info in _listed(*_opened(uri)))
 
 
 def log_size(at: StoreAt) -> int:
-    """Bytes of the log of a store, of a remote one of all its files; 0 where it cannot be opened, which whoever reads it will tell."""
+    """Return the bytes of a store's log, of a remote store's files; 0 if it cannot be opened; the reader reports why."""
     try:
         return stored_bytes(at.path) if is_remote(at.path) else at.open().message_log.length
     except RmqstoreError:
@@ -62,7 +62,7 @@ def log_size(at: StoreAt) -> int:
 
 @contextmanager
 def _told(uri: str) -> Iterator[None]:
-    """What pyarrow says of a file system, as one sentence."""
+    """Translate errors of pyarrow's file systems to one sentence."""
     try:
         yield
     except (OSError, ValueError, ImportError) as error:
@@ -91,7 +91,7 @@ def _listed(system: FileSystem, base: str) -> Sequence[FileInfo]:
 
 
 def _fetch(uri: str, directory: Path) -> None:
-    """Copies all files, with their times."""
+    """Copy all files, with their times."""
     system, base = _opened(uri)
     listed = _listed(system, base)
     needed, free = sum(info.size or 0 for info in listed), shutil.disk_usage(directory).free

@@ -1,6 +1,6 @@
-"""Verification as jobs: the passes over the files of one large store, or one whole store per part where there are many.
+"""Verification as jobs: the passes over the files of one large store, or one whole store per part if there are many.
 
-What is verified and how stands in `rmqstore.verify` alone; here it is carried to where the work is done and back.
+The verification is `rmqstore.verify` alone; this module moves its inputs to the workers and its results back.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rmqstore.verify.engine import Outcome, Passes, Totals, Verification
 LARGE_STORE = 4 << 30
 """Bytes of log from which a store is worth more than one part."""
 PATIENCE = 0.25
-"""Seconds to wait for a slow writer where it would explain an error."""
+"""Seconds to wait for a slow writer that could explain an error."""
 MOST_FINDINGS = 10_000
 """Findings of one code that a part sends back; more are only counted."""
 
@@ -38,17 +38,17 @@ class FilesJob(MapOnly):
 
     @property
     def parts(self) -> Sequence[Part]:
-        """The files of the log, in their order."""
+        """Return the files of the log, in order."""
         return self.files
 
     def map(self, part: Part, advance: Advance) -> Iterator[Packet]:
-        """One packet: the outcome, pickled."""
+        """Yield one packet: the outcome, pickled."""
         outcome = Verification(self.at.open(), self.options).pass_over(part.name, advance)
         yield Packet(part.name, 0, pickle.dumps(outcome))
 
 
 def passes_of(runner: Runner, at: StoreAt, options: Options) -> Passes:
-    """How a verification of a store lets a runner do its passes."""
+    """Return the passes of a verification, run by a runner."""
 
     def passes(files: Sequence[MappedFile], advance: Advance) -> list[Outcome]:
         parts = tuple(Part(number, str(file.path), file.length) for number, file in enumerate(files))
@@ -59,7 +59,7 @@ def passes_of(runner: Runner, at: StoreAt, options: Options) -> Passes:
 
 @dataclass(slots=True)
 class StoreReport:
-    """What a verification of one of several stores found. `counts` are of all findings by code and severity, those not listed included."""
+    """The findings of one of several stores. `counts` are of all findings by code and severity, those not listed included."""
 
     at: StoreAt
     findings: list[Finding]
@@ -78,17 +78,17 @@ class StoresJob(MapOnly):
 
     @property
     def parts(self) -> Sequence[Part]:
-        """The stores, as they were named."""
+        """Return the stores, in the order of the command line."""
         return [Part(number, at.path, size) for number, (at, size) in enumerate(zip(self.stores, self.sizes, strict=True))]
 
     def map(self, part: Part, advance: Advance) -> Iterator[Packet]:
-        """One packet: the StoreReport, pickled."""
+        """Yield one packet: the StoreReport, pickled."""
         report = report_of(self.stores[part.number], replace(self.options, threads=1), self.limit, advance)
         yield Packet(part.name, 0, pickle.dumps(report))
 
 
 def report_of(at: StoreAt, options: Options, limit: int, advance: Advance, passes: Passes | None = None) -> StoreReport:
-    """Verifies one of several stores; that it cannot be read is a finding of its own, so that the others are still verified.
+    """Verify one of several stores; if it cannot be read, that is a finding, so that the others are still verified.
 
     `passes` as `Verification` takes them.
     """
@@ -113,7 +113,7 @@ def _note(report: StoreReport, each: Finding, limit: int) -> None:
 
 
 def reports(runner: Runner, stores: Sequence[StoreAt], options: Options, limit: int, advance: Advance) -> Iterator[StoreReport]:
-    """The reports of several stores in their order: small and remote ones a part each, of large ones each file of the log."""
+    """Yield the reports of several stores in order: small and remote ones a part each, of large ones each file of the log."""
     sizes = {at: log_size(at) for at in stores}
     small = tuple(at for at in stores if sizes[at] <= LARGE_STORE or is_remote(at.path))
     job = StoresJob(small, tuple(sizes[at] for at in small), options, limit)

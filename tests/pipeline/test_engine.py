@@ -34,8 +34,8 @@ def test_spark_is_taken_when_its_start_is_worth_it(monkeypatch: pytest.MonkeyPat
 
 
 def test_what_was_asked_for_is_taken() -> None:
-    assert choose(Wish("spark"), 0, PACE) == Choice("spark", "it was asked for")
-    assert choose(Wish("local"), 1 << 60, PACE) == Choice("local", "it was asked for")
+    assert choose(Wish("spark"), 0, PACE) == Choice("spark", "it was requested")
+    assert choose(Wish("local"), 1 << 60, PACE) == Choice("local", "it was requested")
     assert choose(Wish(master="spark://there:7077"), 0, PACE).engine == "spark"
 
 

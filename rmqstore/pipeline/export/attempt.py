@@ -1,4 +1,4 @@
-"""Files of one attempt at a piece: they lie below the staging directory of the export until somebody publishes them."""
+"""Files of one attempt at a piece: they are below the staging directory of the export until they are published."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 STAGING = ".staging"
-"""Where attempts lie, below the directory of the export."""
+"""The staging directory of attempts, below the directory of the export."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class FileDone:
 
 @dataclass(frozen=True, slots=True)
 class PieceDone:
-    """What an attempt at a piece came to: its files below `attempt` (relative to the export), messages, and damage in the piece."""
+    """The result of an attempt at a piece: its files below `attempt` (relative to the export), messages, and damage in the piece."""
 
     part: int
     attempt: str
@@ -43,21 +43,21 @@ class PieceDone:
     damaged_bytes: int
 
     def pack(self) -> bytes:
-        """The value as bytes; `unpack` reads them."""
+        """Return the value as bytes; `unpack` reads them."""
         return json.dumps(asdict(self), separators=(",", ":")).encode()
 
     @classmethod
     def unpack(cls, data: bytes) -> PieceDone:
-        """The value of a packet."""
+        """Return the value of a packet."""
         values = json.loads(data)
         return cls(**{**values, "files": tuple(FileDone(**one) for one in values["files"])})
 
 
 class Attempt:
-    """The files of one attempt, while they are written. Leaving the block by an error takes all of them away."""
+    """The files of one attempt, while they are written. If the block ends with an error, they are all removed."""
 
     def __init__(self, out: Path, run: str, part: int, extension: str) -> None:
-        """Of the piece `part`, in a directory that no other attempt has."""
+        """Create the attempt at the piece `part`, in a directory that no other attempt has."""
         self.name = f"{STAGING}/{run}/{part:05d}-{uuid.uuid4().hex}"
         self.done: list[FileDone] = []
         self._begun: list[AttemptFile] = []
@@ -76,7 +76,7 @@ class Attempt:
             shutil.rmtree(self._directory, ignore_errors=True)
 
     def file(self, folder: str = "", number: int = 0) -> AttemptFile:
-        """A new file of the piece in a folder of the export; `number` tells further ones in the same folder apart."""
+        """Return a new file of the piece in a folder of the export; `number` distinguishes further ones in the same folder."""
         name = f"{self._stem}{f'-{number}' if number else ''}.{self._extension}"
         path = f"{folder}/{name}" if folder else name
         file = AttemptFile(self._directory / path, path, self._out / path)
@@ -84,15 +84,15 @@ class Attempt:
         return file
 
     def finish(self, file: AttemptFile, rows: int) -> None:
-        """Brings a file to the disk and counts it; it holds `rows` messages, and nothing will be added. Raises NotWrittenError."""
+        """Bring a file to the disk and count it; it holds `rows` messages and is complete. Raises NotWrittenError."""
         self.done.append(FileDone(file.path, rows, file.finish()))
 
 
 class AttemptFile(io.RawIOBase):
-    """A file that is written once, from its start to its end. What is written after it was abandoned goes nowhere, without an error."""
+    """A file that is written once, from its start to its end. Writes after it was abandoned are ignored without an error."""
 
     def __init__(self, place: Path, path: str, told: Path) -> None:
-        """At `place`; `path` is relative to the directory of the attempt, `told` is what people know it by. Raises NotWrittenError."""
+        """Create the file at `place`; `path` is relative to the attempt's directory, `told` is for messages. Raises NotWrittenError."""
         super().__init__()
         self.path = path
         self._told = told
@@ -102,18 +102,18 @@ class AttemptFile(io.RawIOBase):
             self._stream = place.open("wb")
 
     def writable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def write(self, data: Buffer, /) -> int:
-        """Writes all of the data. Raises NotWrittenError."""
+        """Write all of the data. Raises NotWrittenError."""
         if not self._abandoned:
             with writing(self._told):
                 self._stream.write(data)
         return memoryview(data).nbytes
 
     def finish(self) -> int:
-        """Brings the file to the disk; its size in bytes. Raises NotWrittenError."""
+        """Bring the file to the disk and return its size in bytes. Raises NotWrittenError."""
         with writing(self._told):
             self._stream.flush()
             os.fsync(self._stream.fileno())
@@ -122,7 +122,7 @@ class AttemptFile(io.RawIOBase):
         return size
 
     def abandon(self) -> None:
-        """Nobody wants the file any more: writers that still hold it may finish as if nothing had happened."""
+        """Abandon the file: writers that still hold it may finish without an error."""
         self._abandoned = True
         with suppress(OSError):
             self._stream.close()

@@ -1,7 +1,7 @@
-"""The directory of an export: whose it is, which pieces are there, and how the files of a piece get there.
+"""The directory of an export: its owner, the pieces in it, and how the files of a piece get there.
 
-Files are renamed into it when they are whole and on the disk, and a piece is written down when all its files are there. So whatever stops
-an export, no file is half-written; a rerun goes on with what is not written down, and puts the same files over those that are there.
+Files are renamed into it when they are complete and on the disk, and a piece is recorded when all its files are there. So an interrupted
+export leaves no half-written file; a rerun continues with what is not recorded, and replaces files that are there by the same ones.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from rmqstore.pipeline.publish import publish, write_whole, writing
 from rmqstore.store.root import Store
 
 SUCCESS = "_SUCCESS"
-"""An empty file that is there when all pieces are."""
-# What a directory can hold that nobody has put there.
+"""An empty file that exists when all pieces do."""
+# Entries that are not the content of a user.
 _NOTHING = {STAGING, "lost+found"}
 _CHOOSE = "Choose a directory that is empty or does not exist, or one of an export that was stopped."
 
@@ -41,7 +41,7 @@ class Destination:
         self._done: dict[int, PieceDone] = {}
 
     def __enter__(self) -> Self:
-        """Begins the export or takes it up. Raises RefusedError, UsageError, NotWrittenError."""
+        """Begin or continue the export. Raises RefusedError, UsageError, NotWrittenError."""
         self._demand_outside()
         if self._out.exists() and not self._out.is_dir():
             raise RefusedError(f"{self._out} is a file.", _CHOOSE)
@@ -62,21 +62,21 @@ class Destination:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         shutil.rmtree(self._out / STAGING, ignore_errors=True)
         if self._manifest is not None:
-            # What a full disk did not take is a line that was cut off.
+            # A full disk leaves a truncated line.
             with suppress(OSError):
                 self._manifest.close()
 
     @property
     def done(self) -> Sequence[PieceDone]:
-        """The pieces that are there."""
+        """Return the finished pieces."""
         return list(self._done.values())
 
     def missing(self, pieces: Sequence[LogPiece]) -> list[LogPiece]:
-        """The pieces that are not there yet."""
+        """Return the pieces that are not finished yet."""
         return [piece for piece in pieces if piece.number not in self._done]
 
     def publish(self, done: PieceDone) -> None:
-        """Puts the files of a piece into their places. Raises NotWrittenError."""
+        """Move the files of a piece to their places. Raises NotWrittenError."""
         for file in done.files:
             place = self._out / file.path
             with writing(place):
@@ -87,7 +87,7 @@ class Destination:
         shutil.rmtree(self._out / done.attempt, ignore_errors=True)
 
     def finish(self) -> dict[str, Any]:
-        """Marks the export as whole; its sums. Raises NotWrittenError."""
+        """Mark the export as complete and return its sums. Raises NotWrittenError."""
         write_whole(self._out / SUCCESS, b"")
         pieces = self._done.values()
         return {
@@ -122,9 +122,9 @@ class Destination:
 
     def _demand_outside(self) -> None:
         if self._out.resolve().is_relative_to(self._store.root.resolve()):
-            raise UsageError(f"{self._out} lies inside of the store.", "Choose a directory outside of it.")
+            raise UsageError(f"{self._out} is inside of the store.", "Choose a directory outside of it.")
 
     def _demand_empty(self) -> None:
         found = sorted({entry.name for entry in self._out.iterdir()} - _NOTHING)
         if found:
-            raise RefusedError(f"{self._out} holds something else ({found[0]}).", _CHOOSE)
+            raise RefusedError(f"{self._out} contains other files ({found[0]}).", _CHOOSE)

@@ -1,4 +1,4 @@
-"""The job that exports a store: files of an attempt per piece of the log; what comes back says which attempts are whole."""
+"""The job that exports a store: files of an attempt per piece of the log; its results name the complete attempts."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class ExportJob(MapOnly):
 
     @property
     def parts(self) -> Sequence[Part]:
-        """The pieces; those that were done before are not among them."""
+        """Return the pieces that were not finished before."""
         return self.pieces
 
     def map(self, part: Part, advance: Advance) -> Iterator[Packet]:
-        """What became of a piece (PieceDone). Raises NotWrittenError, StoreChangedError, UnreadableError."""
+        """Yield the result of a piece (PieceDone). Raises NotWrittenError, StoreChangedError, UnreadableError."""
         from rmqstore.pipeline.export.piece import export_piece
 
         assert isinstance(part, LogPiece)

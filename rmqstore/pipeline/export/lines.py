@@ -18,21 +18,21 @@ from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import Store
 
 Chunk = tuple[bytes | memoryview, int]
-"""Whole lines and their number; a view is valid until the next chunk is asked for."""
+"""Complete lines and their number; a view is valid until the next chunk is requested."""
 
 
 class PieceLines:
-    """The lines of one piece. `damages` are the (start, length) of what is no record, filled while `chunks` are taken."""
+    """The lines of one piece. `damages` are the (start, length) of bytes that are no record, filled while `chunks` are read."""
 
     def __init__(self, piece: LogPiece, request: ExportRequest) -> None:
-        """Raises what PieceReader raises."""
+        """Raise what PieceReader raises."""
         self.damages: list[tuple[int, int]] = []
         self._piece = piece
         self._request = request
         self._reader = PieceReader(piece, Check(0))
 
     def chunks(self) -> Iterator[Chunk]:
-        """The lines, in the order of the log. Raises UnreadableError, StoreChangedError."""
+        """Yield the lines, in the order of the log. Raises UnreadableError, StoreChangedError."""
         store, file = self._reader.store, self._reader.file
         items = self._entries(store) if store.entry_header(file) else self._records(store, file)
         for item in items:
@@ -52,7 +52,7 @@ class PieceLines:
         return log.items(slow_records=0, threads=1)
 
     def _entries(self, store: Store) -> Iterator[Item]:
-        """Messages inside of DLedger entries, one by one."""
+        """Yield messages inside of DLedger entries, one by one."""
         request = self._request.dump_request(self._request.filters)
         delays = store.config.known_delay_levels
         for batch in self._reader.batches(silent):

@@ -1,6 +1,6 @@
-"""What is written down of an export, in a file of JSON lines that only grows: what is exported, then every piece that is done.
+"""The manifest of an export, a file of JSON lines that only grows: what is exported, then every piece that is done.
 
-A line that a stop cut off is no line; the piece is exported once more.
+An incomplete last line is ignored; its piece is exported again.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ MANIFEST = "_manifest"
 LAYOUT = 1
 """Changes when files are divided or written differently, so that no export is continued by other rules."""
 
-_ELSEWHERE = "Export into another directory, or take this one away."
+_ELSEWHERE = "Export into another directory, or remove this one."
 
 
 def head_of(store: Store, request: ExportRequest, pieces: Sequence[LogPiece]) -> dict[str, Any]:
-    """The first line: what decides the content of the files."""
+    """Return the first line: what decides the content of the files."""
     return {
         "type": "export",
         "layout": LAYOUT,
@@ -38,7 +38,7 @@ def head_of(store: Store, request: ExportRequest, pieces: Sequence[LogPiece]) ->
 
 
 def read_manifest(path: Path) -> tuple[dict[str, Any], list[PieceDone], int]:
-    """(first line, pieces that are done, bytes of whole lines). Raises RefusedError for a file that is no manifest, OSError."""
+    """Return (first line, finished pieces, bytes of complete lines). Raises RefusedError for a file that is no manifest, OSError."""
     lines = path.read_bytes().splitlines(keepends=True)
     whole = [line for line in lines if line.endswith(b"\n")]
     try:
@@ -50,23 +50,23 @@ def read_manifest(path: Path) -> tuple[dict[str, Any], list[PieceDone], int]:
 
 
 def demand_same(path: Path, head: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    """Raises RefusedError when an export that was begun is not the one that is wanted. The store may have been moved."""
+    """Raise RefusedError if an export that was begun is not the requested one. The store may have been moved."""
     differing = [name for name in wanted if name != "store" and head.get(name) != wanted[name]]
     if differing in (["fingerprint"], ["pieces", "fingerprint"]):
-        raise RefusedError(f"The log of {wanted['store']} is not the one that {path} holds an export of.", _ELSEWHERE)
+        raise RefusedError(f"The log of {wanted['store']} is not the one that the export of {path} was made from.", _ELSEWHERE)
     if differing:
         names = ", ".join(name.replace("_", " ") for name in differing if name != "fingerprint")
         raise RefusedError(f"{path} holds another export: {names} of it differ.", _ELSEWHERE)
 
 
 def line_of(done: PieceDone) -> bytes:
-    """The line of a piece that is done."""
+    """Return the line of a finished piece."""
     values = {name: value for name, value in asdict(done).items() if name != "attempt"}
     return json_line({"type": "piece", **values})
 
 
 def json_line(value: Mapping[str, Any]) -> bytes:
-    """One line of a manifest."""
+    """Return one line of a manifest."""
     return (json.dumps(value, separators=(",", ":")) + "\n").encode()
 
 
@@ -76,7 +76,7 @@ def _piece(line: Mapping[str, Any]) -> PieceDone:
 
 
 def _fingerprint(store: Store, pieces: Sequence[LogPiece]) -> str:
-    """Of names, lengths and modification times of the log's files, and of where its pieces begin and end."""
+    """Return a hash of names, lengths and modification times of the log's files, and of the bounds of its pieces."""
     files = [(file.path.name, file.start, file.length, file.path.stat().st_mtime_ns) for file in store.message_log.files]
     places = [(piece.start, piece.end) for piece in pieces]
     return hashlib.sha256(json.dumps([files, places]).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""One piece of a log, exported: its messages into the files of an attempt."""
+"""The export of one piece of a log: its messages into the files of an attempt."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rmqstore.pipeline.logparts import LogPiece
 
 
 def export_piece(piece: LogPiece, request: ExportRequest, attempt: Attempt, advance: Advance) -> PieceDone:
-    """Writes the wanted messages of a piece. Raises NotWrittenError, StoreChangedError, UnreadableError."""
+    """Write the requested messages of a piece. Raises NotWrittenError, StoreChangedError, UnreadableError."""
     write = _write_lines if request.format is Format.JSONL else _write_rows
     damages = [(start, length) for start, length in write(piece, request, attempt, advance) if _asked_for(request, start, start + length)]
     return PieceDone(
@@ -49,6 +49,6 @@ def _write_rows(piece: LogPiece, request: ExportRequest, attempt: Attempt, advan
 
 
 def _asked_for(request: ExportRequest, start: int, end: int) -> bool:
-    """Whether a damaged range touches the offsets that are exported: pieces may be read from a little before."""
+    """Return whether a damaged range touches the exported offsets: pieces may be read from a little before."""
     low, high = request.filters.from_offset, request.filters.to_offset
     return (low is None or end > low) and (high is None or start < high)

@@ -1,4 +1,4 @@
-"""What an export is asked for: format, columns, bodies, partitions, filters."""
+"""The request for an export: format, columns, bodies, partitions, filters."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from rmqstore.pipeline.tables.selection import Condition, Selection
 
 _BODY_COLUMNS = ("body", "body_encoding")
 PARTITIONS = ("topic", "queue_id", "day")
-"""What Parquet files can be divided by; `day` is the day of the store time in UTC."""
+"""Fields by which Parquet files can be divided; `day` is the day of the store time in UTC."""
 
 
 class Format(StrEnum):
-    """How messages are written."""
+    """The format of exported messages."""
 
     JSONL = "jsonl"
     CSV = "csv"
@@ -26,7 +26,7 @@ class Format(StrEnum):
 
 
 class Body(StrEnum):
-    """Which bodies are written: none, as they are stored, or decompressed."""
+    """The bodies in an export: none, as stored, or decompressed."""
 
     NONE = "none"
     RAW = "raw"
@@ -35,9 +35,9 @@ class Body(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ExportRequest:
-    """A request that fits together: made by `of`. `whole_lines`: JSON lines are those of a dump, with the fields that each has.
+    """A consistent request, made by `of`. `whole_lines`: JSON lines are those of a dump, with the fields that each has.
 
-    `csv_raw`: cells of CSV stay as they are, also those that a spreadsheet would execute.
+    `csv_raw`: cells of CSV are not changed, not even those that a spreadsheet would execute.
     """
 
     format: Format
@@ -59,7 +59,7 @@ class ExportRequest:
         *,
         csv_raw: bool = False,
     ) -> ExportRequest:
-        """The request; without columns, all that the format has. Raises UsageError for what does not fit together."""
+        """Return the request; without columns, all that the format has. Raises UsageError for contradicting options."""
         known = known_columns(format, body)
         unknown = next((name for name in columns or () if name not in known), None)
         if unknown in _BODY_COLUMNS and body is Body.NONE:
@@ -79,7 +79,7 @@ class ExportRequest:
 
     @property
     def conditions(self) -> Selection:
-        """The filters as conditions on columns that numbers of the scan can answer; key and tag are not among them."""
+        """Return the filters as conditions on numeric columns of the scan; key and tag are not among them."""
         filters = self.filters
         before = None if filters.to_offset is None else filters.to_offset - 1
         bounds = {
@@ -95,15 +95,15 @@ class ExportRequest:
 
     @property
     def body_form(self) -> BodyForm:
-        """How text shows bodies."""
+        """Return how text shows bodies."""
         return {Body.NONE: BodyForm.NONE, Body.RAW: BodyForm.BASE64, Body.DECODED: BodyForm.TEXT}[self.body]
 
     def dump_request(self, filters: Filters) -> Request:
-        """The same as a request for a dump, with other filters."""
+        """Return the same as a request for a dump, with other filters."""
         return Request(filters, body=self.body_form, decompress=self.body is Body.DECODED)
 
     def as_json(self) -> dict[str, Any]:
-        """Everything that decides what is written, by the names of the options."""
+        """Return everything that decides what is written, by the names of the options."""
         wanted = {one.name: getattr(self.filters, one.name) for one in fields(Filters) if not one.name.startswith("_")}
         plain = {name: value for name, value in asdict(self).items() if name != "filters"}
         if self.format is not Format.CSV:
@@ -112,6 +112,6 @@ class ExportRequest:
 
 
 def known_columns(format: Format, body: Body) -> tuple[str, ...]:
-    """The columns that a format can have, in their order: the fields of a message in `rmqstore dump --format json`."""
+    """Return the columns that a format can have, in order: the fields of a message in `rmqstore dump --format json`."""
     bodies = () if body is Body.NONE else _BODY_COLUMNS[:1] if format is Format.PARQUET else _BODY_COLUMNS
     return (*MESSAGE_FIELDS, "tags_code", "position", *bodies, "faults")

@@ -21,16 +21,16 @@ from rmqstore.render.text import compact_json
 from rmqstore.scan.columns import Check
 
 _FAULTY_BODY = "compression"
-"""What `rmqstore dump` calls a body that is not what SYSFLAG says."""
+"""The name in `rmqstore dump` of a body that contradicts SYSFLAG."""
 _PORTION = 32 << 20
 """Bytes of bodies that are enough for one batch."""
 
 
 class PieceRows:
-    """The rows of one piece. `damages` are the (start, length) of what is no record, filled while `batches` are taken."""
+    """The rows of one piece. `damages` are the (start, length) of bytes that are no record, filled while `batches` are read."""
 
     def __init__(self, piece: LogPiece, request: ExportRequest) -> None:
-        """Raises what PieceReader raises."""
+        """Raise what PieceReader raises."""
         self._request = request
         self._reader = PieceReader(piece, Check.BODY_CRC if "faults" in request.columns else Check(0))
         self._columns = _needed(request)
@@ -40,11 +40,11 @@ class PieceRows:
 
     @property
     def damages(self) -> list[tuple[int, int]]:
-        """Ranges that begin in the piece and are no records."""
+        """Return ranges that begin in the piece and are no records."""
         return [(damage.start, damage.end - damage.start) for damage in self._reader.damages]
 
     def batches(self, advance: Advance) -> Iterator[pa.RecordBatch]:
-        """Batches with the exported columns, and behind them those that files are divided by. Raises UnreadableError, StoreChangedError."""
+        """Yield batches with the exported columns, then those that files are divided by. Raises UnreadableError, StoreChangedError."""
         conditions = self._request.conditions
         for batch in self._reader.batches(advance):
             rows = messages.wanted_rows(batch, self._reader, conditions)
@@ -54,12 +54,12 @@ class PieceRows:
                     yield self._told(arrays)
 
     def _chosen(self, made: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows with the wanted tag and key."""
+        """Return the rows with the requested tag and key."""
         tag, key = self._request.filters.tag, self._request.filters.key
         if tag is not None:
             made = made.filter(pc.equal(made["tags"], tag))
         if key is not None:
-            # Few rows hold the text at all; those are looked at as `rmqstore dump` does it.
+            # Few rows hold the text at all; those are decoded as `rmqstore dump` does.
             likely = pc.or_kleene(pc.equal(made["unique_key"], key), pc.match_substring(pc.coalesce(made["keys"], pa.scalar("")), key))
             made = made.filter(likely)
             keys = zip(made["unique_key"].to_pylist(), made["keys"].to_pylist(), strict=True)
@@ -67,7 +67,7 @@ class PieceRows:
         return made
 
     def _decoded(self, made: pa.RecordBatch) -> Iterator[dict[str, pa.Array]]:
-        """The columns of the rows, of those with decompressed bodies in portions."""
+        """Yield the columns of the rows, of those with decompressed bodies in portions."""
         decodes = self._request.body is Body.DECODED and "body" in self._columns
         start = 0
         while start < made.num_rows:
@@ -76,7 +76,7 @@ class PieceRows:
             start += count
 
     def _told(self, arrays: dict[str, pa.Array]) -> pa.RecordBatch:
-        """The rows as they are written."""
+        """Return the rows as they are written."""
         if self._request.format is Format.CSV:
             _spell(arrays, self._request)
         names = exported(self._request)
@@ -84,20 +84,20 @@ class PieceRows:
 
 
 def exported(request: ExportRequest) -> list[str]:
-    """The columns of the batches: those that are exported, then what else files are divided by."""
+    """Return the columns of the batches: those that are exported, then the others that files are divided by."""
     extra = ["store_timestamp" if name == "day" else name for name in request.partition_by]
     return list(dict.fromkeys([*request.columns, *extra]))
 
 
 def export_schema(request: ExportRequest, names: Sequence[str]) -> pa.Schema:
-    """The Arrow schema of exported columns; in CSV, what is no plain value is text."""
+    """Return the Arrow schema of exported columns; in CSV, what is no plain value is text."""
     known = {column.name: TYPES[column.type] for column in messages.COLUMNS}
     texts = ("properties", "faults", "body", "body_encoding") if request.format is Format.CSV else ()
     return pa.schema([(name, pa.string() if name in texts else known[name]) for name in names])
 
 
 def _needed(request: ExportRequest) -> list[str]:
-    """The columns of the table of messages that the exported ones are made of."""
+    """Return the columns of the table of messages that the exported ones are made of."""
     needed = [name for name in exported(request) if name != "body_encoding"]
     if not {"body", "body_encoding"}.isdisjoint(request.columns):
         needed += ["body", "sys_flag", "faults"] if request.body is Body.DECODED else ["body"]
@@ -109,7 +109,7 @@ def _needed(request: ExportRequest) -> list[str]:
 
 
 def _decompressed(made: pa.RecordBatch) -> tuple[int, dict[str, pa.Array]]:
-    """How many rows are taken, and their columns that change: a body that is not what SYSFLAG says stays and is a fault of its message.
+    """Return the number of rows taken, and their changed columns; a body that contradicts SYSFLAG stays and is a fault of its message.
 
     A few bytes can become a large body, so rows are taken only until their bodies are many bytes.
     """
@@ -134,7 +134,7 @@ def _decompressed(made: pa.RecordBatch) -> tuple[int, dict[str, pa.Array]]:
 
 
 def _spell(arrays: dict[str, pa.Array], request: ExportRequest) -> None:
-    """Columns of CSV: bodies as text, and what is no plain value as JSON."""
+    """Convert columns for CSV: bodies to text, and what is no plain value to JSON."""
     if "body" in arrays:
         spelled = [encode(body, request.body_form) for body in arrays["body"].to_pylist()]
         arrays["body"] = pa.array([text for text, _ in spelled], pa.string())

@@ -1,4 +1,4 @@
-"""Arrow batches into files: CSV as they come, Parquet in row groups, one file per partition."""
+"""Arrow batches into files: CSV in order, Parquet in row groups, one file per partition."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _LONGEST_NAME = 255
 
 
 class Writer(Protocol):
-    """Takes the batches of a piece; `close` finishes its files. Raises NotWrittenError."""
+    """Writes the batches of a piece; `close` finishes its files. Raises NotWrittenError."""
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Rows, in the order of the log."""
+        """Write rows, in the order of the log."""
 
     def close(self) -> None:
-        """Nothing will be added."""
+        """Finish the files."""
 
 
 def writer_of(request: ExportRequest, attempt: Attempt) -> Writer:
-    """The writer of a format that is made of batches."""
+    """Return the writer of a format that is made of batches."""
     return CsvWriter(request, attempt) if request.format is Format.CSV else ParquetWriter(request, attempt)
 
 
@@ -49,7 +49,7 @@ class CsvWriter:
         self._rows = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Rows, in the order of the log."""
+        """Write rows, in the order of the log."""
         if self._open is None:
             file = self._attempt.file()
             self._open = file, pa.csv.CSVWriter(file, self._schema)
@@ -57,7 +57,7 @@ class CsvWriter:
         self._rows += batch.num_rows
 
     def close(self) -> None:
-        """Nothing will be added."""
+        """Finish the file."""
         if self._open is not None:
             file, writer = self._open
             writer.close()
@@ -65,11 +65,11 @@ class CsvWriter:
 
 
 class ParquetWriter:
-    """A file per partition; where there are more partitions than files that may be open, a partition has several."""
+    """A file per partition; if there are more partitions than files that may be open, a partition has several."""
 
     def __init__(self, request: ExportRequest, attempt: Attempt) -> None:
         self._request = request
-        # The columns that files are divided by stand in the names of their folders.
+        # The columns that files are divided by are in the names of their folders.
         self._schema = export_schema(request, [name for name in request.columns if name not in request.partition_by])
         self._attempt = attempt
         self._pending: list[pa.RecordBatch] = []
@@ -78,14 +78,14 @@ class ParquetWriter:
         self._opened: dict[str, int] = {}
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Rows, in the order of the log."""
+        """Write rows, in the order of the log."""
         self._pending.append(batch)
         self._size += batch.nbytes
         if self._size >= _GROUP_BYTES:
             self._write_groups()
 
     def close(self) -> None:
-        """Nothing will be added."""
+        """Finish the files."""
         self._write_groups()
         while self._open:
             self._close_oldest()
@@ -122,18 +122,18 @@ class _Parquet:
         self._writer = pa.parquet.ParquetWriter(file, schema, compression="zstd")
 
     def write(self, rows: pa.Table) -> None:
-        """One row group."""
+        """Write one row group."""
         self._writer.write_table(rows)
         self._rows += rows.num_rows
 
     def close(self) -> None:
-        """Nothing will be added."""
+        """Finish the file."""
         self._writer.close()
         self._attempt.finish(self._file, self._rows)
 
 
 def divided(table: pa.Table, names: tuple[str, ...]) -> Iterator[tuple[str, pa.Table]]:
-    """(folder, rows) of each partition, in the order of the folders; rows keep their order. Folders are named as Hive names them."""
+    """Yield (folder, rows) of each partition, in the order of the folders; rows keep their order. Folders are named as Hive names them."""
     if not names:
         yield "", table
         return
@@ -152,7 +152,7 @@ def divided(table: pa.Table, names: tuple[str, ...]) -> Iterator[tuple[str, pa.T
 
 
 def _values(table: pa.Table, name: str) -> tuple[list[str], np.typing.NDArray[np.int64]]:
-    """(the values of a partition as text, the number of the value of each row)."""
+    """Return (the values of a partition as text, the number of the value of each row)."""
     if name == "day":
         days, codes = np.unique(table["store_timestamp"].to_numpy() // DAY_MS, return_inverse=True)
         return [str(np.datetime64(day, "D")) for day in days.tolist()], codes

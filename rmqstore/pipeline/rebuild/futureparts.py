@@ -1,7 +1,7 @@
 """Pieces of a future log: its files, large ones cut at record boundaries; and the records of one piece.
 
-A rebuild must not miss or invent a record, and bytes of a message can look like a record on purpose. So whoever reads a piece goes on until
-it stands at the end of the piece, and says so where it never stands there: then the file is read as a whole.
+A rebuild must not miss or invent a record, and bytes of a message can look like a record on purpose. So the reader of a piece continues
+until it reaches the end of the piece exactly; if it never does, it reports that, and the file is read as a whole.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rmqstore.versions import Profile
 
 @dataclass(frozen=True, slots=True)
 class FuturePiece(Part):
-    """What begins in [start, end) of the log, physical offsets, all in the file with number `file`; `entry_header` bytes lead a record."""
+    """Records that begin in [start, end) of the log, all in the file with number `file`; `entry_header` bytes lead a record."""
 
     file: int
     start: int
@@ -35,13 +35,13 @@ class TornPieceError(RmqstoreError):
 
     @classmethod
     def of(cls, piece: FuturePiece) -> TornPieceError:
-        """The error for a piece."""
+        """Return the error for a piece."""
         return cls(piece.name, "Read the file as a whole.")
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The records of a future log, piece by piece, and what is to be known to build something of them."""
+    """The records of a future log, piece by piece, and what is needed to build from them."""
 
     at: StoreAt
     log: FutureLog
@@ -49,7 +49,7 @@ class Source:
     settings: Settings
 
     def pieces(self, largest: int, whole: Collection[str]) -> list[FuturePiece]:
-        """Pieces of about `largest` bytes in the order of the log; files whose path is in `whole` are not cut.
+        """Return pieces of about `largest` bytes in the order of the log; files whose path is in `whole` are not cut.
 
         Raises what opening the store and `entry_header_of` raise, UnreadableError, StoreChangedError.
         """
@@ -60,7 +60,7 @@ class Source:
             if file.start >= log.end_offset:
                 break
             path = str(file.path)
-            # A file that will be longer than it is has nothing to be cut yet.
+            # A file that will be longer than it is cannot be cut yet.
             cuts = [0, file.length] if path in whole or path in log.present else list(record_cuts(store, file, largest))
             cuts = [cut for cut in cuts[:-1] if file.start + cut < log.end_offset] + cuts[-1:]
             for start, end in pairwise(cuts):
@@ -68,13 +68,13 @@ class Source:
         return pieces
 
     def scanner(self, piece: FuturePiece, *, keys: bool) -> LogScanner:
-        """A scanner for the file of a piece, whatever the number of other files. Raises what opening the store raises."""
+        """Return a scanner for the file of a piece, independent of the number of other files. Raises what opening the store raises."""
         return records_of(self.at.open(), replace(self.log, files=(self.log.files[piece.file],)), keys=keys).scanner
 
     def batches(self, scanner: LogScanner, piece: FuturePiece, advance: Advance) -> Iterator[Batch]:
-        """The records of a piece that are no fillers; `advance` is told its bytes.
+        """Yield the records of a piece that are no fillers; `advance` receives its bytes.
 
-        Raises TornPieceError where no record begins at the end of the piece, UnreadableError, StoreChangedError.
+        Raises TornPieceError if no record begins at the end of the piece, UnreadableError, StoreChangedError.
         """
         reached = piece.start
         for batch in self._batches(scanner, piece):
@@ -89,7 +89,7 @@ class Source:
     def _batches(self, scanner: LogScanner, piece: FuturePiece) -> Iterator[Batch]:
         file = self.log.files[piece.file]
         is_last = piece.end == file.end
-        # Positions are those of records; boundaries are in front of what leads them.
+        # Positions are those of records; boundaries are before the headers that lead them.
         end = piece.end + (0 if is_last else piece.entry_header)
         for event in scanner.scan(file, start=piece.start):
             if isinstance(event, Batch):

@@ -1,7 +1,7 @@
-"""The second half of a rebuild elsewhere: a share of the queues, or one file of the index, is built of the regions that hold its records.
+"""The second half of a remote rebuild: builds a share of the queues, or one file of the index, from the regions with its records.
 
-The builders are those of `rmqstore.rebuild`. Every attempt writes into a directory of its own, and only files of those whose results come
-back are taken into the staging area.
+The builders are those of `rmqstore.rebuild`. Every attempt writes into a directory of its own, and only files of attempts whose results
+are returned are moved to the staging area.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class QueueShare(Part):
 
 @dataclass(frozen=True, slots=True)
 class IndexFile(Part):
-    """The file of a range that begins behind the first `skipped` keys of its regions. The result is (IndexResult, files by path).
+    """The file of a range that begins after the first `skipped` keys of its regions. The result is (IndexResult, files by path).
 
     `follows` as an IndexBuilder takes it, for a file without skipped keys; with some, the last of them is the end of the file before.
     """
@@ -47,7 +47,7 @@ class IndexFile(Part):
 
 @dataclass(frozen=True, slots=True)
 class GatherJob(MapOnly):
-    """Over everything that is built; each result is pickled. `forced` as Staging takes it."""
+    """The job over everything that is built; each result is pickled. `forced` as Staging takes it."""
 
     source: Source
     parts: Sequence[QueueShare | IndexFile]
@@ -55,7 +55,7 @@ class GatherJob(MapOnly):
     forced: bool
 
     def map(self, part: Part, advance: Advance) -> Iterator[Packet]:
-        """One packet. Raises what reading the regions and writing files raise."""
+        """Yield one packet. Raises what reading the regions and writing files raise."""
         assert isinstance(part, QueueShare | IndexFile)
         sink = StagedFiles(Staging.attempt(Path(self.directory), forced=self.forced))
         result = self._queues(part, sink) if isinstance(part, QueueShare) else self._index(part, sink)
@@ -84,7 +84,7 @@ class GatherJob(MapOnly):
         if part.skipped:
             follows, batches = _behind(batches, part.skipped)
         builder = IndexBuilder(unpacker.queue, self.source.settings, self.source.profile, sink, follows=follows, single=True)
-        # A file of the index is the longest of all tasks, so it has a thread of its own for reading and unpacking.
+        # A file of the index is the longest of all tasks, so it has a separate thread for reading and unpacking.
         rebuild(batches, builder)
         return builder.finish()
 
@@ -98,7 +98,7 @@ def _batches(regions: Sequence[Region], unpacker: Unpacker) -> Iterator[Batch]:
 
 
 def _behind(batches: Iterator[Batch], skipped: int) -> tuple[tuple[int, int], Iterator[Batch]]:
-    """(time and offset of the last skipped key, the batches from the record on that asks for a file behind it).
+    """Return (time and offset of the last skipped key, the batches from the record on that needs a file after it).
 
     That is the record itself if it has more keys, else the next one (`IndexBuilder`).
     """

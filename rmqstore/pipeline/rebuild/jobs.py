@@ -32,14 +32,14 @@ _SHARE = 1 << 30
 _LEAST_SHARES, _MOST_SHARES = 4, 64
 
 Built = tuple[QueueShare | IndexFile, Any, Made]
-"""What was asked for, its result, and its files where they were made."""
+"""The request, its result, and its files where they were made."""
 
 
 class Elsewhere:
     """Rebuilds by a runner, for the planners of `rmqstore.repair`."""
 
     def __init__(self, runner: Runner, at: StoreAt, *, largest: int = LARGEST_PIECE) -> None:
-        """Pieces of the log have about `largest` bytes."""
+        """Use pieces of the log of about `largest` bytes."""
         self._runner = runner
         self._at = at
         self._largest = largest
@@ -53,7 +53,7 @@ class Elsewhere:
         index: Sequence[IndexRequest],
         advance: Advance,
     ) -> Rebuilt:
-        """As `rmqstore.repair.derived.rebuild.rebuild_derived` does it in this process."""
+        """Rebuild as `rmqstore.repair.derived.rebuild.rebuild_derived` does in this process."""
         settings = settings_of(self._at.open())
         settings = settings if queues is None else queues.settings(settings)
         capacity = settings.index_capacity if index else 0
@@ -72,7 +72,7 @@ class Elsewhere:
             )
 
     def _scattered(self, job: ScatterJob, advance: Advance) -> list[Scattered]:
-        """What all pieces of the log became. A file that is cut in the wrong place is not cut; if there is another one, no file is."""
+        """Return the results of all pieces of the log. A file cut in the wrong place is not cut; if there is another one, no file is."""
         whole: set[str] = set()
         while True:
             pieces = job.source.pieces(self._largest, whole)
@@ -83,7 +83,7 @@ class Elsewhere:
 
 
 def outputs_of(job: ScatterJob, scattered: Sequence[Scattered], capacity: int) -> list[QueueShare | IndexFile]:
-    """What is built of scattered records; `capacity` = items of an index file."""
+    """Return what is built of scattered records; `capacity` = entries of an index file."""
     outputs: list[QueueShare | IndexFile] = []
     if job.mode is not None:
         outputs += _shares(scattered, job.shares, job.mode)
@@ -101,13 +101,13 @@ def _shares(scattered: Sequence[Scattered], shares: int, mode: Mode) -> Iterator
 
 
 def _index_files(scattered: Sequence[Scattered], number: int, request: IndexRequest, capacity: int) -> Iterator[IndexFile]:
-    """The files of a range; maybe one that nothing asks for, behind a full one."""
+    """Yield the files of a range; maybe an unused one after a full one."""
     name = of_range(number)
     regions = [region for each in scattered for region in each.regions.get(name, ())]
     ends = list(accumulate(region.keys for region in regions))
     first = 0
     while regions and first <= ends[-1]:
-        # From the region with the key in front of the first one to the region with the last one.
+        # From the region with the key before the first one to the region with the last one.
         begin = bisect_left(ends, first) if first else 0
         chosen = regions[begin : bisect_left(ends, first + capacity) + 1]
         skipped = first - (ends[begin] - regions[begin].keys)
@@ -125,7 +125,7 @@ def _queues(scattered: Sequence[Scattered], built: Sequence[Built], request: Que
 
 
 def _index(scattered: Sequence[Scattered], built: Sequence[Built], number: int, staging: Staging) -> tuple[IndexResult, Made]:
-    """The files of a range one behind the other, under names that rise."""
+    """Return the files of a range one after the other, under names that rise."""
     files: list[RebuiltIndexFile] = []
     made: Made = {}
     full_until = 0

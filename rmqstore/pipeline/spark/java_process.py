@@ -1,7 +1,7 @@
 """The Java process of Spark: started directly, silent, and ended with the command.
 
-The scripts of Spark start a second Java to find out how to start the first. What Java prints goes to a file; the person sees it only when
-Spark does not start. Where nobody has set anything that Java would have to finish, it is not asked to finish.
+The scripts of Spark start a second Java to find out how to start the first. The output of Java goes to a file, which is shown only if
+Spark does not start. Unless a setting requires an orderly end of Java, it is not asked for one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rmqstore.pipeline.spark.java_classes import KeptClasses
 _PATIENCE = 60
 """Seconds for Java to listen, and to keep its classes."""
 _STOPPING = 10
-# What Spark asks of Java 17 and later (its class JavaModuleOptions), but for the vector module: small runtimes do not have it.
+# The options of Spark for Java 17 and later (its class JavaModuleOptions), without the vector module: small runtimes do not have it.
 _OPENED = (
     "java.lang",
     "java.lang.invoke",
@@ -55,7 +55,7 @@ _OPTIONS = (
     "-XX:+IgnoreUnrecognizedVMOptions",
     "-Djdk.reflect.useDirectMethodHandle=false",
     "-Dio.netty.tryReflectionSetAccessible=true",
-    # Or Arrow batches do not move on Java 24 and later.
+    # Required to move Arrow batches on Java 24 and later.
     "-Dio.netty.noUnsafe=false",
     *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED),
 )
@@ -66,10 +66,10 @@ _SET_OUTSIDE = ("SPARK_HOME", "SPARK_CONF_DIR", "SPARK_LOCAL_DIRS", "JAVA_TOOL_O
 
 
 class SparkJava:
-    """A process that PySpark can be connected to; it ends when this one does. `plain`: nobody told Spark of anything to finish."""
+    """A process that PySpark can be connected to; it ends when this one does. `plain`: no setting gives Spark anything to finish."""
 
     def __init__(self, settings: Mapping[str, str], *, kind: str, plain: bool) -> None:
-        """Starts it. `kind` of work, for which it keeps its classes. Raises RefusedError when there is no Java."""
+        """Start the process. `kind` of work, for which it keeps its classes. Raises RefusedError without a Java."""
         self._java = find_java()
         self._home = Path(os.environ.get("SPARK_HOME") or _package_of_pyspark())
         self._settings = settings
@@ -79,7 +79,7 @@ class SparkJava:
         self._classes = KeptClasses(self._java, version, self._home / "jars", _OPTIONS, kind) if self._plain else None
         self._directory = private_directory("rmqstore-spark-")
         self.has_worked = False
-        """Whether it did what it was started for: then its classes are worth keeping."""
+        """Whether it completed its work: then its classes are worth keeping."""
         self._kind = kind
         self._daemon: subprocess.Popen[bytes] | None = None
         self._process = self._launch()
@@ -116,13 +116,13 @@ class SparkJava:
             )
 
     def _sockets(self) -> dict[str, str]:
-        """Where Java talks to Python workers. Over TCP it waits 40 ms in every task, for an answer that is not asked for."""
+        """Return the settings of sockets to Python workers. Over TCP, Java waits 40 ms in every task for an unrequested answer."""
         if not self._plain or len(os.fsencode(self._directory)) > _LONGEST_DIRECTORY:
             return {}
         return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": str(self._directory)}
 
     def _begin_daemon(self) -> subprocess.Popen[bytes]:
-        """The process that Python workers will come from. Ctrl-C is not for it, either; it ends with its input or Spark's."""
+        """Start the process that Python workers are forked from. It gets no Ctrl-C either; it ends with its input or Spark's."""
         waits = "--wait", self._directory / "daemon", self._kind
         return subprocess.Popen(
             [os.environ.get("PYSPARK_PYTHON") or sys.executable, "-m", DAEMON, *waits],
@@ -135,11 +135,11 @@ class SparkJava:
 
     @property
     def must_finish(self) -> bool:
-        """Whether Spark has to be stopped in order."""
+        """Return whether Spark has to be stopped in order."""
         return not self._plain
 
     def connection(self) -> tuple[int, str]:
-        """(port, secret) that Java writes down when it listens. Raises RefusedError when it does not start."""
+        """Return (port, secret), which Java writes down when it listens. Raises RefusedError if it does not start."""
         written = self._directory / "connection"
         until = time.monotonic() + _PATIENCE
         while not written.exists():
@@ -149,18 +149,18 @@ class SparkJava:
                 self._process = self._launch()
             elif self._process.poll() is not None or time.monotonic() > until:
                 lines = (self._directory / "printed").read_text("utf-8", "replace").strip().splitlines()
-                told = next((line for line in lines if "Exception" in line or "rror" in line), lines[-1] if lines else "Java said nothing")
+                told = next((line for line in lines if "Exception" in line or "rror" in line), lines[-1] if lines else "Java was silent")
                 raise RefusedError(f"Spark did not start: {told.strip()}", "Check --master and --spark-conf, or use --engine local.")
             time.sleep(0.01)
         if self._plain and self._daemon is None:
-            # Not before: until here the command and Java load what they need, and two processors have enough to do.
+            # Not before: until here the command and Java load what they need and use both processors.
             self._daemon = self._begin_daemon()
         data = written.read_bytes()
         length = int.from_bytes(data[4:8], "big")
         return int.from_bytes(data[:4], "big"), data[8 : 8 + length].decode()
 
     def _end(self) -> None:
-        """Its temporary files go with it, and kept classes with which it ended by itself."""
+        """End the process and remove its temporary files; keep the classes if it ended normally."""
         if self._classes is not None and self._process.poll() is not None:
             self._classes.forget()
         if self._classes is not None and self.has_worked and self._classes.are_due:
@@ -168,7 +168,7 @@ class SparkJava:
         if self._plain:
             self._process.kill()
         if self._daemon is not None:
-            # With its workers: whatever they still do, nobody waits for it.
+            # With its workers, whose work is no longer needed.
             with suppress(OSError):
                 os.killpg(self._daemon.pid, signal.SIGKILL)
         for process in (self._process, self._daemon):
@@ -179,7 +179,7 @@ class SparkJava:
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def _keep_classes(self, classes: KeptClasses) -> None:
-        """Java keeps them when it ends by itself, which it does with its input; Ctrl-C leaves that for another time."""
+        """Let Java keep the classes when it ends normally, as it does with its input; Ctrl-C postpones that to another run."""
         if sys.stderr is not None and sys.stderr.isatty():
             sys.stderr.write("Keeping the classes of Spark for later starts, once; this takes about ten seconds ...\n")
         try:
@@ -192,7 +192,7 @@ class SparkJava:
 
 
 def _ended(process: subprocess.Popen[bytes]) -> None:
-    """Ends the input of a process, and with it the process."""
+    """End the input of a process, and with it the process."""
     if process.stdin is not None:
         with suppress(OSError):
             process.stdin.close()

@@ -1,4 +1,4 @@
-"""Plans of Spark, looked at before they run: whether they only read, and which columns of the tables they need."""
+"""Checks of Spark's plans before they run: whether they only read, and which columns of the tables they need."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _READ_ONLY = "Only statements that read are possible: select, with, values, desc
 
 
 def demand_reading(session: SparkSession, plan: Plan) -> None:
-    """Raises UsageError for a statement that does more than read."""
+    """Raise UsageError for a statement that does more than read."""
     gateway = session.sparkContext._gateway
     for node in _nodes(plan):
         commands = any(is_instance_of(gateway, node, _CATALYST + kind) for kind in ("Command", "ParsedStatement"))
@@ -32,21 +32,21 @@ def demand_reading(session: SparkSession, plan: Plan) -> None:
 
 
 def optimized(session: SparkSession, plan: Plan) -> Plan:
-    """What Spark makes of a plan before it decides how to run it. Raises AnalysisException."""
+    """Return what Spark makes of a plan before it decides how to run it. Raises AnalysisException."""
     state = session._jsparkSession.sessionState()
     return state.executePlan(plan, getattr(state, "executePlan$default$2")()).optimizedPlan()
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a query needs of a table: columns, in the order of the table, and how many times it goes through it."""
+    """The part of a table that a query needs: columns, in the order of the table, and how often it reads the table."""
 
     columns: Sequence[str] = ()
     times: int = 0
 
 
 def needs(plan: Plan) -> Mapping[str, Need]:
-    """What an optimized plan over shapes needs of the tables that it reads."""
+    """Return what an optimized plan over shapes needs of the tables that it reads."""
     names = {name: tuple(schema(find_table(name)).names) for name in TABLE_NAMES}
     shapes = {columns: name for name, columns in names.items()}
     found: dict[str, list[set[str]]] = {}
@@ -57,19 +57,19 @@ def needs(plan: Plan) -> Mapping[str, Need]:
             (below,) = _children(below)
         columns = tuple(attribute.name() for attribute in _listed(below.output()))
         if not _children(below) and columns in shapes and (above is None or above.nodeName() != "Filter"):
-            # What stands between a table and everything above it says which columns pass; without it all do.
+            # A projection between a table and everything above it decides which columns pass; without it all do.
             used |= _names(above.references()) if above is not None and above.nodeName() == "Project" else set(columns)
             found.setdefault(shapes[columns], []).append(used)
     return {name: Need([column for column in names[name] if column in set().union(*used)], len(used)) for name, used in found.items()}
 
 
 def gathers(plan: Plan) -> bool:
-    """Whether rows are brought together, so that results have other sizes than what is read."""
+    """Return whether rows are aggregated, so that results have other sizes than what is read."""
     return any(node.nodeName() == "Aggregate" for node in _nodes(plan))
 
 
 def _nodes(plan: Plan) -> Iterator[Plan]:
-    """A plan and all plans inside of it, those of subqueries too."""
+    """Yield a plan and all plans inside of it, those of subqueries too."""
     yield plan
     for child in (*_children(plan), *_listed(plan.subqueries())):
         yield from _nodes(child)

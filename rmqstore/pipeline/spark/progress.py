@@ -1,4 +1,4 @@
-"""How far Spark is, looked at from a thread of its own while something else waits for it."""
+"""The progress of Spark, polled from a separate thread while the command waits for Spark."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from pyspark import SparkContext, SparkStageInfo
 
 _PERIOD = 0.2
-"""Seconds between two looks."""
+"""Seconds between two polls."""
 
 
 @contextmanager
 def watched(context: SparkContext, look: Callable[[list[SparkStageInfo]], None]) -> Iterator[None]:
-    """Shows the stages that run to `look` every now and then, until the block ends."""
+    """Pass the stages that run to `look` periodically, until the block ends."""
     ended = threading.Event()
 
     def watch() -> None:
-        # Whoever waits for Spark is told when its Java ends; here only nothing is looked at any more.
+        # The waiting code is informed when Java ends; here only the polling ends.
         with suppress(*OF_JAVA):
             tracker = context.statusTracker()
             while not ended.wait(_PERIOD):
@@ -41,7 +41,7 @@ def watched(context: SparkContext, look: Callable[[list[SparkStageInfo]], None])
 
 @contextmanager
 def tasks_told(context: SparkContext, advance: Advance) -> Iterator[None]:
-    """Tells of tasks as they are done, of whatever jobs run during the block."""
+    """Report tasks as they are done, of all jobs that run during the block."""
     done: dict[int, int] = {}
 
     def look(stages: list[SparkStageInfo]) -> None:

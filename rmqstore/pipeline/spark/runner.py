@@ -1,8 +1,8 @@
 """The runner on Spark: parts in tasks, packets brought together by key in the tasks that reduce them.
 
 Spark moves rows with one packet each, pickled, through Java, which copies every byte eight times: a job whose parts become many bytes
-writes them into files and says where. Nothing of Spark's SQL is used, which takes seconds to start. Tasks with most bytes begin first. An
-error that trying again cannot mend comes back as a value and ends the job as it would here; any other error makes Spark try the task again.
+writes them into files and returns their paths. Spark's SQL, which takes seconds to start, is not used. Tasks with most bytes begin first.
+An error that a retry cannot fix is returned as a value and ends the job as it would here; after any other error Spark retries the task.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _GROUP = "rmqstore"
 _TASKS_PER_CORE = 4
 """More tasks than there are cores, because parts and keys differ in weight."""
 _LEAST_TASK = 512 << 20
-"""Bytes of parts that are worth a task where there are enough of them: a task costs some 15 ms besides its work."""
+"""Bytes of parts that are worth a task if there are enough of them: a task costs some 15 ms besides its work."""
 
 
 class _Place(NamedTuple):
-    """What rows are sorted by: failures have no key and come first."""
+    """The sort key of rows: failures have no key and come first."""
 
     key: str
     part: int
@@ -56,7 +56,7 @@ class SparkRunner:
         self._context = context
 
     def ready(self) -> Self:
-        """Itself, with Python workers that have begun to work where they are those of this machine; elsewhere they may be many."""
+        """Return the runner after the Python workers of this machine have started; on a cluster there may be many, so do not wait."""
         if (self._context.master or "").startswith("local"):
             cores = self._context.defaultParallelism
             with _errors_translated():
@@ -64,7 +64,7 @@ class SparkRunner:
         return self
 
     def run(self, job: Job, advance: Advance) -> Iterator[tuple[str, bytes]]:
-        """As `LocalRunner.run`. Raises what the job raises, and RmqstoreError with what Spark says when tasks failed too often."""
+        """Run a job as `LocalRunner.run`. Raises what the job raises, and RmqstoreError with Spark's message if tasks failed too often."""
         tasks = tasks_of(job.parts, self._context.defaultParallelism)
         if not tasks:
             return
@@ -88,7 +88,7 @@ class SparkRunner:
 
     @contextmanager
     def _progress(self, total: int, tasks: int, advance: Advance) -> Iterator[None]:
-        """Tells of the bytes of the parts that are done, about as many as there are tasks done."""
+        """Report the bytes of the parts that are done, estimated from the number of tasks done."""
         told = 0
 
         def tell(done: int) -> None:
@@ -119,12 +119,12 @@ def _by_part(row: _Row) -> tuple[int, int]:
 
 
 def _task_of(place: _Place) -> int:
-    """The same in every process, which the hash of a text is not."""
+    """Return the same number in every process, which the hash of a text is not."""
     return zlib.crc32(place.key.encode("utf-8", "surrogatepass"))
 
 
 def tasks_of(parts: Sequence[Part], cores: int) -> list[list[Part]]:
-    """The parts of every task, about as many bytes in each as can be; tasks with most bytes come first, and large parts in a task."""
+    """Return the parts of every task, about equal in bytes; tasks with most bytes come first, and large parts in a task."""
     count = min(len(parts), max(cores * _TASKS_PER_CORE, sum(part.size for part in parts) // _LEAST_TASK))
     lightest = [(0, number) for number in range(count)]
     tasks: list[list[Part]] = [[] for _ in lightest]
@@ -164,7 +164,7 @@ def _reduced(job: Job) -> Callable[[Iterable[_Row]], Iterator[_Row]]:
 
 @contextmanager
 def _errors_translated() -> Iterator[None]:
-    """What Spark raises becomes KeyboardInterrupt or RmqstoreError."""
+    """Translate exceptions of Spark to KeyboardInterrupt or RmqstoreError."""
     try:
         yield
     except Exception as error:
@@ -174,14 +174,14 @@ def _errors_translated() -> Iterator[None]:
 
 
 def _interrupted(error: BaseException | None) -> bool:
-    """Whether it is what PySpark makes of Ctrl-C: it waits for the end of the job that it cancels, and tells of that instead."""
+    """Return whether PySpark raised this for Ctrl-C: it waits for the end of the job that it cancels, and reports that instead."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__context__
     return error is not None
 
 
 def _translated(error: Exception) -> RmqstoreError:
-    """What Spark says of a job that failed, in one line: the last exception of the worker stands at the end of its traceback."""
+    """Return Spark's error of a failed job in one line: the last exception of the worker is at the end of its traceback."""
     ended = java_ended(error)
     if ended is not None:
         return ended
@@ -190,4 +190,4 @@ def _translated(error: Exception) -> RmqstoreError:
         (line for line in reversed(lines) if "Error" in line.split(":")[0] and not line.startswith("at ")), lines[0] if lines else ""
     )
     told = told or type(error).__name__
-    return RmqstoreError(f"Spark gave up: {told.removesuffix('.')}.", "Run the command again, or with --engine local.")
+    return RmqstoreError(f"Spark failed: {told.removesuffix('.')}.", "Run the command again, or with --engine local.")

@@ -22,44 +22,44 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OF_JAVA = (Py4JError, ConnectionError)
-"""What calls of Java raise."""
+"""The exceptions of calls of Java."""
 TRIES = 3
 """How often a task is tried that fails for a reason that may pass, such as a worker that was killed."""
 
 _GATEWAY_PORT = "PYSPARK_GATEWAY_PORT"
 _NOTHING_TO_FINISH = frozenset({"spark.driver.memory", "spark.sql.session.timeZone", "spark.sql.shuffle.partitions"})
-"""Settings that leave nothing behind which Spark would have to put in order at its end."""
+"""Settings that leave nothing which Spark would have to put in order at its end."""
 _java: SparkJava | None = None
 
 Opener = Callable[[], "SparkSession"]
-"""Waits for Spark that begins to start."""
+"""A function that waits for the starting Spark."""
 
 
 def default_master(cores: int | None = None) -> str:
-    """All processors that this process may use, or `cores` of them, in one Java process."""
+    """Return the master for all processors that this process may use, or `cores` of them, in one Java process."""
     return f"local[{cores or len(os.sched_getaffinity(0))},{TRIES}]"
 
 
 def open_context(master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkContext:
-    """Spark for jobs of Python alone; a second call gives the same one. `master` and `conf` as spark-submit takes them.
+    """Return Spark for jobs of Python alone; a second call returns the same one. `master` and `conf` as spark-submit takes them.
 
-    Inside of spark-submit its Java and its master are used. Raises RefusedError when there is no Java or Spark does not start.
+    Inside of spark-submit its Java and its master are used. Raises RefusedError if there is no Java or Spark does not start.
     """
     return begin_context(master, conf)()
 
 
 def begin_context(master: str | None = None, conf: Mapping[str, str] | None = None) -> Callable[[], SparkContext]:
-    """Starts Java; what comes back waits for it, and is then `open_context`. Both raise RefusedError."""
+    """Start Java and return a function that waits for it and then acts as `open_context`. Both raise RefusedError."""
     return _begin(master, conf or {}, JOBS)
 
 
 def open_session(master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
-    """Spark with its SQL, for tables; otherwise as `open_context`."""
+    """Return Spark with its SQL, for tables; otherwise as `open_context`."""
     return begin_session(master, conf)()
 
 
 def begin_session(master: str | None = None, conf: Mapping[str, str] | None = None) -> Opener:
-    """As `begin_context`, for `open_session`."""
+    """Start Java as `begin_context`, for `open_session`."""
     connected = _begin(master, conf or {}, SQL)
 
     def opened() -> SparkSession:
@@ -72,7 +72,7 @@ def begin_session(master: str | None = None, conf: Mapping[str, str] | None = No
 
 
 def has_worked() -> None:
-    """Spark did what it was started for."""
+    """Record that Spark completed its work."""
     if _java is not None:
         _java.has_worked = True
 
@@ -80,7 +80,7 @@ def has_worked() -> None:
 def _begin(master: str | None, conf: Mapping[str, str], kind: str) -> Callable[[], SparkContext]:
     global _java  # noqa: PLW0603  -- a process has one Java, as it has one SparkContext
     settings = _settings(master, conf)
-    # With a handler that does nothing; without any, what a stopped command was waiting for is told with a traceback.
+    # With an empty handler; without any, PySpark prints the traceback of a stopped command.
     logging.getLogger().addHandler(logging.NullHandler())
     if _java is None and _GATEWAY_PORT not in os.environ:
         plain = settings["spark.master"].startswith("local") and set(conf) <= _NOTHING_TO_FINISH
@@ -103,7 +103,7 @@ def _connected(settings: Mapping[str, str]) -> SparkContext:
         atexit.register(_stop, context)
     server = getattr(context, "_accumulatorServer", None)
     if server is not None:
-        # It would print a traceback when Java is killed; whoever waits for Java tells of that.
+        # It would print a traceback when Java is killed; the code that waits for Java reports that.
         server.handle_error = lambda request, client: None
     return context
 
@@ -114,7 +114,7 @@ def _stop(context: SparkContext) -> None:
 
 
 def java_ended(error: Exception) -> RmqstoreError | None:
-    """What to tell when `error` says that the Java process of Spark is gone, maybe killed by the system for its memory; else None."""
+    """Return the error to report if `error` means that Java is gone, maybe killed by the system for its memory; else None."""
     if isinstance(error, Py4JJavaError) or not isinstance(error, OF_JAVA):
         return None
     return RmqstoreError(
@@ -149,7 +149,7 @@ def _settings(master: str | None, conf: Mapping[str, str]) -> dict[str, str]:
 
 
 def _first_line(error: Exception) -> str:
-    """The first line that names what went wrong: what PySpark says of an error of Java begins with the call, then comes the error."""
+    """Return the first line with the reason: PySpark's text of an error of Java begins with the call, then comes the error."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     named = next((line.removeprefix(": ") for line in lines if line.startswith(": ")), None)
     return (named or (lines[0] if lines else type(error).__name__)).rstrip(".")

@@ -4,14 +4,14 @@
     register(spark)
     spark.read.format("rocketmq").option("table", "messages").load("/path/to/store")
 
-Options: `table` (messages when not given), `columns` (names with commas between; all when not given), `broker_conf` (path), `settings`
-(a JSON object of settings as in broker.conf), `set.KEY` (one of them), `part_bytes` (how much a task reads, about), `metrics` (a file that
+Options: `table` (default: messages), `columns` (names separated by commas; default: all), `broker_conf` (path), `settings`
+(a JSON object of settings as in broker.conf), `set.KEY` (one of them), `part_bytes` (about how much a task reads), `metrics` (a file that
 gets a JSON line for each part that was read, for measurements on one machine), `pushdown` (true: filters on numbers and topics are applied
 here, before files are read).
-A schema given to the reader chooses columns, too.
+A schema given to the reader selects columns, too.
 
-With `pushdown` a frame is good for one query that names it once. Spark (4.1 to 4.3) keeps what it learned of the reader when filters were
-handed down, and uses it for every other query on the same frame, whatever that asks for.
+With `pushdown` a frame can be used for one query that names it once. Spark (4.1 to 4.3) keeps the reader's state after filters were
+pushed down, and uses it for every other query on the same frame, whatever its filters.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ FORMAT = "rocketmq"
 
 _OPTIONS = ("path", "table", "columns", "broker_conf", "settings", "part_bytes", "metrics", "pushdown")
 _SETTING = "set."
-# Spark tells the names of options in small letters, so that a setting without default keeps its spelling in `settings` alone.
+# Spark lowercases the names of options, so that a setting without default keeps its spelling in `settings` alone.
 _KEYS = {key.lower(): key for key in DEFAULTS}
 
 
 def register(session: SparkSession) -> None:
-    """Makes the format known to a session."""
+    """Register the format with a session."""
     session.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     session.dataSource.register(RocketmqSource)
 
@@ -70,13 +70,13 @@ class SourceError(Exception):
 
     @staticmethod
     def original(told: str) -> RmqstoreError | None:
-        """The error that something told by Spark comes from; None where it comes from none."""
+        """Return the error that a text of Spark comes from; None if it comes from none."""
         found = re.search(rf"\b{SourceError.__name__}: (\w+): (.+?) -> (.+)", told)
         return getattr(errors, found[1], RmqstoreError)(found[2], found[3].strip()) if found else None
 
 
 def columns_ddl(table: Table, names: Iterable[str] | None = None) -> str:
-    """Columns of a table (all, or those named) as SQL declares them, with what they mean. Raises UsageError."""
+    """Return columns of a table (all, or those named) as SQL declares them, with their descriptions. Raises UsageError."""
     known = {column.name: column for column in table.columns}
     return ", ".join(_ddl(known[name]) for name in schema(table, None if names is None else list(names)).names)
 
@@ -94,7 +94,7 @@ class RocketmqSource(DataSource):
         return FORMAT
 
     def schema(self) -> str:
-        """The columns that options ask for."""
+        """Return the columns that options request."""
         try:
             self._demand_known_options()
             named = self.options.get("columns")
@@ -103,7 +103,7 @@ class RocketmqSource(DataSource):
             raise SourceError(error) from error
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Reads the columns of a schema, which are columns of the table with their types."""
+        """Return a reader of the columns of a schema, which are columns of the table with their types."""
         try:
             self._demand_known_options()
             table = self._table()
@@ -174,14 +174,14 @@ class RocketmqReader(DataSourceReader):
         self._conditions: dict[str, Condition] = {}
 
     def partitions(self) -> list[InputPartition]:
-        """A partition for each part of the table."""
+        """Return a partition for each part of the table."""
         try:
             return [InputPartition(part) for part in find_table(self._name).parts(self._at, self.selection, self._largest)]
         except RmqstoreError as error:
             raise SourceError(error) from error
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a part. Without any part, Spark asks for a partition without a value."""
+        """Yield the rows of a part. Without any part, Spark requests a partition without a value."""
         if partition.value is None:
             return
         part: Part = partition.value
@@ -203,15 +203,15 @@ class RocketmqReader(DataSourceReader):
 
     @property
     def selection(self) -> Selection:
-        """What is read, filters that were taken over included."""
+        """Return what is read, pushed-down filters included."""
         return Selection(self._columns, self._conditions)
 
 
 class FilteringReader(RocketmqReader):
-    """Takes over what filters say of columns that the table can select by."""
+    """Applies filters on the columns that the table can select by."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Those that Spark has to apply."""
+        """Yield the filters that Spark has to apply."""
         table = find_table(self._name)
         kinds = {column.name: column.type for column in table.columns if column.name in table.selectable}
         for one in filters:
@@ -235,7 +235,7 @@ _SETS = (EqualTo, EqualNullSafe, In)
 
 
 def _condition(one: Filter, kinds: Mapping[str, str]) -> tuple[str, Condition | None]:
-    """(column, what it must be) for a filter that can be applied here, None for any other. `kinds`: types of the columns to select by."""
+    """Return (column, condition) for a filter that can be applied here, None for any other. `kinds`: types of the columns to select by."""
     bound = _BOUNDS.get(type(one))
     name = ".".join(getattr(one, "attribute", ()))
     if bound is None or name not in kinds:

@@ -1,7 +1,7 @@
-"""SQL over the tables of a store: reading statements only, only the columns that a query needs, results as they come.
+"""SQL over the tables of a store: reading statements only, only the columns that a query needs, results as they are computed.
 
-A query is planned twice. First over empty views of the same shapes: that finds mistakes without reading anything, and tells which columns
-each table is asked for. Then over the store, with those columns alone.
+A query is planned twice. First over empty views of the same shapes: that finds mistakes without reading anything, and determines the
+columns of each table that it needs. Then over the store, with those columns alone.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from rmqstore.pipeline.tables.registry import TABLE_NAMES, find_table, named_in
 from rmqstore.pipeline.tables.table import LARGEST_PART, schema
 
 STREAMED_PART = 16 << 20
-"""Bytes of a part whose rows may be the result as they are: Spark holds the rows of two parts before they are told."""
+"""Bytes of a part whose rows may be the unchanged result: Spark holds the rows of two parts before they are printed."""
 
 _EXPLAIN = "ExplainCommand"
 _ABOUT_TABLES = ("Describe", "Show")
 _ASKING = (*_ABOUT_TABLES, _EXPLAIN)
 _HELP = f"Tables are {', '.join(TABLE_NAMES)}; `describe TABLE` lists the columns of one."
-# What Spark says: a code in brackets, sentences, a number, a place; around it the stories of all exceptions that it went through.
+# Spark's message: a code in brackets, sentences, a number, a place; around it the texts of all exceptions that it passed through.
 _CODED = re.compile(r"\[[A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*\] (.+)")
 # The last line of a traceback of Python.
 _BY_WORKER = re.compile(r"^ +File \".*\n(?:  .*\n)*(?:\w+\.)*(\w+: .+)", re.MULTILINE)
@@ -69,17 +69,17 @@ _OF_THE_STATEMENT = (
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Names of the columns, each once, and the rows, which can be read once."""
+    """Unique names of the columns, and the rows, which can be read once."""
 
     columns: tuple[str, ...]
     rows: Iterator[dict[str, Any]]
 
 
 def query(session: SparkSession, at: StoreAt, text: str, advance: Advance = silent) -> Result:
-    """What a statement says of a store; `advance` is told the tasks that are done, while rows are read.
+    """Return the result of a statement on a store; `advance` receives the tasks that are done, while rows are read.
 
     Raises UsageError for a statement that is wrong or does not read, while rows are read also what reading a store raises, and
-    RmqstoreError with what Spark says.
+    RmqstoreError with Spark's message.
     """
     source.register(session)
     PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
@@ -92,7 +92,7 @@ def query(session: SparkSession, at: StoreAt, text: str, advance: Advance = sile
 
 
 def _planned(session: SparkSession, at: StoreAt, text: str) -> DataFrame:
-    """The result of a statement, not computed yet."""
+    """Return the result of a statement, not computed yet."""
     plan = session._jsparkSession.sessionState().sqlParser().parsePlan(text)
     kind = plan.getClass().getSimpleName()
     if not kind.startswith(_ASKING):
@@ -109,7 +109,7 @@ def _planned(session: SparkSession, at: StoreAt, text: str) -> DataFrame:
         _table(session, at, name, needed.get(name, Need()), largest).createOrReplaceTempView(name)
     frame = session.sql(text)
     if frame.columns != shaped.columns:
-        # An asterisk whose columns nobody needs, because no row can come of it.
+        # An asterisk whose columns are not needed, because the result has no rows.
         for name in named:
             _table(session, at, name, Need(schema(find_table(name)).names), largest).createOrReplaceTempView(name)
         frame = session.sql(text)
@@ -117,12 +117,12 @@ def _planned(session: SparkSession, at: StoreAt, text: str) -> DataFrame:
 
 
 def _shape(session: SparkSession, name: str) -> DataFrame:
-    """A table without rows."""
+    """Return a table without rows."""
     return session.createDataFrame(session.sparkContext.emptyRDD(), columns_ddl(find_table(name)))
 
 
 def _table(session: SparkSession, at: StoreAt, name: str, need: Need, largest: int) -> DataFrame:
-    """A table of a store as far as it is needed; one column at least, because rows without columns cannot be counted."""
+    """Return a table of a store with the needed columns; one at least, because rows without columns cannot be counted."""
     table = find_table(name)
     options = {"table": name, "part_bytes": str(largest), "pushdown": str(need.times == 1), "settings": json.dumps(dict(at.settings))}
     if at.broker_conf is not None:
@@ -132,7 +132,7 @@ def _table(session: SparkSession, at: StoreAt, name: str, need: Need, largest: i
 
 
 def _unique(names: Sequence[str]) -> tuple[str, ...]:
-    """The names; one that was there before gets a number."""
+    """Return the names; a repeated one gets a number."""
     unique: list[str] = []
     for name in names:
         number = 2
@@ -144,7 +144,7 @@ def _unique(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _rows(frame: DataFrame, names: Sequence[str], advance: Advance) -> Iterator[dict[str, Any]]:
-    """The rows in order; while one partition is read from here, the next one is made."""
+    """Yield the rows in order; while one partition is read from here, the next one is computed."""
     make: Callable[[pa.RecordBatch], list[dict[str, Any]]] | None = None
     try:
         with tasks_told(frame.sparkSession.sparkContext, advance):
@@ -159,14 +159,14 @@ def _rows(frame: DataFrame, names: Sequence[str], advance: Advance) -> Iterator[
 
 
 def _portable(frame: DataFrame) -> DataFrame:
-    """The same columns named by their places, for Spark takes a dot in a name for that of a field; as text what Arrow has no type for."""
+    """Return the columns named by number, because Spark takes a dot in a name for a field; as text what Arrow has no type for."""
     placed = frame.toDF(*(f"c{number}" for number in range(len(frame.columns))))
     kinds = [field.dataType for field in placed.schema.fields]
     return placed.select([placed[at].cast("string") if isinstance(kind, _NOT_IN_ARROW) else placed[at] for at, kind in enumerate(kinds)])
 
 
 def translated(error: Exception) -> RmqstoreError:
-    """One sentence what happened and one what to do, of what Spark says."""
+    """Return an error of Spark as one sentence what happened and one what to do."""
     ended = java_ended(error)
     if ended is not None:
         return ended

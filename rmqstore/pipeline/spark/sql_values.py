@@ -1,4 +1,4 @@
-"""Answers on their way out of Spark: batches packed as bytes, and their values as those of JSON."""
+"""Result rows of Spark: batches packed as bytes, and their values converted to those of JSON."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow as pa
 
 BATCH_ROWS = 4096
-"""Rows that travel together; so many are held at a time, besides what Spark holds."""
+"""Rows per packet; so many are in memory at a time, besides what Spark holds."""
 
 
 def packed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Batches as bytes: a row of Python objects each would cost many times as much."""
+    """Yield batches as bytes: a row of Python objects each would cost many times as much."""
     for batch in batches:
         for start in range(0, batch.num_rows, BATCH_ROWS):
             sink = pa.BufferOutputStream()
@@ -25,9 +25,9 @@ def packed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def readable(schema: pa.Schema) -> Callable[[pa.RecordBatch], list[dict[str, Any]]]:
-    """A function that makes rows of batches with this schema: bytes as base64, times as ISO 8601, decimal numbers as text.
+    """Return a function that makes rows of batches with this schema: bytes as base64, times as ISO 8601, decimal numbers as text.
 
-    Columns whose values JSON has are not looked at.
+    Columns whose values JSON has are not converted.
     """
     odd = [field.name for field in schema if not _is_plain(field.type)]
 

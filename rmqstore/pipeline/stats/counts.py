@@ -8,35 +8,35 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 MOST_VALUES = 10_000
-"""Values of a dimension that a packet or a result holds; up to so many, counts are exact."""
+"""Values of a dimension that a packet or a result holds; up to this number, counts are exact."""
 
 Value = str | int
-"""A value of a dimension: a number where values have an order of their own (hours, sizes, codes), else a text."""
+"""A value of a dimension: a number if values have an order of their own (hours, sizes, codes), else a text."""
 
 
 @dataclass(slots=True)
 class Sums:
-    """(messages, bytes) by value. `rest` are (values, messages, bytes) of the lightest ones, which had to go; a value may be in both."""
+    """(messages, bytes) by value. `rest` are (values, messages, bytes) of the lightest ones, which were removed; a value may be in both."""
 
     rows: dict[Value, tuple[int, int]] = field(default_factory=dict)
     rest: tuple[int, int, int] = (0, 0, 0)
 
     def add(self, value: Value, messages: int, size: int) -> None:
-        """Counts messages and bytes of one value."""
+        """Count messages and bytes of one value."""
         before = self.rows.get(value, (0, 0))
         self.rows[value] = before[0] + messages, before[1] + size
 
     def add_rest(self, values: int, messages: int, size: int) -> None:
-        """Counts what has no row of its own."""
+        """Count what has no row of its own."""
         self.rest = self.rest[0] + values, self.rest[1] + messages, self.rest[2] + size
 
     def heaviest(self) -> list[tuple[Value, int, int]]:
-        """(value, messages, bytes), most bytes first, equal ones by messages and value."""
+        """Return (value, messages, bytes), most bytes first, equal ones by messages and value."""
         rows = [(value, *sums) for value, sums in self.rows.items()]
         return sorted(rows, key=lambda row: (-row[2], -row[1], row[0]))
 
     def cut(self, most: int = MOST_VALUES) -> None:
-        """Lets the lightest values go when there are more than `most`."""
+        """Move the lightest values to the rest if there are more than `most`."""
         if len(self.rows) <= most:
             return
         for value, messages, size in self.heaviest()[most:]:
@@ -46,7 +46,7 @@ class Sums:
 
 @dataclass(slots=True)
 class Totals:
-    """Sums of logs. Times are ms since epoch, of records with a plausible one; None where there is none."""
+    """Sums of logs. Times are ms since epoch, of records with a plausible one; None without any."""
 
     messages: int = 0
     bytes: int = 0  # of records
@@ -56,24 +56,24 @@ class Totals:
     last_store_timestamp: int | None = None
 
     def saw(self, first: int, last: int) -> None:
-        """Widens the range of times."""
+        """Widen the range of times."""
         self.first_store_timestamp = first if self.first_store_timestamp is None else min(first, self.first_store_timestamp)
         self.last_store_timestamp = last if self.last_store_timestamp is None else max(last, self.last_store_timestamp)
 
 
 @dataclass(slots=True)
 class Counts:
-    """Everything that is counted, by the name of the dimension."""
+    """All counts, by the name of the dimension."""
 
     dimensions: dict[str, Sums] = field(default_factory=dict)
     totals: Totals = field(default_factory=Totals)
 
     def of(self, name: str) -> Sums:
-        """The sums of a dimension."""
+        """Return the sums of a dimension."""
         return self.dimensions.setdefault(name, Sums())
 
     def add(self, other: Counts) -> None:
-        """Adds other counts; memory stays bounded by twice MOST_VALUES for each dimension."""
+        """Add other counts; memory stays bounded by twice MOST_VALUES for each dimension."""
         for name, sums in other.dimensions.items():
             own = self.of(name)
             for value, (messages, size) in sums.rows.items():
@@ -89,19 +89,19 @@ class Counts:
             mine.saw(theirs.first_store_timestamp, theirs.last_store_timestamp)
 
     def pack(self) -> bytes:
-        """The counts as bytes; `unpack` reads them."""
+        """Return the counts as bytes; `unpack` reads them."""
         dimensions = {name: [list(_rows(sums)), sums.rest] for name, sums in self.dimensions.items()}
         return json.dumps([dimensions, asdict(self.totals)], separators=(",", ":")).encode()
 
     @classmethod
     def unpack(cls, data: bytes) -> Counts:
-        """The counts of a packet."""
+        """Return the counts of a packet."""
         dimensions, totals = json.loads(data)
         return cls({name: _sums(rows, rest) for name, (rows, rest) in dimensions.items()}, Totals(**totals))
 
 
 def added(packets: Iterable[bytes]) -> Counts:
-    """The sum of packets."""
+    """Return the sum of packets."""
     counts = Counts()
     for packet in packets:
         counts.add(Counts.unpack(packet))

@@ -17,7 +17,7 @@ _KEY = "counts"
 
 @dataclass(frozen=True, slots=True)
 class RemoteStore(Part):
-    """A store that whoever counts it fetches."""
+    """A store that its worker fetches."""
 
     store: StoreAt
 
@@ -32,7 +32,7 @@ class StatsJob:
 
     @classmethod
     def over(cls, stores: Sequence[StoreAt], *, largest: int = LARGEST_PIECE) -> StatsJob:
-        """The job for stores; pieces have about `largest` bytes. Raises what opening stores raises, UnreadableError, StoreChangedError."""
+        """Return the job for stores; pieces have about `largest` bytes. Raises as opening stores, UnreadableError, StoreChangedError."""
         parts: list[LogPiece | RemoteStore] = []
         facts: dict[StoreAt, StoreFacts] = {}
         for store in stores:
@@ -45,11 +45,11 @@ class StatsJob:
 
     @property
     def shuffles(self) -> bool:
-        """All packets come together."""
+        """Return True: all packets have one key."""
         return True
 
     def map(self, part: Part, advance: Advance) -> Iterator[Packet]:
-        """The counts of a piece, or of a whole remote store. Raises StoreChangedError, UnreadableError, and what `at_hand` raises."""
+        """Yield the counts of a piece, or of a whole remote store. Raises StoreChangedError, UnreadableError, and what `at_hand` raises."""
         assert isinstance(part, LogPiece | RemoteStore)
         counts = _counted_remote(part, advance) if isinstance(part, RemoteStore) else _counted(part, self.facts[part.store], advance)
         if self.stores > 1:
@@ -57,7 +57,7 @@ class StatsJob:
         yield Packet(_KEY, 0, counts.pack())
 
     def reduce(self, key: str, packets: Iterator[bytes]) -> bytes:
-        """The sum of all counts."""
+        """Return the sum of all counts."""
         return added(packets).pack()
 
 
@@ -74,5 +74,5 @@ def _counted_remote(part: RemoteStore, advance: Advance) -> Counts:
 
 
 def counts_of(results: Iterator[tuple[str, bytes]]) -> Counts:
-    """The counts of a job that was run; nothing for stores without a log."""
+    """Return the counts of a finished job; empty counts for stores without a log."""
     return added(data for _, data in results)

@@ -1,7 +1,6 @@
 """Compiled counting: messages and bytes by an integer key, and the keys that columns do not hold – host and tag – from the record's bytes.
 
-A tag is told from others by a 64-bit hash of its bytes, a host by its address; the text of a key is read by the caller, where the key is
-new.
+A tag is identified by a 64-bit hash of its bytes, a host by its address; the caller reads the text of a new key.
 """
 
 from __future__ import annotations
@@ -47,9 +46,9 @@ _SIGN = -(1 << 63)
 
 @njit(nogil=True, cache=True, no_cfunc_wrapper=True)
 def add(rows: int, count: int, table: int, mask: int, used: int, most: int, fresh: int) -> tuple[int, int, int]:
-    """Adds rows of TALLY_DTYPE to a table of mask + 1 rows by their keys; (rows added, rows of the table in use, keys that are new).
+    """Add rows of TALLY_DTYPE to a table of mask + 1 rows by their keys; (rows added, rows of the table in use, keys that are new).
 
-    rows, table, fresh = addresses; it stops in front of a row that would make more than `most` rows used. The numbers of the rows with
+    rows, table, fresh = addresses; it stops before a row that would make more than `most` rows used. The numbers of the rows with
     keys that the table did not have go to `fresh` (int64[count]).
     """
     new = np.int64(0)
@@ -77,7 +76,7 @@ def add(rows: int, count: int, table: int, mask: int, used: int, most: int, fres
 
 @njit(nogil=True, cache=True, no_cfunc_wrapper=True)
 def describe(base: int, origin: int, records: int, count: int, keys: int) -> None:
-    """Fills rows of KEYS_DTYPE for records of a batch: base = address of its window, origin = physical offset of the window's first byte.
+    """Fill rows of KEYS_DTYPE for records of a batch: base = address of its window, origin = physical offset of the window's first byte.
 
     As for the walker, the last of several TAGS that are not empty counts.
     """
@@ -89,7 +88,7 @@ def describe(base: int, origin: int, records: int, count: int, keys: int) -> Non
         p = end - properties_length
         while p < end:
             stop = find_byte(base, p, end, _PROPERTY_END)
-            # The four bytes in front of the value are the name: they lie inside of the record.
+            # The four bytes before the value are the name and are inside of the record.
             if stop - p >= 6 and u8(base, p + 4) == _NAME_END and be32u(base, p) == _TAGS_NAME:
                 start = p + 5
                 length = stop - start
@@ -101,7 +100,7 @@ def describe(base: int, origin: int, records: int, count: int, keys: int) -> Non
 
 @njit(**INTERNAL)
 def _host(base: int, at: int, sys_flag: int) -> int:
-    """The key of the host that a message was born at, without its port."""
+    """Return the key of the host that a message was born at, without its port."""
     if sys_flag & BORN_HOST_V6 == 0:
         return be32u(base, at + BORN_HOST)
     mixed = (be64(base, at + BORN_HOST) ^ (be64(base, at + BORN_HOST + 8) * _GOLDEN)) * _GOLDEN
@@ -110,7 +109,7 @@ def _host(base: int, at: int, sys_flag: int) -> int:
 
 @njit(**INTERNAL)
 def _hash(base: int, start: int, length: int) -> int:
-    """FNV-1a of the bytes, never NO_TAG."""
+    """Return FNV-1a of the bytes, never NO_TAG."""
     value = np.int64(0xCBF29CE484222325 - (1 << 64))
     for i in range(start, start + length):
         value = (value ^ u8(base, i)) * np.int64(0x100000001B3)

@@ -1,4 +1,4 @@
-"""One piece of a log, counted: batches of columns into a tally per dimension, and the bytes between and behind the records."""
+"""The counts of one piece of a log: batches of columns into a tally per dimension, and the bytes between and after the records."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _END_HEAD = 8
 
 Keys = Callable[[Batch], npt.NDArray[np.int64]]
 Name = Callable[[Batch, int, int], Value]
-"""(batch, row, key) → the value of a key, asked for once, when the key is new."""
+"""(batch, row, key) → the value of a key, called once, when the key is new."""
 
 
 class PieceCounter:
     """Counts the records of one piece."""
 
     def __init__(self, piece: LogPiece, facts: StoreFacts) -> None:
-        """Raises what PieceReader raises."""
+        """Raise what PieceReader raises."""
         self._piece = piece
         self._reader = PieceReader(piece, Check(0))
         self._scales = Scales(facts, self._reader.scanner)
@@ -49,7 +49,7 @@ class PieceCounter:
         self._sources: Mapping[str, _Source] = {name: _Source(keys, told) for name, (keys, told) in self._dimensions().items()}
 
     def counts(self, advance: Advance) -> Counts:
-        """Reads the piece. Raises StoreChangedError, UnreadableError."""
+        """Read the piece. Raises StoreChangedError, UnreadableError."""
         reached = self._piece.start
         for batch in self._reader.batches(advance):
             self._add(batch)
@@ -108,7 +108,7 @@ class PieceCounter:
         return decode_java_utf8(batch.window[start : start + length].tobytes())
 
     def _add_rest(self, reached: int) -> None:
-        """Counts what is no record: damaged ranges, headers of entries, and how the file ends."""
+        """Count what is no record: damaged ranges, headers of entries, and how the file ends."""
         file, totals = self._reader.file, self._counts.totals
         header = self._reader.store.entry_header(file)
         sizes = Counter({Weight.ENTRY_HEADER: totals.messages * header})
@@ -127,7 +127,7 @@ class PieceCounter:
 
 
 class _Source:
-    """A dimension of a piece: where keys come from, how many messages have them, and what they are called."""
+    """A dimension of a piece: the source of keys, the messages that have them, and the values of keys."""
 
     def __init__(self, keys: Keys, name: Name) -> None:
         self._keys = keys
@@ -136,7 +136,7 @@ class _Source:
         self._values: dict[int, Value] = {}
 
     def add(self, batch: Batch, rows: npt.NDArray[np.void], fresh: npt.NDArray[np.int64]) -> None:
-        """Counts the records of a batch; `rows` hold their messages and bytes, and have room for their keys."""
+        """Count the records of a batch; `rows` hold their messages and bytes, and have room for their keys."""
         rows["key"] = self._keys(batch)
         for row in fresh[: self._tally.add(rows, fresh)].tolist():
             key = int(rows["key"][row])
@@ -145,7 +145,7 @@ class _Source:
             self._values = {key: self._values[key] for key in self._tally.rows()["key"].tolist()}
 
     def sums(self) -> Sums:
-        """What was counted, cut to what a packet may hold."""
+        """Return the counts, cut to what a packet may hold."""
         sums = Sums()
         for key, messages, size in self._tally.rows().tolist():
             sums.add(self._values[key], messages, size)
@@ -166,12 +166,12 @@ def _host(batch: Batch, row: int, key: int) -> str:
 
 
 def _compression(sys_flags: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
-    """0 for a body as it was sent, else COMPRESSED and the compression type of SYSFLAG."""
+    """Return 0 for a body as it was sent, else COMPRESSED and the compression type of SYSFLAG."""
     kinds = COMPRESSED | ((sys_flags & SysFlag.COMPRESSION_TYPE_MASK) >> 8)
     return np.where(sys_flags & SysFlag.COMPRESSED, kinds, 0).astype(np.int64)
 
 
 def _is_blank(head: bytes, *, entries: bool) -> bool:
-    """Whether the bytes behind the last record (or DLedger entry) begin what closes a file."""
+    """Return whether the bytes after the last record (or DLedger entry) begin what closes a file."""
     place, magic = (ENTRY_MAGIC, END_MAGIC & 0xFFFFFFFF) if entries else (MAGIC, BLANK_MAGIC)
     return head[place : place + 4] == magic.to_bytes(4, "big")

@@ -1,4 +1,4 @@
-"""Counts as the objects that users see: one per dimension and value, and a summary. docs/stats.md explains the fields."""
+"""Counts as the objects that users see: one per dimension and value, and a summary. docs/stats.md documents the fields."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FIELDS = ("type", "dimension", "value", "values", "messages", "bytes")
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """A dimension: `told` makes of a counted value what users see. `ranked`: told by weight and cut to a number of values."""
+    """A dimension: `told` converts a counted value for users. `ranked`: ordered by weight and cut to a number of values."""
 
     name: str
     ranked: bool
@@ -55,7 +55,7 @@ DIMENSIONS = (
 
 
 def objects(counts: Counts, top: int) -> Iterator[dict[str, Any]]:
-    """Objects of type `stats`, dimension by dimension; of ranked ones the `top` heaviest values and one object for all others."""
+    """Yield objects of type `stats`, dimension by dimension; of ranked ones the `top` heaviest values and one object for all others."""
     for dimension in DIMENSIONS:
         sums = counts.dimensions.get(dimension.name, Sums())
         rows, rest = sums.heaviest(), sums.rest
@@ -71,7 +71,7 @@ def objects(counts: Counts, top: int) -> Iterator[dict[str, Any]]:
 
 
 def summary(counts: Counts, stores: int) -> dict[str, Any]:
-    """The sums of all stores. `values` says how many values each dimension has; more than are kept are counted as seen in each piece."""
+    """Return the sums of all stores. `values`: the number of values per dimension; more than are kept are counted per piece."""
     weights = counts.dimensions.get("weight", Sums()).rows
     return {
         "stores": stores,

@@ -1,4 +1,4 @@
-"""Messages and bytes by integer keys in bounded memory: a table that grows to a limit, and from then on keeps the heaviest keys."""
+"""Messages and bytes by integer keys in bounded memory: a table that grows to a limit, and then keeps the heaviest keys."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FIRST_ROWS = 256
 
 
 class Tally:
-    """A table of keys. `rest` are (keys, messages, bytes) of keys that had to go; one that comes back is counted again."""
+    """A table of keys. `rest` are (keys, messages, bytes) of keys that were removed; one that occurs again is counted again."""
 
     def __init__(self, most: int = MOST_KEYS) -> None:
         self._most = most
@@ -21,7 +21,7 @@ class Tally:
         self.rest = (0, 0, 0)
 
     def add(self, rows: npt.NDArray[np.void], fresh: npt.NDArray[np.int64]) -> int:
-        """Adds rows of TALLY_DTYPE; how many keys are new. The numbers of their rows are put into `fresh`, which is as long as `rows`."""
+        """Add rows of TALLY_DTYPE and return the number of new keys. `fresh`, as long as `rows`, gets the numbers of their rows."""
         done = known = 0
         count: int
         new: int
@@ -42,7 +42,7 @@ class Tally:
             self._make_room()
 
     def rows(self) -> npt.NDArray[np.void]:
-        """The rows in use, heaviest first, equal ones by key."""
+        """Return the rows in use, heaviest first, equal ones by key."""
         rows = self._table[self._table["messages"] > 0]
         return rows[np.lexsort((rows["key"], -rows["bytes"]))]
 

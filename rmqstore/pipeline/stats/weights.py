@@ -1,6 +1,6 @@
-"""Dead weight: which bytes of a log nobody will read any more, and why. Every byte counts once, under the first reason that holds.
+"""Reclaimable bytes of a log: those that no consumer will read again, and why. Every byte counts once, under the first reason that holds.
 
-What can be known of a store before its log is read – its topics, where its queues begin, how long messages are kept – is a value
+What can be known of a store before its log is read – its topics, the minimum offsets of queues, the retention of messages – is a value
 (`StoreFacts`) that travels with the job.
 """
 
@@ -30,15 +30,15 @@ _SYSTEM_TOPICS = {SCHEDULE_TOPIC, "TBW102", "BenchmarkTest", "SELF_TEST_TOPIC", 
 
 
 class Weight(IntEnum):
-    """What bytes of a log are good for. Up to FILLER these are records; the name in lower case is what users see."""
+    """The use of bytes of a log. Up to FILLER these are records; the name in lower case is what users see."""
 
     LIVE = 0
     RETRY = 1  # of a %RETRY% topic
     DEAD_LETTER = 2  # of a %DLQ% topic
     SYSTEM = 3  # of a topic of the broker itself
     EXPIRED = 4  # older than brokers keep messages
-    BEFORE_QUEUE_MINIMUM = 5  # in front of the first offset of its queue
-    DELETED_TOPIC = 6  # the topic is not in topics.json any more, or has no queues
+    BEFORE_QUEUE_MINIMUM = 5  # before the first offset of its queue
+    DELETED_TOPIC = 6  # the topic is no longer in topics.json, or has no queues
     FILLER = 7  # written by a repair in place of lost records
     ENTRY_HEADER = 8  # headers of DLedger entries
     BLANK = 9  # the end of a file that the next record did not fit into
@@ -48,10 +48,10 @@ class Weight(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class StoreFacts:
-    """What the log alone does not tell. None: it cannot be known, and nothing is held against any topic.
+    """Facts that the log alone does not show. None: unknown, and no topic counts as unused.
 
     `topics` = those of topics.json; `with_queues` = those with a directory of queues; `minimums` = first queue offset by (topic, queue id),
-    where it is not 0; `expired_before` = ms since epoch: older messages are kept longer than fileReservedTime, counted from the last one.
+    if it is not 0; `expired_before` = ms since epoch: older messages are kept longer than fileReservedTime, counted from the last one.
     """
 
     topics: frozenset[str] | None = None
@@ -61,7 +61,7 @@ class StoreFacts:
 
     @classmethod
     def of(cls, store: Store) -> StoreFacts:
-        """A few reads per queue, and the ends of the log. Raises UnreadableError when directories or the log cannot be read."""
+        """Read the facts: some reads per queue, and the ends of the log. Raises UnreadableError if directories or log are unreadable."""
         in_rocksdb = any((store.config_path / name / "CURRENT").exists() for name in ROCKSDB_DIRECTORIES)
         topics = None if in_rocksdb else known_topics(Context(store, Options()))
         ends = dict(_queue_ends(store))
@@ -71,7 +71,7 @@ class StoreFacts:
         return cls(topics, with_queues, minimums, _expired_before(store, late))
 
     def weight_of(self, topic: str) -> Weight:
-        """The weight of a topic's messages while they are young and in their queues."""
+        """Return the weight of a topic's messages while they are young and in their queues."""
         if (self.topics is not None and topic not in self.topics) or (self.with_queues is not None and topic not in self.with_queues):
             return Weight.DELETED_TOPIC
         if topic.startswith(RETRY_PREFIX):
@@ -94,7 +94,7 @@ class Scales:
         self._fillers = np.zeros(0, np.bool_)
 
     def weigh(self, batch: Batch) -> npt.NDArray[np.int64]:
-        """The Weight of each record, int64[n]."""
+        """Return the Weight of each record, int64[n]."""
         self._learn()
         records, queues = batch.records, batch.records["queue"]
         weights: npt.NDArray[np.int64] = self._weights[queues]
@@ -119,7 +119,7 @@ class Scales:
 
 
 def _queue_ends(store: Store) -> Iterator[tuple[tuple[str, int], QueueEnds]]:
-    """The ends of every queue; one that cannot be read counts as empty."""
+    """Yield the ends of every queue; one that cannot be read counts as empty."""
     for queues, ends in ((store.queue_directories(), queue_ends), (store.batch_queue_directories(), batch_queue_ends)):
         for queue in queues:
             try:
@@ -130,7 +130,7 @@ def _queue_ends(store: Store) -> Iterator[tuple[tuple[str, int], QueueEnds]]:
 
 
 def _expired_before(store: Store, late: int) -> int:
-    """`late` is the physical offset of a late record, -1 when none is known."""
+    """Return the time before which messages are expired; `late` is the physical offset of a late record, -1 if none is known."""
     log = store.message_log
     if not log.files:
         return 0

@@ -24,7 +24,7 @@ class ConsumeQueues:
     name = "consumequeue"
     summary = "Every written unit of the consume queues in files."
     columns: tuple[Column, ...] = (
-        Column("type", "string", "unit; pre_blank for a filler in front of the first unit of a queue"),
+        Column("type", "string", "unit; pre_blank for a filler before the first unit of a queue"),
         Column("topic", "string", "topic, the name of a directory"),
         Column("queue_id", "bigint", "queue id, the name of a directory"),
         Column("queue_offset", "bigint", "queue offset of the message, by the place of the unit"),
@@ -34,12 +34,12 @@ class ConsumeQueues:
             "tags_code", "bigint", "hash of TAGS; deliver time (ms) in the schedule topic; address of the ext unit with ConsumeQueueExt"
         ),
         Column("file", "string", "path of the file below the root of the store"),
-        Column("position", "bigint", "where the unit lies in the file, in bytes"),
+        Column("position", "bigint", "position of the unit in the file, in bytes"),
     )
     selectable: tuple[str, ...] = ("topic", "queue_id", "queue_offset", "physical_offset", "size", "tags_code", "position")
 
     def parts(self, at: StoreAt, selection: Selection, largest: int = LARGEST_PART) -> Sequence[Part]:
-        """Files of the wanted queues that can hold wanted queue offsets."""
+        """Return files of the selected queues that can hold selected queue offsets."""
         target = target_of(at, "consumequeue")
         return files_parts(
             (
@@ -53,7 +53,7 @@ class ConsumeQueues:
         )
 
     def read(self, part: Part, selection: Selection, advance: Advance) -> Iterator[pa.RecordBatch]:
-        """Rows of some files."""
+        """Yield rows of some files."""
         assert isinstance(part, FilesPart)
         wanted = schema(self, selection.columns)
         for one in part.files:
@@ -65,7 +65,7 @@ class ConsumeQueues:
 
 
 def _kinds(found: Units) -> Iterator[tuple[str, Units]]:
-    """Units with what they are; fillers stand in front of all others."""
+    """Yield units with their types; fillers come before all others."""
     blanks = found.fields == _PRE_BLANK
     edges = [0, *(np.flatnonzero(blanks[1:] != blanks[:-1]) + 1).tolist(), len(blanks)]
     for begin, end in pairwise(edges):

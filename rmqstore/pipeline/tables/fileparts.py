@@ -27,13 +27,13 @@ MOST_FILES = 1024
 _CHUNK_UNITS = 1 << 15
 
 Value = NDArray[Any] | str | int | None
-"""A column of some rows: numbers, or what all of them have."""
+"""A column of some rows: numbers, or one value for all of them."""
 
 
 class TableFile(NamedTuple):
-    """A file or some of its units, how people call the file, the bytes that are read, and the queue that it belongs to, if there is one.
+    """A file or some of its units, its name for messages, the bytes that are read, and the queue that it belongs to, if any.
 
-    `units` from the unit number `first_unit` on are meant; None means all.
+    The units are those from number `first_unit` on, `units` of them; None means all.
     """
 
     file: MappedFile
@@ -47,27 +47,27 @@ class TableFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FilesPart(Part):
-    """Some files; `hash_slots` as configured, where that is told."""
+    """Some files; `hash_slots` as configured, if it is."""
 
     files: tuple[TableFile, ...]
     hash_slots: int | None = None
 
 
 class Units(NamedTuple):
-    """Consecutive units of a file that hold any byte that is not zero: their positions in the file and their fields."""
+    """Consecutive units of a file with any byte that is not zero: their positions in the file and their fields."""
 
     positions: NDArray[np.int64]
     fields: NDArray[np.void]
 
 
 def target_of(at: StoreAt, part: str) -> Target:
-    """What `rmqstore dump --part` reads of a store. Raises UnreadableError, NotAStoreError, UsageError."""
+    """Return what `rmqstore dump --part` reads of a store. Raises UnreadableError, NotAStoreError, UsageError."""
     conf = None if at.broker_conf is None else Path(at.broker_conf)
     return find_target(Path(at.path), part, conf, dict(at.settings), Filters())
 
 
 def files_parts(files: Iterable[TableFile], largest: int, hash_slots: int | None = None) -> list[FilesPart]:
-    """Parts of one large or several small files, in their order, numbered from 0."""
+    """Return parts of one large or several small files, in order, numbered from 0."""
     groups: list[list[TableFile]] = []
     size = 0
     for one in files:
@@ -82,12 +82,12 @@ def files_parts(files: Iterable[TableFile], largest: int, hash_slots: int | None
 
 
 def row_type(declaration: Struct) -> np.dtype[np.void]:
-    """A declared structure of big-endian integers as a numpy type."""
+    """Return a declared structure of big-endian integers as a numpy type."""
     return np.dtype([(name, f">i{field.width}") for name, field in fixed_layout(declaration).items()])
 
 
 def units(file: MappedFile, kind: np.dtype[np.void], start: int, stop: int, advance: Advance) -> Iterator[Units]:
-    """The written units in [start, stop) of a file, bytes from its beginning; holes are not read, and not told to `advance`."""
+    """Yield the written units in [start, stop) of a file, bytes from its beginning; holes are not read, nor reported to `advance`."""
     size = kind.itemsize
     last = (min(stop, file.length) - start) // size
     at = 0
@@ -107,7 +107,7 @@ def units(file: MappedFile, kind: np.dtype[np.void], start: int, stop: int, adva
 
 
 def batch_of(columns: Mapping[str, Value], count: int, selection: Selection, schema: pa.Schema) -> pa.RecordBatch | None:
-    """The rows that meet the conditions, None when there is none. `columns` has all columns of the table, with `count` rows each."""
+    """Return the rows that meet the conditions, None without any. `columns` has all columns of the table, with `count` rows each."""
     mask = np.ones(count, np.bool_)
     for name, condition in selection.conditions.items():
         values = columns[name]
@@ -126,12 +126,12 @@ def _array(values: Value, rows: NDArray[np.int64], kind: pa.DataType) -> pa.Arra
 
 
 def plain(value: Any) -> Any:
-    """A text as Arrow can hold it: what a file name has that is no UTF-8 becomes an escape. Anything else as it is."""
+    """Return a text as Arrow can hold it: bytes of a file name that are no UTF-8 become escapes. Anything else is unchanged."""
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
 
 
 def batches_of_rows(rows: Iterable[Mapping[str, Any]], selection: Selection, schema: pa.Schema, size: int) -> Iterator[pa.RecordBatch]:
-    """Batches of up to `size` of the rows that meet the conditions; rows have all columns that conditions and schema name."""
+    """Yield batches of up to `size` of the rows that meet the conditions; rows have all columns that conditions and schema name."""
     chosen = ({name: plain(row[name]) for name in schema.names} for row in rows if selection.accepts(row))
     while pending := list(islice(chosen, size)):
         yield pa.RecordBatch.from_pylist(pending, schema=schema)

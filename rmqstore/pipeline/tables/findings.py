@@ -1,4 +1,4 @@
-"""The table of findings: what a verification of the store has to say."""
+"""The table of findings: the result of a verification of the store."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class Findings:
     """Findings in the order in which `rmqstore verify` prints them."""
 
     name = "findings"
-    summary = "The findings of a verification, which is made when the table is read."
+    summary = "The findings of a verification, which runs when the table is read."
     columns: tuple[Column, ...] = (
-        Column("code", "string", "stable code; `rmqstore explain CODE` tells more"),
+        Column("code", "string", "stable code; `rmqstore explain CODE` documents it"),
         Column("severity", "string", "info, warning or error"),
         Column("file", "string", "path of the file below the root of the store"),
         Column("position", "bigint", "where in the file, in bytes"),
         Column("length", "bigint", "bytes concerned"),
-        Column("offset", "bigint", "physical offset in the commit log, where one is meant"),
+        Column("offset", "bigint", "physical offset in the commit log, if it concerns one"),
         Column("topic", "string", "topic"),
         Column("queue_id", "bigint", "queue id"),
         Column("queue_offset", "bigint", "queue offset"),
@@ -48,11 +48,11 @@ class Findings:
     selectable: tuple[str, ...] = ("topic", "queue_id")
 
     def parts(self, at: StoreAt, selection: Selection, largest: int = LARGEST_PART) -> Sequence[Part]:
-        """The whole store."""
+        """Return the whole store."""
         return [StorePart(0, at.path, at.open().message_log.length, at)]
 
     def read(self, part: Part, selection: Selection, advance: Advance) -> Iterator[pa.RecordBatch]:
-        """All findings that meet the conditions."""
+        """Yield all findings that meet the conditions."""
         assert isinstance(part, StorePart)
         from rmqstore.pipeline.foresight import foresee
         from rmqstore.scan.compilation import prepare

@@ -1,4 +1,4 @@
-"""The table of index items, read from the files of the index."""
+"""The table of index entries, read from the files of the index."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ _HEADER = Fields(index.HEADER)
 
 
 class IndexItems:
-    """Items by file, in the order in which they were written."""
+    """Entries by file, in the order in which they were written."""
 
     name = "index"
-    summary = "Every item of the index files."
+    summary = "Every entry of the index files."
     columns: tuple[Column, ...] = (
-        Column("item", "bigint", "number of the item in its file, from 1"),
+        Column("item", "bigint", "number of the entry in its file, from 1"),
         Column("key_hash", "int", "absolute Java hash of topic#key"),
         Column("physical_offset", "bigint", "physical offset of the record in the commit log"),
         Column("time_diff", "int", "seconds from the file's begin_timestamp to the STORETIMESTAMP of the record"),
-        Column("prev_index", "int", "number of the next older item with the same slot, 0 at the end of the chain"),
-        Column("slot", "bigint", "the hash slot that the item belongs to"),
+        Column("prev_index", "int", "number of the next older entry with the same slot, 0 at the end of the chain"),
+        Column("slot", "bigint", "the hash slot that the entry belongs to"),
         Column("store_timestamp", "bigint", "STORETIMESTAMP of the record by begin_timestamp and time_diff (ms)"),
         Column("file", "string", "path of the file below the root of the store"),
-        Column("position", "bigint", "where the item lies in the file, in bytes"),
+        Column("position", "bigint", "position of the entry in the file, in bytes"),
     )
     selectable: tuple[str, ...] = ("item", "key_hash", "physical_offset", "time_diff", "prev_index", "slot", "store_timestamp", "position")
 
     def parts(self, at: StoreAt, selection: Selection, largest: int = LARGEST_PART) -> Sequence[Part]:
-        """Files that hold wanted physical offsets by their headers, as brokers choose them."""
+        """Return files that hold selected physical offsets by their headers, as brokers choose them."""
         target = target_of(at, self.name)
         files = (one for file in target.files for one in _pieces(file, target.name(file), selection, max(1, largest // _ITEM.itemsize)))
         return files_parts(files, largest, target.hash_slots)
 
     def read(self, part: Part, selection: Selection, advance: Advance) -> Iterator[pa.RecordBatch]:
-        """Rows of some files. Raises UsageError when the number of hash slots cannot be told from a file."""
+        """Yield rows of some files. Raises UsageError if the number of hash slots cannot be determined from a file."""
         assert isinstance(part, FilesPart)
         wanted = schema(self, selection.columns)
         for one in part.files:
@@ -74,7 +74,7 @@ class IndexItems:
 
 
 def _pieces(file: MappedFile, name: str, selection: Selection, most: int) -> Iterator[TableFile]:
-    """The file in pieces of `most` items, nothing when its header says that it holds none of the wanted offsets."""
+    """Yield the file in pieces of `most` entries, nothing if its header shows that it holds none of the selected offsets."""
     if file.length < _HEADER.size:
         yield TableFile(file, name, file.length)
         return

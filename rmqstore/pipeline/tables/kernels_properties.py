@@ -1,4 +1,4 @@
-"""Compiled: where the properties of many records lie, and many short texts copied one behind the other, as Arrow keeps them."""
+"""Compiled property parser: positions of the properties of many records, and many short texts concatenated as Arrow keeps them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_PROPERTIES = 64
 """A record with more properties is left to its reader in Python: looking for repeated names would take too long here."""
 
 PLACES = (TAGS, KEYS, UNIQ_KEY)
-"""The properties with columns of their own, in the order in which their places are told."""
+"""The properties with columns of their own, in the order of `places`."""
 
 _EVERY_BYTE = 0x0101010101010101
 _NAME_END = np.uint64(ord(NAME_VALUE_SEPARATOR) * _EVERY_BYTE)
@@ -31,7 +31,7 @@ _PLACE_COUNT = len(PLACES)
 
 @njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _name_fingerprint(base: int, start: int, end: int) -> int:
-    """An uint64 that equal names share; names of up to eight bytes have one of their own. Eight bytes in front of `end` are readable."""
+    """Return an uint64 that equal names share; names of up to eight bytes have a unique one. Eight bytes before `end` are readable."""
     length = np.uint64(end - start)
     word = le64(base, end - 8)
     if length < _ONE_BYTE:
@@ -44,13 +44,13 @@ def _name_fingerprint(base: int, start: int, end: int) -> int:
 
 @njit(nogil=True, cache=True)
 def split_properties(base: int, starts: Any, ends: Any, pairs: Any, pair_ends: Any, places: Any, odd: Any, fingerprints: Any) -> int:
-    """Finds the properties that brokers read in blocks at base + [starts[i], ends[i]); returns their number.
+    """Find the properties that brokers read in blocks at base + [starts[i], ends[i]) and return their number.
 
     Args: starts, ends = int64[n]; pairs = int64[m, 3], filled with (start of the name, end of the name, end of the value), the value
-    begins one byte behind its name, m at least a quarter of all bytes + n; pair_ends = int32[n], number of pairs up to the end of each
-    block; places = int64[n, len(PLACES), 2], filled with start and end of the values of TAGS, KEYS and UNIQ_KEY, equal where there is
-    none; odd = bool[n], true for blocks that a reader of text must look at (malformed UTF-8, repeated names, too many): they get no
-    pairs; fingerprints = uint64[MOST_PROPERTIES] to work in. The 32 bytes in front of a block must be readable.
+    begins one byte after its name, m at least a quarter of all bytes + n; pair_ends = int32[n], number of pairs up to the end of each
+    block; places = int64[n, len(PLACES), 2], filled with start and end of the values of TAGS, KEYS and UNIQ_KEY, equal if there is
+    none; odd = bool[n], true for blocks that a reader of text must decode (malformed UTF-8, repeated names, too many): they get no
+    pairs; fingerprints = uint64[MOST_PROPERTIES] to work in. The 32 bytes before a block must be readable.
     """
     total = 0
     for row in range(starts.size):
@@ -95,7 +95,7 @@ def split_properties(base: int, starts: Any, ends: Any, pairs: Any, pair_ends: A
 
 @njit(nogil=True, cache=True)
 def copy_spans(base: int, starts: Any, ends: Any, out: int, offsets: Any) -> None:
-    """Copies the bytes at base + [starts[i], ends[i]) to the address `out`, one text behind the other.
+    """Copy the bytes at base + [starts[i], ends[i]) to the address `out`, one text after the other.
 
     starts, ends = int64[n]; offsets = int32[n + 1], filled with where each text begins and the last one ends.
     """

@@ -1,4 +1,4 @@
-"""Columns of messages made from batches of the scan, without Python per record but for a few odd ones."""
+"""Columns of messages made from batches of the scan, without Python per record except for a few unusual ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Positions = NDArray[np.int64]
 
 _PROPERTY_COLUMNS = {"tags": "TAGS", "keys": "KEYS", "unique_key": "UNIQ_KEY"}
 _FAULT_NAMES = {Fault.BODY_CRC: "body_crc", Fault.PHYSICAL_OFFSET: "physical_offset", Fault.DELAY: "delay"}
-# What a record that is read by itself is needed for: the scan knows the rest in any case.
+# Columns for which a single record must be decoded: the scan knows the rest in any case.
 _TEXTUAL = {"properties", "tags", "keys", "unique_key", "tags_code", "faults"}
 _HEAD_V4 = fixed_layout(record_head(born_v6=False, store_v6=False))
 _BORN_HOST = _HEAD_V4["born_host"].offset
@@ -36,10 +36,10 @@ _HEAD_LENGTH = _HEAD_V4["body_length"].end
 
 
 class BatchColumns:
-    """Makes the wanted columns of one batch after the other."""
+    """Makes the selected columns of one batch after the other."""
 
     def __init__(self, scanner: LogScanner, delay_levels: Sequence[int], schema: pa.Schema) -> None:
-        """`delay_levels`: ms per level, level 1 first; `schema`: the wanted columns of the table of messages."""
+        """`delay_levels`: ms per level, level 1 first; `schema`: the selected columns of the table of messages."""
         self._scanner = scanner
         self._delay_levels = delay_levels
         self._schema = schema
@@ -47,7 +47,7 @@ class BatchColumns:
         self._needs_properties = not {"properties", *_PROPERTY_COLUMNS}.isdisjoint(schema.names)
 
     def make(self, batch: Batch, rows: Rows) -> pa.RecordBatch:
-        """The columns of some records of a batch."""
+        """Return the columns of some records of a batch."""
         made = _Made(self._scanner, batch, rows, needs_properties=self._needs_properties)
         arrays = [made.column(name) for name in self._schema.names]
         if self._judges_odd_ones and len(odd := made.odd_rows()):
@@ -59,7 +59,7 @@ class BatchColumns:
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _one(self, batch: Batch, row: np.void) -> dict[str, Any]:
-        """A record as `rmqstore dump` shows it."""
+        """Return a record as `rmqstore dump` shows it."""
         start = int(row["position"]) - batch.origin
         record = decode_record(batch.window[start : start + int(row["size"])].tobytes())
         value = message_object(record, int(row["position"]), self._delay_levels)
@@ -67,7 +67,7 @@ class BatchColumns:
 
 
 class _Made:
-    """Columns of some records of one batch, made as they are asked for."""
+    """Columns of some records of one batch, made on first use."""
 
     def __init__(self, scanner: LogScanner, batch: Batch, rows: Rows, *, needs_properties: bool) -> None:
         self._scanner = scanner
@@ -82,43 +82,43 @@ class _Made:
         self._store_hosts: Positions = self._starts + _BORN_HOST + _HOST_WIDTH + _WIDER * self._wide_born + _AFTER_BORN_HOST
 
     def odd_rows(self) -> NDArray[np.int64]:
-        """Rows that must be read by themselves: text that is not UTF-8, repeated properties, a DELAY that is no number."""
+        """Return rows that must be decoded separately: text that is not UTF-8, repeated properties, a DELAY that is no number."""
         odd = (self._rows["marks"] & Mark.MALFORMED_TEXT | self._rows["faults"] & Fault.DELAY) != 0
         if self._properties is not None:
             odd |= self._properties.odd
         return np.flatnonzero(odd)
 
     def column(self, name: str) -> pa.Array:
-        """One column."""
+        """Return one column."""
         if name in _PROPERTY_COLUMNS and self._properties is not None:
             return self._properties.value(_PROPERTY_COLUMNS[name])
         maker = _MAKERS.get(name)
         return pa.array(np.ascontiguousarray(self._rows[name])) if maker is None else maker(self)
 
     def maps(self) -> pa.Array:
-        """All properties."""
+        """Return all properties."""
         assert self._properties is not None
         return self._properties.maps()
 
     def topics(self) -> pa.Array:
-        """TOPIC as text."""
+        """Return TOPIC as text."""
         numbers, codes = np.unique(self._rows["topic"], return_inverse=True)
         return _taken([self._scanner.topic(int(number)) for number in numbers], codes)
 
     def magics(self) -> pa.Array:
-        """MAGICCODE without a sign."""
+        """Return MAGICCODE without a sign."""
         return pa.array(self._gathered(self._starts + MAGIC, 4).view(">u4").ravel().astype(np.int64))
 
     def born_hosts(self) -> pa.Array:
-        """BORNHOST as text."""
+        """Return BORNHOST as text."""
         return self._hosts(self._starts + _BORN_HOST, self._wide_born)
 
     def store_hosts(self) -> pa.Array:
-        """STOREHOST as text."""
+        """Return STOREHOST as text."""
         return self._hosts(self._store_hosts, self._wide_store)
 
     def message_ids(self) -> pa.Array:
-        """offsetMsgId: the bytes of STOREHOST, then those of PHYSICALOFFSET."""
+        """Return offsetMsgId: the bytes of STOREHOST, then those of PHYSICALOFFSET."""
         offsets = self._rows["physical_offset"].astype(">i8").view(np.uint8).reshape(-1, 8)
         ids = hex_array(np.hstack((self._gathered(self._store_hosts, _HOST_WIDTH), offsets)))
         wide = np.flatnonzero(self._wide_store)
@@ -128,12 +128,12 @@ class _Made:
         return replaced(ids, wide, wide_ids.to_pylist())
 
     def bodies(self) -> pa.Array:
-        """The stored bodies."""
+        """Return the stored bodies."""
         ends: Positions = self._starts + _HEAD_LENGTH + _WIDER * (self._wide_born.astype(np.int64) + self._wide_store)
         return spans_array(self._base, ends, ends + self._rows["body_length"], pa.binary())
 
     def faults(self) -> pa.Array:
-        """Names of the faults of each record, null for sound ones."""
+        """Return names of the faults of each record, null for valid ones."""
         faults = self._rows["faults"]
         told = int(np.bitwise_or.reduce([int(fault) for fault in _FAULT_NAMES]))
         array = pa.nulls(len(faults), TYPES["array<string>"])
@@ -144,7 +144,7 @@ class _Made:
         return replaced(array, faulty, names)
 
     def _gathered(self, positions: Positions, width: int) -> NDArray[np.uint8]:
-        """uint8[n, width]: the bytes at some positions of the window."""
+        """Return uint8[n, width]: the bytes at some positions of the window."""
         found: NDArray[np.uint8] = self._window[positions[:, None] + np.arange(width)]
         return found
 
@@ -172,11 +172,11 @@ _MAKERS: dict[str, Callable[[_Made], pa.Array]] = {
 
 @lru_cache(maxsize=1 << 16)
 def _host(data: bytes) -> str:
-    """Text of the 8 or 20 bytes of a host."""
+    """Return the text of the 8 or 20 bytes of a host."""
     text: str = _HOST_TEXTS[len(data)].parse(data)
     return text
 
 
 def _taken(texts: list[str], codes: NDArray[np.int64]) -> pa.Array:
-    """Each text as often as its number is among the codes, in their order."""
+    """Return the texts with the numbers in `codes`, in their order."""
     return pa.array(texts, pa.string()).take(pa.array(codes))

@@ -1,7 +1,7 @@
-"""Which pieces of a log can hold wanted messages: by physical offset exactly, by store time with some tolerance.
+"""The pieces of a log that can hold selected messages: by physical offset exactly, by store time with some tolerance.
 
-The log is written in the order of time, but for steps of the clock; so a piece holds what was stored from its first record to the first one
-of the next piece, and `CLOCK_TOLERANCE` on both sides.
+The log is written in the order of time, except for steps of the clock; so a piece holds what was stored from its first record to the first
+one of the next piece, and `CLOCK_TOLERANCE` on both sides.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ CLOCK_TOLERANCE = 10 * 60 * 1000
 
 PLACES = ("position", "physical_offset")
 RUN_UP = 4 << 20
-"""Bytes read in front of the first wanted offset, to begin at a record that is sound beyond doubt."""
+"""Bytes read before the first selected offset, to begin at a record that is certainly valid."""
 
 _TIME = "store_timestamp"
 _BEGINNING, _END = -(1 << 63), (1 << 63) - 1
 
 
 def wanted_pieces(at: StoreAt, selection: Selection, *, largest: int = LARGEST_PIECE) -> list[LogPiece]:
-    """The pieces to read, of about `largest` bytes, cut to the wanted offsets, numbered from 0."""
+    """Return the pieces to read, of about `largest` bytes, cut to the selected offsets, numbered from 0."""
     pieces = log_pieces(at, largest=largest)
     store = at.open()
     if _TIME in selection.conditions:
@@ -54,14 +54,14 @@ def _in_time(store: Store, pieces: list[LogPiece], selection: Selection) -> list
 
 
 def _first_time(store: Store, piece: LogPiece) -> int | None:
-    """STORETIMESTAMP of the first record (ms), None when the piece does not begin with one."""
+    """Return STORETIMESTAMP of the first record (ms), None if the piece does not begin with one."""
     file = store.message_log.find(piece.start)
     record = None if file is None else read_record(file, piece.start + store.entry_header(file))
     return None if record is None else record.store_timestamp
 
 
 def _begun_late(store: Store, piece: LogPiece, low: int) -> LogPiece:
-    """The piece without most of what begins before `low`."""
+    """Return the piece without most of what begins before `low`."""
     file = store.message_log.find(piece.start)
     if file is None or low - RUN_UP <= piece.start:
         return piece

@@ -1,6 +1,6 @@
 """The table of messages: every record of the commit log (also that of DLedger) with the fields that `rmqstore dump` shows.
 
-Columns come from the batches of the scan (`message_columns.py`); what is not asked for is not made.
+Columns come from the batches of the scan (`message_columns.py`); only selected ones are made.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rmqstore.scan.columns import Check
 from rmqstore.scan.walk import Batch
 
 COLUMNS = (
-    Column("physical_offset", "bigint", "PHYSICALOFFSET: where the record says that it stands in the log, in bytes"),
+    Column("physical_offset", "bigint", "PHYSICALOFFSET: position in the log as stored in the record, in bytes"),
     Column("size", "int", "TOTALSIZE: bytes of the whole record"),
     Column("magic", "bigint", "MAGICCODE: 3668127911 (V1) or 3668127915 (V2)"),
     Column("body_crc", "int", "BODYCRC as it is stored"),
@@ -37,19 +37,19 @@ COLUMNS = (
     Column("prepared_transaction_offset", "bigint", "PREPAREDTRANSACTIONOFFSET: physical offset of the half message"),
     Column("body_length", "int", "BODYLEN: bytes of the stored body"),
     Column("topic", "string", "TOPIC"),
-    Column("properties", "map<string,string>", "all properties, in the order in which they stand in the record"),
+    Column("properties", "map<string,string>", "all properties, in the order of the record"),
     Column("tags", "string", "the property TAGS; null when there is none"),
     Column("keys", "string", "the property KEYS, keys with blanks between them; null when there is none"),
     Column("unique_key", "string", "the property UNIQ_KEY, the message id of clients; null when there is none"),
     Column("offset_message_id", "string", "offsetMsgId: broker and physical offset in hexadecimal"),
-    Column("tags_code", "bigint", "what the broker puts into the queue unit: hash of TAGS or deliver time; null when it refuses DELAY"),
+    Column("tags_code", "bigint", "tagsCode of the queue entry: hash of TAGS or deliver time; null when the broker refuses DELAY"),
     Column("position", "bigint", "where the record was found in the log, in bytes; physical_offset unless that is wrong"),
     Column("body", "binary", "the stored body, compressed or not"),
-    Column("faults", "array<string>", "body_crc, physical_offset, delay: what is wrong with the record; null when nothing is"),
+    Column("faults", "array<string>", "faults of the record: body_crc, physical_offset, delay; null without any"),
 )
 
 _NUMBERS = ("position", "physical_offset", "queue_offset", "store_timestamp", "born_timestamp", "queue_id", "size", "body_length")
-"""Columns of the scan that rows are chosen by before anything is made of them."""
+"""Columns of the scan that rows are chosen by before their columns are made."""
 
 
 class Messages:
@@ -61,11 +61,11 @@ class Messages:
     selectable: tuple[str, ...] = (*_NUMBERS, "topic")
 
     def parts(self, at: StoreAt, selection: Selection, largest: int = LARGEST_PART) -> Sequence[Part]:
-        """Pieces of the log's files; what lies outside of wanted offsets and times is left out."""
+        """Return pieces of the log's files, without what is outside of selected offsets and times."""
         return wanted_pieces(at, selection, largest=largest)
 
     def read(self, part: Part, selection: Selection, advance: Advance) -> Iterator[pa.RecordBatch]:
-        """Rows of one piece."""
+        """Yield rows of one piece."""
         assert isinstance(part, LogPiece)
         reader = PieceReader(part, Check.BODY_CRC if selection.wants("faults") else Check(0))
         makers = BatchColumns(reader.scanner, reader.store.config.known_delay_levels, schema(self, selection.columns))
@@ -76,7 +76,7 @@ class Messages:
 
 
 def wanted_rows(batch: Batch, reader: PieceReader, selection: Selection) -> NDArray[np.void]:
-    """The records of a batch that meet the conditions."""
+    """Return the records of a batch that meet the conditions."""
     records = batch.records
     mask = np.ones(len(records), np.bool_)
     for name in _NUMBERS:

@@ -1,4 +1,4 @@
-"""The tables of a store by name. A table is imported when somebody asks for it."""
+"""The tables of a store by name. A table is imported on first use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TABLE_NAMES = ("messages", "consumequeue", "index", "timer", "findings")
 
 
 def find_table(name: str) -> Table:
-    """The table with this name. Raises UsageError when there is none."""
+    """Return the table with this name. Raises UsageError if there is none."""
     if name not in TABLE_NAMES:
         raise UsageError(f"There is no table {name!r}.", f"Tables are {', '.join(TABLE_NAMES)}.")
     found: Table = import_module(f"rmqstore.pipeline.tables.{name}").TABLE
@@ -20,5 +20,5 @@ def find_table(name: str) -> Table:
 
 
 def named_in(text: str) -> tuple[str, ...]:
-    """The tables whose names are words of a text."""
+    """Return the tables whose names are words of a text."""
     return tuple(name for name in TABLE_NAMES if re.search(rf"\b{name}\b", text, re.IGNORECASE))

@@ -1,4 +1,4 @@
-"""What a table is: documented columns, the parts it is read in, and the rows of a part as Arrow batches."""
+"""The protocol of tables: documented columns, the parts it is read in, and the rows of a part as Arrow batches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rmqstore.pipeline.job import Advance, Part, StoreAt
 from rmqstore.pipeline.tables.selection import Selection
 
 LARGEST_PART = 256 << 20
-"""Bytes of a part where nobody says otherwise."""
+"""Bytes of a part by default."""
 
 BATCH_ROWS = 8192
 """Rows of a batch, about; batches of this size fit into the processor's caches, and larger ones are no faster."""
@@ -31,7 +31,7 @@ TYPES: dict[str, pa.DataType] = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its name, its type as SQL calls it, and what it says."""
+    """One column: its name, its type as SQL calls it, and its description."""
 
     name: str
     type: str
@@ -39,7 +39,7 @@ class Column:
 
     @property
     def field(self) -> pa.Field:
-        """The column in an Arrow schema."""
+        """Return the column in an Arrow schema."""
         return pa.field(self.name, TYPES[self.type])
 
 
@@ -53,20 +53,20 @@ class Table(Protocol):
     """Columns that a selection may have conditions on."""
 
     def parts(self, at: StoreAt, selection: Selection, largest: int = LARGEST_PART) -> Sequence[Part]:
-        """What has to be read for a selection, in the order of the rows, numbered from 0; about `largest` bytes each at most.
+        """Return what has to be read for a selection, in the order of the rows, numbered from 0; about `largest` bytes each at most.
 
         Raises what opening the store raises, UnreadableError, UsageError.
         """
 
     def read(self, part: Part, selection: Selection, advance: Advance) -> Iterator[pa.RecordBatch]:
-        """The wanted rows of a part, with the wanted columns; never an empty batch. `advance` is told the bytes that were read.
+        """Yield the selected rows of a part, with the selected columns; never an empty batch. `advance` receives the number of bytes read.
 
         Raises UnreadableError, StoreChangedError, UsageError.
         """
 
 
 def schema(table: Table, columns: Sequence[str] | None = None) -> pa.Schema:
-    """The Arrow schema of a table, or of some of its columns in the order given. Raises UsageError for a column that it does not have."""
+    """Return the Arrow schema of a table, or of some of its columns in the order given. Raises UsageError for an unknown column."""
     known = {column.name: column for column in table.columns}
     wanted = tuple(known) if columns is None else columns
     unknown = [name for name in wanted if name not in known]
@@ -76,5 +76,5 @@ def schema(table: Table, columns: Sequence[str] | None = None) -> pa.Schema:
 
 
 def everything(table: Table) -> Selection:
-    """All columns of all rows; of messages the bodies, too."""
+    """Return all columns of all rows; of messages the bodies, too."""
     return Selection(tuple(column.name for column in table.columns))

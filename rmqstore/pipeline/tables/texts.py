@@ -1,4 +1,4 @@
-"""Arrow arrays of texts and bytes that lie in mapped memory, without a Python object per value."""
+"""Arrow arrays of texts and bytes in mapped memory, without a Python object per value."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Offsets = NDArray[np.int64]
 
 
 def spans_array(base: int, starts: Offsets, ends: Offsets, kind: pa.DataType, *, empty_is_null: bool = False) -> pa.Array:
-    """The bytes at the address base + [starts[i], ends[i]) as an array of `kind` (string, binary); strings must be UTF-8."""
+    """Return the bytes at base + [starts[i], ends[i]) as an array of `kind` (string, binary); strings must be UTF-8."""
     lengths = ends - starts
     data = np.empty(int(lengths.sum()), np.uint8)
     offsets = np.empty(len(starts) + 1, np.int32)
@@ -27,7 +27,7 @@ class Properties:
     """The properties of the records of one batch. Rows that are `odd` (malformed, repeated names) are empty here."""
 
     def __init__(self, base: int, starts: Offsets, ends: Offsets) -> None:
-        """Property blocks at the address base + [starts[i], ends[i]), inside of records."""
+        """Parse the property blocks at the address base + [starts[i], ends[i]), inside of records."""
         count = len(starts)
         self._base = base
         self._pairs = np.empty(((int((ends - starts).sum()) + count) // 4 + 1, 3), np.int64)
@@ -39,12 +39,12 @@ class Properties:
         self._pairs = self._pairs[:found]
 
     def value(self, name: str) -> pa.Array:
-        """The values of one of PLACES as strings, null where a record has none."""
+        """Return the values of one of PLACES as strings, null where a record has none."""
         starts, ends = (np.ascontiguousarray(side) for side in self._places[:, PLACES.index(name)].T)
         return spans_array(self._base, starts, ends, pa.string(), empty_is_null=True)
 
     def maps(self) -> pa.Array:
-        """All properties of each record, in the order in which they stand there."""
+        """Return all properties of each record, in the order of the record."""
         starts, middles, ends = (np.ascontiguousarray(side) for side in self._pairs.T)
         names = spans_array(self._base, starts, middles, pa.string())
         values = spans_array(self._base, middles + 1, ends, pa.string())
@@ -55,14 +55,14 @@ _HEX = np.frombuffer(b"".join(b"%02X" % byte for byte in range(256)), np.uint8).
 
 
 def hex_array(rows: NDArray[np.uint8]) -> pa.Array:
-    """Rows of equally many bytes (uint8[n, m]) as upper-case hexadecimal text."""
+    """Return rows of equally many bytes (uint8[n, m]) as upper-case hexadecimal text."""
     count, width = rows.shape
     offsets = np.arange(0, (count + 1) * width * 2, width * 2, dtype=np.int32)
     return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(_HEX[rows]))])
 
 
 def replaced(array: pa.Array, rows: NDArray[np.int64], values: list[Any]) -> pa.Array:
-    """The array with other values in some rows."""
+    """Return the array with other values in some rows."""
     order = np.arange(len(array))
     order[rows] = len(array) + np.arange(len(rows))
     return pa.concat_arrays([array, pa.array(values, array.type)]).take(pa.array(order))

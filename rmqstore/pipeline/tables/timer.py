@@ -19,7 +19,7 @@ class TimerUnits:
     name = "timer"
     summary = "Every unit of the timer log (releases from 5.0.0)."
     columns: tuple[Column, ...] = (
-        Column("log_position", "bigint", "where the unit lies in the timer log, in bytes"),
+        Column("log_position", "bigint", "position of the unit in the timer log, in bytes"),
         Column("size", "int", "52"),
         Column("prev_pos", "bigint", "timer log offset of the previous unit of the same slot, -1 when there is none"),
         Column("magic", "int", "bits: 1 always, 2 rolled, 4 deletion"),
@@ -30,18 +30,18 @@ class TimerUnits:
         Column("topic_hash", "int", "Java hash of REAL_TOPIC, 0 without one"),
         Column("reserved", "bigint", "0"),
         Column("file", "string", "path of the file below the root of the store"),
-        Column("position", "bigint", "where the unit lies in the file, in bytes"),
+        Column("position", "bigint", "position of the unit in the file, in bytes"),
     )
     selectable: tuple[str, ...] = ("log_position", "write_time", "delay", "offset_py", "topic_hash")
 
     def parts(self, at: StoreAt, selection: Selection, largest: int = LARGEST_PART) -> Sequence[Part]:
-        """Files that hold wanted positions of the timer log."""
+        """Return files that hold selected positions of the timer log."""
         target = target_of(at, "timerlog")
         files = (file for file in target.files if selection.may_meet("log_position", file.start, file.end))
         return files_parts((TableFile(file, target.name(file), file.allocated) for file in files), largest)
 
     def read(self, part: Part, selection: Selection, advance: Advance) -> Iterator[pa.RecordBatch]:
-        """Rows of some files."""
+        """Yield rows of some files."""
         assert isinstance(part, FilesPart)
         names = {one.file.path: one.name for one in part.files}
         found = timer_log([one.file for one in part.files], lambda file: names[file.path])

@@ -1,7 +1,7 @@
-"""A scan that runs ahead in a thread, so that the scan and whoever works on its batches share two processors.
+"""A scan that runs ahead in a thread, so that the scan and the reader of its batches share two processors.
 
-Kernels release the interpreter lock. Batches that do not last long enough leave the thread as copies. Of the log's bytes they have those of
-their own records, and only where somebody will want to read properties.
+Kernels release the interpreter lock. Batches that do not last long enough leave the thread as copies. They contain only those bytes of
+the log that belong to their own records, and only if properties will be read from them.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from rmqstore.scan.columns import KEY_DTYPE, READ_PROPERTIES, RECORD_DTYPE
 from rmqstore.scan.walk import Batch, Damage, FileEnd
 
 DEPTH = 2
-"""Batches that the scan is ahead of its reader at most: more of them would only take the cache from each other."""
+"""Batches that the scan is ahead of its reader at most: more of them would only displace each other from the cache."""
 BATCH = 16_384
-"""Records of a batch for which handing it over, two threads waking each other, is a small part of the work."""
+"""Records of a batch for which the handover between two threads is a small part of the work."""
 BUFFERS = DEPTH + 2
-"""Buffers of a scanner whose batches need no copies: one that is read, one that is made, and those between."""
+"""Buffers of a scanner whose batches need no copies: one that is read, one that is filled, and those between."""
 
 
 def ahead(events: Iterable[Batch | Damage | FileEnd]) -> Iterator[Batch]:
-    """The batches among the events of a scan, in their order; each is valid until the next one is asked for.
+    """Yield the batches among the events of a scan, in order; each is valid until the next one is requested.
 
-    What the scan raises is raised here.
+    Exceptions of the scan are raised here.
     """
     spare: queue.SimpleQueue[_Copy | None] = queue.SimpleQueue()
     ready: queue.SimpleQueue[tuple[_Copy, Batch] | BaseException | None] = queue.SimpleQueue()
@@ -72,7 +72,7 @@ class _Copy:
         self._window = np.empty(0, np.uint8)
 
     def of(self, batch: Batch) -> Batch:
-        """The batch as it can leave the thread; the one before it is gone."""
+        """Return the batch as it can leave the thread; the previous one becomes invalid."""
         records, keys = batch.records, batch.keys
         if batch.lasts < BUFFERS - 1:
             self._records, records = _copied(self._records, records)
@@ -85,7 +85,7 @@ class _Copy:
 
 
 def _copied(memory: npt.NDArray[Any], source: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """(memory that is large enough, the copy in it). Rows are copied as bytes; field by field it would take many times as long."""
+    """Return (memory that is large enough, the copy in it). Rows are copied as bytes; field by field would take many times as long."""
     if len(memory) < len(source):
         memory = np.empty(len(source), source.dtype)
     copy = memory[: len(source)]

@@ -1,7 +1,7 @@
-"""Where compiled kernels are kept: in the user's cache, one directory per state of the sources, never beside the code.
+"""The place of compiled kernels: in the user's cache, one directory per state of the sources, never beside the code.
 
 numba notices a change of a kernel's own file only; kernels are built from several files and from the declarations, so the directory
-carries a mark of all of them.
+name contains a hash of all of them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def use_kernel_cache() -> None:
     kept = kept_directory("kernels", _mark())
     config.CACHE_DIR = str(kept or process_directory("rmqstore-kernels-"))
     if problem is not None or kept is None:
-        # For processes that this one starts; numba also looks at the variable again.
+        # For processes that this one starts; numba also reads the variable again.
         os.environ[_CHOSEN] = config.CACHE_DIR
 
 
@@ -45,7 +45,7 @@ def _problem(directory: Path) -> str | None:
 
 
 def _mark() -> str:
-    """Changes whenever a source that kernels are made from does."""
+    """Return a hash that changes whenever a source of kernels does."""
     state = hashlib.sha256()
     for directory in (Path(__file__).parent, Path(str(formats.__file__)).parent):
         for source in sorted(directory.rglob("*.py")):

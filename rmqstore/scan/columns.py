@@ -19,7 +19,7 @@ RECORD_DTYPE = np.dtype(
         ("store_timestamp", "i8"),  # ms since epoch
         ("born_timestamp", "i8"),  # ms since epoch
         ("prepared_transaction_offset", "i8"),
-        ("tags_code", "i8"),  # what the broker puts into the queue unit
+        ("tags_code", "i8"),  # tagsCode of the queue unit, as the broker computes it
         ("size", "i4"),  # bytes
         ("queue_id", "i4"),
         ("sys_flag", "i4"),
@@ -40,15 +40,15 @@ RECORD_DTYPE = np.dtype(
 
 KEY_DTYPE = np.dtype(
     [
-        ("hash", "i4"),  # the non-negative key hash of an index item
+        ("hash", "i4"),  # the non-negative key hash of an index entry
         ("record", "i4"),  # row of the batch
-        ("is_tag", "i4"),  # 1 for the tag item that releases from 5.4.0 on add
+        ("is_tag", "i4"),  # 1 for the tag entry that releases from 5.4.0 on add
     ]
 )
 
 
 class Fault(IntFlag):
-    """What is wrong with a record whose lengths are nevertheless consistent."""
+    """The faults of a record whose lengths are nevertheless consistent."""
 
     BODY_CRC = 1
     PHYSICAL_OFFSET = 2
@@ -66,7 +66,7 @@ class Fault(IntFlag):
 
 
 class Mark(IntFlag):
-    """What a record carries that compiled code leaves to the reader of its properties."""
+    """Features of a record that compiled code leaves to the reader of its properties."""
 
     MULTI_DISPATCH = 1  # INNER_MULTI_DISPATCH: extra queues
     INNER_BATCH = 2  # INNER_NUM or INNER_BASE
@@ -76,11 +76,11 @@ class Mark(IntFlag):
 
 
 READ_PROPERTIES = Mark.MULTI_DISPATCH | Mark.INNER_BATCH | Mark.MALFORMED_TEXT
-"""Marks of records whose properties somebody behind the scan reads; of others, columns and keys are enough."""
+"""Marks of records whose properties are read after the scan; of others, columns and keys are enough."""
 
 
 class Oddity(IntFlag):
-    """What at least one record of a batch shows, so that a batch without it need not be looked at again."""
+    """Features of at least one record of a batch; without it, the records need not be checked for it."""
 
     TIME_GOES_BACK = 1  # STORETIMESTAMP smaller than that of the record before
     HOST_CHANGES = 2  # STOREHOST differs from that of the record before
@@ -101,14 +101,14 @@ class Stop(IntEnum):
     TOPIC_LENGTH = 8
     PROPERTIES_LENGTH = 9
     SIZE_MISMATCH = 10
-    WINDOW_END = 20  # the record does not lie completely in the mapped window
+    WINDOW_END = 20  # the record is not completely in the mapped window
     BATCH_FULL = 21
     UNKNOWN_QUEUE = 22  # a queue that the names do not have yet
     KEYS_FULL = 23  # no room for the keys of the record
 
 
 class Check(IntFlag):
-    """What the walker is asked to do beyond the structure."""
+    """Checks of the walker beyond the structure."""
 
     BODY_CRC = 1
     PROPERTY_CRC = 2
@@ -118,8 +118,8 @@ class Check(IntFlag):
 def select(
     records: npt.NDArray[np.void], keys: npt.NDArray[np.void], wanted: npt.NDArray[np.bool_]
 ) -> tuple[npt.NDArray[np.void], npt.NDArray[np.void]]:
-    """Copies of the wanted records (one bool per row) and of their keys, which name the rows that are left."""
-    # `take` copies a row at once, an index in brackets every field of it by itself, in 20 times the time.
+    """Return copies of the wanted records (one bool per row) and of their keys, renumbered for the remaining rows."""
+    # `take` copies a row at once, an index in brackets every field of it separately, in 20 times the time.
     kept = keys.take(np.flatnonzero(wanted[keys["record"]]))
     kept["record"] = (np.cumsum(wanted) - 1)[kept["record"]]
     return records.take(np.flatnonzero(wanted)), kept

@@ -1,4 +1,4 @@
-"""Makes the compiled kernels ready: once per machine and state of the sources, in two processes side by side.
+"""Compilation of the kernels: once per machine and state of the sources, in two processes in parallel.
 
 Compiling is plain Python work of some seconds, most of it in the record walker. On the first use the other kernels are compiled by a
 second process meanwhile; both put their results into the same cache.
@@ -20,7 +20,7 @@ from rmqstore.scan.kernels import index, queue, raw, record
 
 
 def prepare(*, quiet: bool) -> None:
-    """Compiles all kernels of a verification unless the cache has them, and says so on standard error."""
+    """Compile all kernels of a verification unless the cache has them, and report that on standard error."""
     sigbus.install()
     if _cached():
         return
@@ -44,14 +44,14 @@ def prepare(*, quiet: bool) -> None:
 
 
 def compile_walker() -> None:
-    """Calls the kernel that takes longest on nothing, with the types it always has."""
+    """Call the kernel that takes longest without data, with the types it always has."""
     memory = _memory()
     nothing = memory.ctypes.data
     record.walk(nothing, 0, 0, 0, 0, 0, 0, nothing, 0, nothing, nothing, 0, 0, nothing, 0, 0)
 
 
 def compile_others() -> None:
-    """The same for all other kernels of a verification: rows and buffers are addresses, and no row is to be looked at."""
+    """Call all other kernels of a verification without data: rows and buffers are addresses, and no row is read."""
     memory = _memory()
     nothing = memory.ctypes.data
     record.resync(nothing, 0, 0, 0, 0, 0)
@@ -62,12 +62,12 @@ def compile_others() -> None:
 
 
 def _memory() -> npt.NDArray[np.uint8]:
-    """Zeros for kernels to read and to write their counts and states to; they must be held as long as kernels know the address."""
+    """Return zeros for kernels to read and to write their counts and states to; hold them as long as kernels know the address."""
     return np.zeros(4096, np.uint8)
 
 
 def _cached() -> bool:
-    """Whether the kernel that takes longest is in the cache; the others are there with it, or are compiled when they are called."""
+    """Return whether the kernel that takes longest is in the cache; the others are there with it, or are compiled when they are called."""
     directory = Path(str(record.walk.stats.cache_path))
     return directory.is_dir() and any(directory.glob("record.walk-*.nbi"))
 

@@ -1,4 +1,4 @@
-"""How many hash slots and items an index file has room for: by the settings, by its length, or by its own items."""
+"""The numbers of hash slots and entries of an index file: by the settings, by its length, or by its own entries."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from rmqstore.store.window import read_at
 _SLOT = np.dtype(f">i{declared.SLOT_SIZE}")
 _ITEM = np.dtype([(name, f">i{place.width}") for name, place in fixed_layout(declared.ITEM).items()])
 _SEARCHED = 64 << 20
-"""Bytes at the start of a file in which its first item is looked for, and whose items are followed."""
+"""Bytes at the start of a file in which its first entry is searched, and whose entries are followed."""
 _TRIED = 32
 _LOOKED_AT = 64
-"""Divisions of a file whose chains are followed, those whose first so many items look most like items."""
+"""Divisions of a file whose chains are followed, those whose first so many entries are the most plausible."""
 
 
 def geometry(config: BrokerConfig, length: int) -> tuple[int, int] | None:
-    """Return (slots, items) of an index file of this length by the settings or the defaults, None where they do not fit."""
+    """Return (slots, entries) of an index file of this length by the settings or the defaults, None if they do not fit."""
     slots, items = config.explicit_integer("maxHashSlotNum"), config.explicit_integer("maxIndexNum")
     if slots and items:
         return (slots, items) if declared.file_size(slots, items) == length else None
@@ -35,10 +35,10 @@ def geometry(config: BrokerConfig, length: int) -> tuple[int, int] | None:
 
 
 def guess_geometry(files: Sequence[MappedFile]) -> tuple[int, int] | None:
-    """Return (slots, items) found by trying: with the right number of slots every item is in the chain of its own slot.
+    """Return (slots, entries) found by trial: with the right number of slots every entry is in the chain of its own slot.
 
-    Tries all divisions of the length of a file into slots and items for which item 0 is empty and item 1 begins at the header's begin
-    offset; the newest file that tells decides. Raises UnreadableError, StoreChangedError.
+    Tries all divisions of the length of a file into slots and entries for which entry 0 is empty and entry 1 begins at the header's begin
+    offset; the newest file with an answer decides. Raises UnreadableError, StoreChangedError.
     """
     for file in sorted(files, key=lambda each: each.start, reverse=True):
         found = _guess(file)
@@ -53,8 +53,8 @@ def _guess(file: MappedFile) -> tuple[int, int] | None:
     if count < 2:
         return None
     data = np.frombuffer(read_at(file, 0, min(file.length, _SEARCHED)), np.uint8)
-    # The items reach to the end of the file, so that end decides where items can begin. Item 1 stores the begin offset and has no
-    # earlier item; item 0 before it is empty.
+    # The entries extend to the end of the file, which limits where they can begin. Entry 1 stores the begin offset and has no
+    # earlier entry; entry 0 before it is empty.
     skipped = file.length % declared.ITEM_SIZE
     rows = np.frombuffer(data, _ITEM, (len(data) - skipped) // declared.ITEM_SIZE, skipped)
     empty = (rows["key_hash"] == 0) & (rows["phy_offset"] == 0) & (rows["time_diff"] == 0) & (rows["prev_index"] == 0)
@@ -75,7 +75,7 @@ def _guess(file: MappedFile) -> tuple[int, int] | None:
 
 
 def _likely(rows: npt.NDArray[np.void], places: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64]:
-    """Return those `places` of item 0 after which most is as items are: links to older items, and offsets that rise."""
+    """Return those `places` of entry 0 after which most bytes fit entries: links to older entries, and offsets that rise."""
     unlike = np.zeros(len(places), np.int64)
     for number in range(2, min(count, _LOOKED_AT)):
         items = rows[np.minimum(places + number, len(rows) - 1)]
@@ -85,10 +85,10 @@ def _likely(rows: npt.NDArray[np.void], places: npt.NDArray[np.int64], count: in
 
 
 def _astray(data: npt.NDArray[np.uint8], items: npt.NDArray[np.void], slots: int, *, whole: bool) -> tuple[int, int]:
-    """Return how many items, numbered from 1, have a wrong link, and how many slots do not name the newest item of their chain.
+    """Return how many entries, numbered from 1, have a wrong link, and how many slots do not name the newest entry of their chain.
 
-    A few items are in chains of their own with almost any number of slots: the slots have to name them as well. They cannot be asked
-    unless `whole`, all items, are given.
+    A few entries are in chains of their own with almost any number of slots: the slots have to name them as well. They can be checked
+    only if `whole`, all entries, are given.
     """
     if not len(items):
         return 0, 0

@@ -1,8 +1,8 @@
 """Compiled JSON: commit-log bytes straight to the JSON lines of `dump`, without a Python object per record.
 
-This is the second of two ways to the same text; the first one is `rmqstore.dump.message`, and a property test demands that they agree
+This is the second of two ways to the same text; the first one is `rmqstore.dump.message`, and a property test checks that they agree
 byte for byte. Records that need judgement (damage, malformed UTF-8, repeated property names, IPv6 hosts) are not written here: the
-kernel stops in front of them and its caller takes the first way.
+kernel stops before them and its caller uses the first way.
 """
 
 from __future__ import annotations
@@ -68,15 +68,15 @@ SMALLEST_OUTPUT = _FIXED_ROOM + 255 * _TOPIC_ROOM + 32767 * (_TOPIC_ROOM + _PROP
 
 
 class Ending(IntEnum):
-    """Why the kernel came back."""
+    """Why the kernel returned."""
 
-    DONE = 0  # at or behind `last`
-    ODD = 1  # what lies at the returned position must be read the other way
+    DONE = 0  # at or after `last`
+    ODD = 1  # the bytes at the returned position must be read the other way
     FULL = 2  # no room for the next record in the output
 
 
 class Wanted(NamedTuple):
-    """Which records are asked for; ranges are inclusive, an empty array asks for anything."""
+    """The selected records; ranges are inclusive, an empty array accepts any value."""
 
     queue_id_low: int
     queue_id_high: int
@@ -108,7 +108,7 @@ _QUOTE, _BACKSLASH, _COMMA, _MINUS = b'"\\,-'
 
 
 def _word(name: str) -> int:
-    """A property name of up to eight characters as the integer that `_name_word` makes of its bytes."""
+    """Return a property name of up to eight characters as the integer that `_name_word` makes of its bytes."""
     return int.from_bytes(name.encode("ascii"), "little")
 
 
@@ -152,7 +152,7 @@ _TEXTS = [
     "}\n",
     "null",
 ]
-# As numpy's numbers: a plain constant is a type of its own to the compiler, and every function it is given to is compiled once more.
+# As numpy's numbers: a plain constant is a type of its own to the compiler, and every function that receives it is compiled again.
 _TOPIC, _PROPERTIES, _COLON, _TAGS_KEY, _KEYS_KEY, _UNIQUE_KEY, _MESSAGE_ID, _TAGS_CODE, _POSITION, _END, _NULL = (
     np.int64(number) for number in range(len(_FRONT), len(_TEXTS))
 )
@@ -160,11 +160,11 @@ _NOWHERE = _NOTHING = np.int64(0)
 _TEXT_LENGTHS = np.array([len(text) for text in _TEXTS], np.int64)
 _TEXT_WORDS = np.array([np.frombuffer(text.encode("ascii").ljust(48, b"\0"), np.int64) for text in _TEXTS])
 
-# The parts of the kernel live inside of it only: without wrappers for Python and C they compile in half the time.
+# The parts of the kernel are called inside of it only: without wrappers for Python and C they compile in half the time.
 _part = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 _SHORT_ESCAPES = {8: "b", 9: "t", 10: "n", 12: "f", 13: "r", 0x22: '"', 0x5C: "\\"}
-# For each ASCII byte: 0 = stands for itself, 1 = four-digit escape, else what stands behind the backslash.
+# For each ASCII byte: 0 = itself, 1 = four-digit escape, else the character after the backslash.
 _ESCAPES = np.array([ord(_SHORT_ESCAPES.get(code, "\1" if code < 32 else "\0")) for code in range(128)], np.int64)
 _HEX_DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
 _HOST_MARKS = np.frombuffer(b'...:"', np.uint8)
@@ -174,7 +174,7 @@ _SEQUENCE_LENGTHS = np.array([0] * 66 + [2] * 30 + [3] * 16 + [4] * 5 + [0] * 11
 
 @_part
 def _put_constant(out: int, at: int, text: int) -> int:
-    """Writes one of the constant texts; up to seven bytes more are touched."""
+    """Write one of the constant texts; up to seven bytes more are touched."""
     length = _TEXT_LENGTHS[text]
     for word in range((length + 7) >> 3):
         store64(out, at + 8 * word, _TEXT_WORDS[text, word])
@@ -183,7 +183,7 @@ def _put_constant(out: int, at: int, text: int) -> int:
 
 @_part
 def _digits(value: int) -> int:
-    """Eight decimal digits (0 to 9 each, the highest in the lowest byte) of an int64 from 0 to 10**8 - 1."""
+    """Return eight decimal digits (0 to 9 each, the highest in the lowest byte) of an int64 from 0 to 10**8 - 1."""
     high = value // 10000
     word = high | ((value - high * 10000) << 32)
     hundreds = ((word * 10486) >> 20) & 0x0000007F0000007F
@@ -194,7 +194,7 @@ def _digits(value: int) -> int:
 
 @_part
 def put_number(out: int, at: int, number: int) -> int:
-    """Writes an int64 as decimal text at out + at (up to 27 bytes are touched) and returns the offset behind it."""
+    """Write an int64 as decimal text at out + at (up to 27 bytes are touched) and return the offset after it."""
     value = np.uint64(number)
     if number < 0:
         store8(out, at, _MINUS)
@@ -221,7 +221,7 @@ def put_number(out: int, at: int, number: int) -> int:
 
 @_part
 def _put_hex(out: int, at: int, base: int, start: int) -> int:
-    """Writes four bytes as eight upper-case hexadecimal digits."""
+    """Write four bytes as eight upper-case hexadecimal digits."""
     word = be32u(base, start)
     # Each nibble of the big-endian value into a byte of its own, the highest one into the lowest byte.
     nibbles = 0
@@ -234,7 +234,7 @@ def _put_hex(out: int, at: int, base: int, start: int) -> int:
 
 @_part
 def _put_host(out: int, at: int, base: int, start: int) -> int:
-    """Writes an IPv4 host as `"address:port"`."""
+    """Write an IPv4 host as `"address:port"`."""
     store8(out, at, _QUOTE)
     at += 1
     for index in range(5):
@@ -246,7 +246,7 @@ def _put_host(out: int, at: int, base: int, start: int) -> int:
 
 @_part
 def _sequence_length(base: int, start: int, end: int) -> int:
-    """Bytes of the well-formed UTF-8 sequence at `start` whose first byte is above 0x7F; 0 when it is malformed."""
+    """Return the bytes of the well-formed UTF-8 sequence at `start` whose first byte is above 0x7F; 0 if it is malformed."""
     lead = u8(base, start)
     length = _SEQUENCE_LENGTHS[lead - 128]
     if length == 0 or start + length > end:
@@ -267,7 +267,7 @@ def _sequence_length(base: int, start: int, end: int) -> int:
 
 @_part
 def put_text(out: int, at: int, base: int, start: int, end: int, readable: int) -> int:
-    """Writes the UTF-8 bytes [start, end) as the inside of a JSON string and returns the offset behind it, -1 when they are malformed.
+    """Write the UTF-8 bytes [start, end) as the inside of a JSON string and return the offset after it, -1 if they are malformed.
 
     Bytes up to `readable` may be loaded. Up to 6 bytes per byte of text and 8 more are touched.
     """
@@ -318,7 +318,7 @@ def put_text(out: int, at: int, base: int, start: int, end: int, readable: int) 
 
 @_part
 def _put_property(out: int, at: int, key: int, base: int, start: int, end: int, readable: int) -> int:
-    """Writes a key and a property value as a JSON string, null when there is none; -1 when it is malformed."""
+    """Write a key and a property value as a JSON string, null if there is none; -1 if it is malformed."""
     at = _put_constant(out, at, key)
     if start == end:
         return _put_constant(out, at, _NULL)
@@ -332,7 +332,7 @@ def _put_property(out: int, at: int, key: int, base: int, start: int, end: int, 
 
 @_part
 def _name_word(base: int, start: int, end: int, readable: int) -> int:
-    """The first up to eight bytes of [start, end) as an int64, the first one lowest."""
+    """Return the first up to eight bytes of [start, end) as an int64, the first one lowest."""
     length = end - start
     if length >= 8:
         return native64(base, start)
@@ -345,7 +345,7 @@ def _name_word(base: int, start: int, end: int, readable: int) -> int:
 
 
 def make_spans() -> Any:
-    """Memory for the properties of one record; every thread needs its own."""
+    """Return memory for the properties of one record; every thread needs its own."""
     return np.empty((MAX_PROPERTIES, 5), np.int64)
 
 
@@ -361,7 +361,7 @@ def _equals(base: int, start: int, end: int, text: Any) -> bool:
 
 @_part
 def _has_key(base: int, start: int, end: int, key: Any) -> bool:
-    """Whether one of the blank-separated keys in [start, end) is `key`."""
+    """Return whether one of the blank-separated keys in [start, end) is `key`."""
     while start < end:
         stop = find_byte(base, start, end, _BLANKS)
         if stop > start and _equals(base, start, stop, key):
@@ -372,7 +372,7 @@ def _has_key(base: int, start: int, end: int, key: Any) -> bool:
 
 @_part
 def _small_decimal(base: int, start: int, end: int) -> int:
-    """A decimal number of one to nine digits, -1 for anything else."""
+    """Return a decimal number of one to nine digits, -1 for anything else."""
     if end - start < 1 or end - start > 9:
         return -1
     value = 0
@@ -386,7 +386,7 @@ def _small_decimal(base: int, start: int, end: int) -> int:
 
 @_part
 def _split_properties(base: int, start: int, end: int, readable: int, spans: Any) -> int:
-    """Fills rows (name start, name end, value end, first bytes, fingerprint) of the kept properties; -1 instead of their number: odd."""
+    """Fill rows (name start, name end, value end, first bytes, fingerprint) of the kept properties; return the number, -1: malformed."""
     count = 0
     position = start
     while position < end:
@@ -417,7 +417,7 @@ def _split_properties(base: int, start: int, end: int, readable: int, spans: Any
 def write_messages(
     base: int, start: int, last: int, stop: int, origin: int, wanted: Wanted, delays: Any, out: int, room: int, positions: Any, spans: Any
 ) -> tuple[int, int, int, int]:
-    """Writes the records of a window as JSON lines, in order, as far as it goes.
+    """Write the records of a window as JSON lines, in order, up to the first stop.
 
     Args: base = address of the window; start, last, stop = bytes relative to it: a record begins at `start`, records from `last` on are
     left alone, no byte from `stop` on is read; origin = physical offset of the window's first byte; delays = int64[] ms per delay level,
@@ -553,7 +553,7 @@ def write_messages(
 
 @njit(nogil=True, cache=True)
 def hop(base: int, start: int, last: int, end: int) -> int:
-    """Steps over records by their size alone: the end of the last one that begins before `last` and lies completely in [start, end)."""
+    """Step over records by their size alone and return the end of the last one that begins before `last` and is inside of [start, end)."""
     at = start
     while at < last and at + SYS_FLAG <= end:
         magic = be32u(base, at + MAGIC)
@@ -565,5 +565,5 @@ def hop(base: int, start: int, last: int, end: int) -> int:
 
 
 def is_compiled() -> bool:
-    """Whether the kernel is in the user's cache already; if not, its first call takes some seconds."""
+    """Return whether the kernel is in the user's cache already; if not, its first call takes some seconds."""
     return any(Path(str(write_messages.stats.cache_path)).glob("jsonl.write_messages-*.nbi"))

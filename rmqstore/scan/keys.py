@@ -1,4 +1,4 @@
-"""Index keys of a record that was decoded by itself, as the column that compiled code fills for the others."""
+"""Index keys of a separately decoded record, as the column that compiled code fills for the others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rmqstore.scan.columns import KEY_DTYPE
 
 
 def keys_of(topic: str, properties: Mapping[str, str], sys_flag: int, row: int) -> npt.NDArray[np.void]:
-    """The keys (KEY_DTYPE) of the record in `row`; tag keys are marked, because not every release has them."""
+    """Return the keys (KEY_DTYPE) of the record in `row`; tag keys are marked, because not every release has them."""
     if transaction_type(sys_flag) is TransactionType.ROLLBACK:
         return np.zeros(0, KEY_DTYPE)
     plain = message_keys(properties, index_tags=False)

@@ -1,7 +1,7 @@
 """Topics and queues as dense numbers: learned once each, then found by compiled code in a table of cache lines.
 
 The walker looks up (topic bytes, queue id) for every record. An entry of the table holds the last 32 bytes of the topic, so most lookups
-are one cache line and no loop; what the walker does not find it leaves to `Names.learn`, and goes on.
+are one cache line and no loop; the walker leaves names that it does not find to `Names.learn`, and continues.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from rmqstore.scan.kernels.layout import LAYOUT_COUNT, LAYOUT_DTYPE
 
 ENTRY_DTYPE = np.dtype(
     [
-        ("tail", "i8", (4,)),  # the last 32 bytes of the topic, zeros in front of a shorter one
+        ("tail", "i8", (4,)),  # the last 32 bytes of the topic, zeros before a shorter one
         ("length_and_queue", "i8"),  # length of the topic in bytes, above it the queue id
         ("text", "i8"),  # address of all bytes of a topic that is longer than its tail
         ("topic", "i4"),  # dense number
@@ -25,7 +25,7 @@ ENTRY_DTYPE = np.dtype(
 )
 TAIL = 32
 
-# What walker and scanner tell each other: int64 words.
+# Exchanged between walker and scanner: int64 words.
 TABLE, MASK, FREE, TOPIC_START, TOPIC_LENGTH, FAULTS, MARKS, ODDITIES, LAST_TIME, LAST_HOST, LAYOUTS = range(11)
 
 SCHEDULED_TOPIC = 1
@@ -52,7 +52,7 @@ class Names:
         self._clear(capacity)
 
     def learn(self, topic: bytes, queue_id: int) -> None:
-        """Enters what the walker did not find where it looked for it; a table that is half full is emptied into a larger one instead."""
+        """Enter the name that the walker did not find at its place; a table that is half full is emptied into a larger one instead."""
         if self._used * 2 >= self._table.size:
             self._clear(self._table.size * 2)
             return
@@ -68,7 +68,7 @@ class Names:
         self._used += 1
 
     def number(self, topic: bytes, queue_id: int) -> int:
-        """Dense number of a queue, a new one when it was not seen before."""
+        """Return the dense number of a queue, a new one if it was not seen before."""
         number = self._topic_numbers.setdefault(topic, len(self.topics))
         if number == len(self.topics):
             self.topics.append(topic)

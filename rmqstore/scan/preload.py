@@ -1,4 +1,4 @@
-"""Loads compiled kernels ahead of use, for a process that gives up the rights to read the cache of its user."""
+"""Preloading of compiled kernels, for a process that drops the rights to read the cache of its user."""
 
 from __future__ import annotations
 

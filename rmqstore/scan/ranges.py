@@ -1,4 +1,4 @@
-"""Ranges [start, end) of offsets, and which offsets are in one of them."""
+"""Ranges [start, end) of offsets, and tests for them."""
 
 from __future__ import annotations
 

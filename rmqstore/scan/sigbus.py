@@ -1,8 +1,8 @@
-"""A file that shrinks under a mapped window, a disk that fails, or one that is full under a file that is made, must not kill the process.
+"""Protection against SIGBUS: a file that shrinks under a mapped window, or a failing or full disk, must not end the process.
 
-Touching a mapped page that lost its file is answered by the kernel with SIGBUS. The native handler installed here puts a page of zeros in
-its place and counts; the scan goes on over zeros, and the reader asks `faults()` afterwards and reports the change instead of trusting the
-bytes. Only Linux needs and gets it.
+The kernel answers access to a mapped page that lost its file with SIGBUS. The native handler installed here puts a page of zeros in
+its place and counts; the scan continues over zeros, and the reader calls `faults()` afterwards and reports the change instead of using
+the bytes. Only Linux needs and gets it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _SigAction(ctypes.Structure):
 
 
 def install() -> None:
-    """Installs the handler once per process; a no-op where it exists already or the platform has other rules."""
+    """Install the handler once per process; do nothing if it is installed or on other platforms."""
     if not sys.platform.startswith("linux"):
         return
     with _lock:
@@ -47,5 +47,5 @@ def install() -> None:
 
 
 def faults() -> int:
-    """How many pages were replaced since the process started."""
+    """Return how many pages were replaced since the process started."""
     return int(_count[0])

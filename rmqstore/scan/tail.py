@@ -1,4 +1,4 @@
-"""The last records of a file, where too many come before them to step over each: the walk of `rmqstore.store.ends`, compiled."""
+"""The last records of a file with too many records to step over each: the walk of `rmqstore.store.ends`, compiled."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from rmqstore.store.mapped import MappedFile
 
 
 def last_records(file: MappedFile, position: int, entry_header: int, count: int) -> deque[tuple[int, int]]:
-    """(physical offset, size) of the last `count` records that follow each other from `position` in the file, the first one included.
+    """Return (physical offset, size) of the last `count` records that follow each other from `position`, the first one included.
 
-    `entry_header` bytes lie before each record. Compiled code is loaded when this is called. Raises UnreadableError, StoreChangedError.
+    `entry_header` bytes are before each record. Compiled code is loaded on the first call. Raises UnreadableError, StoreChangedError.
     """
     import numpy as np
 

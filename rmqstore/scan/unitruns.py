@@ -1,4 +1,4 @@
-"""Groups units of a consume queue by what they can be without looking at a record: never written, filler, before, in or behind the log."""
+"""Groups of consume queue units, determined without reading a record: never written, filler, before, in or after the log."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _PRE_BLANK = np.frombuffer(declared.PRE_BLANK, UNIT_ROWS)[0]
 
 
 class UnitKind(IntEnum):
-    """What a unit without a claiming record is."""
+    """The kind of a unit without a claiming record."""
 
     ZERO = 0
     PRE_BLANK = 1
     EXPIRED = 2  # points before the first commit log file
-    BEYOND = 3  # points at or behind the end of the log
+    BEYOND = 3  # points at or after the end of the log
     POINTS = 4  # points into the log
     INVALID = 5  # negative offset, or size below 1
 
@@ -38,7 +38,7 @@ class UnitRun:
 
 
 def unit_runs(units: npt.NDArray[np.void], first: int, log_start: int, log_end: int) -> Iterator[UnitRun]:
-    """The runs of these units (UNIT_ROWS), the first of which has queue offset `first`; the log is [log_start, log_end)."""
+    """Yield the runs of these units (UNIT_ROWS), the first of which has queue offset `first`; the log is [log_start, log_end)."""
     kinds = _kinds(units, log_start, log_end)
     begins = np.flatnonzero(np.diff(kinds, prepend=-1))
     ends = np.append(begins[1:], len(units))[: begins.size]

@@ -1,6 +1,6 @@
-"""Walks one commit-log file in bounded windows: batches of record columns, damaged ranges, and how the file ends.
+"""A walk over one commit-log file in bounded windows: batches of record columns, damaged ranges, and how the file ends.
 
-The walk never gives up at damage: it looks for the next plausible record and goes on. Memory is one window, one batch and the names of
+The walk does not stop at damage: it searches the next plausible record and continues. Memory is one window, one batch and the names of
 topics and queues. All positions that leave this module are physical offsets.
 """
 
@@ -46,7 +46,7 @@ class Batch:
     lasts: int = 0
 
     def record_bytes(self, row: int) -> bytes:
-        """The stored bytes of one record."""
+        """Return the stored bytes of one record."""
         start = int(self.records["position"][row]) - self.origin
         return self.window[start : start + int(self.records["size"][row])].tobytes()
 
@@ -67,7 +67,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class FileEnd:
-    """How the records of the file end: BLANK, END_OF_DATA (zeros up to the end), TRUNCATED, or the reason of an unfollowed damage."""
+    """The end of a file's records: BLANK, END_OF_DATA (zeros up to the end), TRUNCATED, or the reason of an unfollowed damage."""
 
     position: int
     reason: Stop
@@ -87,9 +87,9 @@ class LogScanner:
         buffers: int = 1,
         displaced: bool = False,
     ) -> None:
-        """`delays` = ms per delay level, index 0 unused; `lead` = bytes in front of every record (a DLedger entry header) or 0;
-        `windows` = where mapped bytes come from; `batch` = most records of a batch, 0 for the usual number; `buffers` = batches whose
-        records and keys are there at a time, the last one included; `displaced` = go on after damage, and after a BLANK, at records of
+        """`delays` = ms per delay level, index 0 unused; `lead` = bytes before every record (a DLedger entry header) or 0;
+        `windows` = the source of mapped bytes; `batch` = most records of a batch, 0 for the usual number; `buffers` = batches whose
+        records and keys are there at a time, the last one included; `displaced` = continue after damage, and after a BLANK, at records of
         any PHYSICALOFFSET.
         """
         sigbus.install()
@@ -107,39 +107,39 @@ class LogScanner:
         self._topics: list[str] = []
 
     def drop(self) -> None:
-        """Give back the buffers of the last batch, which is not needed: it does not count among those that are there at a time."""
+        """Release the buffers of the last batch, which is not needed: it does not count among those that are there at a time."""
         self._is_dropped = True
 
     @property
     def queue_count(self) -> int:
-        """Number of queues named so far."""
+        """Return the number of queues named so far."""
         return len(self._names.queues)
 
     @property
     def topic_count(self) -> int:
-        """Number of topics named so far."""
+        """Return the number of topics named so far."""
         return len(self._names.topics)
 
     def topic(self, number: int) -> str:
-        """The topic of a dense number."""
+        """Return the topic of a dense number."""
         while len(self._topics) <= number:
             self._topics.append(decode_java_utf8(self._names.topics[len(self._topics)]))
         return self._topics[number]
 
     def queue(self, number: int) -> tuple[str, int]:
-        """(topic, queue id) of a dense number."""
+        """Return (topic, queue id) of a dense number."""
         topic, queue_id = self._names.queues[number]
         return self.topic(topic), queue_id
 
     def number_of(self, topic: str, queue_id: int) -> int:
-        """Dense number of a queue that no record header names."""
+        """Return the dense number of a queue that no record header names."""
         return self._names.number(topic.encode("utf-8", "surrogateescape"), queue_id)
 
     def scan(self, file: MappedFile, *, start: int | None = None) -> Iterator[Batch | Damage | FileEnd]:
-        """All events of one file in offset order, the last one is always a FileEnd.
+        """Yield all events of one file in offset order, the last one is always a FileEnd.
 
-        `start` is a physical offset (a record boundary), default the start of the file. Raises StoreChangedError when the file shrinks
-        while it is read, UnreadableError when it cannot be opened.
+        `start` is a physical offset (a record boundary), default the start of the file. Raises StoreChangedError if the file shrinks
+        while it is read, UnreadableError if it cannot be opened.
         """
         replaced = sigbus.faults()
         yield from self._scan(file, (file.start if start is None else start) - file.start)
@@ -183,7 +183,7 @@ class LogScanner:
                 return
 
     def _walk_window(self, file: MappedFile, at: int, array: npt.NDArray[np.uint8]) -> Generator[Batch, None, tuple[int, Stop, int]]:
-        """Yields the batches of one window; returns (file position, Stop, TOTALSIZE at the stop)."""
+        """Yield the batches of one window; return (file position, Stop, TOTALSIZE at the stop)."""
         base = array.ctypes.data
         origin = file.start + at
         state = self._names.state
@@ -227,19 +227,19 @@ class LogScanner:
                 return at + position, reason, _int32(array, position + (ENTRY_SIZE if self._lead else SIZE))
 
     def _learn(self, array: npt.NDArray[np.uint8], position: int) -> None:
-        """Makes the names know the queue of the record at `position` in the window, in front of which the walker stopped."""
+        """Add the queue of the record at `position` in the window, before which the walker stopped, to the names."""
         state = self._names.state
         start = int(state[names.TOPIC_START])
         topic = array[start : start + int(state[names.TOPIC_LENGTH])].tobytes()
         self._names.learn(topic, _int32(array, position + self._lead + QUEUE_ID))
 
     def last_nonzero(self, file: MappedFile, offset: int) -> int | None:
-        """Physical offset behind the last byte at or behind `offset` that is not zero, None for zeros only."""
+        """Return the physical offset after the last byte at or after `offset` that is not zero, None for zeros only."""
         last = self._last_nonzero(file, offset - file.start)
         return None if last is None else file.start + last + 1
 
     def _resync(self, file: MappedFile, at: int) -> tuple[int | None, bool]:
-        """(file position of the next plausible record, with what leads it, or closing BLANK behind `at`; whether it is the BLANK)."""
+        """Return (file position of the next plausible record, with its header, or closing BLANK after `at`; whether it is the BLANK)."""
         position = at + 1 + self._lead
         window = WINDOW
         while position < file.length:
@@ -256,7 +256,7 @@ class LogScanner:
             if reason is Stop.TRUNCATED:
                 return None, False
             if found == 0:
-                # A record that claims more than the window: look at it whole once, up to a size no broker writes, then step over it.
+                # A record that claims more than the window: read all of it once, up to a size no broker writes, then step over it.
                 if window < MAX_RECORD_WINDOW:
                     window *= 2
                 else:
@@ -267,7 +267,7 @@ class LogScanner:
         return None, False
 
     def _last_nonzero(self, file: MappedFile, at: int) -> int | None:
-        """File position of the last byte at or behind `at` that is not zero, None for zeros only. Holes are not read."""
+        """Return the file position of the last byte at or after `at` that is not zero, None for zeros only. Holes are not read."""
         last = None
         for start, end in data_extents(file):
             for begin in range(max(start, at), end, WINDOW):
@@ -279,6 +279,6 @@ class LogScanner:
 
 
 def _int32(array: npt.NDArray[np.uint8], position: int) -> int:
-    """The big-endian number at `position`, 0 where the array ends before."""
+    """Return the big-endian number at `position`, 0 if the array ends before."""
     data = array[position : position + 4].tobytes()
     return int.from_bytes(data, "big", signed=True) if len(data) == 4 else 0

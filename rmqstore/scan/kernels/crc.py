@@ -1,7 +1,7 @@
 """CRC-32 for compiled kernels: the routine of the isal package, called by its machine address.
 
 isal picks a routine for the processor it runs on, but not its fastest one (256-bit carry-less multiplication, twice the speed) on every
-processor that has the instructions, so that one is asked for first. Where the package keeps the symbol to itself, the zlib that Python is
+processor that has the instructions, so that one is tried first. If the package does not export the symbol, the zlib that Python is
 linked with serves instead; both compute the same polynomial and take (seed, address, length).
 """
 
@@ -21,7 +21,7 @@ _SYMBOL = "rmqstore_crc32"
 
 
 def _bind() -> Any:
-    """Gives the C routine a name that compiled (and cached) code is linked against, and keeps its library loaded."""
+    """Name the C routine for the linker of compiled (and cached) code, and keep its library loaded."""
     features = llvm.get_host_cpu_features()
     wide = [("isal.isal_zlib", "crc32_gzip_refl_avx2")] if features.get("avx2") and features.get("vpclmulqdq") else []
     for module, symbol in (*wide, ("isal.isal_zlib", "crc32_gzip_refl"), ("zlib", "crc32_z"), ("zlib", "crc32")):
@@ -42,5 +42,5 @@ _crc32 = types.ExternalFunction(_SYMBOL, types.uint32(types.uint64, types.uintp,
 
 @njit(**INTERNAL)
 def crc32(base: int, start: int, length: int) -> int:
-    """CRC-32 (zlib polynomial, uint32) of `length` bytes at base + start."""
+    """Return the CRC-32 (zlib polynomial, uint32) of `length` bytes at base + start."""
     return _crc32(np.uint64(0), base + types.uintp(start), np.uint64(length))

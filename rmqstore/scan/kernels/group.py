@@ -1,4 +1,4 @@
-"""Compiled grouping: rows of one dense number together, groups in the order of their numbers, rows of a group in the order they had.
+"""Compiled grouping: rows of one dense number together, groups in the order of their numbers, rows of a group in their original order.
 
 Topics and queues have dense numbers, so rows are counted and put in place in two passes; a sort would compare them.
 """
@@ -13,10 +13,10 @@ from rmqstore.scan.kernels.raw import native32, native64, store64
 
 
 def group_stable(keys: npt.NDArray[np.int32], groups: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The stable order of int32[n] numbers from 0 to below `groups`: (order int64[n], starts int64[groups + 1]).
+    """Return the stable order of int32[n] numbers from 0 to below `groups`: (order int64[n], starts int64[groups + 1]).
 
     The rows of group g are `order[starts[g] : starts[g + 1]]`, ascending. `keys` may be a field of a structured array; nothing is
-    copied. Time and memory follow n + groups. Raises ValueError for a number outside of the range and for keys that are not int32[n].
+    copied. Time and memory grow with n + groups. Raises ValueError for a number outside of the range and for keys that are not int32[n].
     """
     if keys.dtype != np.dtype("i4") or keys.ndim != 1:
         raise ValueError(f"numbers to group are int32[n], not {keys.dtype}{list(keys.shape)}")
@@ -30,7 +30,7 @@ def group_stable(keys: npt.NDArray[np.int32], groups: int) -> tuple[npt.NDArray[
 
 @njit(nogil=True, cache=True, no_cfunc_wrapper=True)
 def _group(keys: int, stride: int, count: int, groups: int, order: int, starts: int) -> int:
-    """Fills `order` (int64[count]) and `starts` (int64[groups + 1], zeros before), all at addresses; keys lie `stride` bytes apart.
+    """Fill `order` (int64[count]) and `starts` (int64[groups + 1], zeros before), all at addresses; keys are `stride` bytes apart.
 
     Returns `count`, or the first row whose number is out of range; then nothing was put in order.
     """

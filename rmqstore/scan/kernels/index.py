@@ -1,7 +1,7 @@
-"""Compiled checks of index files: slots and chains of one file, and items against the keys of the log.
+"""Compiled checks of index files: slots and chains of one file, and entries against the keys of the log.
 
-The chains of an index file are fully determined by its items: item n links to the newest earlier item of its slot, and a slot holds its
-newest item. Items are written in log order, so the keys of the log and the items of the files are compared like two sorted lists.
+The chains of an index file are fully determined by its entries: entry n links to the newest earlier entry of its slot, and a slot holds
+its newest entry. Entries are written in log order, so the keys of the log and the entries of the files are compared like two sorted lists.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ ITEM_SIZE = ITEM_ROWS.itemsize
 
 
 class ItemOddity(IntEnum):
-    """What is wrong with an item, or with a key that has none."""
+    """The faults of an entry, or of a key without one."""
 
     BOGUS = 1  # no key of the log at this place has this hash and offset
     HASH = 2  # offset fits, hash is not that of the key
     OFFSET = 3  # hash fits, offset does not
     TIME = 4  # time difference does not fit
-    MISSING = 5  # a key without item
+    MISSING = 5  # a key without entry
     DUPLICATE = 6  # the last message indexed a second time
 
 
@@ -36,11 +36,11 @@ ODDITY_DTYPE = np.dtype([("oddity", "i4"), ("item", "i4"), ("position", "i8"), (
 
 LINK_DTYPE = np.dtype([("item", "i4"), ("slot", "i4"), ("expected", "i4"), ("found", "i4")])
 
-# Items between the one that is looked at and the one whose slot is asked for: slots lie all over the memory.
+# Entries between the one that is checked and the one whose slot is prefetched: slots are spread over the memory.
 _AHEAD = 64
 SCRATCH_BYTES = _AHEAD * 4
 
-# Items that had a key so far, and physical offset of the last of them.
+# Entries that had a key so far, and physical offset of the last of them.
 MATCHED_DTYPE = np.dtype([("items", "i8"), ("last_offset", "i8")])
 
 ITEMS_END = 1
@@ -64,9 +64,9 @@ _write_oddity = fields_writer(ODDITY_DTYPE)
 
 @njit(nogil=True, cache=True, no_cfunc_wrapper=True, error_model="numpy")
 def follow_chains(base: int, first: int, count: int, newest: int, slots: int, links: int, room: int, wrong: int) -> int:
-    """Checks the links of `count` items at address `base`, the first of which is item number `first`.
+    """Check the links of `count` entries at address `base`, the first of which is entry number `first`.
 
-    `newest` = address of the newest item of every slot so far (int32), updated, behind which `SCRATCH_BYTES` are free for use. The first
+    `newest` = address of the newest entry of every slot so far (int32), updated, after which `SCRATCH_BYTES` are free for use. The first
     `room` wrong links of the file go to the rows at `links` (LINK_DTYPE), `wrong` = their number so far; returns their number now.
     """
     scratch = newest + slots * 4
@@ -109,12 +109,12 @@ def match_items(
     oddities: int,
     room: int,
 ) -> tuple[int, int, int, int]:
-    """Compares the keys [key, last_key) with the items of one index file.
+    """Compare the keys [key, last_key) with the entries of one index file.
 
     `records` (RECORD_DTYPE), `keys` (KEY_DTYPE) and `oddities` (ODDITY_DTYPE, `room` rows) are addresses. `base` = address of
-    `count` buffered items, the first of which has item number `first`; `item` = next item to look at, counted from `first`; `last_chunk`
-    = 1 when the buffer ends with the file's last item; `begin` = begin timestamp of the file; `first_seconds` = time difference that
-    item 1 may have as well. `matched` = address of a row of MATCHED_DTYPE, updated. Stops two items before the end of a
+    `count` buffered entries, the first of which has number `first`; `item` = next entry to check, counted from `first`; `last_chunk`
+    = 1 when the buffer ends with the file's last entry; `begin` = begin timestamp of the file; `first_seconds` = time difference that
+    entry 1 may have as well. `matched` = address of a row of MATCHED_DTYPE, updated. Stops two entries before the end of a
     buffer that is not the last, so that it can look ahead. Returns (key, item, rows of oddities, ITEMS_END | KEYS_END | ODDITIES_FULL).
     """
     used = 0
@@ -132,7 +132,7 @@ def match_items(
         position, store_timestamp, size = _read_record(records + row * _RECORD_SIZE)
         place = base + item * ITEM_SIZE
         found_hash, found_offset, seconds = _read_item(place)
-        # Both go on by one unless it is found below that one of them has no counterpart.
+        # Both advance by one unless it is found below that one of them has no counterpart.
         oddity, next_key, next_item = 0, key + 1, item + 1
         expected, found = wanted, found_offset
         if found_offset == position and found_hash == wanted:
@@ -161,12 +161,12 @@ def match_items(
                     oddity, found = _HASH, found_hash
             elif found_offset < position:
                 if is_tag and found_hash != wanted and following >= 0 and found_hash == following_hash:
-                    # A tag without item, and behind it a damaged offset.
+                    # A tag without entry, and after it a damaged offset.
                     next_item = item
                 elif found_hash == wanted and next_offset >= position and found_offset != last_match:
                     oddity, expected = _OFFSET, position
                 else:
-                    # An item too much. It is there for the second time where one of the same record before it has its hash.
+                    # An extra entry. It is a duplicate if an earlier entry of the same record has its hash.
                     oddity, next_key = _BOGUS, key
                     if found_offset == last_match:
                         before = place - ITEM_SIZE
@@ -175,7 +175,7 @@ def match_items(
                         if (before < base and first > 1) or (before >= base and _read_offset(before) == found_offset):
                             oddity = _DUPLICATE
             else:
-                # The item lies behind the key: the key has no item, or the item's offset was changed.
+                # The entry is after the key: the key has no entry, or the entry's offset was changed.
                 lower_follows = more and next_offset < found_offset
                 if found_hash == wanted and (lower_follows or found_offset < position + size or not more):
                     oddity, expected = _OFFSET, position

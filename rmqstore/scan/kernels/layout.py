@@ -1,8 +1,8 @@
-"""Property layouts: where the properties of a block lie, remembered from one record to the next.
+"""Property layouts: the positions of the properties of a block, remembered from one record to the next.
 
 Producers write the same properties in the same order, and their values mostly have the same lengths. So a block is first compared, 64
 bytes at a time, with the names and separators of one seen before; when all are in their places, so are the values, and nothing has to be
-parsed. Which layout a block is compared with depends on its length and its first bytes alone.
+parsed. The layout that a block is compared with depends only on its length and its first bytes.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _PLACES = (
 LAYOUT_DTYPE = np.dtype(
     [
         ("length", "i4"),  # of the block, 0: nothing was learned yet
-        ("misses", "i4"),  # blocks that came here and did not fit
+        ("misses", "i4"),  # blocks compared with this layout that did not fit
         *((name, "i4") for name in _PLACES),  # of the values, bytes from the start of the block; 0, 0: no such property
-        ("pattern", "u1", (_MOST,)),  # names and separators; where a value lies a separator, which must not be there
+        ("pattern", "u1", (_MOST,)),  # names and separators; within values a separator, which must not be there
         ("fixed", "i8", (_MOST // _BLOCK,)),  # bit i for byte i of a block of the pattern: it must be there
         ("fixed_at_end", "i8"),  # the same for the last 64 bytes
     ]
@@ -47,7 +47,7 @@ _BYTES = LAYOUT_DTYPE.itemsize
 _LENGTH, _MISSES, _PATTERN, _FIXED, _FIXED_AT_END = (
     field_offset(LAYOUT_DTYPE, name) for name in ("length", "misses", "pattern", "fixed", "fixed_at_end")
 )
-# A layout is learned anew after this many misses: where two alternate, the older one stays and one of them is parsed.
+# A layout is replaced after this many misses: if two alternate, the older one stays and one of them is parsed.
 _PATIENCE = 15
 _ALL_BUT_HIGHEST = (1 << 63) - 1
 _MIX = 0x9E3779B1
@@ -58,7 +58,7 @@ write_places = fields_writer(LAYOUT_DTYPE, *_PLACES)
 
 @njit(**INTERNAL)
 def layout_of(layouts: int, base: int, start: int, length: int) -> int:
-    """Address of the layout to compare a block of properties with."""
+    """Return the address of the layout to compare a block of properties with."""
     if length < _BLOCK:
         return layouts
     mixed = ((native32(base, start) ^ length) * _MIX) >> 16
@@ -67,7 +67,7 @@ def layout_of(layouts: int, base: int, start: int, length: int) -> int:
 
 @njit(**INTERNAL)
 def fits(layout: int, base: int, start: int, length: int) -> bool:
-    """Whether all names and separators of the block are where the layout has them, and no others."""
+    """Return whether all names and separators of the block are where the layout has them, and no others."""
     if native32(layout, _LENGTH) != length or length < _BLOCK:
         return False
     unlike = np.int64(0)
@@ -81,7 +81,7 @@ def fits(layout: int, base: int, start: int, length: int) -> bool:
 
 @njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def learn(layout: int, base: int, start: int, length: int) -> bool:
-    """Takes the names and separators of a block into the layout; False when it stays as it was: the caller has no places to write."""
+    """Store names and separators of a block in the layout; False if it is unchanged: the caller has no places to write."""
     misses = native32(layout, _MISSES)
     store32(layout, _MISSES, misses + 1)
     if (misses & _PATIENCE) != 0 or length < _BLOCK or length > _MOST:

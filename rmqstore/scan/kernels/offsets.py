@@ -1,4 +1,4 @@
-"""Where the fixed fields of a commit-log record lie, as numbers that compiled code is built with; they come from the declarations."""
+"""Offsets of the fixed fields of a commit-log record, as numbers that compiled code is built with; they come from the declarations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BORN_HOST_V6 = int(declared.SysFlag.BORN_HOST_V6)
 STORE_HOST_V6 = int(declared.SysFlag.STORE_HOST_V6)
 HOST_V4_WIDTH, HOST_V6_WIDTH = 8, 20
 
-# The header of a DLedger entry, which a record lies in.
+# The header of the DLedger entry that contains a record.
 _ENTRY = fixed_layout(dledger.ENTRY_HEADER)
 ENTRY_MAGIC, ENTRY_SIZE, ENTRY_POSITION, ENTRY_BODY = (_ENTRY[name].offset for name in ("magic", "size", "pos", "body_len"))
 ENTRY_HEADER_SIZE = dledger.ENTRY_HEADER_SIZE

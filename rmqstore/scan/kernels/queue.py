@@ -21,7 +21,7 @@ _MAX_EXT_ADDRESS = -2147483649  # tagsCodes at or below are addresses of ext uni
 
 
 class Claim(IntEnum):
-    """What stands in the queue where a record says its unit is."""
+    """The content of the queue where the unit of a record should be."""
 
     MATCH = 0
     TAGS = 1  # offset and size match, tagsCode differs
@@ -32,7 +32,7 @@ class Claim(IntEnum):
 
 
 class Order(IntEnum):
-    """What is odd about the QUEUEOFFSETs of a queue along the log."""
+    """The irregularities of the QUEUEOFFSETs of a queue along the log."""
 
     GAP = 1
     REPEAT = 2
@@ -44,7 +44,7 @@ RUN_DTYPE = np.dtype(
         ("queue", "i4"),
         ("claim", "i4"),
         ("start", "i8"),  # first queue offset
-        ("end", "i8"),  # behind the last queue offset
+        ("end", "i8"),  # after the last queue offset
         ("position", "i8"),  # physical offset of the first record
         ("last_position", "i8"),  # physical offset of the last record
         ("size", "i4"),  # of the first record
@@ -90,7 +90,7 @@ FULL = 2
 _RECORD_SIZE, _QUEUE_SIZE = RECORD_DTYPE.itemsize, QUEUE_DTYPE.itemsize
 _RUN_SIZE, _EVENT_SIZE, _EXT_SIZE = RUN_DTYPE.itemsize, EVENT_DTYPE.itemsize, EXT_DTYPE.itemsize
 _RUN = field_offset(QUEUE_DTYPE, "run")
-# Records between the one that is compared and the one whose unit is asked for.
+# Records between the one that is compared and the one whose unit is prefetched.
 _AHEAD = 8
 _AHEAD_SIZE = _AHEAD * RECORD_DTYPE.itemsize
 
@@ -116,11 +116,11 @@ _write_runs_used, _write_events_used, _write_exts_used = (fields_writer(COUNTS_D
 def claim_units(
     records: int, row: int, end: int, ordered: int, queues: int, runs: int, events: int, exts: int, counts: int
 ) -> tuple[int, int]:
-    """Compares the records [row, end) with their units; continues the runs of the queues.
+    """Compare the records [row, end) with their units and continue the runs of the queues.
 
     All of `records` (RECORD_DTYPE), `queues` (QUEUE_DTYPE), `runs`, `events`, `exts` and `counts` are addresses. `ordered` = 1 also
-    follows the QUEUEOFFSETs (0 for extra queues of a record). `counts` = int64[6]: rows used in runs, events, exts, which the caller
-    empties, and how many rows there are. Returns (row, state): NEED_UNITS when the units of that record must be buffered in its
+    checks the order of the QUEUEOFFSETs (0 for extra queues of a record). `counts` = int64[6]: rows used in runs, events, exts, which the
+    caller empties, and how many rows there are. Returns (row, state): NEED_UNITS when the units of that record must be buffered in its
     queue's row first, FULL when an output is full, DONE at the end.
     """
     while row < end:

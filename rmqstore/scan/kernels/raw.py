@@ -1,7 +1,7 @@
 """Raw loads for compiled kernels: big-endian integers, byte search and Java hashes at machine addresses.
 
 Kernels work on addresses, not on arrays: bounds are checked once per record by the caller, and a load compiles to one instruction.
-Every function here trusts its caller: the bytes from `address` to the end of the load must be readable.
+No function here checks bounds: the bytes from `address` to the end of the load must be readable.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BYTE = np.uint64(0xFF)
 
 
 def _load(bits: int, *, signed: bool, swap: bool) -> Any:
-    """An intrinsic that loads `bits` bits at base + offset as int64, byte-swapped for big-endian values.
+    """Return an intrinsic that loads `bits` bits at base + offset as int64, byte-swapped for big-endian values.
 
     Every load widens to int64: mixed widths would make the compiler's type inference, which is most of its time, resolve a cast at
     every use.
@@ -55,7 +55,7 @@ def _load(bits: int, *, signed: bool, swap: bool) -> Any:
 
 @intrinsic
 def le64(typingctx: Any, base: Any, offset: Any) -> Any:
-    """The eight bytes at base + offset as one uint64, the first byte lowest."""
+    """Return the eight bytes at base + offset as one uint64, the first byte lowest."""
     signature = types.uint64(types.uintp, types.int64)
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -77,7 +77,7 @@ native64 = _load(64, signed=True, swap=False)
 
 
 def _store(bits: int, kind: Any) -> Any:
-    """An intrinsic that writes `bits` bits (native order) at base + offset."""
+    """Return an intrinsic that writes `bits` bits (native order) at base + offset."""
 
     @intrinsic
     def store(typingctx: Any, base: Any, offset: Any, value: Any) -> Any:
@@ -100,7 +100,7 @@ store64 = _store(64, types.uint64)
 
 @intrinsic
 def trailing_zeros(typingctx: Any, value: Any) -> Any:
-    """Number of trailing zero bits of an uint64 that is not zero."""
+    """Return the number of trailing zero bits of an uint64 that is not zero."""
     signature = types.int64(types.uint64)
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -111,13 +111,13 @@ def trailing_zeros(typingctx: Any, value: Any) -> Any:
 
 @intrinsic
 def prefetch(typingctx: Any, base: Any, offset: Any) -> Any:
-    """Asks for the cache line at base + offset, without claiming the innermost cache for it; any address is allowed."""
+    """Prefetch the cache line at base + offset, without claiming the innermost cache for it; any address is allowed."""
     return types.void(types.uintp, types.int64), partial(_prefetch, locality=1)
 
 
 @intrinsic
 def prefetch_once(typingctx: Any, base: Any, offset: Any) -> Any:
-    """As `prefetch`, for a line that is needed soon and then not again: the innermost cache has it, and no other keeps it."""
+    """Prefetch a line, as `prefetch`, that is needed soon and then not again: into the innermost cache only."""
     return types.void(types.uintp, types.int64), partial(_prefetch, locality=0)
 
 
@@ -132,14 +132,14 @@ def _prefetch(context: Any, builder: Any, signature: Any, arguments: Any, *, loc
 
 
 def _splat(builder: Any, value: Any, lanes: int) -> Any:
-    """A vector whose `lanes` bytes are all `value`."""
+    """Return a vector whose `lanes` bytes are all `value`."""
     vector = ir.VectorType(ir.IntType(8), lanes)
     first = builder.insert_element(ir.Constant(vector, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
     return builder.shuffle_vector(first, ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes))
 
 
 def _load_bytes(builder: Any, base: Any, offset: Any, lanes: int) -> Any:
-    """The `lanes` bytes at base + offset as a vector."""
+    """Return the `lanes` bytes at base + offset as a vector."""
     pointer = builder.inttoptr(builder.add(base, offset), ir.VectorType(ir.IntType(8), lanes).as_pointer())
     data = builder.load(pointer)
     data.align = 1
@@ -147,7 +147,7 @@ def _load_bytes(builder: Any, base: Any, offset: Any, lanes: int) -> Any:
 
 
 def _last_lanes(builder: Any, data: Any, count: Any, lanes: int) -> Any:
-    """`data` with zeros in all but its last `count` (an i8) lanes."""
+    """Return `data` with zeros in all but its last `count` (an i8) lanes."""
     vector = ir.VectorType(ir.IntType(8), lanes)
     from_end = ir.Constant(vector, [lanes - 1 - lane for lane in range(lanes)])
     kept = builder.icmp_unsigned("<", from_end, _splat(builder, count, lanes))
@@ -156,7 +156,7 @@ def _last_lanes(builder: Any, data: Any, count: Any, lanes: int) -> Any:
 
 @intrinsic
 def equal_mask64(typingctx: Any, base: Any, offset: Any, byte: Any) -> Any:
-    """int64 whose bit i is set when byte i of the 64 bytes at base + offset equals `byte`."""
+    """Return an int64 whose bit i is set when byte i of the 64 bytes at base + offset equals `byte`."""
     signature = types.int64(types.uintp, types.int64, types.uint8)
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -168,7 +168,7 @@ def equal_mask64(typingctx: Any, base: Any, offset: Any, byte: Any) -> Any:
 
 @intrinsic
 def equal64(typingctx: Any, base: Any, offset: Any, other: Any, other_offset: Any) -> Any:
-    """int64 whose bit i is set when byte i of the 64 bytes at base + offset equals byte i of those at other + other_offset."""
+    """Return an int64 whose bit i is set when byte i of the 64 bytes at base + offset equals byte i of those at other + other_offset."""
     signature = types.int64(types.uintp, types.int64, types.uintp, types.int64)
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -181,9 +181,9 @@ def equal64(typingctx: Any, base: Any, offset: Any, other: Any, other_offset: An
 
 @intrinsic
 def tail32(typingctx: Any, base: Any, end: Any, length: Any) -> Any:
-    """The last 32 of `length` bytes that end at base + end, as four int64 in native order; zeros stand in front of a shorter text.
+    """Return the last 32 of `length` bytes that end at base + end, as four int64 in native order; zeros before a shorter text.
 
-    The 32 bytes in front of `end` must be readable.
+    The 32 bytes before `end` must be readable.
     """
     signature = types.UniTuple(types.int64, 4)(types.uintp, types.int64, types.int64)
 
@@ -203,9 +203,9 @@ def tail32(typingctx: Any, base: Any, end: Any, length: Any) -> Any:
 
 @intrinsic
 def hash32(typingctx: Any, base: Any, end: Any, count: Any) -> Any:
-    """(Java hash of the `count` (0 ... 32) ASCII bytes that end at base + end, not 0 when one of them is no ASCII).
+    """Return (Java hash of the `count` (0 ... 32) ASCII bytes that end at base + end, not 0 when one of them is no ASCII).
 
-    The 32 bytes in front of `end` must be readable. Neighbours are joined to pairs, pairs to fours, all at once.
+    The 32 bytes before `end` must be readable. Neighbours are joined to pairs, pairs to fours, all at once.
     """
     signature = types.UniTuple(types.int64, 2)(types.uintp, types.int64, types.int64)
 
@@ -237,7 +237,7 @@ _POWERS_OF_31 = np.array([31**n % 2**32 for n in range(33)], np.int64)
 
 @njit(**INTERNAL)
 def find_byte(base: int, start: int, end: int, pattern: int) -> int:
-    """First offset in [start, end) whose byte equals the byte replicated eight times in `pattern` (uint64), else `end`."""
+    """Return the first offset in [start, end) whose byte is the one replicated eight times in `pattern` (uint64), else `end`."""
     position = start
     low = np.int64(pattern & BYTE)
     while position + 8 <= end:
@@ -255,7 +255,7 @@ def find_byte(base: int, start: int, end: int, pattern: int) -> int:
 
 @njit(cache=True, nogil=True)
 def first_nonzero(base: int, start: int, end: int) -> int:
-    """First offset in [start, end) whose byte is not zero, else `end`."""
+    """Return the first offset in [start, end) whose byte is not zero, else `end`."""
     position = start
     while position + 64 <= end:
         word = native64(base, position) | native64(base, position + 8) | native64(base, position + 16) | native64(base, position + 24)
@@ -272,7 +272,7 @@ def first_nonzero(base: int, start: int, end: int) -> int:
 
 @njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _hash_wide(state: int, base: int, start: int, end: int) -> tuple[int, bool]:
-    """The Java string hash of UTF-8 that is not plain ASCII: one step per UTF-16 unit; (hash, well-formed)."""
+    """Return the Java string hash of UTF-8 that is not plain ASCII: one step per UTF-16 unit; (hash, well-formed)."""
     h = state
     position = start
     while position < end:
@@ -307,14 +307,14 @@ def _hash_wide(state: int, base: int, start: int, end: int) -> tuple[int, bool]:
 
 @njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def java_hash_utf8(state: int, base: int, start: int, end: int) -> tuple[int, bool]:
-    """Java `String.hashCode` of the UTF-8 bytes [start, end), continued from `state`; the 32 bytes in front of `start` must be readable.
+    """Return Java `String.hashCode` of the UTF-8 bytes [start, end), continued from `state`; the 32 bytes before `start` must be readable.
 
     Returns (hash as 0 … 2^32-1, well-formed). For malformed UTF-8 the hash is 0 and the caller decodes by Java's own rules. Products
     wrap around at 64 bits, which leaves the low 32 bits right.
     """
     if end <= start:
         return state & 0xFFFFFFFF, True
-    # The first block takes what is left of whole ones: most texts are this block alone, without a branch that depends on their length.
+    # The first block takes the rest of whole ones: most texts are this block alone, without a branch that depends on their length.
     first = ((end - start - 1) & 31) + 1
     position = start + first
     hashed, wide = hash32(base, position, first)

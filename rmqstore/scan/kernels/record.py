@@ -1,7 +1,7 @@
 """The compiled record walker: commit-log bytes to columns.
 
-Offsets, widths and magic numbers come from the declarations in `rmqstore.formats.record`; a property test feeds both with the same bytes
-and demands the same answer. One call walks as many records as fit into the batch and stops with an exact reason.
+Offsets, widths and magic numbers come from the declarations in `rmqstore.formats.record`; a property test gives both the same bytes
+and requires the same answer. One call walks as many records as fit into the batch and stops with an exact reason.
 """
 
 from __future__ import annotations
@@ -66,13 +66,13 @@ def _word(text: bytes) -> int:
     return int.from_bytes(text, "big")
 
 
-# Property names are told apart by their first five bytes, some of them by four more.
+# Property names are distinguished by their first five bytes, some of them by four more.
 _TAGS, _KEYS, _UNIQ, _DELAY = _word(b"TAGS\1"), _word(b"KEYS\1"), _word(b"UNIQ_"), _word(b"DELAY")
 _INNER, _CRC = _word(b"INNER"), _word(b"__CRC")
 _UNIQ_KEY, _INNER_MULTI, _INNER_NUM, _INNER_BASE, _CRC32 = (_word(text) for text in (b"KEY\1", b"_MUL", b"_NUM", b"_BAS", b"32#\1"))
 _PROPERTY_CRC_LENGTH = 20
 
-# How far ahead of the record (bytes) its successors are asked for: memory answers while this one is decoded.
+# How far ahead of the record (bytes) its successors are prefetched: memory answers while this one is decoded.
 _AHEAD = 6144
 _GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)
 # Odd multipliers for the words of a topic; any would do.
@@ -131,7 +131,7 @@ _BORN_AHEAD_LIMIT = 10 * 365 * 86_400_000
 
 @njit(**INTERNAL)
 def _find_queue(state: int, base: int, topic_start: int, length: int, queue_id: int) -> int:
-    """Address of the entry of (topic, queue id) in the table of names, or of the free entry where it belongs."""
+    """Return the address of the entry of (topic, queue id) in the table of names, or of the free entry where it belongs."""
     a, b, c, d = tail32(base, topic_start + length, length)
     length_and_queue = length | (queue_id << 32)
     table = native64(state, _TABLE)
@@ -159,13 +159,13 @@ def _find_queue(state: int, base: int, topic_start: int, length: int, queue_id: 
 
 @njit(**INTERNAL)
 def _signed(state: int) -> int:
-    """A hash of 0 … 2^32-1 as the signed number that Java has."""
+    """Return a hash of 0 … 2^32-1 as the signed number that Java has."""
     return state - 0x100000000 if state > 0x7FFFFFFF else state
 
 
 @njit(**INTERNAL)
 def _key_hash(state: int) -> int:
-    """The hash an index item stores: abs() of the signed hash, 0 for the one value without an absolute."""
+    """Return the hash that an index entry stores: abs() of the signed hash, 0 for the one value without an absolute."""
     if state < 0x80000000:
         return state
     return 0 if state == 0x80000000 else 0x100000000 - state
@@ -173,7 +173,7 @@ def _key_hash(state: int) -> int:
 
 @njit(**INTERNAL)
 def _mix_host(base: int, start: int, length: int) -> int:
-    """A 32-bit number of the host bytes (8 or 20)."""
+    """Return a 32-bit number of the host bytes (8 or 20)."""
     word = native64(base, start)
     if length > 8:
         word ^= native64(base, start + 8) * _GOLDEN
@@ -184,7 +184,7 @@ def _mix_host(base: int, start: int, length: int) -> int:
 
 @njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _compressed_body_fits(base: int, start: int, length: int, sys_flag: int) -> bool:
-    """Whether the first body bytes are those of the compression that SYSFLAG names."""
+    """Return whether the first body bytes are those of the compression that SYSFLAG names."""
     kind = (sys_flag >> 8) & 7
     if kind == 1:
         return length >= 4 and be32u(base, start) == 0x04224D18
@@ -198,7 +198,7 @@ def _compressed_body_fits(base: int, start: int, length: int, sys_flag: int) -> 
 
 @njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _decimal(base: int, start: int, end: int) -> tuple[int, bool]:
-    """A signed 32-bit decimal as Java's Integer.parseInt reads it; (value, valid)."""
+    """Return a signed 32-bit decimal as Java's Integer.parseInt reads it; (value, valid)."""
     negative = False
     if start < end and (u8(base, start) == 0x2D or u8(base, start) == 0x2B):
         negative = u8(base, start) == 0x2D
@@ -222,7 +222,7 @@ def _decimal(base: int, start: int, end: int) -> tuple[int, bool]:
 
 @njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _property_crc_matches(base: int, start: int, size: int, digits: int, digits_end: int) -> bool:
-    """Compares the digits of a property CRC, least significant first, with the record without its last 20 bytes; wraps as Java does."""
+    """Compare the digits of a property CRC, least significant first, with the record without its last 20 bytes; wraps as Java does."""
     value = 0
     for position in range(digits_end - 1, digits - 1, -1):
         value = (value * 10 + u8(base, position) - 48) & 0xFFFFFFFF
@@ -231,10 +231,10 @@ def _property_crc_matches(base: int, start: int, size: int, digits: int, digits_
 
 @njit(**INTERNAL)
 def structure_head(base: int, at: int, end: int, file_end: int) -> tuple[int, int, int, int, int]:
-    """The first half of the structural check, up to BODYLEN: (reason, size, smallest size, body start, body length).
+    """Run the first half of the structural check, up to BODYLEN: (reason, size, smallest size, body start, body length).
 
     `end` is the end of the readable bytes, `file_end` of the file (both relative to base, end <= file_end). The order of the checks is
-    that of `rmqstore.formats.record.decode_record`. The second half lies behind the body: whoever wants the body's CRC computes it in
+    that of `rmqstore.formats.record.decode_record`. The second half is after the body: callers that need the body's CRC compute it in
     between, because reading forward is what memory is fast at.
     """
     if at + 8 > file_end:
@@ -270,7 +270,7 @@ def structure_head(base: int, at: int, end: int, file_end: int) -> tuple[int, in
         return _STOP_BEYOND, size, 0, 0, 0
     if at + size > end:
         return _STOP_WINDOW, size, 0, 0, 0
-    # From here every fixed field lies inside [at, at + size).
+    # From here every fixed field is inside [at, at + size).
     body = at + smallest - 3 - wide
     body_length = be32(base, body - 4)
     if body_length < 0 or smallest + body_length > size:
@@ -280,7 +280,7 @@ def structure_head(base: int, at: int, end: int, file_end: int) -> tuple[int, in
 
 @njit(**INTERNAL)
 def structure_tail(base: int, at: int, size: int, smallest: int, body: int, body_length: int) -> tuple[int, int, int]:
-    """The second half of the structural check: (reason, topic start, properties start)."""
+    """Run the second half of the structural check: (reason, topic start, properties start)."""
     wide = at + smallest - 3 - body
     topic = body + body_length + 1 + wide
     topic_length = be16(base, topic - 2) if wide else (u8(base, topic - 1) ^ 0x80) - 0x80
@@ -297,7 +297,7 @@ def structure_tail(base: int, at: int, size: int, smallest: int, body: int, body
 
 @njit(**INTERNAL)
 def structure(base: int, at: int, end: int, file_end: int) -> tuple[int, int, int, int, int, int]:
-    """Both halves of the structural check: (reason, size, body start, body length, topic start, properties start)."""
+    """Run both halves of the structural check: (reason, size, body start, body length, topic start, properties start)."""
     reason, size, smallest, body, body_length = structure_head(base, at, end, file_end)
     topic = properties = 0
     if reason == 0:
@@ -307,7 +307,7 @@ def structure(base: int, at: int, end: int, file_end: int) -> tuple[int, int, in
 
 @njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _dledger_entry(base: int, at: int, end: int, file_end: int) -> tuple[int, int]:
-    """The header of a DLedger entry: (reason, end of the entry). A reason other than 0 says that no entry begins here."""
+    """Check the header of a DLedger entry: (reason, end of the entry). A reason other than 0 means that no entry begins here."""
     if at + 8 > file_end:
         return _STOP_TRUNCATED, at
     if at + 8 > end:
@@ -331,7 +331,7 @@ def _dledger_entry(base: int, at: int, end: int, file_end: int) -> tuple[int, in
 
 @njit(**INTERNAL)
 def _separators(base: int, start: int, stop: int, readable: int) -> int:
-    """Bit i is set when byte start + i (i < 64) ends a property and lies before `stop`; bytes at `readable` and behind are not touched.
+    """Return a mask: bit i is set when byte start + i (i < 64) ends a property before `stop`; bytes from `readable` on are not touched.
 
     The 64 bytes before `readable` must be readable.
     """
@@ -364,13 +364,13 @@ def walk(
     key_count: int,
     key_capacity: int,
 ) -> tuple[int, int, int, int]:
-    """Walks records from `at` on and fills the columns.
+    """Walk records from `at` on and fill the columns.
 
     Args: base = address of the window; at, end, file_end = bytes relative to it (end = end of the mapped bytes, file_end = end of the
-    file); origin = physical offset of the window's first byte; lead = bytes in front of every record: 0, or those of a DLedger entry
+    file); origin = physical offset of the window's first byte; lead = bytes before every record: 0, or those of a DLedger entry
     header; checks = Check bits; delays = address of int64[levels + 1], ms per delay level; state = address of `Names.state`;
     records, keys = addresses of rows of RECORD_DTYPE and KEY_DTYPE, to be filled from `count` and `key_count` up to their capacities.
-    Returns (position where it stopped, records, keys, Stop). UNKNOWN_QUEUE: `Names.learn` what the state points to, then go on.
+    Returns (position where it stopped, records, keys, Stop). UNKNOWN_QUEUE: `Names.learn` what the state points to, then continue.
     """
     want_keys = (checks & _CHECK_KEYS) != 0
     want_crc = (checks & _CHECK_CRC) != 0
@@ -392,8 +392,8 @@ def walk(
         if reason != 0:
             stop = reason
             break
-        # Memory is asked for the bytes some records ahead: without it every jump would be waited for. Eight lines a turn: records of about
-        # the same size take the same number of turns, which the processor foresees.
+        # Prefetch some records ahead: without it every jump would wait for memory. Eight lines a turn: records of about
+        # the same size take the same number of turns, which the processor predicts.
         for line in range(at + _AHEAD, at + _AHEAD + size, 512):
             prefetch_once(base, line)
             prefetch_once(base, line + 64)
@@ -491,7 +491,7 @@ def walk(
                     next_p = block + trailing_zeros(mask)
                     mask &= mask - 1
                 if next_p - p >= 6:
-                    # The five bytes from p on lie in the middle of eight that are inside the record.
+                    # The five bytes from p on are in the middle of eight that are inside the record.
                     name = (be64(base, p - 2) >> 8) & 0xFFFFFFFFFF
                     if name == _TAGS:
                         tags_start = p + 5
@@ -545,7 +545,7 @@ def walk(
                 faults |= _F_PROPCRC
         tags_code = 0
         if tags_end > tags_start:
-            # A plain 0 would be a type of its own, and the hash compiled once more for it.
+            # A plain 0 would be a type of its own, and the hash compiled again for it.
             hashed, well_formed = java_hash_utf8(np.int64(0), base, tags_start, tags_end)
             tags_code = _signed(hashed)
             if not well_formed:
@@ -559,7 +559,7 @@ def walk(
                 tags_code = store_timestamp + native64(delays, 8 * min(level, levels))
         first_key = key_count
         if want_keys and transaction != 0xC:
-            # The unique key, then every key between blanks, then the tag with `T#` in front of it.
+            # The unique key, then every key between blanks, then the tag with `T#` before it.
             seed = native32(entry, _TOPIC_HASH) & 0xFFFFFFFF
             start = unique_start
             finish = unique_end
@@ -584,7 +584,7 @@ def walk(
                 else:
                     break
             if key_count >= key_capacity:
-                # The record comes again when there is room.
+                # The record is walked again when there is room.
                 key_count = first_key
                 stop = _STOP_KEYS
                 break
@@ -636,10 +636,10 @@ def walk(
 
 @njit(nogil=True, cache=True)
 def resync(base: int, at: int, end: int, file_end: int, origin: int, displaced: int) -> tuple[int, int]:
-    """The next place at or behind `at` that is plausible: (position, Stop).
+    """Return the next plausible place at or after `at`: (position, Stop).
 
     NONE: a record with consistent lengths, PHYSICALOFFSET = position and a matching body CRC. BLANK: a BLANK whose size is exactly the
-    rest of the file; nothing behind it counts. WINDOW_END: nothing found before `position`, go on there with more bytes.
+    rest of the file; nothing after it counts. WINDOW_END: nothing found before `position`, continue there with more bytes.
     TRUNCATED: nothing up to the end of the file. With `displaced` (1), records of any PHYSICALOFFSET count, and no BLANK.
     """
     first = np.uint64(0xDADADADADADADADA)

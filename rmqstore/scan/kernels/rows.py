@@ -1,7 +1,7 @@
 """Rows of structured arrays in compiled code: one call reads or writes all the fields that a kernel needs.
 
-The compiler's time goes by statements, not by instructions. A row at an address costs it one statement, where an array of rows costs one
-per field. Types, offsets and byte order come from the numpy type, and so from the declaration where that was made from one.
+The time of the compiler depends on statements, not on instructions. A row at an address costs it one statement, where an array of rows
+costs one per field. Types, offsets and byte order come from the numpy type, and so from the declaration that the type may be made from.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numba.extending import intrinsic
 
 
 def fields_reader(dtype: np.dtype[np.void], *names: str) -> Any:
-    """A function for kernels: address of a row → the named integer fields (without names: all) as int64; a tuple of several."""
+    """Return a function for kernels: address of a row → the named integer fields (without names: all) as int64; a tuple of several."""
     places = _places(dtype, names)
     kind = types.int64 if len(places) == 1 else types.UniTuple(types.int64, len(places))
 
@@ -35,7 +35,7 @@ def fields_reader(dtype: np.dtype[np.void], *names: str) -> Any:
 
 
 def fields_writer(dtype: np.dtype[np.void], *names: str) -> Any:
-    """A function for kernels: (address of a row, int64 values of the named fields); without names, all fields in their order."""
+    """Return a function for kernels: (address of a row, int64 values of the named fields); without names, all fields in order."""
     places = _places(dtype, names)
 
     @intrinsic
@@ -56,7 +56,7 @@ def fields_writer(dtype: np.dtype[np.void], *names: str) -> Any:
 
 
 def row_copier(dtype: np.dtype[np.void]) -> Any:
-    """A function for kernels: (address to write to, address of the row)."""
+    """Return a function for kernels: (address to write to, address of the row)."""
     whole = ir.IntType(dtype.itemsize * 8)
 
     @intrinsic
@@ -76,7 +76,7 @@ def row_copier(dtype: np.dtype[np.void]) -> Any:
 
 
 def field_offset(dtype: np.dtype[np.void], name: str) -> int:
-    """Where a field of a row begins, in bytes."""
+    """Return where a field of a row begins, in bytes."""
     return _places(dtype, (name,))[0][1]
 
 

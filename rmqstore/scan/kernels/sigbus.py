@@ -13,7 +13,7 @@ from numba.extending import intrinsic
 from rmqstore.scan.kernels.raw import le64, store64
 
 _mmap = types.ExternalFunction("mmap", types.uintp(types.uintp, types.uintp, types.int32, types.int32, types.int32, types.int64))
-# Also to be written: a file that is made on a full disk loses its pages when they are first written to.
+# Also for writes: a file that is made on a full disk loses its pages when they are first written to.
 _PROT_READ_WRITE = np.int32(1 | 2)
 _PRIVATE_FIXED_ANONYMOUS = np.int32(0x02 | 0x10 | 0x20)
 _ADDRESS_OFFSET = 16  # si_addr in siginfo_t of 64-bit Linux
@@ -22,7 +22,7 @@ _COUNTER = "rmqstore_replaced_pages"
 
 @intrinsic
 def _counter(typingctx: Any) -> Any:
-    """The address of the counter. Compiled code knows it by a name only, so it can be kept for the next process."""
+    """Return the address of the counter. Compiled code knows it by a name only, so it can be kept for the next process."""
     signature = types.uintp()
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -33,7 +33,7 @@ def _counter(typingctx: Any) -> Any:
 
 
 def make_handler(counter: int, page_size: int) -> Any:
-    """A C function `void (int, siginfo_t *, void *)`; `counter` is the address of an int64 that counts replaced pages.
+    """Return a C function `void (int, siginfo_t *, void *)`; `counter` is the address of an int64 that counts replaced pages.
 
     One process has one handler: a second one would count at the first one's address.
     """

@@ -1,4 +1,4 @@
-"""The chain of one key in the files of `index/`: what a broker follows to answer a query by key."""
+"""The chain of one key in the files of `index/`, which a broker follows to answer a query by key."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ITEM = struct.Struct(struct_format(index.ITEM))
 def offsets_of_key(store: Store, topic: str, key: str) -> Iterator[int]:
     """Yield the physical offsets that the index has for a key, from the newest entry to the oldest. Other keys can have the same hash.
 
-    Files whose number of slots nothing tells, and those too short for a header, are left out. Raises UnreadableError, StoreChangedError.
+    Files whose number of slots is unknown, and those too short for a header, are left out. Raises UnreadableError, StoreChangedError.
     """
     named = [file for file in store.index_files() if file.named_right and file.length >= index.HEADER_SIZE]
     files = [file.mapped for file in named]
@@ -34,7 +34,7 @@ def offsets_of_key(store: Store, topic: str, key: str) -> Iterator[int]:
 
 
 def _chain(file: MappedFile, slots: int, wanted: int) -> Iterator[int]:
-    """Yield the offsets of one file; a chain only goes on to older entries, so a damaged one ends."""
+    """Yield the offsets of one file; a chain only continues to older entries, so a damaged one ends."""
     with open_read_only(file.path) as descriptor:
 
         def read(unit: struct.Struct, position: int) -> tuple[int, ...]:

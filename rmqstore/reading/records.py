@@ -1,4 +1,4 @@
-"""The record at an offset of the log, in files or in what they are going to hold."""
+"""The record at an offset of the log, in files or in their planned content."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ ReadAt = Callable[[MappedFile, int, int], bytes]
 
 
 def record_at(log: MappedFileQueue, offset: int, read: ReadAt = read_at) -> Record | None:
-    """Return the record that begins at a physical offset of a log, None where none does; otherwise as `read_record`."""
+    """Return the record that begins at a physical offset of a log, None if none does; otherwise as `read_record`."""
     file = log.find(offset) if offset >= 0 else None
     return None if file is None else read_record(file, offset, read)
 
 
 def read_record(file: MappedFile, offset: int, read: ReadAt = read_at) -> Record | None:
-    """Return the record of `file` that begins at a physical offset and says so, None where none does; no checksum is looked at.
+    """Return the record of `file` that begins at a physical offset and stores that offset, else None; no checksum is verified.
 
     `read` gives the bytes, so that a planned log can be read as one on the disk. Raises UnreadableError, StoreChangedError.
     """

@@ -30,12 +30,12 @@ class Verification(Sequence[Finding]):
 
     @property
     def errors(self) -> list[Finding]:
-        """The findings of severity error."""
+        """Return the findings of severity error."""
         return [one for one in self.findings if one.severity is Severity.ERROR]
 
     @property
     def healthy(self) -> bool:
-        """Whether there is no error and no part with data was left out: where `rmqstore verify` ends with status 0."""
+        """Return whether there is no error and no part with data was left out: if so, `rmqstore verify` ends with status 0."""
         return not self.errors and not self.not_checked
 
     @overload

@@ -11,7 +11,7 @@ _SHOWN = 200
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Return a table as HTML, every text escaped; after 200 rows it ends with a row that says so."""
+    """Return a table as HTML, every text escaped; after 200 rows it ends with a row that states the limit."""
     listed = iter(rows)
     lines = [_row("td", row) for row in islice(listed, _SHOWN)]
     left = sum(1 for _ in listed)

@@ -47,12 +47,12 @@ class Log:
 
     @property
     def min_offset(self) -> int:
-        """The physical offset at which the first file begins."""
+        """Return the physical offset at which the first file begins."""
         return self._store.message_log.min_offset
 
     @property
     def max_offset(self) -> int:
-        """The physical offset at which the last file ends. The last record ends before it, because files have their full length."""
+        """Return the physical offset at which the last file ends. The last record ends before it, because files have their full length."""
         return self._store.message_log.max_offset
 
     def records(
@@ -125,5 +125,5 @@ class Log:
 
 
 def _kept(record: Record, position: int) -> Value:
-    """Return a record with what filters look at."""
+    """Return a record as filters need it."""
     return {"type": "message", "topic": record.topic, "position": position, "record": record}

@@ -1,4 +1,4 @@
-"""Plans of repairs: made without a change, looked at, applied, undone."""
+"""Plans of repairs: made without a change, shown, applied, undone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rmqstore.repair.transaction.folder import Transaction
 
 
 class Plan:
-    """What a repair will do. Nothing is written before `apply`; the new contents of files are in a temporary directory of their own."""
+    """The planned repair. Nothing is written before `apply`; the new contents of files are in a separate temporary directory."""
 
     def __init__(self, data: PlanData, file: Path, directory: Path) -> None:
         """`directory` holds the plan and is removed together with this object."""
@@ -32,26 +32,26 @@ class Plan:
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to do."""
+        """Return whether there is nothing to do."""
         return self._data.empty
 
     @property
     def actions(self) -> tuple[Action, ...]:
-        """The changes in the order in which they are made: kind, path, position and length in bytes, reason."""
+        """Return the changes in the order in which they are made: kind, path, position and length in bytes, reason."""
         return self._data.actions
 
     @property
     def lost(self) -> tuple[LostMessage, ...]:
-        """The messages that cannot be kept."""
+        """Return the messages that cannot be kept."""
         return self._data.lost
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What has to be known before the plan is applied."""
+        """Return what has to be known before the plan is applied."""
         return self._data.notes
 
     def apply(self) -> Applied:
-        """Apply the plan and verify the store. Raises RefusedError where the store changed or is in use, WriteFailedError, OSError."""
+        """Apply the plan and verify the store. Raises RefusedError if the store changed or is in use, WriteFailedError, OSError."""
         result = procedure.apply_file(self._file, _Consent())
         return Applied(Path(self._data.store), result.transaction, result.errors or {})
 
@@ -70,7 +70,7 @@ class Applied:
     errors: Mapping[str, int]
 
     def undo(self) -> None:
-        """Undo it, byte for byte. Raises RefusedError, WriteFailedError, OSError."""
+        """Undo the plan, byte for byte. Raises RefusedError, WriteFailedError, OSError."""
         if self.transaction is not None:
             undo(self.store, self.transaction.id)
 
@@ -95,7 +95,7 @@ def undo(root: Path, transaction: str | None) -> None:
 
 
 class _Consent:
-    """The dialog of a program: a call is the consent."""
+    """The consent of a program: the call itself."""
 
     def show(self, plan: PlanData) -> None:
         """Do nothing: the plan is an object."""

@@ -38,12 +38,12 @@ class Queue:
 
     @property
     def topic(self) -> str:
-        """The topic, by the name of its directory."""
+        """Return the topic, by the name of its directory."""
         return self._directory.topic
 
     @property
     def queue_id(self) -> int:
-        """The queue id, by the name of its directory."""
+        """Return the queue id, by the name of its directory."""
         return self._directory.queue_id
 
     @cached_property
@@ -52,12 +52,12 @@ class Queue:
 
     @property
     def min_offset(self) -> int:
-        """The queue offset of the first entry."""
+        """Return the queue offset of the first entry."""
         return self._ends.min_offset
 
     @property
     def max_offset(self) -> int:
-        """The queue offset after the last entry: what the next message gets."""
+        """Return the queue offset after the last entry: that of the next message."""
         return self._ends.max_offset
 
     def entries(self, begin: int | None = None, end: int | None = None) -> Iterator[QueueEntry]:

@@ -1,4 +1,4 @@
-"""The next start of a broker: what it does to a store, and what that costs in each area."""
+"""The next start of a broker: its effect on a store, and its cost in each area."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rmqstore.prediction.simulation import simulate
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What a broker of `release` does to a store. `starts` and `lost_messages` are None where that cannot be known; `unknown` says why."""
+    """The effect of a broker of `release` on a store. `starts` and `lost_messages` are None if unknown; `unknown` has the reason."""
 
     release: str
     starts: bool | None

@@ -1,4 +1,4 @@
-"""A store as an object: what it holds, what is wrong with it, what a broker would do to it, and how it can be repaired."""
+"""A store as an object: its content, its faults, the effect of a broker on it, and its repair."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ class Store:
 
     @property
     def path(self) -> Path:
-        """The root directory."""
+        """Return the root directory."""
         return self._store.root
 
     @property
     def crashed(self) -> bool:
-        """Whether `abort` exists: the broker runs, or did not stop cleanly."""
+        """Return whether `abort` exists: the broker runs, or did not stop cleanly."""
         return self._store.abort_present
 
     @cached_property
     def log(self) -> Log:
-        """The commit log."""
+        """Return the commit log."""
         return Log(self._store, self._at)
 
     @cached_property
     def index(self) -> Index:
-        """The index files."""
+        """Return the index files."""
         return Index(self._store)
 
     def queues(self) -> list[Queue]:
@@ -56,7 +56,7 @@ class Store:
         return list(self._queues.values())
 
     def queue(self, topic: str, queue_id: int) -> Queue:
-        """Return one consume queue. Raises UsageError where it has no directory, and what `queues` raises."""
+        """Return one consume queue. Raises UsageError if it has no directory, and what `queues` raises."""
         queue = self._queues.get((topic, queue_id))
         if queue is not None:
             return queue
@@ -73,7 +73,7 @@ class Store:
         return {(queue.topic, queue.queue_id): queue for queue in sorted(found, key=lambda queue: (queue.topic, queue.queue_id))}
 
     def checkpoint(self) -> dict[str, int] | None:
-        """Return the fields of `checkpoint`, ms since the epoch or bytes; None where there is none. Raises UnreadableError."""
+        """Return the fields of `checkpoint`, ms since the epoch or bytes; None without the file. Raises UnreadableError."""
         from rmqstore.dump.small import read_checkpoint
 
         path = self._store.checkpoint_path
@@ -102,7 +102,7 @@ class Store:
         return verify(self._at, frozenset(parts), frozenset(topics), quick=quick, threads=threads)
 
     def diagnose(self, release: str = AUTO) -> Diagnosis:
-        """Return what the next start of a broker of `release` costs in each area, as `rmqstore doctor` prints it.
+        """Return the cost of the next start of a broker of `release` in each area, as `rmqstore doctor` prints it.
 
         `release`: a version such as "5.3.3", or "auto" for the newest one that can have written the store. Raises UsageError.
         """
@@ -111,7 +111,7 @@ class Store:
         return diagnose(self._at, release)
 
     def predict(self, release: str = AUTO) -> Prediction:
-        """Return what a broker of `release` does to the store at its next start. Raises UsageError, UnreadableError."""
+        """Return the effect of a broker of `release` on the store at its next start. Raises UsageError, UnreadableError."""
         from rmqstore.api.start import predict
 
         return predict(self._at, release)

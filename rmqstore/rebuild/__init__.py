@@ -6,8 +6,8 @@
     rebuild((event for file in log.files for event in scanner.scan(file)), queues, index)
     made = queues.finish(), index.finish()
 
-Damaged ranges are not among the batches and fillers make no units and items, so whatever the scan delivers is the log. Batches may be put
-into builders by hand as well; `rebuild` lets the scan run ahead in a thread. `delays` are the ms per delay level as the scanner wants them.
+Damaged ranges are not among the batches and fillers make no units and index entries, so the log is exactly the batches of the scan. Batches
+may be put into builders directly as well; `rebuild` runs the scan in a thread. `delays` are the ms per delay level as in the scanner.
 """
 
 from rmqstore.rebuild.checkpoint import CheckpointValues, clean_checkpoint

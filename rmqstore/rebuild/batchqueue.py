@@ -1,4 +1,4 @@
-"""A BatchConsumeQueue that is being rebuilt: 46-byte units, one per record, one behind the other (fact sheet queues §4, ≥5.0.0).
+"""A BatchConsumeQueue that is being rebuilt: consecutive 46-byte units, one per record (fact sheet queues §4, ≥5.0.0).
 
 Units are found by the queue offset in them, so a gap in the queue offsets needs no units; they only have to rise.
 """
@@ -28,7 +28,7 @@ from rmqstore.scan.walk import Batch
 _pack = struct.Struct(struct_format(declared.UNIT)).pack
 _BASE = fixed_layout(declared.UNIT)["msg_base_offset"]
 _SHORT_MIN, _SHORT_MAX = -(2**15), 2**15 - 1
-# A record takes one queue offset at least, and what comes first in a rebuild stands first: no message before it is missed.
+# A record takes one queue offset at least, and the first record of a rebuild is the first unit: no message before it is missed.
 _NOTHING_LOST_BEFORE = -1
 
 
@@ -52,7 +52,7 @@ class BatchQueue:
         self._placing = UsefulPlacing(self, _NOTHING_LOST_BEFORE) if self._useful else _FaithfulPlacing(self)
 
     def put(self, batch: Batch, rows: npt.NDArray[np.intp]) -> int:
-        """Takes these records of a batch in log order; returns how many of them have an INNER_NUM or INNER_BASE that cannot be right."""
+        """Append these records of a batch in log order; return how many of them have an impossible INNER_NUM or INNER_BASE."""
         refused = 0
         columns: list[list[Any]] = [batch.records[name][rows].tolist() for name in (*MESSAGE_COLUMNS, "marks")]
         for row, *values, marks in zip(rows.tolist(), *columns, strict=True):
@@ -67,22 +67,22 @@ class BatchQueue:
         return refused
 
     def names(self, queue_offset: int) -> bool:
-        """Every queue offset that is none below zero can be stored in a unit."""
+        """Return whether a unit can store the queue offset: all but negative ones."""
         return queue_offset >= 0
 
     def can_miss(self, count: int, length: int) -> bool:
-        """Nothing tells how many messages were in one record."""
+        """Return True: the number of messages in a lost record is unknown."""
         return True
 
     def begin(self, message: Message, missing: int) -> None:
-        """Starts anew with a message; files always start at 0."""
+        """Start the queue with a message; files always start at 0."""
         self._files.begin(0, b"")
         self.started = True
         self.first_offset = message.queue_offset
         self.append(message)
 
     def append(self, message: Message) -> None:
-        """Puts a message at the end; the one behind it follows on."""
+        """Append a message and expect the next one directly after it."""
         queue_offset, physical_offset, size, tags_code, store_timestamp, width, _ = message
         unit = _pack(physical_offset, size, tags_code, store_timestamp, queue_offset, width, declared.NO_COMPACTED_OFFSET, 0)
         self._files.fill(unit, 1)
@@ -91,23 +91,23 @@ class BatchQueue:
         self.next_offset = message.end_offset
 
     def bridge(self, queue_offset: int) -> None:
-        """Nothing has to stand where messages are missing."""
+        """Do nothing: missing messages need no units."""
 
     def cut(self, queue_offset: int) -> None:
-        """Takes the units of messages from `queue_offset` on away; one before it stays."""
+        """Remove the units of messages from `queue_offset` on; the one before it remains."""
         place = bisect_left(range(self._files.end), queue_offset, key=self._base_at)
         self._files.cut(place)
         self.next_offset = queue_offset
 
     def hold(self, held: bool) -> None:
-        """Every record is decided about."""
+        """Do nothing: the mode decides on every record."""
 
     def leave_ext_unit(self, message: Message) -> Message:
-        """Batch queues have no extension."""
+        """Return the message unchanged: batch queues have no extension."""
         return message
 
     def finish(self) -> RebuiltQueue:
-        """Closes the files."""
+        """Close the files."""
         self._placing.finish()
         self._files.close()
         history = self.history
@@ -138,7 +138,7 @@ class _FaithfulPlacing:
         self._queue = queue
 
     def take(self, message: Message) -> None:
-        """Decides about a message in log order."""
+        """Place a message in log order."""
         queue = self._queue
         if message.queue_offset < 0 or message.width < 0:
             queue.history.misnumbered.append(message.left_out)
@@ -150,11 +150,11 @@ class _FaithfulPlacing:
             queue.begin(message, 0)
 
     def finish(self) -> None:
-        """Nothing waits."""
+        """Do nothing: no message is waiting."""
 
 
 def _inner_batch(properties: dict[str, str], queue_offset: int) -> tuple[int, int] | None:
-    """(first queue offset, number of messages) of a record, None where the broker's check refuses it (fact sheet queues §1)."""
+    """Return (first queue offset, number of messages) of a record, None if the broker's check refuses it (fact sheet queues §1)."""
     number, base = properties.get(names.INNER_NUM), properties.get(names.INNER_BASE)
     if number is None or base is None:
         return queue_offset, 1

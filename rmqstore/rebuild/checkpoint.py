@@ -14,7 +14,7 @@ _FIELDS = tuple(name for name in fixed_layout(declared.CHECKPOINT) if name != "r
 
 @dataclass(frozen=True, slots=True)
 class CheckpointValues:
-    """The longs of the file in their order; times in ms, offsets physical. Those that a release does not know are 0."""
+    """The longs of the file in order; times in ms, offsets physical. Those that a release does not know are 0."""
 
     physic_msg_timestamp: int
     logics_msg_timestamp: int
@@ -24,16 +24,16 @@ class CheckpointValues:
     logics_physical_offset: int = 0
 
     def encode(self) -> bytes:
-        """The bytes of the whole file."""
+        """Return the bytes of the whole file."""
         return bytes(declared.CHECKPOINT.build({name: getattr(self, name) for name in _FIELDS}))
 
 
 def clean_checkpoint(
     profile: Profile, last_store_timestamp: int, queues: QueueResult, index: IndexResult, *, confirm_phy_offset: int = 0
 ) -> CheckpointValues:
-    """What a clean stop leaves: `last_store_timestamp` is that of the last record of the log, 0 without records.
+    """Return what a clean stop leaves: `last_store_timestamp` is that of the last record of the log, 0 without records.
 
-    Only recovery and controllers move the confirm offset, so a log does not tell it; 0 is what a broker leaves that never recovered.
+    Only recovery and controllers move the confirm offset, so it does not follow from a log; 0 is what a broker leaves that never recovered.
     """
     known = profile.checkpoint_longs
     return CheckpointValues(

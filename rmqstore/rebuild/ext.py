@@ -1,4 +1,4 @@
-"""The ext units of one queue: one after the other from offset 0 on, addressed by the tagsCodes of queue units (fact sheet queues §3)."""
+"""The ext units of one queue: consecutive from offset 0 on, addressed by the tagsCodes of queue units (fact sheet queues §3)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _END_MARK = np.frombuffer(declared.END_MARK, np.uint8)
 class ExtFiles:
     """Ext units without bitmaps: what a bitmap was made from is not in the log (fact sheet queues §3.5).
 
-    The place of the next unit stands in the queue's row, where compiled code moves it.
+    The place of the next unit is in the queue's row, where compiled code advances it.
     """
 
     def __init__(self, directory: str, file_size: int, sink: Sink, table: QueueTable, number: int) -> None:
@@ -30,11 +30,11 @@ class ExtFiles:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Paths of all files, in order."""
+        """Return the paths of all files, in order."""
         return tuple(self._path(number) for number in range(self._count))
 
     def make_room(self) -> bool:
-        """Opens a file where none is or the last one is full; False where files are too short for a unit."""
+        """Open a file if none is open or the last one is full; return False if files are too short for a unit."""
         row = self._table.rows[self._number]
         if row["ext_room"] > 0:
             return True
@@ -42,7 +42,7 @@ class ExtFiles:
         if capacity <= 0:
             return False
         if self._memory is not None:
-            # A file that a unit does not fit into is marked when that unit comes.
+            # A file that a unit does not fit into is marked when that unit is written.
             self._memory[capacity * _UNIT_SIZE :][: _END_MARK.size] = _END_MARK
             self.close()
         self._memory = self._sink.open(self._path(self._count), self._file_size)
@@ -53,7 +53,7 @@ class ExtFiles:
         return True
 
     def put(self, tags_code: int, store_timestamp: int) -> int:
-        """Appends a unit; the tagsCode that stands for it, `tags_code` itself where it could not be written."""
+        """Append a unit and return the tagsCode that addresses it, `tags_code` itself if it could not be written."""
         if not self.make_room() or self._memory is None:
             return tags_code
         row = self._table.rows[self._number]
@@ -67,7 +67,7 @@ class ExtFiles:
         return address
 
     def close(self) -> None:
-        """No more units come."""
+        """Finish the files: no more units follow."""
         if self._memory is not None:
             self._memory = None
             self._sink.close(self._path(self._count - 1))

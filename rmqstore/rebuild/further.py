@@ -1,4 +1,4 @@
-"""Records that fan out: a row for every further queue of a record, right behind the record itself (fact sheet queues §2.12)."""
+"""Records that fan out: a row for every further queue of a record, directly after the record itself (fact sheet queues §2.12)."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def expand(
     number_of: Callable[[tuple[str, int]], int],
     queue_of: QueueOf,
 ) -> Expanded:
-    """The records of a batch, whose queues are the rows `numbers`, and behind each of them its units in further queues.
+    """Return the records of a batch, whose queues are the rows `numbers`, each followed by its units in further queues.
 
-    `number_of` gives the row of a queue (topic, queue id). A queue offset that is no number ends the further queues of its record.
+    `number_of` returns the row of a queue (topic, queue id). A queue offset that is no number ends the further queues of its record.
     """
     if not settings.enable_multi_dispatch or not batch.marks & Mark.MULTI_DISPATCH:
         return _unexpanded(batch, numbers)
@@ -70,6 +70,6 @@ def _unexpanded(batch: Batch, numbers: npt.NDArray[np.int32]) -> Expanded:
 
 
 def _readable(further: list[Further]) -> list[Further]:
-    """The further queues before the first one whose queue offset is no number of a queue."""
+    """Return the further queues before the first one whose queue offset is no number of a queue."""
     unreadable = (number for number, each in enumerate(further) if each.queue_offset is None)
     return further[: next(unreadable, len(further))]

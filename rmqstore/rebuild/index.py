@@ -1,6 +1,6 @@
-"""Rebuilds index files: batches of records with their keys in log order → headers, hash slots and items (fact sheet queues §6).
+"""Rebuild of index files: batches of records with their keys in log order → headers, hash slots and entries (fact sheet queues §6).
 
-Memory is the slots of one open file, and a block of items: those are written one behind the other. What they hold stands in
+Memory is the slots of one open file, and a block of entries: those are written consecutively. Their content is computed in
 `kernels_items`.
 """
 
@@ -20,7 +20,7 @@ from rmqstore.scan.walk import Batch
 from rmqstore.versions import Profile
 
 _BLOCK = 16_384
-"""Items that are written at a time: they stay in the cache of a processor until then."""
+"""Entries that are written at a time: they stay in the cache of a processor until then."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -40,10 +40,10 @@ class IndexBuilder:
         single: bool = False,
     ) -> None:
         """`queue_of` = the scanner's `queue`; `zone` is that of the broker's clock, by which files are named, without it this machine's;
-        `follows` = end timestamp (ms) and end offset of the full file that the first one comes behind, zeros without one; `single`: what
+        `follows` = end timestamp (ms) and end offset of the full file before the first one, zeros without one; `single`: what
         does not go into the first file is left out.
 
-        The scan must deliver keys. Raises UsageError for a `max_index_num` that no item fits into.
+        The scan must deliver keys. Raises UsageError for a `max_index_num` that no entry fits into.
         """
         self._queue_of = queue_of
         self._mode = mode
@@ -59,7 +59,7 @@ class IndexBuilder:
         self._header = np.zeros(1, HEADER_DTYPE)
         self._scratch = np.zeros(AHEAD, np.int32)
         self._block = np.zeros(_BLOCK * declared.ITEM_SIZE, np.uint8)
-        self._written = 0  # number of the first item in the block
+        self._written = 0  # number of the first entry in the block
         self._memory: Bytes | None = None
         self._name = ""
         self._files: list[RebuiltIndexFile] = []
@@ -67,7 +67,7 @@ class IndexBuilder:
         self._refused = 0
 
     def put(self, batch: Batch) -> None:
-        """Takes the next records of the log. The batch is not needed any more afterwards."""
+        """Index the next records of the log. The batch is not needed any more afterwards."""
         if not self._builds:
             return
         batch, refused = requests_of(batch, self._mode, self._queue_of)
@@ -100,13 +100,13 @@ class IndexBuilder:
 
     @property
     def done(self) -> bool:
-        """Whether more records would change nothing."""
+        """Return whether more records would change nothing."""
         return self._single and self._is_full
 
     def _next_to_ask(self, batch: Batch, key: int) -> int | None:
-        """The record that asks for another file, None while the open one is not full or no record of the batch is left.
+        """Return the record that needs another file, None if the open one is not full or no record of the batch is left.
 
-        A broker makes sure of a file for every record, even one without keys (§6.5), and again for each key; `key` is the next one.
+        A broker ensures a file for every record, even one without keys (§6.5), and again for each key; `key` is the next one.
         """
         header, records, keys = self._header[0], batch.records, batch.keys
         if not self._is_full:
@@ -116,7 +116,7 @@ class IndexBuilder:
         return row if row < len(records) else None
 
     def finish(self) -> IndexResult:
-        """Closes the last file; what was made."""
+        """Close the last file and return the result."""
         self._close()
         return IndexResult(tuple(self._files), self._refused, self._full_until)
 
@@ -125,7 +125,7 @@ class IndexBuilder:
         return self._memory is not None and bool(self._header["index_count"][0] >= self._items)
 
     def _writable(self, batch: Batch, row: int) -> Bytes:
-        """The file that takes the items of a record: the open one unless it is full."""
+        """Return the file for the entries of a record: the open one unless it is full."""
         header = self._header[0]
         if self._memory is not None and not self._is_full:
             return self._memory
@@ -141,7 +141,7 @@ class IndexBuilder:
         return self._memory
 
     def _next_name(self, store_timestamp: int) -> str:
-        """The broker's clock when it made the file is not in the log: the record's time stands for it, and names rise (§6.9)."""
+        """Return a name from the record's time, because the time of the broker's clock is not in the log; names rise (§6.9)."""
         try:
             name = _wall_clock(store_timestamp, self._zone)
         except (OverflowError, ValueError):
@@ -162,7 +162,7 @@ class IndexBuilder:
         self._write_block()
         values = {name: int(self._header[name][0]) for name in HEADER_DTYPE.names or ()}
         if values["index_count"] == 1 and not self._flushes:
-            # The number reaches the file with the first item, or with a flush.
+            # The number reaches the file with the first entry, or with a flush.
             values["index_count"] = 0
         self._memory[: declared.HEADER_SIZE] = np.frombuffer(declared.HEADER.build(values), np.uint8)
         path = f"index/{self._name}"
@@ -172,17 +172,17 @@ class IndexBuilder:
 
 
 def _wall_clock(milliseconds: int, zone: tzinfo | None) -> str:
-    """`yyyyMMddHHmmssSSS` of a time (ms since epoch). Raises OverflowError or ValueError for a time that no calendar has."""
+    """Return `yyyyMMddHHmmssSSS` of a time (ms since epoch). Raises OverflowError or ValueError for a time that no calendar has."""
     return _name_of((_EPOCH + timedelta(milliseconds=milliseconds)).astimezone(zone))
 
 
 def rising(name: str, before: str) -> str:
-    """The name itself, or where it is not behind the one before, the one that is; `before` is empty for the first file."""
+    """Return the name, or the one after `before` if the name is not greater; `before` is empty for the first file."""
     return name if name > before else following_name(before)
 
 
 def following_name(name: str) -> str:
-    """The name one millisecond later; of no name, that of the first moment that brokers can have seen."""
+    """Return the name one millisecond later; of no name, that of the first moment that brokers can have seen."""
     if not name:
         return _name_of(_EPOCH)
     moment = datetime.strptime(name[:14], "%Y%m%d%H%M%S").replace(microsecond=int(name[14:]) * 1000)

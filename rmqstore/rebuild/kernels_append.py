@@ -1,6 +1,6 @@
-"""Compiled append of queue units: takes record after record that follows on in its queue, and stops at the first that does not.
+"""Compiled append of queue units: appends consecutive records of their queues, and stops at the first that is not consecutive.
 
-What follows on is the same in every mode of a rebuild; what to do with anything else is decided outside of compiled code.
+Consecutive records are treated alike in every mode of a rebuild; all others are decided outside of compiled code.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from rmqstore.scan.unitruns import UNIT_ROWS
 QUEUE_DTYPE = np.dtype(
     [
         ("gate", "i8"),  # FAST, DECIDE or SKIP
-        ("next_offset", "i8"),  # QUEUEOFFSET of the record that follows on
+        ("next_offset", "i8"),  # QUEUEOFFSET of the consecutive record
         ("address", "i8"),  # where its unit goes
         ("room", "i8"),  # units that still fit there
         ("max_physic_offset", "i8"),  # end of the last message, -1 for none
         ("ext_address", "i8"),  # where its ext unit goes; 0: the queue has none
         ("ext_room", "i8"),  # ext units that still fit into the open ext file
-        ("ext_code", "i8"),  # tagsCode that stands for the next ext unit
+        ("ext_code", "i8"),  # tagsCode that addresses the next ext unit
     ]
 )
 
 FAST = 0
 """Gate of a queue whose units are appended here."""
 DECIDE = 1
-"""Every record is decided about outside."""
+"""Every record is decided outside."""
 SKIP = 2
-"""Records are passed over."""
+"""Records are skipped."""
 
 EXT_ROWS = np.dtype([(name, f">i{place.width}") for name, place in fixed_layout(consumequeue_ext.UNIT_PREFIX).items()])
 
@@ -53,10 +53,10 @@ _write_ext_unit = fields_writer(EXT_ROWS)
 
 @njit(nogil=True, cache=True, no_cfunc_wrapper=True)
 def append_units(records: int, row: int, end: int, numbers: int, queues: int) -> int:
-    """Appends the units of the records [row, end) up to the first one that needs a decision, and returns its row.
+    """Append the units of the records [row, end) up to the first one that needs a decision, and return its row.
 
     `records` (RECORD_DTYPE), `numbers` (int32 per record: the row of its queue) and `queues` (QUEUE_DTYPE) are addresses. A record needs
-    a decision when its queue is not FAST, its QUEUEOFFSET is not the next one, it does not end behind the last message, or its unit has no
+    a decision when its queue is not FAST, its QUEUEOFFSET is not the next one, it does not end after the last message, or its unit has no
     room.
     """
     while row < end:

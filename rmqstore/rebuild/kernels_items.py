@@ -1,4 +1,4 @@
-"""Compiled building of index items: every key becomes an item at the head of the chain of its hash slot (fact sheet queues §6.4)."""
+"""Compiled building of index entries: every key becomes an entry at the head of the chain of its hash slot (fact sheet queues §6.4)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HEADER_DTYPE = np.dtype([(name, "i8") for name in fixed_layout(declared.HEADER)]
 """The header in memory; `index_count` is at least 1 there."""
 SLOT_ROWS = np.dtype([(name, f">i{place.width}") for name, place in fixed_layout(declared.SLOT).items()])
 
-# Keys between the one that becomes an item and the one whose slot is asked for: slots lie all over the memory. A power of two.
+# Keys between the one that becomes an entry and the one whose slot is prefetched: slots are spread over the memory. A power of two.
 AHEAD = 64
 
 _RECORD_SIZE, _KEY_SIZE = RECORD_DTYPE.itemsize, KEY_DTYPE.itemsize
@@ -44,11 +44,11 @@ def put_items(
     header: int,
     scratch: int,
 ) -> int:
-    """Makes items of the keys [key, last_key) until the file is full; returns the first key that still needs one.
+    """Make entries of the keys [key, last_key) until the file is full; return the first key that still needs one.
 
-    `records` (RECORD_DTYPE), `keys` (KEY_DTYPE), `slots` (where slot 0 lies), `items` (where item 0 would lie, which need not be there),
-    `header` (HEADER_DTYPE) and `scratch` (int32[AHEAD], for use) are addresses; `tags` = 1 makes items of tags, too; `slot_count` and
-    `room` are S and N. Keys of a record that lies before the last indexed one make no items (`buildIndex`).
+    `records` (RECORD_DTYPE), `keys` (KEY_DTYPE), `slots` (address of slot 0), `items` (address of entry 0, which need not exist),
+    `header` (HEADER_DTYPE) and `scratch` (int32[AHEAD], for use) are addresses; `tags` = 1 makes entries of tags, too; `slot_count` and
+    `room` are S and N. Keys of a record that is before the last indexed one make no entries (`buildIndex`).
     """
     begin, end, begin_offset, end_offset, used, number = _read_header(header)
     for ahead in range(key - AHEAD, last_key):
@@ -71,7 +71,7 @@ def put_items(
                 _write_item(items + number * _ITEM_SIZE, key_hash, physical_offset, seconds, previous)
                 _write_slot(slots + slot * _SLOT_SIZE, number)
                 if number == 1:
-                    # Only now: the first item of a rolled file counts its seconds from the end of the file before.
+                    # Only now: the first entry of a rolled file counts its seconds from the end of the file before.
                     begin, begin_offset = store_timestamp, physical_offset
                 if previous == 0:
                     used += 1

@@ -1,6 +1,6 @@
-"""Batches as bytes, for builders in another process: the columns that a builder reads, keys, and properties where they are read.
+"""Batches as bytes, for builders in another process: the columns that a builder reads, keys, and properties that are read.
 
-A column is kept as what its numbers exceed the smallest of them by, in as few bytes as the largest needs: most bytes of a record's
+A column is stored as the differences of its numbers to the smallest of them, in as few bytes as the largest needs: most bytes of a record's
 columns are the same in all records around it, and what is not written need not be read.
 """
 
@@ -29,24 +29,24 @@ FOR_QUEUES = ("physical_offset", "queue_offset", "store_timestamp", "tags_code",
 _FOR_PROPERTIES = ("position", "properties_length", "marks")
 _KEYS: tuple[str, ...] = KEY_DTYPE.names or ()
 _LENGTH = struct.Struct("<I")
-"""The length of a packet stands in front of it, and in a packet that of its head."""
+"""The length of a packet precedes it, and in a packet that of its head."""
 _WIDTHS = ((1, ""), (1 << 8, "u1"), (1 << 16, "u2"), (1 << 32, "u4"))
 _ROOM = 1 << 12
 """Rows by whose multiples the memory of an Unpacker grows."""
 _Column = tuple[str, int, str]
-"""Name, smallest number, type of what its numbers exceed it by: "" where all are the same."""
+"""Name, smallest number, type of the differences of its numbers to it: "" if all are the same."""
 _Array = npt.NDArray[Any]
 
 
 def pack(batch: Batch, queue_of: QueueOf, columns: tuple[str, ...]) -> bytes:
-    """These columns of the batch, its keys and, as far as a builder asks for them, the properties: nothing else of the log's bytes."""
+    """Return these columns of the batch, its keys and the properties that a builder reads: no other bytes of the log."""
     records: dict[str, _Array] = {name: batch.records[name] for name in columns}
     window = b""
     if batch.marks & READ_PROPERTIES:
         records |= {name: batch.records[name] for name in _FOR_PROPERTIES}
         blocks = [properties_block(batch, row) for row in range(len(batch.records))]
         window = b"".join(blocks)
-        # A builder finds the properties of a record in front of its end.
+        # A builder finds the properties of a record before its end.
         records["position"] = np.cumsum([len(block) for block in blocks]) - batch.records["size"]
     names = {number: queue_of(number) for number in np.unique(records["queue"]).tolist()} if "queue" in records else {}
     of_records, of_keys = _narrowed(records), _narrowed({name: batch.keys[name] for name in _KEYS})
@@ -54,10 +54,10 @@ def pack(batch: Batch, queue_of: QueueOf, columns: tuple[str, ...]) -> bytes:
 
 
 def pack_apart(batch: Batch, groups: npt.NDArray[np.uint8], queue_of: QueueOf) -> Iterator[tuple[int, bytes]]:
-    """(group, packet) for every group of queues; `groups` = the group of each queue by its number.
+    """Yield (group, packet) for every group of queues; `groups` = the group of each queue by its number.
 
-    What a QueueBuilder reads of a batch without records whose properties are read, keys left out: the same as `pack` for each group, but
-    the numbers are looked through once.
+    The columns that a QueueBuilder reads of a batch without records whose properties are read, keys left out: the same as `pack` for each
+    group, but with one pass over the numbers.
     """
     described, data = _narrowed({name: batch.records[name] for name in FOR_QUEUES})
     of_records = groups[batch.records["queue"]]
@@ -89,7 +89,7 @@ def _packet(
 
 
 def packets(file: BinaryIO, length: int) -> Iterator[bytes]:
-    """The packets that lie one behind the other in the next `length` bytes. Raises EOFError where the file ends before, OSError."""
+    """Yield the packets in the next `length` bytes. Raises EOFError if the file ends before, OSError."""
     while length > 0:
         size = _LENGTH.unpack(_read(file, _LENGTH.size))[0]
         yield _read(file, size)
@@ -104,7 +104,7 @@ def _read(file: BinaryIO, length: int) -> bytes:
 
 
 class Unpacker:
-    """Makes batches again; all of one unpacker number their queues in the same way, whoever scanned them."""
+    """Restores batches; all of one unpacker number their queues in the same way, whatever scanner they come from."""
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[str, int], int] = {}
@@ -112,11 +112,11 @@ class Unpacker:
         self._memory = deque(_Memory() for _ in range(BUFFERS))
 
     def queue(self, number: int) -> tuple[str, int]:
-        """(topic, queue id) of a number, as `LogScanner.queue`."""
+        """Return (topic, queue id) of a number, as `LogScanner.queue`."""
         return self._keys[number]
 
     def batch(self, data: bytes) -> Batch:
-        """What a packet holds; other columns are zeros. Of the log's bytes there are properties alone, where their record ends."""
+        """Return the content of a packet; other columns are zeros. Of the log's bytes only properties exist, where their record ends."""
         at = _LENGTH.size + _LENGTH.unpack_from(data)[0]
         of_records, of_keys, names, counts, flags = pickle.loads(memoryview(data)[_LENGTH.size : at])
         self._memory.rotate(1)
@@ -141,7 +141,7 @@ class Unpacker:
 
 
 class _Memory:
-    """Rows that are used again, because memory that is new has to be cleared first: columns that nobody fills stay zeros."""
+    """Rows that are reused, because new memory has to be cleared first: unused columns stay zeros."""
 
     def __init__(self) -> None:
         self._records = np.zeros(0, RECORD_DTYPE)
@@ -149,7 +149,7 @@ class _Memory:
         self._filled: set[str] = set()
 
     def rows(self, counts: tuple[int, int], columns: set[str]) -> tuple[npt.NDArray[np.void], npt.NDArray[np.void]]:
-        """So many records and keys; these columns of the records will be filled."""
+        """Return so many records and keys; these columns of the records will be filled."""
         count, key_count = counts
         if len(self._records) < count:
             self._records = np.zeros(-(-count // _ROOM) * _ROOM, RECORD_DTYPE)
@@ -162,16 +162,16 @@ class _Memory:
 
 
 def without_bytes(batch: Batch) -> Batch:
-    """The batch of which nothing but columns will be read."""
+    """Return the batch for use of its columns alone."""
     return replace(batch, marks=batch.marks & ~READ_PROPERTIES)
 
 
 def _narrowed(columns: dict[str, _Array]) -> tuple[list[_Column], list[_Array]]:
-    """The columns, and the numbers of those that need any."""
+    """Return the columns, and the numbers of those that need any."""
     described: list[_Column] = []
     data: list[_Array] = []
     for name, column in columns.items():
-        # One behind the other, they are read at the pace of memory.
+        # Consecutive, they are read at the pace of memory.
         numbers = column.astype("i8")
         low, high = (int(numbers.min()), int(numbers.max())) if len(numbers) else (0, 0)
         for limit, code in _WIDTHS:
@@ -187,7 +187,7 @@ def _narrowed(columns: dict[str, _Array]) -> tuple[list[_Column], list[_Array]]:
 
 
 def _widened(columns: list[_Column], rows: npt.NDArray[np.void], data: bytes, at: int) -> int:
-    """Fills the columns of the rows with what lies at `at`, and returns where it ends."""
+    """Fill the columns of the rows with the bytes at `at`, and return where they end."""
     for name, low, code in columns:
         if not code:
             rows[name] = low

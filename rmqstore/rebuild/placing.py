@@ -1,7 +1,7 @@
-"""Where messages go that do not follow on in their queue: the two modes of a rebuild.
+"""The places of messages that are not consecutive in their queue: the two modes of a rebuild.
 
-A queue takes messages at its end only. Most messages follow on and never come here; a mode decides about the rest, with the few steps
-that a queue can do.
+A queue takes messages at its end only. Most messages are consecutive and never come here; a mode decides on the rest, with the few steps
+that a queue supports.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ MESSAGE_COLUMNS = ("queue_offset", "physical_offset", "size", "tags_code", "stor
 
 
 class Message(NamedTuple):
-    """What a unit is made of. `width` = queue offsets that the record takes; `further` = the unit is for a further queue of the record."""
+    """The input of a unit. `width` = queue offsets that the record takes; `further` = the unit is for a further queue of the record."""
 
     queue_offset: int
     physical_offset: int
@@ -27,65 +27,65 @@ class Message(NamedTuple):
 
     @property
     def end_offset(self) -> int:
-        """The queue offset behind the message."""
+        """Return the queue offset after the message."""
         return self.queue_offset + self.width
 
     @property
     def left_out(self) -> LeftOut:
-        """The message as one without a place."""
+        """Return the message as one without a place."""
         return LeftOut(self.queue_offset, self.physical_offset)
 
 
 class Queue(Protocol):
-    """What placing needs of a queue."""
+    """The operations on a queue that placing needs."""
 
     history: History
 
     @property
     def started(self) -> bool:
-        """Whether it has a message."""
+        """Return whether it has a message."""
 
     @property
     def first_offset(self) -> int:
-        """Queue offset of its first message."""
+        """Return the queue offset of its first message."""
 
     @property
     def next_offset(self) -> int:
-        """Queue offset of the message that follows on."""
+        """Return the queue offset of the next consecutive message."""
 
     @property
     def max_physic_offset(self) -> int:
-        """End of the last message."""
+        """Return the end of the last message."""
 
     def names(self, queue_offset: int) -> bool:
-        """Whether a file can have the name that the queue offset asks for."""
+        """Return whether a file can have the name that the queue offset requires."""
 
     def can_miss(self, count: int, length: int) -> bool:
-        """Whether `length` bytes of the log can have held that many messages that are lost now."""
+        """Return whether `length` bytes of the log can have held that many messages that are lost now."""
 
     def begin(self, message: Message, missing: int) -> None:
-        """Starts anew with a message, in front of which `missing` messages are known to be lost."""
+        """Start the queue with a message, before which `missing` messages are known to be lost."""
 
     def append(self, message: Message) -> None:
-        """Puts a message at the end; the one behind it follows on."""
+        """Append a message and expect the next one directly after it."""
 
     def bridge(self, queue_offset: int) -> None:
-        """Fills the queue up to `queue_offset` with its last unit."""
+        """Fill the queue up to `queue_offset` with its last unit."""
 
     def cut(self, queue_offset: int) -> None:
-        """Takes the messages from `queue_offset` on away; one before it stays."""
+        """Remove the messages from `queue_offset` on; the one before it remains."""
 
     def hold(self, held: bool) -> None:
-        """Whether the next message is to be decided about even if it follows on."""
+        """Set whether the mode decides on the next message even if it is consecutive."""
 
     def leave_ext_unit(self, message: Message) -> Message:
-        """Writes the ext unit of a message; the message with the tagsCode that its unit has then."""
+        """Write the ext unit of a message; return the message with the tagsCode of its unit."""
 
 
 class UsefulPlacing:
-    """Every message at its own queue offset. One that does not follow on is believed when the next message of the queue goes on from it.
+    """Every message at its own queue offset. One that is not consecutive counts only if the next message of the queue follows it.
 
-    A single damaged QUEUEOFFSET would otherwise look like a restart, and a restart takes away what was there before.
+    A single damaged QUEUEOFFSET would otherwise look like a restart, and a restart removes what was there before.
     """
 
     def __init__(self, queue: Queue, log_start: int) -> None:
@@ -94,7 +94,7 @@ class UsefulPlacing:
         self._waiting: Message | None = None
 
     def take(self, message: Message) -> None:
-        """Decides about a message in log order."""
+        """Place a message in log order."""
         queue, waiting = self._queue, self._waiting
         if not queue.names(message.queue_offset):
             self._leave_out(message)
@@ -112,7 +112,7 @@ class UsefulPlacing:
             queue.hold(True)
 
     def finish(self) -> None:
-        """Decides about a message behind which no other came: a gap is as good as any, and restarts are at 0."""
+        """Place a message that no other followed: a gap is as good as any, and restarts are at 0."""
         waiting, self._waiting = self._waiting, None
         if waiting is None:
             return
@@ -123,7 +123,7 @@ class UsefulPlacing:
             self._leave_out(waiting)
 
     def _settle(self, waiting: Message, following: Message) -> None:
-        """Decides about the waiting message now that the one behind it is known."""
+        """Place the waiting message now that the next one is known."""
         offset, expected = following.queue_offset, self._queue.next_offset
         if self._is_ahead(waiting):
             believed = offset > waiting.queue_offset or offset < expected
@@ -141,7 +141,7 @@ class UsefulPlacing:
         return message.queue_offset > self._queue.next_offset
 
     def _repeats(self, message: Message) -> bool:
-        """Whether it has the offset of the last message: given twice, and the first one keeps it."""
+        """Return whether it has the offset of the last message: used twice, and the first one keeps it."""
         return message.end_offset == self._queue.next_offset
 
     def _accept(self, message: Message, *, confirmed: bool) -> None:
@@ -166,7 +166,7 @@ class UsefulPlacing:
             self._begin(message)
 
     def _begin(self, message: Message) -> None:
-        """Where the log begins with the first message a broker ever wrote, offsets before the first message of a queue were lost, too."""
+        """Start the queue; if the log begins with a broker's first message, offsets before the queue's first message were lost, too."""
         lost = message.queue_offset if self._log_start == 0 else 0
         missing = lost if self._queue.can_miss(lost, message.physical_offset) else 0
         if missing:
@@ -183,17 +183,17 @@ class UsefulPlacing:
 
 
 class ReplayedQueue(Queue, Protocol):
-    """What the broker's own rule needs besides."""
+    """Operations that the broker's own rule needs besides."""
 
     def expect(self, queue_offset: int) -> None:
-        """A message with this queue offset follows on."""
+        """Set the queue offset of the next consecutive message."""
 
     def make_room(self) -> None:
-        """A new file where the last one is full."""
+        """Open a new file if the last one is full."""
 
 
 class FaithfulPlacing:
-    """The broker's own rule (fact sheet queues §2.5): known messages and taken places are dropped, a gap shifts what comes behind it.
+    """The broker's own rule (fact sheet queues §2.5): known messages and taken places are dropped, a gap shifts what follows it.
 
     `history.shifted` = places between the queue offset of the last message and its unit.
     """
@@ -202,12 +202,12 @@ class FaithfulPlacing:
         self._queue = queue
 
     def take(self, message: Message) -> None:
-        """Decides about a message in log order."""
+        """Place a message in log order."""
         queue, history = self._queue, self._queue.history
         if not queue.started and not queue.names(message.queue_offset):
             history.misnumbered.append(message.left_out)
             return
-        # The ext unit comes before any look at the message, so dropped ones leave theirs behind.
+        # The ext unit is written before the message is checked, so dropped ones leave theirs.
         message = queue.leave_ext_unit(message)
         if message.physical_offset + message.size <= queue.max_physic_offset:
             history.repeated.append(message.left_out)
@@ -217,7 +217,7 @@ class FaithfulPlacing:
             self._append(message)
 
     def finish(self) -> None:
-        """Nothing waits."""
+        """Do nothing: no message is waiting."""
 
     def _append(self, message: Message) -> None:
         queue, history = self._queue, self._queue.history

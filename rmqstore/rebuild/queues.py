@@ -1,6 +1,6 @@
-"""Rebuilds consume queues: batches of records in log order → the bytes of consumequeue, consumequeue_ext and batchconsumequeue.
+"""Rebuild of consume queues: batches of records in log order → the bytes of consumequeue, consumequeue_ext and batchconsumequeue.
 
-Memory follows the number of queues, not the log. Fact sheet queues §2.15.
+Memory grows with the number of queues, not with the log. Fact sheet queues §2.15.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class QueueBuilder:
         wanted: Callable[[str, int], bool] | None = None,
         most_open: int = MOST_OPEN,
     ) -> None:
-        """`queue_of` = the scanner's `queue`; `log_start` = physical offset of the first byte of the first log file there is; `wanted` says
-        which queues (topic, queue id) to build, all without it; `most_open` = files that are open in the sink at a time.
+        """`queue_of` = the scanner's `queue`; `log_start` = physical offset of the first byte of the first existing log file; `wanted`
+        selects the queues (topic, queue id) to build, all without it; `most_open` = files that are open in the sink at a time.
         """
         self._queue_of = queue_of
         self._settings = settings
@@ -70,7 +70,7 @@ class QueueBuilder:
         self._last: tuple[int, int] | None = None
 
     def put(self, batch: Batch) -> None:
-        """Takes the next records of the log. The batch is not needed any more afterwards."""
+        """Append the next records of the log. The batch is not needed any more afterwards."""
         batch, refused = requests_of(batch, self._mode, self._queue_of)
         self._refused += refused
         if not len(batch.records):
@@ -83,7 +83,7 @@ class QueueBuilder:
             self._append_batches(batch, numbers)
 
     def finish(self) -> QueueResult:
-        """Closes all files; what was made, by topic and queue id."""
+        """Close all files and return the result by topic and queue id."""
         for placing in self._placings.values():
             placing.finish()
         rebuilt = [queue.finish() for queue in self._queues.values()]
@@ -100,7 +100,7 @@ class QueueBuilder:
                 return
 
     def _append(self, expanded: Expanded) -> None:
-        """Units of further queues are never in the extension, so where there is one they are appended one by one."""
+        """Append records. Units of further queues are never in the extension, so with one they are appended one by one."""
         begin, end = 0, len(expanded.records)
         single = np.flatnonzero(expanded.further).tolist() if self._settings.enable_consume_queue_ext else []
         for row in (*single, end):
@@ -118,12 +118,12 @@ class QueueBuilder:
                 row += 1
 
     def _goes_on(self, number: int) -> bool:
-        """Whether all that a queue needed was a look at its buffer."""
+        """Return whether the queue only needed to empty its buffer."""
         queue = self._queues.get(number)
         return queue is not None and queue.go_on()
 
     def _take(self, expanded: Expanded, row: int, *, further: bool) -> None:
-        """One record, decided about by the mode."""
+        """Place one record by the mode."""
         placing = self._placings.get(int(expanded.numbers[row]))
         if placing is not None:
             record = expanded.records[row]
@@ -136,7 +136,7 @@ class QueueBuilder:
                 self._refused += queue.put(batch, rows)
 
     def _numbers_of(self, scanned: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-        """The rows of the table for a column of the scan's numbers."""
+        """Return the rows of the table for a column of the scan's numbers."""
         self._table.cover(int(scanned.max()))
         numbers = self._table.numbers[scanned]
         if int(numbers.min()) < 0:
@@ -146,7 +146,7 @@ class QueueBuilder:
         return numbers
 
     def _number(self, key: QueueKey) -> int:
-        """The row of a queue; two names that Java reads as one are one queue."""
+        """Return the row of a queue; two names that Java reads as one are one queue."""
         number = self._keys.get(key)
         if number is None:
             number = self._keys[key] = self._table.add()
@@ -185,6 +185,6 @@ class QueueBuilder:
 
 
 def is_path_name(topic: str) -> bool:
-    """Whether a topic names exactly one directory."""
+    """Return whether a topic names exactly one directory."""
     encoded = topic.encode("utf-8", "surrogatepass")
     return topic not in ("", ".", "..") and b"/" not in encoded and b"\0" not in encoded and len(encoded) <= _MOST_NAME_BYTES

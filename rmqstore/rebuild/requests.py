@@ -1,4 +1,4 @@
-"""What the dispatchers get of a batch of records: damaged ones are taken out, text that is no UTF-8 is read as Java reads it.
+"""The input of the dispatchers from a batch of records: damaged ones are removed, text that is no UTF-8 is read as Java reads it.
 
 Source: fact sheet queues §1 (DispatchRequest), commit log §3 (what makes a record one).
 """
@@ -30,7 +30,7 @@ _REFUSED = {
 
 
 def requests_of(batch: Batch, mode: Mode, queue_of: QueueOf) -> tuple[Batch, int]:
-    """(the batch as the dispatchers get it, number of records taken out). The batch itself is left as it is."""
+    """Return (the batch for the dispatchers, number of removed records). The batch itself is not changed."""
     refused = 0
     if batch.faults & _REFUSED[mode]:
         kept = _kept(batch.records, _REFUSED[mode])
@@ -45,26 +45,26 @@ def requests_of(batch: Batch, mode: Mode, queue_of: QueueOf) -> tuple[Batch, int
 
 def _kept(records: npt.NDArray[np.void], refused: Fault) -> npt.NDArray[np.bool_]:
     faults = records["faults"] & int(refused)
-    # Brokers do not look at the CRC of an empty body.
+    # Brokers do not check the CRC of an empty body.
     faults[records["body_length"] == 0] &= ~np.uint32(Fault.BODY_CRC)
     kept: npt.NDArray[np.bool_] = faults == 0
     return kept
 
 
 def properties_of(batch: Batch, row: int) -> dict[str, str]:
-    """The properties of one record, which stand at its end."""
+    """Return the properties of one record, which are at its end."""
     return parse_properties(properties_block(batch, row))
 
 
 def properties_block(batch: Batch, row: int) -> bytes:
-    """The stored bytes of the properties of one record."""
+    """Return the stored bytes of the properties of one record."""
     record = batch.records[row]
     end = int(record["position"]) + int(record["size"]) - batch.origin
     return batch.window[end - int(record["properties_length"]) : end].tobytes()
 
 
 def _decoded(batch: Batch, queue_of: QueueOf) -> Batch:
-    """The batch with tags and keys of malformed text as Java reads them."""
+    """Return the batch with tags and keys of malformed text as Java reads them."""
     records = batch.records.copy()
     rows = np.flatnonzero(records["marks"] & int(Mark.MALFORMED_TEXT))
     keys = [batch.keys[~np.isin(batch.keys["record"], rows)]]

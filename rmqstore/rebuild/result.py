@@ -1,4 +1,4 @@
-"""What a rebuild made, and what it met in the queue offsets of the log on the way."""
+"""The result of a rebuild, and the irregularities of the log's queue offsets that it found."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class QueueKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Queue offsets [start, end) that no record has; `physical_offset` is that of the record behind them."""
+    """Queue offsets [start, end) that no record has; `physical_offset` is that of the record after them."""
 
     start: int
     end: int
@@ -24,9 +24,9 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """Queue offsets go back to `queue_offset` at `physical_offset`: what had [queue_offset, end) before is given up.
+    """Queue offsets go back to `queue_offset` at `physical_offset`: what had [queue_offset, end) before is discarded.
 
-    Where the offsets jump ahead farther than messages can have been lost, `end` is below `queue_offset` and everything before is given up.
+    If the offsets jump ahead farther than messages can have been lost, `end` is below `queue_offset` and everything before is discarded.
     """
 
     queue_offset: int
@@ -44,17 +44,17 @@ class LeftOut:
 
 @dataclass(slots=True)
 class History:
-    """What the queue offsets of one queue did along the log."""
+    """The course of the queue offsets of one queue along the log."""
 
     gaps: list[Gap] = field(default_factory=list)
     restarts: list[Restart] = field(default_factory=list)
     repeated: list[LeftOut] = field(default_factory=list)
     misnumbered: list[LeftOut] = field(default_factory=list)
     shifted: int = 0
-    """How many units before its own place the last message went that did not fit (faithful only)."""
+    """How many units before its own place the last misplaced message was put (faithful only)."""
 
     def cut(self, queue_offset: int) -> None:
-        """Forgets the gaps from `queue_offset` on."""
+        """Remove the gaps from `queue_offset` on."""
         kept = [gap for gap in self.gaps if gap.start < queue_offset]
         if kept and kept[-1].end > queue_offset:
             kept[-1] = Gap(kept[-1].start, queue_offset, kept[-1].physical_offset)
@@ -63,7 +63,7 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class RebuiltQueue:
-    """One queue. `first_offset` is the queue offset of its first message, `end_offset` the one behind its last unit.
+    """One queue. `first_offset` is the queue offset of its first message, `end_offset` the one after its last unit.
 
     `max_physic_offset` is what a broker knows of it after loading: the end of the last message, for a batch queue its start.
     Paths are relative to the root; files that were opened and are not listed are not part of the queue.
@@ -99,7 +99,7 @@ class QueueResult:
 
 @dataclass(frozen=True, slots=True)
 class RebuiltIndexFile:
-    """One index file and its header as it stands in the file. Times are ms, offsets physical."""
+    """One index file and its header as stored in the file. Times are ms, offsets physical."""
 
     path: str
     begin_timestamp: int
@@ -111,7 +111,7 @@ class RebuiltIndexFile:
 
     @property
     def name(self) -> str:
-        """The last part of the path, a time."""
+        """Return the last part of the path, a time."""
         return self.path.rpartition("/")[2]
 
 

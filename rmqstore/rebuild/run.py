@@ -1,4 +1,4 @@
-"""One pass over the log for several builders, with the scan in a thread of its own that runs ahead of them."""
+"""One pass over the log for several builders, with the scan in a separate thread that runs ahead of them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from rmqstore.scan.walk import Batch, Damage, FileEnd
 
 
 class Builder(Protocol):
-    """Whatever takes the records of the log in their order."""
+    """A consumer of the records of the log in order."""
 
     def put(self, batch: Batch) -> None:
-        """Takes the next records."""
+        """Process the next records."""
 
 
 def rebuild(events: Iterable[Batch | Damage | FileEnd], *builders: Builder) -> int | None:
-    """Puts all batches among `events` into the builders; STORETIMESTAMP (ms) of the last record, None without records.
+    """Put all batches among `events` into the builders; return STORETIMESTAMP (ms) of the last record, None without records.
 
     The events are those of `LogScanner.scan`, of all log files in the order of their offsets.
     """

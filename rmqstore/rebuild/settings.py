@@ -1,4 +1,4 @@
-"""What a rebuild has to be told because no record says it: lengths of files, what the broker was configured to write, the mode."""
+"""The settings of a rebuild that no record contains: lengths of files, what the broker was configured to write, the mode."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from rmqstore.formats import batchconsumequeue, consumequeue, consumequeue_ext, 
 from rmqstore.versions import Profile
 
 _SMALLEST_INDEX = 2
-"""Places for items: the first one is never used, so a file with fewer is full before it has any."""
+"""Places for entries: the first one is never used, so a file with fewer is full before it has any."""
 
 
 class Mode(Enum):
-    """How queue offsets that do not follow on are treated."""
+    """The treatment of queue offsets that are not consecutive."""
 
     FAITHFUL = "faithful"
     """As the broker's own replay does it: shifts stay, messages whose place is taken are dropped (fact sheet queues §2.5)."""
     USEFUL = "useful"
-    """Every reachable message stands at its own queue offset; gaps hold a repeated neighbour, the last restart wins."""
+    """Every reachable message is at its own queue offset; gaps hold a repeated neighbour, the last restart wins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +42,12 @@ class Settings:
     max_index_num: int = index.DEFAULT_INDEX_NUM
 
     def builds_index(self, profile: Profile) -> bool:
-        """Whether the broker writes index files."""
+        """Return whether the broker writes index files."""
         return self.message_index_enable and (self.index_file_write_enable or not profile.indexes_tags)
 
     @property
     def index_capacity(self) -> int:
-        """Items that an index file takes. Raises UsageError for a `max_index_num` that no item fits into."""
+        """Return the number of entries that an index file holds. Raises UsageError for a `max_index_num` that no entry fits into."""
         if self.max_index_num < _SMALLEST_INDEX:
-            raise UsageError(f"maxIndexNum={self.max_index_num} leaves no place for items.", "The broker's default is 20000000.")
+            raise UsageError(f"maxIndexNum={self.max_index_num} leaves no place for entries.", "The broker's default is 20000000.")
         return self.max_index_num - 1

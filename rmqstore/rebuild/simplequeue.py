@@ -19,7 +19,7 @@ _pack = struct.Struct(struct_format(declared.UNIT)).pack
 
 
 class SimpleQueue:
-    """One queue. Compiled code appends what follows on; these are the steps for everything else."""
+    """One queue. Compiled code appends consecutive records; these are the steps for everything else."""
 
     def __init__(
         self, topic: str, queue_id: int, files: UnitFiles, file_size: int, ext: ExtFiles | None, table: QueueTable, number: int
@@ -37,24 +37,24 @@ class SimpleQueue:
 
     @property
     def next_offset(self) -> int:
-        """Queue offset of the message that follows on."""
+        """Return the queue offset of the next consecutive message."""
         return int(self._table.rows["next_offset"][self._number])
 
     @property
     def max_physic_offset(self) -> int:
-        """End of the last message, −1 for none."""
+        """Return the end of the last message, −1 for none."""
         return int(self._table.rows["max_physic_offset"][self._number])
 
     def names(self, queue_offset: int) -> bool:
-        """Whether a file can have the name that the queue offset asks for."""
+        """Return whether a file can have the name that the queue offset requires."""
         return 0 <= queue_offset <= (LONG_MAX - self._file_size) // declared.UNIT_SIZE
 
     def can_miss(self, count: int, length: int) -> bool:
-        """Whether `length` bytes of the log can have held that many messages that are lost now."""
+        """Return whether `length` bytes of the log can have held that many messages that are lost now."""
         return count * MIN_RECORD_SIZE_V1 <= length
 
     def begin(self, message: Message, missing: int) -> None:
-        """Starts anew. Units for the `missing` messages are copies of the first one; what a file holds before are pre-blanks (§2.4)."""
+        """Start the queue. Units for the `missing` messages are copies of the first one; what a file holds before are pre-blanks (§2.4)."""
         self._files.begin(message.queue_offset - missing, declared.PRE_BLANK)
         self._files.fill(self._unit(message), missing)
         self.started = True
@@ -62,47 +62,47 @@ class SimpleQueue:
         self.append(message)
 
     def append(self, message: Message) -> None:
-        """Puts a message at the end; the one behind it follows on."""
+        """Append a message and expect the next one directly after it."""
         self._files.fill(self._unit(message), 1)
         row = self._table.rows[self._number]
         row["max_physic_offset"] = message.physical_offset + message.size
         row["next_offset"] = message.queue_offset + 1
 
     def bridge(self, queue_offset: int) -> None:
-        """Fills the queue up to `queue_offset` with its last unit."""
+        """Fill the queue up to `queue_offset` with its last unit."""
         place = self._files.end
         self._files.fill(self._files.read(place - 1), queue_offset - place)
         self.expect(queue_offset)
 
     def cut(self, queue_offset: int) -> None:
-        """Takes the messages from `queue_offset` on away; one before it stays."""
+        """Remove the messages from `queue_offset` on; the one before it remains."""
         self._files.cut(queue_offset)
         self.expect(queue_offset)
 
     def hold(self, held: bool) -> None:
-        """Whether the next message is to be decided about even if it follows on."""
+        """Set whether the mode decides on the next message even if it is consecutive."""
         self._table.rows["gate"][self._number] = DECIDE if held else FAST
 
     def expect(self, queue_offset: int) -> None:
-        """A message with this queue offset follows on."""
+        """Set the queue offset of the next consecutive message."""
         self._table.rows["next_offset"][self._number] = queue_offset
 
     def go_on(self) -> bool:
-        """See `UnitFiles`."""
+        """Empty a full buffer; see `UnitFiles`."""
         return self._files.go_on()
 
     def make_room(self) -> None:
-        """A new file where the last one is full."""
+        """Open a new file if the last one is full."""
         self._files.make_room()
 
     def leave_ext_unit(self, message: Message) -> Message:
-        """Writes the ext unit of a message; the message with the tagsCode that its unit has then. Further queues have none (§2.12)."""
+        """Write the ext unit of a message; return the message with the tagsCode of its unit. Further queues have none (§2.12)."""
         if self._ext is None or message.further:
             return message
         return message._replace(tags_code=self._ext.put(message.tags_code, message.store_timestamp))
 
     def finish(self) -> RebuiltQueue:
-        """Closes the files."""
+        """Close the files."""
         end = self._files.end if self.started else 0
         self._files.close()
         if self._ext is not None:

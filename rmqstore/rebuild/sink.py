@@ -1,4 +1,4 @@
-"""Where rebuilt files go: whoever asks for a rebuild hands in a sink and decides what the files are made of."""
+"""The destination of rebuilt files: the caller of a rebuild passes a sink and decides what the files are made of."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ class Sink(Protocol):
     """Files by their path below the root of the store, `/` between the parts."""
 
     def open(self, relative_path: str, length: int) -> Bytes:
-        """The `length` bytes of a file as a writable array, zeros where it is new.
+        """Return the `length` bytes of a file as a writable array, zeros in a new file.
 
         A path may be opened again after it was closed; its bytes are then as they were left.
         """
         ...
 
     def write(self, relative_path: str, position: int, data: Bytes) -> None:
-        """Puts bytes into an open file, for those who write one behind the other: the array is for those who go to and fro."""
+        """Write bytes to an open file, for sequential writers; the array is for random access."""
         ...
 
     def close(self, relative_path: str) -> object:
-        """The array of that path is not touched any more."""
+        """Close the file: its array is not used any more."""
         ...
 
 
@@ -37,7 +37,7 @@ class MemorySink:
         self.open_paths: set[str] = set()
 
     def open(self, relative_path: str, length: int) -> Bytes:
-        """See Sink. Raises ValueError for a path that is open, or was opened with another length."""
+        """Open a file; see Sink. Raises ValueError for a path that is open, or was opened with another length."""
         array = self.files.setdefault(relative_path, np.zeros(length, np.uint8))
         if relative_path in self.open_paths or array.size != length:
             raise ValueError(f"{relative_path} is open, or has {array.size} bytes and not {length}")
@@ -45,9 +45,9 @@ class MemorySink:
         return array
 
     def write(self, relative_path: str, position: int, data: Bytes) -> None:
-        """See Sink."""
+        """Write to a file; see Sink."""
         self.files[relative_path][position : position + data.size] = data
 
     def close(self, relative_path: str) -> None:
-        """See Sink."""
+        """Close a file; see Sink."""
         self.open_paths.remove(relative_path)

@@ -1,4 +1,4 @@
-"""The rows of all queues that compiled code appends to, and which row the numbers of a scan stand for."""
+"""The rows of all queues that compiled code appends to, and the row of each number of a scan."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class QueueTable:
         self._count = 0
 
     def add(self) -> int:
-        """The number of a new row, of a queue without messages."""
+        """Return the number of a new row, of a queue without messages."""
         number, self._count = self._count, self._count + 1
         if number == len(self.rows):
             self.rows = np.concatenate([self.rows, np.zeros(len(self.rows), QUEUE_DTYPE)])
@@ -31,7 +31,7 @@ class QueueTable:
         return number
 
     def cover(self, scanned: int) -> None:
-        """`numbers` gets a place for the scan's number `scanned`."""
+        """Extend `numbers` to the scan's number `scanned`."""
         size = len(self.numbers)
         while size <= scanned:
             size *= 2

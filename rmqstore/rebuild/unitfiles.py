@@ -1,4 +1,4 @@
-"""The files of one queue while they are written: opened one after the other, filled unit by unit, cut back.
+"""The files of one queue while they are written: opened in order, filled unit by unit, cut.
 
 A place is the number of a unit: its byte offset in the queue divided by the length of a unit. Units wait in a buffer until it is full:
 writing them then costs a sixth of what touching the pages of a mapped file does. Compiled code moves the write position in the queue's row;
@@ -23,7 +23,7 @@ _LEAST_BUFFER, _MOST_BUFFER = 4 << 10, 256 << 10
 
 
 class OpenFiles:
-    """A sink that keeps a limited number of files open: who opened its file longest ago gives it up until it writes again."""
+    """A sink that keeps a limited number of files open: the owner of the oldest open file closes it until it writes again."""
 
     def __init__(self, sink: Sink, most: int = MOST_OPEN) -> None:
         self._sink = sink
@@ -31,7 +31,7 @@ class OpenFiles:
         self._owners: OrderedDict[str, UnitFiles] = OrderedDict()
 
     def open(self, path: str, length: int, owner: UnitFiles) -> Bytes:
-        """As `Sink.open`."""
+        """Open a file as `Sink.open`."""
         if len(self._owners) >= self._most:
             next(iter(self._owners.values())).close()
         self._owners[path] = owner
@@ -39,15 +39,15 @@ class OpenFiles:
 
     @property
     def buffer_size(self) -> int:
-        """Bytes of the buffer of the file that was opened last."""
+        """Return the bytes of the buffer of the file that was opened last."""
         return max(_LEAST_BUFFER, min(_ALL_BUFFERS // len(self._owners), _MOST_BUFFER))
 
     def write(self, path: str, position: int, data: Bytes) -> None:
-        """As `Sink.write`."""
+        """Write to a file as `Sink.write`."""
         self._sink.write(path, position, data)
 
     def close(self, path: str) -> None:
-        """As `Sink.close`."""
+        """Close a file as `Sink.close`."""
         del self._owners[path]
         self._sink.close(path)
 
@@ -65,29 +65,29 @@ class UnitFiles:
         self._number = number
         self._memory: Bytes | None = None
         self._buffer = np.empty(0, np.uint8)
-        self._written = 0  # units in front of the buffer, in the open file
+        self._written = 0  # units before the buffer, in the open file
         self._first = self._current = 0  # numbers of files
         self._used = 0  # units in the current file while it is not open
-        self._left_over: set[int] = set()  # files that hold units which were taken away
+        self._left_over: set[int] = set()  # files that hold units which were removed
         self._exists = False
 
     @property
     def used(self) -> int:
-        """Units in the current file."""
+        """Return the number of units in the current file."""
         return self._used if self._memory is None else self._written + self._waiting_at_most - int(self._table.rows["room"][self._number])
 
     @property
     def end(self) -> int:
-        """The place behind the last unit."""
+        """Return the place after the last unit."""
         return self._current * self._capacity + self.used
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Paths of all files, in order."""
+        """Return the paths of all files, in order."""
         return tuple(self._path(number) for number in range(self._first, self._current + 1)) if self._exists else ()
 
     def begin(self, place: int, leading: bytes) -> None:
-        """Starts anew: the first file is the one that holds `place`, and the units before the place are copies of `leading`."""
+        """Start the queue: the first file is the one that holds `place`, and the units before the place are copies of `leading`."""
         if self._exists:
             self.close()
             self._left_over.update(range(self._first, self._current + 1))
@@ -98,7 +98,7 @@ class UnitFiles:
         self.fill(leading, place % self._capacity)
 
     def fill(self, unit: bytes, count: int) -> None:
-        """`count` times the same unit at the end."""
+        """Append the same unit `count` times."""
         while count > 0:
             self.make_room()
             row = self._table.rows[self._number]
@@ -110,7 +110,7 @@ class UnitFiles:
             count -= units
 
     def make_room(self) -> None:
-        """Room for a unit: in a new file where the last one is full."""
+        """Make room for a unit, in a new file if the last one is full."""
         if self.used == self._capacity:
             self.close()
             self._current += 1
@@ -121,14 +121,14 @@ class UnitFiles:
             self.go_on()
 
     def go_on(self) -> bool:
-        """Empties a full buffer; whether that made room, which it does not in a full file."""
+        """Empty a full buffer and return whether that made room, which it does not in a full file."""
         if self._memory is None or self._table.rows["room"][self._number] or self.used == self._capacity:
             return False
         self._write()
         return True
 
     def read(self, place: int) -> bytes:
-        """The unit at a place that was written."""
+        """Return the unit at a place that was written."""
         number, inside = divmod(place, self._capacity)
         part = slice(inside * self._unit_size, (inside + 1) * self._unit_size)
         if number == self._current:
@@ -141,11 +141,11 @@ class UnitFiles:
         return unit
 
     def cut(self, place: int) -> None:
-        """Takes all units from `place` on away; at least one unit before it stays."""
+        """Remove all units from `place` on; at least one unit before it remains."""
         end = self.end
         self.close()
         self._left_over.update(range(place // self._capacity, self._current + 1))
-        # A file that ends at the place is full; the next one comes into being with its first unit.
+        # A file that ends at the place is full; the next one is created with its first unit.
         self._current = (place - 1) // self._capacity
         self._used = place - self._current * self._capacity
         if self._used < self._capacity:
@@ -154,7 +154,7 @@ class UnitFiles:
             memory[self._used * self._unit_size : (end - self._current * self._capacity) * self._unit_size] = 0
 
     def close(self) -> None:
-        """Closes the open file, for good or until more is written."""
+        """Close the open file, for good or until more is written."""
         if self._memory is not None:
             self._write()
             self._used = self._written
@@ -174,7 +174,7 @@ class UnitFiles:
         return memory
 
     def _write(self) -> None:
-        """What waits goes into the open file."""
+        """Write the waiting units to the open file."""
         used = self.used
         if used > self._written:
             units = self._buffer[: (used - self._written) * self._unit_size]
@@ -189,7 +189,7 @@ class UnitFiles:
 
     @property
     def _waiting_at_most(self) -> int:
-        """Units that can be in the buffer at a time."""
+        """Return the most units that can be in the buffer at a time."""
         return min(len(self._buffer) // self._unit_size, self._capacity - self._written)
 
     def _path(self, number: int) -> str:

@@ -1,4 +1,4 @@
-"""The abort file: there while a broker runs and after a crash; it is the presence that makes the next start a recovery.
+"""The abort file: exists while a broker runs and after a crash; its presence makes the next start a crash recovery.
 
 Source: fact sheet commitlog §4.4. Empty up to 4.9.x, the process id as text since 5.0.0, which also leaves an `abort.bak` without meaning.
 """
@@ -15,11 +15,11 @@ ABORT = Struct(
 
 
 def process_id(content: bytes) -> int | None:
-    """Process id that an abort file names; None if it names none."""
+    """Return the process id that an abort file names; None if it names none."""
     text = content.decode("ascii", "replace")
     return int(text) if text.isascii() and text.isdigit() and int(text) <= LONG_MAX else None
 
 
 def abort_content(pid: int | None) -> bytes:
-    """Content of an abort file: of a broker since 5.0.0 with its process id, of an older one with None."""
+    """Return the content of an abort file: of a broker since 5.0.0 with its process id, of an older one with None."""
     return bytes(ABORT.build({"content": b"" if pid is None else str(pid).encode("ascii")}))

@@ -1,4 +1,4 @@
-"""The checkpoint file: up to when, and up to where, the parts of the store were written.
+"""The checkpoint file: times and offsets up to which the parts of the store were written.
 
 Source: `StoreCheckpoint`; fact sheet commitlog §4.5, sheet of the newer releases §6.
 Three longs up to 4.9.x, the fourth since 5.0.0, the fifth since 5.1.1, the sixth since 5.5.0.
@@ -25,5 +25,5 @@ CHECKPOINT = Struct(
 
 
 def parse_checkpoint(data: bytes) -> Any:
-    """Fields of a checkpoint file. A short file counts as continued with zeros, as the broker extends it; bytes behind 4096 are ignored."""
+    """Return the fields of a checkpoint file. A short file is extended with zeros, as in the broker; bytes after 4096 are ignored."""
     return CHECKPOINT.parse(data[:FILE_SIZE].ljust(FILE_SIZE, b"\0"))

@@ -17,7 +17,7 @@ _EMPTY = "empty"
 
 
 def queue_file_size(configured: int) -> int:
-    """Length of a queue file for `compactionCqMappedFileSize`: rounded down to whole units."""
+    """Return the length of a queue file for `compactionCqMappedFileSize`: rounded down to whole units."""
     return configured // UNIT_SIZE * UNIT_SIZE
 
 
@@ -32,7 +32,7 @@ class CompactedQueue(NamedTuple):
 
 
 def parse_positions(data: bytes) -> dict[CompactedQueue, int]:
-    """Last compacted queue offset per queue; raises ValueError for a text that is not a position file."""
+    """Return the last compacted queue offset per queue; raises ValueError for a text that is not a position file."""
     try:
         offsets = json.loads(data.decode("utf-8"))[_OFFSETS]
         return {_queue(name): _offset(offset) for name, offset in offsets.items()}
@@ -41,7 +41,7 @@ def parse_positions(data: bytes) -> dict[CompactedQueue, int]:
 
 
 def build_positions(positions: Mapping[CompactedQueue, int], *, breaks_empty_table: bool = False) -> bytes:
-    """Text of a position file as brokers write it. `breaks_empty_table`: as 5.4.0 writes a table without entries."""
+    """Return the text of a position file as brokers write it. `breaks_empty_table`: as 5.4.0 writes a table without entries."""
     entries = "".join(
         f'\n\t\t"{json.dumps(f"{queue.topic}_{queue.queue_id}", ensure_ascii=False)[1:-1]}":{offset},'
         for queue, offset in sorted(positions.items())
@@ -52,7 +52,7 @@ def build_positions(positions: Mapping[CompactedQueue, int], *, breaks_empty_tab
 
 
 def log_file_size(configured_log: int, queue_file_size: int = DEFAULT_QUEUE_FILE_SIZE) -> int:
-    """Length of a compaction log file for `compactionMappedFileSize`: a multiple of the queue file's length, at least five of them."""
+    """Return the length of a log file for `compactionMappedFileSize`: a multiple of the queue file's length, at least five of them."""
     count, rest = divmod(configured_log, queue_file_size)
     if count < 5:
         return 5 * queue_file_size

@@ -1,4 +1,4 @@
-"""The unit of a consume queue: where the message of one queue offset lies in the commit log.
+"""The unit of a consume queue: the place in the commit log of the message of one queue offset.
 
 Source: `ConsumeQueue`; fact sheet queues §2.1–2.4 (all releases).
 """
@@ -25,5 +25,5 @@ ZERO_UNIT = bytes(UNIT_SIZE)
 
 
 def file_size(configured: int) -> int:
-    """Length in bytes of a queue file for the setting `mappedFileSizeConsumeQueue`: rounded up to whole units."""
+    """Return the length in bytes of a queue file for the setting `mappedFileSizeConsumeQueue`: rounded up to whole units."""
     return -(-configured // UNIT_SIZE) * UNIT_SIZE

@@ -27,7 +27,7 @@ UNIT = Struct(
 
 DEFAULT_FILE_SIZE = 48 * 1024 * 1024
 
-# Written where the next unit does not fit; the rest of the file is left as it is. A unit fits if 4 bytes stay free.
+# Written if the next unit does not fit; the rest of the file is not changed. A unit fits if 4 bytes stay free.
 END_MARK = b"\xff\xff"
 END_SPACE = 4
 
@@ -36,15 +36,15 @@ MAX_ADDRESS = -(2**31) - 1
 
 
 def is_address(tags_code: int) -> bool:
-    """Whether the tagsCode of a queue unit is the address of an ext unit: hashes and deliver times never are."""
+    """Return whether the tagsCode of a queue unit is the address of an ext unit: hashes and deliver times never are."""
     return tags_code <= MAX_ADDRESS
 
 
 def encode_address(offset: int) -> int:
-    """tagsCode that stands for the ext unit at `offset` (bytes from the start of the ext queue)."""
+    """Return the tagsCode that addresses the ext unit at `offset` (bytes from the start of the ext queue)."""
     return offset + _ADDRESS_BASE
 
 
 def decode_address(tags_code: int) -> int:
-    """Offset (bytes from the start of the ext queue) of the ext unit that a tagsCode stands for."""
+    """Return the offset (bytes from the start of the ext queue) of the ext unit that a tagsCode addresses."""
     return tags_code - _ADDRESS_BASE

@@ -14,7 +14,7 @@ _JAVA_INT_MASK = 0x7FFF_FFFF
 
 @dataclass(frozen=True, slots=True)
 class NamedCrc:
-    """A checksum: what it covers, which polynomial of crcmod's table computes it, and the mask that is laid over the result."""
+    """A checksum: what it covers, which polynomial of crcmod's table computes it, and the mask that is applied to the result."""
 
     name: str
     covers: str
@@ -22,7 +22,7 @@ class NamedCrc:
     mask: int = _JAVA_INT_MASK
 
     def __call__(self, data: bytes | bytearray | memoryview) -> int:
-        """Checksum of `data`, 0 … 2³¹−1; 0 for no bytes."""
+        """Return the checksum of `data`, 0 … 2³¹−1; 0 for no bytes."""
         return _crc_function(self.crcmod_name)(data) & self.mask
 
 

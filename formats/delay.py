@@ -14,9 +14,9 @@ UNIT_MILLISECONDS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def parse_delay_levels(text: str) -> tuple[int, ...]:
-    """Delay in ms of level 1, 2, …; raises ValueError for a text that makes a broker refuse to start."""
+    """Return the delay in ms of level 1, 2, …; raises ValueError for a text that makes a broker refuse to start."""
     levels = []
-    # Java's split drops empty strings at the end only; an empty string elsewhere is a bad level.
+    # Java's split drops empty strings at the end only; an empty string at any other place is a bad level.
     for item in text.rstrip(" ").split(" "):
         number = parse_java_integer(item[:-1], LONG_MIN, LONG_MAX)
         if item[-1:] not in UNIT_MILLISECONDS or number is None:
@@ -29,6 +29,6 @@ DEFAULT_DELAY_LEVELS = parse_delay_levels(DEFAULT_DELAY_LEVEL_TEXT)
 
 
 def deliver_timestamp(store_timestamp: int, level: int, levels: Sequence[int]) -> int | None:
-    """When a message of `level` is due (ms since epoch): a level above the table counts as the highest; None for a level below 1."""
+    """Return when a message of `level` is due (ms since epoch): a level above the table counts as the highest; None below 1."""
     level = min(level, len(levels))
     return java_long(store_timestamp + levels[level - 1]) if level > 0 else None

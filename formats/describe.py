@@ -1,4 +1,4 @@
-"""Field tables of the documentation, made from the declarations: docs/formats says what is read and built."""
+"""Field tables of the documentation, made from the declarations, so that docs/formats matches what is read and built."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PATH = re.compile(r"this\['(\w+)'\]")
 
 
 class Row(NamedTuple):
-    """One field of a table. Offsets and widths are bytes; where they depend on other fields, these are named."""
+    """One field of a table. Offsets and widths are bytes; if they depend on other fields, these are named."""
 
     offset: str
     width: str
@@ -28,7 +28,7 @@ class Row(NamedTuple):
 
 
 def field_rows(struct: Struct) -> Iterator[Row]:
-    """Rows of the named members of a structure, in the order of their bytes."""
+    """Yield rows of the named members of a structure, in the order of their bytes."""
     position, variable = 0, ""
     for member in struct.subcons:
         if not member.name:
@@ -43,12 +43,12 @@ def field_rows(struct: Struct) -> Iterator[Row]:
 
 
 def field_table(struct: Struct) -> str:
-    """Markdown table of a structure."""
+    """Return the Markdown table of a structure."""
     return _table(Row("offset", "width", "type", "field", "meaning"), *field_rows(struct))
 
 
 def value_table(enum: type[IntEnum] | type[StrEnum]) -> str:
-    """Markdown table of a closed set of values; members with the same value share a row."""
+    """Return the Markdown table of a closed set of values; members with the same value share a row."""
     names: dict[Any, list[str]] = {}
     for name, member in enum.__members__.items():
         names.setdefault(member.value, []).append(name)
@@ -60,7 +60,7 @@ _TABLES: dict[str, Callable[[Any], str]] = {"fields": field_table, "values": val
 
 
 def render_page(text: str) -> str:
-    """The page with every table between its marks (`<!-- fields: module.NAME -->` … `<!-- end -->`) made anew."""
+    """Return the page with every table between its marks (`<!-- fields: module.NAME -->` … `<!-- end -->`) generated again."""
 
     def render(match: re.Match[str]) -> str:
         start, kind, module, name, end = match.groups()
@@ -71,7 +71,7 @@ def render_page(text: str) -> str:
 
 
 def described(text: str) -> set[tuple[str, str]]:
-    """Module and name of every declaration that a page shows."""
+    """Return module and name of every declaration that a page shows."""
     return {(match[3], match[4]) for match in _MARKED.finditer(text)}
 
 

@@ -1,4 +1,4 @@
-"""The DLedger commit log: the entry header in front of every record, the mark at the end of a file, and the unit of its index.
+"""The DLedger commit log: the entry header before every record, the mark at the end of a file, and the unit of its index.
 
 Source: DLedger 0.3.1.2 `DLedgerEntryCoder`, `DLedgerMmapFileStore`; fact sheet commitlog §8.4 (4.9.8 – 5.3.4).
 """
@@ -22,7 +22,7 @@ ENTRY_HEADER = Struct(
     "body_len" / Int32sb * "size − 48; the body is a record whose PHYSICALOFFSET is pos + 48",
 )
 
-# The fields stand in the reverse order of RocketMQ's own BLANK.
+# The fields are in the reverse order of RocketMQ's own BLANK.
 END_OF_FILE = Struct(
     "magic" / Const(END_MAGIC, Int32sb) * "−1",
     "size" / Int32sb * "bytes left in the file, these 8 included; zeros follow",

@@ -37,17 +37,17 @@ class EpochFile:
 
     @property
     def increases(self) -> bool:
-        """Whether epochs and start offsets strictly increase, as every broker writes them."""
+        """Return whether epochs and start offsets strictly increase, as every broker writes them."""
         return all(a.epoch < b.epoch and a.start_offset < b.start_offset for a, b in pairwise(self.entries))
 
 
 def epoch_checksum(entries: tuple[EpochEntry, ...], line_separator: str = "\n") -> int:
-    """CRC of the entry lines with their line ends."""
+    """Return the CRC of the entry lines with their line ends."""
     return epoch_crc(_entry_lines(entries, line_separator).encode())
 
 
 def parse_epoch_file(data: bytes) -> EpochFile:
-    """Entries and stored checksum; raises ValueError for a text of another form, or another number of entries than its first line says."""
+    """Return entries and stored checksum; raises ValueError for another form, or another number of entries than the first line says."""
     text = data.decode("ascii")
     separator = "\r\n" if "\r\n" in text else "\n"
     lines = text.split(separator)
@@ -61,7 +61,7 @@ def parse_epoch_file(data: bytes) -> EpochFile:
 
 
 def build_epoch_file(file: EpochFile) -> bytes:
-    """Bytes of an epoch file with the checksum that `file` gives."""
+    """Return the bytes of an epoch file with the checksum that `file` gives."""
     end = file.line_separator
     return f"{len(file.entries)}{end}{file.checksum}{end}{_entry_lines(file.entries, end)}".encode()
 

@@ -22,13 +22,13 @@ HOST_V6 = Struct(
 
 
 def format_host(address: bytes, port: int) -> str:
-    """`10.9.8.7:10911` or `[fe80::1]:10911` (RFC 5952) of 4 or 16 address bytes."""
+    """Return `10.9.8.7:10911` or `[fe80::1]:10911` (RFC 5952) of 4 or 16 address bytes."""
     ip = ipaddress.ip_address(bytes(address))
     return f"{ip}:{port}" if ip.version == 4 else f"[{ip}]:{port}"
 
 
 def parse_host(text: str) -> tuple[bytes, int]:
-    """Address bytes and port of a text that `format_host` gives; raises ValueError for any other text."""
+    """Return address bytes and port of a text that `format_host` gives; raises ValueError for any other text."""
     host, colon, port = text.rpartition(":")
     if not colon:
         raise ValueError(f"{text!r} has no port")
@@ -49,5 +49,5 @@ def _from_text(text: str, _context: Any) -> dict[str, Any]:
 
 
 def host_text(host: Struct) -> Construct[Any, Any]:
-    """HOST_V4 or HOST_V6 with the text form as its value. Building an address of the other kind raises a construct error."""
+    """Return HOST_V4 or HOST_V6 with the text form as its value. Building an address of the other kind raises a construct error."""
     return ExprAdapter(host, _to_text, _from_text)

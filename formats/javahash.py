@@ -1,4 +1,4 @@
-"""What Java does with strings: decoding of malformed UTF-8, `String.hashCode`, `String.split`, `Integer.parseInt`.
+"""Java's operations on strings: decoding of malformed UTF-8, `String.hashCode`, `String.split`, `Integer.parseInt`.
 
 Source: fact sheets queues §1 (malformed UTF-8), §2.3 (hash), §6.3 (index key hash); commitlog §2.9 (integers in properties).
 """
@@ -30,12 +30,12 @@ codecs.register_error(_HANDLER, _java_replacement)
 
 
 def decode_java_utf8(data: bytes | bytearray | memoryview) -> str:
-    """`new String(data, UTF_8)`: malformed parts become U+FFFD by the rules of the JDK. Never raises."""
+    """Return `new String(data, UTF_8)`: malformed parts become U+FFFD by the rules of the JDK. Never raises."""
     return bytes(data).decode("utf-8", _HANDLER)
 
 
 def java_hash(text: str) -> int:
-    """`String.hashCode()`: h = 31·h + unit over the UTF-16 units, 32-bit wrap, signed."""
+    """Return `String.hashCode()`: h = 31·h + unit over the UTF-16 units, 32-bit wrap, signed."""
     units = text.encode("utf-16-be", "surrogatepass")
     value = 0
     for i in range(0, len(units), 2):
@@ -44,13 +44,13 @@ def java_hash(text: str) -> int:
 
 
 def index_key_hash(topic: str, key: str) -> int:
-    """Hash of the index key `topic#key`: the absolute Java hash, and 0 where the absolute value does not fit (`Integer.MIN_VALUE`)."""
+    """Return the hash of the index key `topic#key`: the absolute Java hash, and 0 if that does not fit (`Integer.MIN_VALUE`)."""
     value = java_hash(f"{topic}#{key}")
     return 0 if value == INT_MIN else abs(value)
 
 
 def java_split(text: str, separator: str) -> list[str]:
-    """`String.split` at a plain separator: empty strings at the end vanish; the empty text is one empty string."""
+    """Return `String.split` at a plain separator: empty strings at the end are dropped; the empty text is one empty string."""
     parts = text.split(separator)
     while len(parts) > 1 and not parts[-1]:
         parts.pop()
@@ -58,12 +58,12 @@ def java_split(text: str, separator: str) -> list[str]:
 
 
 def java_long(value: int) -> int:
-    """`value` as what is left of it in a `long`: sums and products that are too large wrap around."""
+    """Return `value` wrapped to a `long`: sums and products that are too large wrap around."""
     return (value - LONG_MIN) % 2**64 + LONG_MIN
 
 
 def parse_java_integer(text: str, low: int = INT_MIN, high: int = INT_MAX) -> int | None:
-    """`Integer.parseInt` (with LONG_MIN and LONG_MAX: `Long.parseLong`): None where Java throws NumberFormatException."""
+    """Return `Integer.parseInt` (with LONG_MIN and LONG_MAX: `Long.parseLong`), None where Java throws NumberFormatException."""
     if not _INTEGER.fullmatch(text):
         return None
     value = int(text)

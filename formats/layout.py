@@ -25,14 +25,14 @@ class Field(NamedTuple):
 
 
 def core(member: Construct[Any, Any]) -> Construct[Any, Any]:
-    """The declaration below the wrappers that give names, docs, defaults and derived values."""
+    """Return the declaration below the wrappers that give names, docs, defaults and derived values."""
     while not hasattr(member, "fmtstr") and not hasattr(member, "subcons") and hasattr(member, "subcon"):
         member = member.subcon
     return member
 
 
 def static_size(member: Construct[Any, Any]) -> int | None:
-    """Width of a member in bytes, or None when it depends on the data."""
+    """Return the width of a member in bytes, or None if it depends on the data."""
     try:
         return int(member.sizeof())
     except (SizeofError, KeyError, AttributeError):
@@ -40,13 +40,13 @@ def static_size(member: Construct[Any, Any]) -> int | None:
 
 
 def type_name(member: Construct[Any, Any]) -> str:
-    """`i32`, `u16`, … of an integer member; `bytes` of anything else."""
+    """Return `i32`, `u16`, … for an integer member; `bytes` for anything else."""
     code = getattr(core(member), "fmtstr", None)
     return _TYPES[code[-1]] if code else "bytes"
 
 
 def fixed_layout(struct: Struct) -> dict[str, Field]:
-    """Field of every member of a structure whose members all have a static size; raises ValueError for any other structure."""
+    """Return the field of every member of a structure with static sizes; raises ValueError for any other structure."""
     layout: dict[str, Field] = {}
     offset = 0
     for member in struct.subcons:
@@ -60,7 +60,7 @@ def fixed_layout(struct: Struct) -> dict[str, Field]:
 
 
 def struct_format(struct: Struct) -> str:
-    """The structure as a format of the module `struct`, e.g. `>qiq`: big-endian, no padding. Raises ValueError if it is not static."""
+    """Return the structure as a format of the module `struct`, e.g. `>qiq`: big-endian, no padding. Raises ValueError if not static."""
     codes = []
     for member in struct.subcons:
         width = static_size(member)

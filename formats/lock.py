@@ -1,4 +1,4 @@
-"""The lock file: four bytes that stay for ever, and a POSIX record lock on the first of them while a broker runs.
+"""The lock file: four bytes that never change, and a POSIX record lock on the first of them while a broker runs.
 
 Source: fact sheet commitlog §4.4 (all releases).
 """

@@ -67,7 +67,7 @@ def _head(born_host: Construct[Any, Any], store_host: Construct[Any, Any]) -> li
 
 
 def record_head(born_v6: bool = False, store_v6: bool = False) -> Struct:
-    """The static fields in front of the body for one combination of host widths: 88, 100 or 112 bytes."""
+    """Return the static fields before the body for one combination of host widths: 88, 100 or 112 bytes."""
     return Struct(*_head(HOST_V6 if born_v6 else HOST_V4, HOST_V6 if store_v6 else HOST_V4))
 
 
@@ -79,7 +79,7 @@ _TOPIC_LENGTHS: dict[int, Any] = {MESSAGE_MAGIC_V1: Int8sb, MESSAGE_MAGIC_V2: In
 
 
 def topic_length_width(magic_code: int) -> int:
-    """Width in bytes of TOPICLEN, a signed integer: 1 in V1, 2 in V2."""
+    """Return the width in bytes of TOPICLEN, a signed integer: 1 in V1, 2 in V2."""
     return int(_TOPIC_LENGTHS[magic_code].sizeof())
 
 
@@ -89,7 +89,7 @@ def _smallest(magic_code: int, born_v6: bool, store_v6: bool) -> int:
 
 
 def smallest_record(magic_code: int, sys_flag: int) -> int:
-    """Size of a record of that magic and those hosts with empty body, topic and properties: 91 (V1) or 92 (V2), +12 for each IPv6 host."""
+    """Return the size of a record with empty body, topic and properties: 91 (V1) or 92 (V2), +12 for each IPv6 host."""
     return _smallest(magic_code, bool(sys_flag & SysFlag.BORN_HOST_V6), bool(sys_flag & SysFlag.STORE_HOST_V6))
 
 
@@ -98,7 +98,7 @@ def _record_size(context: Any) -> int:
 
 
 def _derived(member: Any) -> Any:
-    """The lengths are computed when a record is built."""
+    """Return a member whose lengths are computed when a record is built."""
     lengths = {"total_size": _record_size, "body_length": len_(this.body)}
     return member.name / Rebuild(member.subcon, lengths[member.name]) * member.docs if member.name in lengths else member
 

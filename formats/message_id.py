@@ -1,4 +1,4 @@
-"""The two message ids, upper-case hex of 16 or 28 bytes: where the broker put a message (offsetMsgId), who sent it (`UNIQ_KEY`).
+"""The two message ids, upper-case hex of 16 or 28 bytes: place in the broker's log (offsetMsgId), id of the client (`UNIQ_KEY`).
 
 Source: `MessageDecoder.createMessageId`, `MessageClientIDSetter`; fact sheet commitlog §2.10 (all releases).
 """
@@ -48,14 +48,14 @@ class OffsetMessageId(NamedTuple):
 
 
 def encode_offset_message_id(store_host: str, physical_offset: int) -> str:
-    """offsetMsgId of a record: 32 hex characters for an IPv4 STOREHOST, 56 for IPv6."""
+    """Return the offsetMsgId of a record: 32 hex characters for an IPv4 STOREHOST, 56 for IPv6."""
     address, port = parse_host(store_host)
     struct = OFFSET_MESSAGE_ID_V4 if len(address) == 4 else OFFSET_MESSAGE_ID_V6
     return bytes(struct.build({"address": address, "port": port, "physical_offset": physical_offset})).hex().upper()
 
 
 def decode_offset_message_id(text: str) -> OffsetMessageId:
-    """Host and offset of an offsetMsgId; raises ValueError for a text that cannot be one."""
+    """Return host and offset of an offsetMsgId; raises ValueError for a text that cannot be one."""
     parsed = _parse_hex(text, OFFSET_MESSAGE_ID_V4, OFFSET_MESSAGE_ID_V6)
     return OffsetMessageId(format_host(parsed.address, parsed.port), parsed.physical_offset)
 
@@ -71,13 +71,13 @@ class UniqueKey(NamedTuple):
 
 
 def encode_unique_key(key: UniqueKey) -> str:
-    """Text of a `UNIQ_KEY`; the address has 4 or 16 bytes."""
+    """Return the text of a `UNIQ_KEY`; the address has 4 or 16 bytes."""
     struct = UNIQUE_KEY_V4 if len(key.address) == 4 else UNIQUE_KEY_V6
     return bytes(struct.build(key._asdict())).hex().upper()
 
 
 def decode_unique_key(text: str) -> UniqueKey:
-    """Parts of a `UNIQ_KEY`; raises ValueError for a text that cannot come from a RocketMQ client."""
+    """Return the parts of a `UNIQ_KEY`; raises ValueError for a text that cannot come from a RocketMQ client."""
     parsed = _parse_hex(text, UNIQUE_KEY_V4, UNIQUE_KEY_V6)
     return UniqueKey(*(parsed[name] for name in UniqueKey._fields))
 

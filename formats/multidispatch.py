@@ -1,6 +1,6 @@
 """Multi dispatch: the further queues that a record gets units in, and its queue offsets there.
 
-Source: `MultiDispatch`, `MultiDispatchUtils`, `LmqDispatch`; fact sheet queues §2.12. What releases do differently is told by the caller.
+Source: `MultiDispatch`, `MultiDispatchUtils`, `LmqDispatch`; fact sheet queues §2.12. The caller passes the differences of releases.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LMQ_QUEUE_ID = 0
 
 @dataclass(frozen=True, slots=True)
 class Further:
-    """A further queue of a record; `queue_offset` is None where the text is no number, which makes the dispatcher throw."""
+    """A further queue of a record; `queue_offset` is None if the text is no number, which makes the dispatcher throw."""
 
     topic: str
     queue_id: int
@@ -26,16 +26,16 @@ class Further:
 
 
 def fans_out(topic: str, properties: Mapping[str, str], excluded: tuple[str, ...]) -> bool:
-    """Whether a record gets units in further queues where multi dispatch is enabled; topics that begin like `excluded` never do."""
+    """Return whether a record gets units in further queues; topics that begin like `excluded` never do. Assumes enabled multi dispatch."""
     if topic.startswith(excluded):
         return False
     return all(properties.get(name, "").strip() for name in (INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET))
 
 
 def further_queues(properties: Mapping[str, str], queue_id: int, *, enable_lmq: bool, skips_paths: bool) -> list[Further]:
-    """The further queues of a record of queue `queue_id` that fans out, in the order in which they are written.
+    """Return the further queues of a record of queue `queue_id` that fans out, in the order in which they are written.
 
-    `skips_paths`: the release passes over names with a path separator.
+    `skips_paths`: the release skips names with a path separator.
     """
     topics = java_split(properties[INNER_MULTI_DISPATCH], ",")
     offsets = java_split(properties[INNER_MULTI_QUEUE_OFFSET], ",")
@@ -49,5 +49,5 @@ def further_queues(properties: Mapping[str, str], queue_id: int, *, enable_lmq: 
 
 
 def is_lmq(topic: str) -> bool:
-    """Whether a queue name is one of a light message queue."""
+    """Return whether a queue name is one of a light message queue."""
     return topic.startswith(LMQ_PREFIX)

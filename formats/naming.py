@@ -1,4 +1,4 @@
-"""Names in a store: files named by their start offset, and the topics with a meaning of their own.
+"""Names in a store: files named by their start offset, and topics with a special meaning.
 
 Source: fact sheets commitlog §1.2, queues §0, §2.13.
 """
@@ -18,27 +18,27 @@ DLQ_PREFIX = "%DLQ%"
 LMQ_PREFIX = "%LMQ%"
 LITE_PREFIX = "%LMQ%$"  # of the queues of lite topics (5.5.0 and later)
 SYSTEM_PREFIX = "rmq_sys_"
-FILLER_TOPIC = "RMQSTORE_FILLER"  # of records that a repair puts in place of lost ones; cut where there is no room for all of it
+FILLER_TOPIC = "RMQSTORE_FILLER"  # of records that a repair puts in place of lost ones; cut if there is no room for all of it
 
-# Letters, digits, `%`, `|`, `_`, `-`; `+` and `$` stand in names that brokers make.
+# Letters, digits, `%`, `|`, `_`, `-`; `+` and `$` occur in names that brokers make.
 _LEGAL_TOPIC = re.compile(rb"[a-zA-Z0-9%|_\-+$]+")
 
 
 def is_legal_topic(topic: bytes) -> bool:
-    """Whether the bytes of a topic have the syntax that brokers demand."""
+    """Return whether the bytes of a topic have the syntax that brokers require."""
     return _LEGAL_TOPIC.fullmatch(topic) is not None
 
 
 def is_filler_topic(topic: str) -> bool:
-    """Whether a record of this topic may be a filler: the name, or the beginning of it."""
+    """Return whether a record of this topic may be a filler: the name, or the beginning of it."""
     return bool(topic) and FILLER_TOPIC.startswith(topic)
 
 
 def offset_to_file_name(offset: int) -> str:
-    """Name of the mapped file that starts at `offset` (bytes): zero-padded to 20 digits."""
+    """Return the name of the mapped file that starts at `offset` (bytes): zero-padded to 20 digits."""
     return f"{offset:0{FILE_NAME_DIGITS}d}"
 
 
 def file_name_to_offset(name: str) -> int | None:
-    """Start offset (bytes) of a mapped file, or None for a name that no broker gives."""
+    """Return the start offset (bytes) of a mapped file, or None for a name that no broker gives."""
     return int(name) if len(name) == FILE_NAME_DIGITS and name.isascii() and name.isdigit() else None

@@ -42,7 +42,7 @@ CRC_BLOCK_LENGTH = len(CRC32) + 1 + CRC_DIGITS + 1
 
 
 def parse_properties(block: bytes | bytearray | memoryview) -> dict[str, str]:
-    """Properties of a block as brokers read them: pieces without name, separator or value are ignored, the last of a name wins."""
+    """Return the properties as brokers read them: pieces without name, separator or value are ignored, the last of a name wins."""
     properties: dict[str, str] = {}
     for piece in decode_java_utf8(block).split(PROPERTY_SEPARATOR):
         name, _, value = piece.partition(NAME_VALUE_SEPARATOR)
@@ -52,7 +52,7 @@ def parse_properties(block: bytes | bytearray | memoryview) -> dict[str, str]:
 
 
 def build_properties(properties: Mapping[str, str], trailing: bool = True) -> bytes:
-    """Block of the properties in the order given; `trailing` says whether it ends with 0x02.
+    """Return the block of the properties in the order given; `trailing`: it ends with 0x02.
 
     Raises ValueError for what a block cannot hold: an empty name or value, a separator inside of one, more than 32767 bytes.
     """
@@ -67,12 +67,12 @@ def build_properties(properties: Mapping[str, str], trailing: bool = True) -> by
 
 
 def encode_property_crc(crc: int) -> bytes:
-    """Ten ASCII digits of a CRC, least significant digit first, padded with `0` on the right."""
+    """Return ten ASCII digits of a CRC, least significant digit first, padded with `0` on the right."""
     return str(crc)[::-1].ljust(CRC_DIGITS, "0").encode()
 
 
 def decode_property_crc(digits: str) -> int:
-    """CRC of its text as the broker computes it: multiply and add from the last character to the first, 32-bit wrap, signed."""
+    """Return the CRC of its text as the broker computes it: multiply and add from the last character to the first, 32-bit wrap, signed."""
     value = 0
     for character in reversed(digits):
         value = (value * 10 + ord(character) - ord("0")) & 0xFFFF_FFFF
@@ -80,12 +80,12 @@ def decode_property_crc(digits: str) -> int:
 
 
 def property_crc_block(crc: int) -> bytes:
-    """The 20 bytes that end the property block of a record with property CRC."""
+    """Return the 20 bytes that end the property block of a record with property CRC."""
     return f"{CRC32}{NAME_VALUE_SEPARATOR}".encode() + encode_property_crc(crc) + PROPERTY_SEPARATOR.encode()
 
 
 def property_crc_matches(record: bytes | memoryview, properties: Mapping[str, str]) -> bool | None:
-    """Whether the property CRC among `properties` is that of the record's bytes; None if the record carries none."""
+    """Return whether the property CRC among `properties` is that of the record's bytes; None if the record carries none."""
     stored = properties.get(CRC32)
     if stored is None:
         return None

@@ -1,4 +1,4 @@
-"""Decoding of one record of the commit log, with the structural rules applied strictly and an exact reason where decoding stops.
+"""Decoding of one record of the commit log, with the structural rules applied strictly and an exact reason for a failure.
 
 Source: fact sheet commitlog §2, §2.9 (tagsCode), §3. The declaration is in `message.py`. V1 in all releases, V2 since 5.1.0.
 """
@@ -56,7 +56,7 @@ Buffer = bytes | bytearray | memoryview
 
 
 class StopReason(StrEnum):
-    """Why no record can be decoded at a position, in the order in which the reasons are looked for."""
+    """Reasons why no record can be decoded at a position, in the order of the checks."""
 
     TRUNCATED = "truncated"
     """Fewer than 8 bytes are left."""
@@ -69,13 +69,13 @@ class StopReason(StrEnum):
     SIZE_TOO_SMALL = "size_too_small"
     """TOTALSIZE is below the smallest record of that magic and those hosts."""
     SIZE_BEYOND_FILE = "size_beyond_file"
-    """The record would end behind the end of the file."""
+    """The record would end after the end of the file."""
     BODY_LENGTH = "body_length"
-    """BODYLEN is negative or leaves no room for the fields behind the body."""
+    """BODYLEN is negative or leaves no room for the fields after the body."""
     TOPIC_LENGTH = "topic_length"
-    """TOPICLEN is negative or leaves no room for the fields behind the topic."""
+    """TOPICLEN is negative or leaves no room for the fields after the topic."""
     PROPERTIES_LENGTH = "properties_length"
-    """PROPLEN is negative or reaches behind the record."""
+    """PROPLEN is negative or reaches beyond the record."""
     SIZE_MISMATCH = "size_mismatch"
     """TOTALSIZE is larger than the sum of the fields."""
 
@@ -115,7 +115,7 @@ class Record:
 
     @property
     def body_crc_matches(self) -> bool:
-        """Whether BODYCRC is that of the stored body; brokers do not check it for an empty body."""
+        """Return whether BODYCRC is that of the stored body; brokers do not check it for an empty body."""
         return not self.body or self.body_crc == body_crc(self.body)
 
     @property
@@ -124,7 +124,7 @@ class Record:
 
     @property
     def keys(self) -> str | None:
-        """Keys as they are stored, separated by spaces."""
+        """Return the keys as they are stored, separated by spaces."""
         return self.properties.get(names.KEYS)
 
     @property
@@ -137,7 +137,7 @@ class Record:
 
     @property
     def is_inner_batch(self) -> bool:
-        """Whether the record counts as several messages in its queue: both INNER_NUM and INNER_BASE are there."""
+        """Return whether the record counts as several messages in its queue: it has both INNER_NUM and INNER_BASE."""
         return names.INNER_NUM in self.properties and names.INNER_BASE in self.properties
 
     @property
@@ -145,12 +145,12 @@ class Record:
         return transaction_type(self.sys_flag)
 
     def tags_code(self, delay_levels: Sequence[int]) -> int | None:
-        """tagsCode that a broker with these delay levels writes into the queue; None if it refuses the record for its `DELAY`."""
+        """Return the tagsCode that a broker with these delay levels writes to the queue; None if it refuses the record for its `DELAY`."""
         return tags_code(self.topic, self.properties, self.store_timestamp, delay_levels)
 
 
 def tags_code(topic: str, properties: dict[str, str], store_timestamp: int, delay_levels: Sequence[int]) -> int | None:
-    """tagsCode of a queue unit: the hash of TAGS, in the schedule topic the deliver time (ms); None for a `DELAY` there that is no integer.
+    """Return the tagsCode: hash of TAGS, in the schedule topic deliver time (ms); None for a `DELAY` there that is no integer.
 
     `delay_levels`: ms per level; empty for 4.9.2–4.9.8 during recovery, where the hash is written in the schedule topic too.
     """
@@ -183,7 +183,7 @@ def _integer(data: Buffer, offset: int, width: int, signed: bool = True) -> int:
 
 
 def _check(data: Buffer, position: int) -> int:
-    """Total size of the record at `position`; raises RecordError if the structural rules do not hold."""
+    """Return the total size of the record at `position`; raises RecordError if the structural rules do not hold."""
     left = len(data) - position
     if left < BLANK_SIZE:
         raise RecordError(StopReason.TRUNCATED, f"{left} bytes are left")
@@ -228,7 +228,7 @@ def _check(data: Buffer, position: int) -> int:
 def decode_record(buf: Buffer, position: int = 0) -> Record:
     """Decode the record at `position` of `buf`, whose end is the end of the file; raises RecordError if there is none.
 
-    Neither checksums nor PHYSICALOFFSET = position are looked at.
+    Neither checksums nor PHYSICALOFFSET = position are verified.
     """
     size = _check(buf, position)
     parsed = MESSAGE.parse(bytes(buf[position : position + size]))

@@ -47,12 +47,12 @@ class CompressionType(IntEnum):
 
 
 def transaction_type(sys_flag: int) -> TransactionType:
-    """What the record is to a transaction; PREPARED and ROLLBACK records get no entry in a queue."""
+    """Return the role of the record in a transaction; PREPARED and ROLLBACK records get no entry in a queue."""
     return TransactionType(sys_flag & SysFlag.TRANSACTION_MASK)
 
 
 def compression_type(sys_flag: int) -> CompressionType | None:
-    """How the body is compressed; None if it is not. Raises ValueError for a type that no release knows."""
+    """Return the compression of the body; None if it is not compressed. Raises ValueError for a type that no release knows."""
     if not sys_flag & SysFlag.COMPRESSED:
         return None
     return CompressionType((sys_flag & SysFlag.COMPRESSION_TYPE_MASK) >> 8)

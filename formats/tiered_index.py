@@ -1,7 +1,7 @@
 """The local index of the tiered store, in both generations: one of 5.1.x (`0000`, `1111`, `2222`) and one since 5.2.0 (named by time).
 
 Source: `TieredIndexFile` (5.1.x), `IndexStoreFile`, `IndexItem` (≥5.2.0); fact sheet queues §10.
-Both share header, slot and item; they differ in numbering, the empty slot, the unit of time and the length of the file (`Generation`).
+Both share header, slot and entry; they differ in numbering, the empty slot, the unit of time and the length of the file (`Generation`).
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ BEGIN_MAGIC = 0xBCC50289
 END_MAGIC = 0xBCC50285
 
 HEADER = Struct(
-    "magic" / Int32ub * "BCC50289 while items are added; ≥5.2.0: BCC50285 when full",
-    "begin_timestamp" / Int64sb * "store time of the first item (ms), −1 = none",
-    "end_timestamp" / Int64sb * "store time of the last item (ms), −1 = none",
+    "magic" / Int32ub * "BCC50289 while entries are added; ≥5.2.0: BCC50285 when full",
+    "begin_timestamp" / Int64sb * "store time of the first entry (ms), −1 = none",
+    "end_timestamp" / Int64sb * "store time of the last entry (ms), −1 = none",
     "slot_count" / Int32sb * "≥5.2.0: used slots; 5.1.x: 0, in a compacted file number of slots",
-    "item_count" / Int32sb * "number of items",
+    "item_count" / Int32sb * "number of entries",
 )
 
 SLOT = Struct(
-    "item_number" / Int32sb * "number of the newest item of the chain; empty: 0, in 5.1.x −1",
+    "item_number" / Int32sb * "number of the newest entry of the chain; empty: 0, in 5.1.x −1",
     "unused" / Int32sb * "0",
 )
 
@@ -33,12 +33,12 @@ ITEM = Struct(
     "offset" / Int64sb * "offset of the record in the tiered commit log of its queue",
     "size" / Int32sb * "TOTALSIZE of the record",
     "time_diff" / Int32sb * "time from begin_timestamp: seconds, in 5.1.x ms",
-    "prev_index" / Int32sb * "number of the next older item of the chain; end: 0, in 5.1.x −1",
+    "prev_index" / Int32sb * "number of the next older entry of the chain; end: 0, in 5.1.x −1",
 )
 
 COMPACTED_SLOT = Struct(
-    "position" / Int32sb * "position of the first item of the slot in the file",
-    "length" / Int32sb * "bytes of all items of the slot",
+    "position" / Int32sb * "position of the first entry of the slot in the file",
+    "length" / Int32sb * "bytes of all entries of the slot",
 )
 
 COMPACTED_ITEM = Struct(*ITEM.subcons[:-1])
@@ -50,7 +50,7 @@ SEALED_MARK = Struct(
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """What differs between the two generations of the local file."""
+    """The differences between the two generations of the local file."""
 
     releases: str
     first_item: int
@@ -59,11 +59,11 @@ class Generation:
     extra_bytes: int
 
     def file_size(self, slots: int, items: int) -> int:
-        """Length in bytes of a local file that is not compacted."""
+        """Return the length in bytes of a local file that is not compacted."""
         return int(HEADER.sizeof() + slots * SLOT.sizeof() + items * ITEM.sizeof() + self.extra_bytes)
 
     def item_position(self, item: int, slots: int) -> int:
-        """Position in the file (bytes) of the item with the number `item`."""
+        """Return the position in the file (bytes) of the entry with the number `item`."""
         return int(HEADER.sizeof() + slots * SLOT.sizeof() + item * ITEM.sizeof())
 
 
@@ -76,5 +76,5 @@ DEFAULT_ITEM_NUM = 20_000_000
 
 
 def slot_position(slot: int) -> int:
-    """Position in the file (bytes) of a slot, counted from 0; the same in both generations and in the compacted form."""
+    """Return the position in the file (bytes) of a slot, counted from 0; the same in both generations and in the compacted form."""
     return int(HEADER.sizeof() + slot * SLOT.sizeof())

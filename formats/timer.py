@@ -25,7 +25,7 @@ LOG_UNIT = Struct(
     "write_time" / Int64sb * "the broker's current write time (ms), a multiple of the precision",
     "delay" / Int32sb * "time of the slot − write_time (ms)",
     "offset_py" / Int64sb * "physical offset of the timer message in the commit log",
-    "size_py" / Int32sb * "TOTALSIZE of that record; 0 where a repair gave it up",
+    "size_py" / Int32sb * "TOTALSIZE of that record; 0 if a repair found its message lost",
     "topic_hash" / Int32sb * "Java hash of REAL_TOPIC, 0 without one",
     "reserved" / Int64sb * "0",
 )
@@ -73,15 +73,15 @@ class UnitMagic(IntEnum):
 
 
 def slot_index(time_ms: int, precision_ms: int) -> int:
-    """Number of the wheel's slot for a time (ms since epoch)."""
+    """Return the number of the wheel's slot for a time (ms since epoch)."""
     return time_ms // precision_ms % WHEEL_SLOTS
 
 
 def last_unit_position(file_size: int) -> int:
-    """Position (bytes) of the last unit in a full file of the timer log: behind it stand a BLANK and nothing else."""
+    """Return the position (bytes) of the last unit in a full file of the timer log: only a BLANK follows it."""
     return file_size - (file_size - LOG_BLANK_SIZE) % LOG_UNIT_SIZE - LOG_BLANK_SIZE - LOG_UNIT_SIZE
 
 
 def parse_check(data: bytes) -> Any:
-    """Fields of a timercheck file. A short file counts as continued with zeros, as the broker extends it; bytes behind 4096 are ignored."""
+    """Return the fields of a timercheck file. A short file is extended with zeros, as in the broker; bytes after 4096 are ignored."""
     return CHECK.parse(data[:CHECK_FILE_SIZE].ljust(CHECK_FILE_SIZE, b"\0"))

@@ -1,6 +1,6 @@
-"""What of a store this user may not read, and the command that changes that.
+"""Parts of a store without read permission for this user, and the command that grants it.
 
-Nothing is opened: the system is asked. What is denied to this user may be open to a broker that runs as another one.
+Nothing is opened: the system is asked. A path that is denied to this user may be open to a broker that runs as another one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rmqstore.store.root import Store
 
 @dataclass(frozen=True, slots=True)
 class Denied:
-    """A file or directory that may not be read, relative to the root where it is below it, and the command that allows it."""
+    """A file or directory without read permission, relative to the root if it is below it, and the command that grants it."""
 
     path: Path
     file: str
@@ -28,14 +28,14 @@ class Denied:
 
     @property
     def message(self) -> str:
-        """What is wrong, in a sentence without an end."""
-        return f"{self.file} may not be read by this user"
+        """Return the problem, without a full stop."""
+        return f"{self.file}: permission denied"
 
 
 def denied_entries(store: Store) -> list[Denied]:
-    """Return the files and directories of a store that this user may not read, by path; of a directory only itself.
+    """Return the files and directories of a store without read permission, by path; of a directory only itself.
 
-    What no broker knows is left out.
+    Names that no broker knows are left out.
     """
     log = [path for path in log_directories(store) if is_denied(path) or path.is_dir()]
     parts = [Path(entry.path) for entry in list_directory(store.root) if store.only is not None or part_kind(entry.name) is not None]
@@ -48,7 +48,7 @@ def log_directories(store: Store) -> tuple[Path, ...]:
 
 
 def denied_below(root: Path, tops: Iterable[Path]) -> Iterator[Denied]:
-    """Yield what may not be read of `tops`, files or directories of the store or the part at `root`, by path."""
+    """Yield paths without read permission in `tops`, files or directories of the store or the part at `root`, by path."""
     for path in sorted({path for top in tops for path in _below(top)}):
         yield Denied(path, relative_to_root(path, root), way_to_read(path, root))
 
@@ -72,7 +72,7 @@ def _below(top: Path) -> Iterator[Path]:
 
 
 def is_denied(path: Path) -> bool:
-    """Return whether a file or directory is there that may not be read; a link counts as what it leads to."""
+    """Return whether a file or directory exists without read permission; a link counts as its target."""
     try:
         mode = path.stat().st_mode
     except PermissionError:
@@ -86,7 +86,7 @@ def is_denied(path: Path) -> bool:
 def way_to_read(path: Path, root: Path, command: Sequence[Path | str] = ()) -> str:
     """Return the line that gives a file the owner of the store's root, or its owner the right to use it.
 
-    Where neither helps, because this user is not that owner: `command` as that owner; without one, a shell.
+    If neither helps, because this user is not that owner: `command` as that owner; without one, a shell.
     """
     while True:
         try:

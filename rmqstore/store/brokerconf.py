@@ -1,4 +1,4 @@
-"""Broker configuration as far as it decides where and how a store lies: broker.conf, overlaid with `--set key=value`."""
+"""Broker configuration as far as it decides where and how a store is kept: broker.conf, overlaid with `--set key=value`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROCKSDB_STORE = "defaultRocksDB"
 # Names and defaults of the broker's own configuration classes; an empty text means "not set".
 DEFAULTS: Mapping[str, int | bool | str] = MappingProxyType(
     {
-        # where things lie
+        # directories
         "storePathRootDir": "",
         "storePathCommitLog": "",
         "readOnlyCommitLogStorePaths": "",
@@ -43,7 +43,7 @@ DEFAULTS: Mapping[str, int | bool | str] = MappingProxyType(
         "compactionCqMappedFileSize": 10 * 1024 * 1024,
         "maxHashSlotNum": index.DEFAULT_HASH_SLOT_NUM,
         "maxIndexNum": index.DEFAULT_INDEX_NUM,
-        # what is in them
+        # content
         "maxMessageSize": 4 * 1024 * 1024,
         "messageDelayLevel": DEFAULT_DELAY_LEVEL_TEXT,
         "enableConsumeQueueExt": False,
@@ -64,7 +64,7 @@ DEFAULTS: Mapping[str, int | bool | str] = MappingProxyType(
         "timerRollWindowSlot": 172_800,
         "timerMaxDelaySec": 259_200,
         "timerWheelSnapshotFlush": False,
-        # how a broker starts on it
+        # start of a broker
         "brokerRole": "ASYNC_MASTER",
         "brokerId": 0,
         "brokerName": "",
@@ -98,7 +98,7 @@ class BrokerConfig:
 
     @classmethod
     def load(cls, broker_conf: Path | None = None, settings: Mapping[str, str] | None = None, *, root: Path | None = None) -> BrokerConfig:
-        """Read `broker_conf` (properties text) and lay `settings` over it; `{root}` in a value of either becomes `root`.
+        """Read `broker_conf` (properties text) and override it with `settings`; `{root}` in a value of either becomes `root`.
 
         Raises UnreadableError for the file and UsageError for a setting that is not of its key's type. A bad value in the file is
         ignored, as the broker ignores it; `malformed()` names it.
@@ -115,48 +115,48 @@ class BrokerConfig:
         return cls(MappingProxyType(given), broker_conf)
 
     def explicit(self, key: str) -> str | None:
-        """The text given for `key`, None when it was not given."""
+        """Return the text given for `key`, None if it was not given."""
         return self.given.get(key)
 
     def malformed(self) -> Iterator[tuple[str, str]]:
-        """Keys and texts that are not of their type, which the broker ignores without a word."""
+        """Yield keys and texts that are not of their type, which the broker silently ignores."""
         for key, value in self.given.items():
             if not _fits(key, value):
                 yield key, value
 
     def integer(self, key: str) -> int:
-        """Value of an integer setting. Raises KeyError for a key that is not in `DEFAULTS`."""
+        """Return the value of an integer setting. Raises KeyError for a key that is not in `DEFAULTS`."""
         explicit = self.explicit_integer(key)
         return int(DEFAULTS[key]) if explicit is None else explicit
 
     def explicit_integer(self, key: str) -> int | None:
-        """Value of an integer setting if it was given and is one."""
+        """Return the value of an integer setting if it was given and is one."""
         value = self.given.get(key)
         return int(value) if value is not None and _fits(key, value) else None
 
     def flag(self, key: str) -> bool:
-        """Value of a true/false setting; the broker takes every text but `true` for false."""
+        """Return the value of a true/false setting; the broker reads every text except `true` as false."""
         value = self.given.get(key)
         return bool(DEFAULTS[key]) if value is None else value.lower() == "true"
 
     def text(self, key: str) -> str:
-        """Value of a text setting, empty when neither given nor defaulted."""
+        """Return the value of a text setting, empty if neither given nor defaulted."""
         return self.given.get(key, str(DEFAULTS[key]))
 
     @property
     def commit_log_file_size(self) -> int | None:
-        """Bytes of a commit log file, if given."""
+        """Return the bytes of a commit log file, if given."""
         return self.explicit_integer("mappedFileSizeCommitLog")
 
     @property
     def consume_queue_file_size(self) -> int | None:
-        """Bytes of a consume queue file, if given: rounded up to whole units (fact sheet queues §2.1)."""
+        """Return the bytes of a consume queue file, if given: rounded up to whole units (fact sheet queues §2.1)."""
         size = self.explicit_integer("mappedFileSizeConsumeQueue")
         return None if size is None else consumequeue.file_size(size)
 
     @property
     def delay_levels(self) -> tuple[int, ...] | None:
-        """Delay in ms per level, level 1 first; None where the setting is no such table."""
+        """Return the delay in ms per level, level 1 first; None if the setting is no such table."""
         try:
             return parse_delay_levels(self.text("messageDelayLevel"))
         except ValueError:
@@ -164,12 +164,12 @@ class BrokerConfig:
 
     @property
     def known_delay_levels(self) -> tuple[int, ...]:
-        """The same, by default where the setting is no table: with it no broker starts, so what is in a store is from the time before."""
+        """Return the delays, or the default if the setting is no table: no broker starts with it, so the store was written without it."""
         return DEFAULT_DELAY_LEVELS if self.delay_levels is None else self.delay_levels
 
 
 def parse_properties_text(text: str) -> dict[str, str]:
-    """Java properties text: `key=value`, `key: value` or `key value`, comments, continued lines, backslash escapes."""
+    """Parse Java properties text: `key=value`, `key: value` or `key value`, comments, continued lines, backslash escapes."""
     result: dict[str, str] = {}
     for line in _logical_lines(text):
         match = re.match(r"((?:\\.|[^\\=:\s])*)[ \t\f]*[=:]?[ \t\f]*(.*)\Z", line, re.DOTALL)
@@ -225,7 +225,7 @@ def _type_name(key: str) -> str:
 
 def _read_text(path: Path) -> str:
     try:
-        # Java reads properties as ISO-8859-1; a path with other letters is written in UTF-8 by most people, so try that first.
+        # Java reads properties as ISO-8859-1; paths with other letters are usually written in UTF-8, so try that first.
         content = path.read_bytes()
     except OSError as error:
         raise unreadable(path, error) from error

@@ -1,4 +1,4 @@
-"""Finding the directories that hold a commit log: one or several, configured or not, on this machine or copied from another."""
+"""The search for the directories of a commit log: one or several, configured or not, on this machine or copied from another."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class CommitLogDirectories:
 
 
 def find_commit_log_directories(root: Path, config: BrokerConfig) -> CommitLogDirectories:
-    """The directories of the commit log of the store at `root` (fact sheet commit log §1.4)."""
+    """Return the directories of the commit log of the store at `root` (fact sheet commit log §1.4)."""
     notes: list[str] = []
     configured = config.text("storePathCommitLog").strip()
     if not configured:
@@ -40,15 +40,15 @@ def find_commit_log_directories(root: Path, config: BrokerConfig) -> CommitLogDi
 
 
 def _here(text: str, root: Path, config: BrokerConfig, notes: list[str]) -> Path:
-    """The directory that a configured path means on this machine."""
+    """Return the directory on this machine for a configured path."""
     named = Path(text)
     if named.is_absolute() and named.is_dir():
         return named
     for candidate in _candidates(text, root, config):
         if candidate.is_dir():
-            notes.append(f"The configured commit log directory {text} does not exist here; {candidate} is taken for it.")
+            notes.append(f"The configured commit log directory {text} does not exist here; {candidate} is used instead.")
             return candidate
-    notes.append(f"The configured commit log directory {text} does not exist, neither there nor below {root}.")
+    notes.append(f"The configured commit log directory {text} exists neither there nor below {root}.")
     return named if named.is_absolute() else root / named
 
 
@@ -65,10 +65,10 @@ def _candidates(text: str, root: Path, config: BrokerConfig) -> Iterator[Path]:
 
 
 def _siblings(root: Path, notes: list[str]) -> Iterator[Path]:
-    """Directories beside `commitlog` that hold the other files of a log which was spread over several directories.
+    """Yield directories beside `commitlog` that hold the other files of a log which was spread over several directories.
 
-    A directory counts when its name is unknown to brokers, it holds files named by offset of the log's own length, and none of these
-    names lies in `commitlog` too: the same names mean a copy, and taking a copy for data would hide what is wrong with the original.
+    A directory counts if its name is unknown to brokers, it holds files named by offset of the log's own length, and none of these
+    names is in `commitlog` too: the same names mean a copy, and reading a copy as data would hide what is wrong with the original.
     """
     main = MappedFileQueue.scan(root / PartKind.COMMITLOG)
     taken = {file.start for file in main.files}

@@ -1,6 +1,6 @@
-"""Where logs and queues end, found cheaply: a few reads per queue and a walk from record head to record head over the last data only.
+"""The ends of logs and queues, found cheaply: a few reads per queue and a walk from record head to record head over the last data only.
 
-What is found here is an estimate for people (`info`): nothing between the ends is looked at. `verify` reads everything.
+The result is an estimate for display (`info`): nothing between the ends is read. `verify` reads everything.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _BLOCK_UNITS = 64
 _CHUNK = 64 * 1024
 _LARGEST_SAMPLE = 1024 * 1024
 _NEAR = 20_000
-"""Records that are stepped over here; farther away, loading compiled code pays."""
+"""Records that are stepped over here; for more of them, loading compiled code pays."""
 
 Far = Callable[[MappedFile, int, int, int], Sequence[tuple[int, int]]]
 """(file, position, entry header, how many) → the last (physical offset, size) of the records that follow each other from the position."""
@@ -47,7 +47,7 @@ Far = Callable[[MappedFile, int, int, int], Sequence[tuple[int, int]]]
 
 @dataclass(frozen=True, slots=True)
 class LogEnds:
-    """Both ends of a commit log: `end_offset` lies behind the last whole record, `tail` are (offset, size) of records before it."""
+    """Both ends of a commit log: `end_offset` is after the last whole record, `tail` are (offset, size) of records before it."""
 
     first: Record | None
     last: Record | None
@@ -66,12 +66,12 @@ class QueueEnds:
 
     @property
     def entries(self) -> int:
-        """Number of units that hold an entry."""
+        """Return the number of units that hold an entry."""
         return self.max_offset - self.min_offset
 
 
 def queue_ends(files: MappedFileQueue) -> QueueEnds:
-    """Ends of a file consume queue; used units are taken for a prefix of each file, as brokers write them. Raises UnreadableError."""
+    """Return the ends of a file consume queue; brokers write used units as a prefix of each file. Raises UnreadableError."""
     position = _used_end(files.files, _QUEUE_UNIT)
     if position is None:
         return QueueEnds(0, 0, -1, 0)
@@ -83,7 +83,7 @@ def queue_ends(files: MappedFileQueue) -> QueueEnds:
 
 
 def batch_queue_ends(files: MappedFileQueue) -> QueueEnds:
-    """Ends of a batch consume queue, from base offset and batch size of its first and last unit. Raises UnreadableError."""
+    """Return the ends of a batch queue, from base offset and batch size of its first and last unit. Raises UnreadableError."""
     position = _used_end(files.files, _BATCH_UNIT)
     if position is None:
         return QueueEnds(0, 0, -1, 0)
@@ -93,7 +93,7 @@ def batch_queue_ends(files: MappedFileQueue) -> QueueEnds:
 
 
 def _used_end(files: Sequence[MappedFile], unit: struct.Struct) -> tuple[MappedFile, int, bytes] | None:
-    """The last file with used units, how many it has, and the last of them."""
+    """Return the last file with used units, how many it has, and the last of them."""
 
     def is_used(data: bytes) -> bool:
         physical_offset, size = unit.unpack(data)[:2]
@@ -107,9 +107,9 @@ def _used_end(files: Sequence[MappedFile], unit: struct.Struct) -> tuple[MappedF
 
 
 def _prefix(file: MappedFile, unit_size: int, holds: Callable[[bytes], bool]) -> tuple[int, bytes]:
-    """Number of units at the start of the file for which `holds(unit)` is true, and the last of them.
+    """Return the number of units at the start of the file for which `holds(unit)` is true, and the last of them.
 
-    Most queues are short and end within the first block; the end of a longer one is found by halving.
+    Most queues are short and end within the first block; the end of a longer one is found by binary search.
     """
     count = file.length // unit_size
     with open_read_only(file.path) as descriptor:
@@ -127,11 +127,11 @@ def _prefix(file: MappedFile, unit_size: int, holds: Callable[[bytes], bool]) ->
 
 
 def log_ends(log: MappedFileQueue, *, entry_header: int = 0, hint: int = -1, tail_records: int = 64, far: Far | None = None) -> LogEnds:
-    """Ends of a commit log.
+    """Return the ends of a commit log.
 
-    `entry_header` bytes lie before each record (48 in a DLedger log). `hint` is the physical offset of a late record, for example the
-    last one that a queue knows; when a record is there, the walk begins at it and not at the start of its file. `far` walks on where many
-    records follow, much faster than it is done here. Raises UnreadableError, and what `far` raises.
+    `entry_header` bytes are before each record (48 in a DLedger log). `hint` is the physical offset of a late record, for example the
+    last one that a queue knows; if a record is there, the walk begins at it and not at the start of its file. `far` continues the walk if
+    many records follow, much faster than here. Raises UnreadableError, and what `far` raises.
     """
     with_data = [file for file in log.files[:1] if _starts_with_data(file)]
     for file in reversed(log.files):
@@ -148,7 +148,7 @@ def log_ends(log: MappedFileQueue, *, entry_header: int = 0, hint: int = -1, tai
     while tail and last is None:
         last = _whole_record(file, *tail[-1])
         if last is None:
-            tail.pop()  # a torn last record: its head is there, its body is not
+            tail.pop()  # a torn last record: its head exists, its body does not
     end = tail[-1][0] + tail[-1][1] if tail else file.start + start
     if tail and _is_blank(file, end - file.start, entry_header):
         end = file.end
@@ -173,7 +173,7 @@ def _starts_with_data(file: MappedFile) -> bool:
 
 
 def _heads(file: MappedFile, position: int, entry_header: int) -> Iterator[tuple[int, int]]:
-    """(physical offset, size) of the records from `position` inside the file, up to the first place that is none."""
+    """Yield (physical offset, size) of the records from `position` inside the file, up to the first place that is none."""
     need = entry_header + _PREFIX.size
     with open_read_only(file.path) as descriptor:
         chunk, chunk_start = b"", 0
@@ -193,7 +193,7 @@ def _heads(file: MappedFile, position: int, entry_header: int) -> Iterator[tuple
 
 
 def _tail(file: MappedFile, position: int, entry_header: int, count: int, far: Far | None) -> deque[tuple[int, int]]:
-    """(physical offset, size) of the last records that follow each other from `position`, `count` at most."""
+    """Return (physical offset, size) of the last records that follow each other from `position`, `count` at most."""
     heads = _heads(file, position, entry_header)
     tail: deque[tuple[int, int]] = deque(heads if far is None else islice(heads, _NEAR), maxlen=count)
     if far is not None and next(heads, None) is not None:

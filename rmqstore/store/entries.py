@@ -1,4 +1,4 @@
-"""Entries of directories as brokers see them: what a link leads to; one that leads nowhere, or to itself, is neither file nor directory."""
+"""Directory entries as brokers see them: the target of a link; a broken link, or one to itself, is neither file nor directory."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ class Entry:
         self._entry = entry
 
     def is_symlink(self) -> bool:
-        """Whether it is a symbolic link."""
+        """Return whether it is a symbolic link."""
         return self._entry.is_symlink()
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:
-        """Whether it is a directory, or a link to one."""
+        """Return whether it is a directory, or a link to one."""
         try:
             return self._entry.is_dir(follow_symlinks=follow_symlinks)
         except OSError:
             return False
 
     def is_file(self) -> bool:
-        """Whether it is a regular file, or a link to one."""
+        """Return whether it is a regular file, or a link to one."""
         try:
             return self._entry.is_file()
         except OSError:
             return False
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        """Return what the system knows of it. Raises OSError."""
+        """Return the status from the system. Raises OSError."""
         return self._entry.stat(follow_symlinks=follow_symlinks)
 
     @property
     def length(self) -> int:
-        """Its length in bytes as Java says it: 0 where nothing can be looked at."""
+        """Return the length in bytes as Java does: 0 if there is no access."""
         try:
             return self.stat().st_size
         except OSError:
@@ -48,7 +48,7 @@ class Entry:
 
 
 def exists(path: Path) -> bool:
-    """Return whether a path leads to something that this user may look at."""
+    """Return whether a path leads to something that this user has access to."""
     try:
         return path.exists()
     except OSError:
@@ -56,7 +56,7 @@ def exists(path: Path) -> bool:
 
 
 def is_missing(path: Path) -> bool:
-    """Return whether there is nothing at a path; False also where that cannot be looked at."""
+    """Return whether there is nothing at a path; False also without access to it."""
     try:
         return not path.exists()
     except OSError:

@@ -1,6 +1,6 @@
-"""JSON as brokers read it: bare integer keys, comments, zero bytes, byte order mark, trailing commas; and which of these it took.
+"""JSON as brokers read it: bare integer keys, comments, zero bytes, byte order mark, trailing commas; and which of these it needed.
 
-Source: fact sheet timer §3.1, sheet of the newer releases §8.1. What every release rejects (cut-off text, text behind the object) is
+Source: fact sheet timer §3.1, sheet of the newer releases §8.1. What every release rejects (truncated text, text after the object) is
 rejected here.
 """
 
@@ -21,7 +21,7 @@ class Leniency(StrEnum):
     COMMENTS = "comments"
     TRAILING_COMMAS = "trailing commas"
     BYTE_ORDER_MARK = "a byte order mark"
-    ZERO_BYTES_AROUND = "zero bytes before or behind the text"
+    ZERO_BYTES_AROUND = "zero bytes before or after the text"
     ZERO_BYTES_INSIDE = "zero bytes inside the text"  # rejected by 5.4.0, accepted by all others
     MALFORMED_UTF8 = "bytes that are no UTF-8"
 
@@ -52,7 +52,7 @@ _BYTE_ORDER_MARK = "\ufeff"
 
 
 def parse(data: bytes) -> TolerantJson:
-    """The value of a text that a broker would accept. Raises ValueError with the reason for any other text."""
+    """Return the value of a text that a broker would accept. Raises ValueError with the reason for any other text."""
     leniencies: set[Leniency] = set()
     text = _decode(data, leniencies)
     try:
@@ -64,8 +64,8 @@ def parse(data: bytes) -> TolerantJson:
 
 
 def with_integers(data: bytes, changes: Mapping[tuple[str, ...], int]) -> bytes:
-    """A text that `parse` accepts, with other integers at some paths of object keys; every other byte stays as it is."""
-    text = data.decode("latin-1")  # a byte a character, so that what is no UTF-8 stays too
+    """Return a text that `parse` accepts with other integers at some paths of object keys; every other byte is unchanged."""
+    text = data.decode("latin-1")  # one character per byte, so that bytes that are no UTF-8 are unchanged too
     pieces: list[str] = []
     path: list[str] = []
     last = ""
@@ -89,7 +89,7 @@ def _key(token: str) -> str:
 
 
 def is_blank(data: bytes) -> bool:
-    """Whether a text consists of white space only; zero bytes are no white space."""
+    """Return whether a text consists of white space only; zero bytes are no white space."""
     return not data.strip(b" \t\r\n\f")
 
 
@@ -109,9 +109,9 @@ def _decode(data: bytes, leniencies: set[Leniency]) -> str:
 
 
 def _standard(text: str, leniencies: set[Leniency]) -> str:
-    """The text with every leniency written as the standard wants it. Contents of strings are never touched."""
+    """Return the text with every leniency written as in the standard. Contents of strings are never changed."""
     pieces: list[str] = []
-    last = ""  # the last token that counts, for keys: what stands before a colon
+    last = ""  # the last token that counts, for keys: the one before a colon
     last_at = -1
     for kind, token in _tokens(text):
         if kind == "comment":
@@ -133,7 +133,7 @@ def _standard(text: str, leniencies: set[Leniency]) -> str:
 
 
 def _tokens(text: str) -> Iterator[tuple[str | None, str]]:
-    """The tokens one after the other, with the name of their group. Raises ValueError."""
+    """Yield the tokens in order, with the name of their group. Raises ValueError."""
     position = 0
     while position < len(text):
         match = _TOKEN.match(text, position)

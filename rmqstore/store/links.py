@@ -30,7 +30,7 @@ _SETTINGS: Mapping[PartKind | None, str] = {
 
 @dataclass(frozen=True, slots=True)
 class PartLink:
-    """A part that is a link to a directory: where it leads, the setting that can name that, and `named`, the path there if it does."""
+    """A part that is a link to a directory: its target, the setting that can name that, and `named`, the path there if it does."""
 
     path: Path
     target: Path
@@ -39,7 +39,7 @@ class PartLink:
 
 
 def part_links(root: Path, config: BrokerConfig, log: CommitLogDirectories) -> Iterator[PartLink]:
-    """The parts of the store at `root`, and directories of its log, that are links to directories. Raises UnreadableError."""
+    """Yield the parts of the store at `root`, and directories of its log, that are links to directories. Raises UnreadableError."""
     for entry in list_directory(root):
         kind, path = part_kind(entry.name), Path(entry.path)
         known = (kind is not None and kind not in ROOT_FILES) or path in (*log.writable, *log.read_only)
@@ -50,12 +50,12 @@ def part_links(root: Path, config: BrokerConfig, log: CommitLogDirectories) -> I
 
 
 def setting_of(kind: PartKind | None) -> str:
-    """The setting that names the directory of a part; `None` is a further directory of the commit log."""
+    """Return the setting that names the directory of a part; `None` is a further directory of the commit log."""
     return _SETTINGS.get(kind) or f"storePath{str(kind)[0].upper()}{str(kind)[1:]}"
 
 
 def _named(config: BrokerConfig, setting: str, target: Path, root: Path) -> Path | None:
-    """The path by which a setting names `target`. One inside of the store does not count: it may be a link of the store itself."""
+    """Return the path by which a setting names `target`. One inside of the store does not count: it may be a link of the store itself."""
     separator = config.text("multiPathSplitter")
     texts = (config.explicit(setting) or "", (config.explicit("readOnlyCommitLogStorePaths") or "") if setting == _SETTINGS[None] else "")
     for text in (one for value in texts for one in (value.split(separator) if separator else [value])):

@@ -1,4 +1,4 @@
-"""Is a broker alive on a store? Told by looking at the system only: no lock is tried and no file of the store is opened.
+"""Detection of a running broker, from the system only: no lock is tried and no file of the store is opened.
 
 A running broker holds a POSIX record lock on `lock` and keeps its files open and mapped (fact sheet commit log §4.4).
 """
@@ -18,14 +18,14 @@ from rmqstore.store.window import read_whole
 _PROC = Path("/proc")
 _WRITE_FLAGS = os.O_WRONLY | os.O_RDWR
 _START_TIME = 19
-"""Place of `starttime` behind the command's name in /proc/<pid>/stat."""
+"""Position of `starttime` after the command's name in /proc/<pid>/stat."""
 _CLOCK_STEP = 2.0
 """Seconds by which the start of a process, known from the boot time in whole seconds, can seem too late."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreUser:
-    """A process that has files of the store open or mapped; `writes` tells whether any of them for writing."""
+    """A process that has files of the store open or mapped; `writes`: any of them for writing."""
 
     pid: int
     command: str
@@ -35,7 +35,7 @@ class StoreUser:
 
 @dataclass(frozen=True, slots=True)
 class Liveness:
-    """Who uses a store. `complete` is false when some processes could not be looked at, so that silence proves nothing.
+    """The processes that use a store. `complete` is false if some processes could not be inspected, so that finding none proves nothing.
 
     `abort_pid_alive`: a process has the id that `abort` names, and started before that file was written.
     """
@@ -48,14 +48,14 @@ class Liveness:
 
     @property
     def in_use(self) -> bool:
-        """True when a process holds the lock or has a file of the store open for writing."""
+        """Return whether a process holds the lock or has a file of the store open for writing."""
         return self.lock_holder is not None or any(user.writes for user in self.users)
 
 
 def liveness(store: Store, users: tuple[tuple[StoreUser, ...], bool] | None = None) -> Liveness:
-    """Look who uses the store. Never raises for what the system does not show.
+    """Return the users of the store. Never raises for what the system does not show.
 
-    `users` is what `store_users` says, where it was asked before: with other rights, it may be.
+    `users` is the result of an earlier `store_users`, maybe with other rights.
     """
     found, complete = store_users(store) if users is None else users
     abort_pid = _abort_pid(store)
@@ -64,7 +64,7 @@ def liveness(store: Store, users: tuple[tuple[StoreUser, ...], bool] | None = No
 
 
 def store_users(store: Store) -> tuple[tuple[StoreUser, ...], bool]:
-    """The processes that have files of the store open, and whether all processes could be looked at. Opens no file of the store."""
+    """Return the processes with open files of the store, and whether all could be inspected. Opens no file of the store."""
     prefixes = tuple(
         os.path.realpath(path) + os.sep
         for path in (
@@ -82,7 +82,7 @@ def store_users(store: Store) -> tuple[tuple[StoreUser, ...], bool]:
         except PermissionError:
             complete = False
         except OSError:
-            continue  # the process ended while it was looked at
+            continue  # the process ended while it was inspected
         else:
             if user is not None:
                 users.append(user)
@@ -90,7 +90,7 @@ def store_users(store: Store) -> tuple[tuple[StoreUser, ...], bool]:
 
 
 def parse_locks(text: str) -> Iterator[tuple[int, int, int, int]]:
-    """(pid, device major, device minor, inode) of every exclusive POSIX record lock in the text of /proc/locks."""
+    """Yield (pid, device major, device minor, inode) of every exclusive POSIX record lock in the text of /proc/locks."""
     pattern = r"^\d+: POSIX\s+\S+\s+WRITE\s+(-?\d+)\s+([0-9a-f]+):([0-9a-f]+):(\d+)\s"
     for match in re.finditer(pattern, text, re.MULTILINE):
         yield int(match[1]), int(match[2], 16), int(match[3], 16), int(match[4])
@@ -130,7 +130,7 @@ def _user(pid: int, prefixes: tuple[str, ...]) -> StoreUser | None:
                     files.add(target)
                     writes = writes or _opened_for_writing((directory / "fdinfo" / descriptor.name).read_text())
             except FileNotFoundError:
-                continue  # closed while it was looked at
+                continue  # closed while it was inspected
     maps = (directory / "maps").read_text(errors="surrogateescape")
     if any(prefix in maps for prefix in prefixes):
         for line in maps.splitlines():
@@ -149,12 +149,12 @@ def _opened_for_writing(fdinfo: str) -> bool:
 
 
 def _may_have_written(pid: int, file: Path) -> bool:
-    """Whether a process of that id lives, and lived when the file was written: ids are given again, and to threads as well."""
+    """Return whether a process of that id runs, and ran when the file was written: ids are reused, and given to threads as well."""
     directory = _PROC / str(pid)
     try:
         thread_group = re.search(r"^Tgid:\s*(\d+)", (directory / "status").read_text(errors="replace"), re.MULTILINE)
         boot = re.search(r"^btime (\d+)", (_PROC / "stat").read_text(), re.MULTILINE)
-        # The name of the command, in brackets, may hold anything.
+        # The name of the command, in brackets, may contain anything.
         ticks = int((directory / "stat").read_text(errors="replace").rpartition(")")[2].split()[_START_TIME])
         written = file.stat().st_mtime
     except FileNotFoundError:

@@ -1,7 +1,7 @@
 """Mapped file queues: the files of one logical byte range, named by the offset of their first byte.
 
-A queue is listed without opening a file. Whatever does not belong, or does not fit its neighbours, is kept as data, so that
-verification can report it (fact sheet commit log §1.2, §4.2; queues §2.1, §2.7).
+A queue is listed without opening a file. Entries that do not belong to it, or do not fit their neighbours, are kept as data, so that
+verification can report them (fact sheet commit log §1.2, §4.2; queues §2.1, §2.7).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LARGEST_OFFSET = 2**63 - 1
 
 
 class ProblemKind(StrEnum):
-    """What can be wrong with the entries of a mapped file queue."""
+    """The problems of entries of a mapped file queue."""
 
     GAP = "gap"
     OVERLAP = "overlap"
@@ -42,9 +42,9 @@ class ProblemKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong with one entry. `expected` and `found` are bytes or offsets, where the kind has them.
+    """One problem of one entry. `expected` and `found` are bytes or offsets, if the kind has them.
 
-    For `GAP` and `OVERLAP`, `path` is the file behind the border, `expected` the end of the file before it, `found` its own start.
+    For `GAP` and `OVERLAP`, `path` is the file after the border, `expected` the end of the file before it, `found` its own start.
     """
 
     kind: ProblemKind
@@ -56,7 +56,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class MappedFile:
-    """One file of a queue: `start` is the offset its name says, `length` its size, `allocated` the bytes the file system spent."""
+    """One file of a queue: `start` is the offset in its name, `length` its size, `allocated` the bytes the file system spent."""
 
     path: Path
     start: int
@@ -65,7 +65,7 @@ class MappedFile:
 
     @property
     def end(self) -> int:
-        """Offset behind the last byte of the file."""
+        """Return the offset after the last byte of the file."""
         return self.start + self.length
 
 
@@ -80,7 +80,7 @@ class OddEntry:
 
 
 def parse_offset_name(name: str) -> int | None:
-    """Offset in bytes that a 20-digit file name stands for; None for any other name."""
+    """Return the offset in bytes of a 20-digit file name; None for any other name."""
     if len(name) == OFFSET_NAME_LENGTH and name.isascii() and name.isdigit():
         offset = int(name)
         return offset if offset <= _LARGEST_OFFSET else None
@@ -89,7 +89,7 @@ def parse_offset_name(name: str) -> int | None:
 
 @dataclass(frozen=True)
 class MappedFileQueue:
-    """The files of one queue in offset order, and what else lies in its directories. `file_size` is the length every file should have."""
+    """The files of one queue in offset order, and the other entries of its directories. `file_size` is the length all files should have."""
 
     files: tuple[MappedFile, ...]
     odd: tuple[OddEntry, ...] = ()
@@ -101,8 +101,8 @@ class MappedFileQueue:
     ) -> MappedFileQueue:
         """List `directories` (missing ones count as empty) as one queue.
 
-        `configured_size` is what the broker's configuration says and always wins; without it the length is inferred from the files,
-        and `expected_size` (bytes) decides where they say nothing. Raises UnreadableError.
+        `configured_size` is the length in the broker's configuration and always wins; without it the length is inferred from the files,
+        and `expected_size` (bytes) decides if they show none. Raises UnreadableError.
         """
         entries: list[Entry] = []
         for directory in [directories] if isinstance(directories, Path) else directories:
@@ -113,7 +113,7 @@ class MappedFileQueue:
     def of_entries(
         cls, entries: Iterable[Entry], *, configured_size: int | None = None, expected_size: int | None = None
     ) -> MappedFileQueue:
-        """The queue that directory entries make up; the first directory wins where two hold the same name."""
+        """Return the queue of directory entries; the first directory wins if two hold the same name."""
         files: dict[int, MappedFile] = {}
         odd: list[OddEntry] = []
         for entry in entries:
@@ -121,7 +121,7 @@ class MappedFileQueue:
             if isinstance(result, OddEntry):
                 odd.append(result)
             elif result.start in files:
-                detail = f"the same name lies in {files[result.start].path.parent}"
+                detail = f"the same name is in {files[result.start].path.parent}"
                 odd.append(OddEntry(result.path, ProblemKind.DUPLICATE_NAME, result.length, detail))
             else:
                 files[result.start] = result
@@ -134,7 +134,7 @@ class MappedFileQueue:
         return [file.start for file in self.files]
 
     def find(self, offset: int) -> MappedFile | None:
-        """The file that holds `offset` (bytes), or None in a gap, before the first or behind the last file."""
+        """Return the file that holds `offset` (bytes), or None in a gap, before the first or after the last file."""
         index = bisect_right(self._starts, offset) - 1
         if index >= 0 and offset < self.files[index].end:
             return self.files[index]
@@ -142,26 +142,26 @@ class MappedFileQueue:
 
     @property
     def min_offset(self) -> int:
-        """Offset of the first byte of the first file, 0 without files."""
+        """Return the offset of the first byte of the first file, 0 without files."""
         return self.files[0].start if self.files else 0
 
     @property
     def max_offset(self) -> int:
-        """Offset behind the last byte of the last file, 0 without files. Written data usually ends before it."""
+        """Return the offset after the last byte of the last file, 0 without files. Written data usually ends before it."""
         return self.files[-1].end if self.files else 0
 
     @property
     def length(self) -> int:
-        """Sum of the file lengths in bytes."""
+        """Return the sum of the file lengths in bytes."""
         return sum(file.length for file in self.files)
 
     @property
     def allocated(self) -> int:
-        """Bytes that the file system spent on the files."""
+        """Return the bytes that the file system spent on the files."""
         return sum(file.allocated for file in self.files)
 
     def problems(self) -> Iterator[Problem]:
-        """Everything that does not fit, in offset order, odd entries last."""
+        """Yield everything that does not fit, in offset order, foreign entries last."""
         previous: MappedFile | None = None
         for file in self.files:
             if previous is not None:
@@ -182,7 +182,7 @@ class MappedFileQueue:
         # A file of the wrong length is reported as such; its neighbours are judged by the length it should have.
         end = previous.start + (self.file_size or previous.length)
         if file.start > end:
-            detail = f"{file.start - end} bytes are missing behind {previous.path.name}"
+            detail = f"{file.start - end} bytes are missing after {previous.path.name}"
             yield Problem(ProblemKind.GAP, file.path, detail, end, file.start)
         elif file.start < end:
             detail = f"begins {end - file.start} bytes before {previous.path.name} ends"
@@ -190,7 +190,7 @@ class MappedFileQueue:
 
 
 def infer_file_size(files: Sequence[MappedFile], expected_size: int | None = None) -> int | None:
-    """Length in bytes that all `files` should have: what most lengths and names agree with (fact sheet commit log §1.2)."""
+    """Return the length in bytes that all `files` should have: what most lengths and names agree with (fact sheet commit log §1.2)."""
     if not files:
         return expected_size
     lengths = Counter(file.length for file in files)
@@ -199,16 +199,16 @@ def infer_file_size(files: Sequence[MappedFile], expected_size: int | None = Non
 
     def votes(size: int) -> tuple[int, int, int, int]:
         fitting = sum(file.start % size == 0 for file in files)
-        # A distance is a length only where no file is missing, so it can confirm lengths but is never worth more than one.
+        # A distance is a length only if no file is missing, so it can confirm lengths but is never worth more than one.
         return lengths[size] + distances[size] + fitting, fitting, lengths[size], -size
 
     return max(candidates, key=votes)
 
 
 def list_directory(directory: Path) -> list[Entry]:
-    """Return the entries of a directory by name, none where there is no directory. Raises UnreadableError.
+    """Return the entries of a directory by name, none if there is no directory. Raises UnreadableError.
 
-    What is there in place of a directory – a file, a link to itself – is a finding of verification, and holds no entries.
+    A file or a link to itself in place of a directory is a finding of verification, and holds no entries.
     """
     skips = _SKIPPED.get()
     if skips is not Skipped.NOTHING and not os.access(directory, os.R_OK | os.X_OK):
@@ -224,7 +224,7 @@ def list_directory(directory: Path) -> list[Entry]:
 
 
 class Skipped(Enum):
-    """What `list_directory` passes over where this user may not read it."""
+    """The entries that `list_directory` skips without read permission."""
 
     NOTHING = 0
     DIRECTORIES = 1
@@ -236,9 +236,9 @@ _SKIPPED: ContextVar[Skipped] = ContextVar("skipped", default=Skipped.NOTHING)
 
 @contextmanager
 def skipping_denied(*, files: bool = False) -> Iterator[None]:
-    """In this context, and in this thread, list a directory that may not be read as an empty one, with `files` leave out such files.
+    """In this context and thread, list a directory without read permission as empty, and with `files` leave out such files.
 
-    For readers that report what they may not read (`store.access`) and conclude nothing from what seems to be missing.
+    For readers that report denied paths (`store.access`) and conclude nothing from what seems to be missing.
     """
     token = _SKIPPED.set(Skipped.FILES if files else Skipped.DIRECTORIES)
     try:
@@ -248,11 +248,11 @@ def skipping_denied(*, files: bool = False) -> Iterator[None]:
 
 
 def unreadable(path: Path, error: OSError) -> UnreadableError:
-    """The error a person sees when the operating system refuses `path`."""
+    """Return the error for users if the operating system refuses `path`."""
     if isinstance(error, FileNotFoundError):
         return UnreadableError(f"{path} does not exist.", "Check the path; it may have been removed while it was read.")
     if isinstance(error, PermissionError):
-        return UnreadableError(f"{path} may not be read.", "Run as the user that the broker runs as, or as root.")
+        return UnreadableError(f"{path}: permission denied.", "Run as the user that the broker runs as, or as root.")
     return UnreadableError(
         f"{path} could not be read: {error.strerror or error}.", "Look at the device and the kernel log, or work on a copy."
     )
@@ -263,7 +263,7 @@ def _classify(entry: Entry) -> MappedFile | OddEntry:
     try:
         status = entry.stat()
     except OSError as error:
-        return OddEntry(path, ProblemKind.FOREIGN_NAME, 0, f"cannot be looked at: {error.strerror or error}")
+        return OddEntry(path, ProblemKind.FOREIGN_NAME, 0, f"cannot be accessed: {error.strerror or error}")
     if stat.S_ISDIR(status.st_mode):
         return OddEntry(path, ProblemKind.DIRECTORY, 0, "a directory among the files of a queue")
     if not stat.S_ISREG(status.st_mode):

@@ -1,6 +1,6 @@
-"""What is in the way in a store: entries that are no file or directory where one belongs, and names that no broker gives.
+"""Obstacles in a store: entries that are no file or directory where one belongs, and names that no broker gives.
 
-A link is judged by what it leads to, because brokers follow it: one that leads to a file is a file. What an entry holds is never opened.
+A link is judged by its target, because brokers follow it: one to a file is a file. The content of an entry is never opened.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FILE, _DIRECTORY = "file", "directory"
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """An entry that is in the way: its path, what it is, and what belongs there (None: nothing)."""
+    """An obstacle: its path, what it is, and what belongs there (None: nothing)."""
 
     path: Path
     found: str
@@ -41,15 +41,15 @@ class Obstacle:
 
     @property
     def reason(self) -> str:
-        """Why it is in the way."""
+        """Return why it is an obstacle."""
         belongs = "that no broker puts here" if self.wanted is None else f"where a {self.wanted} belongs"
         return f"{self.found} {belongs}"
 
 
 def obstacles(root: Path, log: CommitLogDirectories, *, rocksdb: bool) -> Iterator[Obstacle]:
-    """Yield what is in the way in the store at `root`, part by part; with `rocksdb`, `consumequeue` belongs to a database.
+    """Yield the obstacles in the store at `root`, part by part; with `rocksdb`, `consumequeue` belongs to a database.
 
-    What lies among the files of the commit log are odd entries of that queue. Raises UnreadableError.
+    Entries among the files of the commit log are foreign entries of that queue. Raises UnreadableError.
     """
     linked = set()
     for entry in list_directory(root):
@@ -61,18 +61,18 @@ def obstacles(root: Path, log: CommitLogDirectories, *, rocksdb: bool) -> Iterat
         if found != wanted:
             yield Obstacle(path, found, wanted)
         elif entry.is_symlink():
-            linked.add(kind)  # what is in there may belong to anything
+            linked.add(kind)  # its content may belong to anything
     for part in (*QUEUE_TREES, PartKind.INDEX, PartKind.TIMERLOG, PartKind.CONFIG, PartKind.COMPACTION):
         if part not in linked:
             yield from _in_part(root / part, part, rocksdb=rocksdb)
 
 
 def kind_of(path: Path) -> str:
-    """Return what an entry is, in a word or two, without opening it; a link to a file or directory is what it leads to."""
+    """Return the type of an entry, in a word or two, without opening it; a link to a file or directory counts as its target."""
     try:
         mode = path.stat().st_mode
     except OSError:
-        return "link that leads nowhere" if path.is_symlink() else "entry that cannot be looked at"
+        return "broken link" if path.is_symlink() else "entry that cannot be accessed"
     kinds = {stat.S_IFREG: _FILE, stat.S_IFDIR: _DIRECTORY, stat.S_IFIFO: "named pipe", stat.S_IFSOCK: "socket"}
     return kinds.get(stat.S_IFMT(mode), "device")
 
@@ -97,7 +97,7 @@ def _in_queues(tree: Path, *, rocksdb: bool) -> Iterator[Obstacle]:
 
 
 def in_files(directory: Path, *, named: Callable[[str], bool]) -> Iterator[Obstacle]:
-    """Yield the entries of a directory that are no files; where the name is one that a file can have (`named`), a file belongs there."""
+    """Yield the entries of a directory that are no files; if a file can have the name (`named`), a file belongs there."""
     for entry in list_directory(directory):
         found = kind_of(Path(entry.path))
         if found != _FILE:
@@ -109,7 +109,7 @@ def _is_offset(name: str) -> bool:
 
 
 def _in_configuration(directory: Path) -> Iterator[Obstacle]:
-    """Directories are the databases of RocksDB, unless their name is that of a file."""
+    """Yield obstacles in `config`: directories are the databases of RocksDB, unless their name is that of a file."""
     for entry in list_directory(directory):
         found = kind_of(Path(entry.path))
         named = entry.name.removesuffix(".bak")

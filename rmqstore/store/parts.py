@@ -51,7 +51,7 @@ _PLAIN = {kind.value: kind for kind in PartKind if kind not in (PartKind.OTHER, 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One entry of the root, or one commit log directory elsewhere. Sizes are bytes, `files` counts files below it."""
+    """One entry of the root, or one commit log directory outside of it. Sizes are bytes, `files` counts files below it."""
 
     kind: PartKind
     path: Path
@@ -61,7 +61,7 @@ class Part:
 
 
 def part_kind(name: str) -> PartKind | None:
-    """The part that a name in a root stands for, None when no broker knows the name."""
+    """Return the part of a name in a root, None if no broker knows the name."""
     for pattern, kind in _PATTERNS:
         if pattern.fullmatch(name):
             return kind
@@ -101,11 +101,11 @@ def _measure(kind: PartKind, path: Path) -> Part:
 
 
 def relative_to_root(path: Path, root: Path) -> str:
-    """`path` as people and findings see it: relative to `root` with `/`, absolute when it lies outside of it."""
+    """Return `path` as in findings: relative to `root` with `/`, absolute outside of it."""
     if path.is_relative_to(root):
         return path.relative_to(root).as_posix()
     try:
         inside, base = path.resolve(), root.resolve()
-    except (OSError, RuntimeError):  # a link that leads to itself
+    except (OSError, RuntimeError):  # a link to itself
         return path.as_posix()
     return inside.relative_to(base).as_posix() if inside.is_relative_to(base) else path.as_posix()

@@ -1,4 +1,4 @@
-"""Trees of queues: the directories `<topic>/<queue id>` below a part, and what else lies between them."""
+"""Trees of queues: the directories `<topic>/<queue id>` below a part, and other entries between them."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ class Stray:
 
 
 def open_queues(places: Sequence[QueuePlace], configured: int | None, default: int | None) -> Iterator[QueueDirectory]:
-    """The queues at `places`; `configured` is the file length by configuration (bytes), `default` that of a broker without one."""
+    """Yield the queues at `places`; `configured` is the file length by configuration (bytes), `default` that of a broker without one."""
     listed = [(topic, queue_id, path, list_directory(path)) for topic, queue_id, path in places]
-    # All queues of a store have files of one length, so queues with many files speak for those with a single odd one.
+    # All queues of a store have files of one length, so queues with many files decide for those with a single unusual one.
     expected = configured or _majority_length([entries for *_, entries in listed]) or default
     for topic, queue_id, path, entries in listed:
         yield QueueDirectory(topic, queue_id, MappedFileQueue.of_entries(entries, configured_size=expected), path)
 
 
 def tree_queues(tree: Path) -> list[tuple[str, int, Path]]:
-    """(topic, queue id, directory) of every queue below `tree`, by topic and queue id; other directories are left out."""
+    """Return (topic, queue id, directory) of every queue below `tree`, by topic and queue id; other directories are left out."""
     found = []
     for topic in directories(tree):
         for queue in directories(Path(topic.path)):
@@ -57,7 +57,7 @@ def tree_queues(tree: Path) -> list[tuple[str, int, Path]]:
 
 
 def single_queues(directory: Path) -> list[tuple[str, int, Path]] | None:
-    """The queues of a directory that was copied from inside a tree: of one queue or of one topic; None for a whole tree."""
+    """Return the queues of a directory copied from inside a tree: of one queue or of one topic; None for a whole tree."""
     if _holds_files(directory):
         return [(directory.parent.name, _queue_id(directory.name) or 0, directory)]
     numbered = [(_queue_id(queue.name), Path(queue.path)) for queue in directories(directory)]
@@ -70,7 +70,7 @@ def _holds_files(directory: Path) -> bool:
 
 
 def tree_strays(tree: Path, *, rocksdb: bool) -> Iterator[Stray]:
-    """Entries of a tree that are no topic and no queue; with `rocksdb` the files beside the topics belong to a database."""
+    """Yield entries of a tree that are no topic and no queue; with `rocksdb` the files beside the topics belong to a database."""
     for topic in list_directory(tree):
         if not topic.is_dir():
             if not rocksdb:
@@ -86,7 +86,7 @@ def tree_strays(tree: Path, *, rocksdb: bool) -> Iterator[Stray]:
 
 
 def directories(directory: Path) -> Iterator[Entry]:
-    """The directories in a directory, by name."""
+    """Yield the directories in a directory, by name."""
     return (entry for entry in list_directory(directory) if entry.is_dir())
 
 
@@ -110,5 +110,5 @@ def _majority_length(queues: list[list[Entry]]) -> int | None:
             if parse_offset_name(entry.name) is not None and entry.is_file():
                 lengths[entry.length] += 1
     del lengths[0]
-    # More of one length win; between equals the longer one, because copies and crashes cut files but never extend them.
+    # The majority of one length wins; between equals the longer one, because copies and crashes cut files but never extend them.
     return max(lengths, key=lambda length: (lengths[length], length), default=None)

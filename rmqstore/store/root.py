@@ -1,4 +1,4 @@
-"""A store as it lies on disk: its root, the parts below it, and the commit log directories wherever they are."""
+"""A store on disk: its root, the parts below it, and the commit log directories wherever they are."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DLEDGER_PREFIX = "dledger-"
 
 @dataclass(frozen=True, slots=True)
 class IndexFile:
-    """One file of `index/`; `named_right` tells whether the name is the 17 digits a broker gives (yyyyMMddHHmmssSSS, local time)."""
+    """One file of `index/`; `named_right`: the name is the 17 digits a broker gives (yyyyMMddHHmmssSSS, local time)."""
 
     path: Path
     length: int
@@ -38,7 +38,7 @@ class IndexFile:
 
     @property
     def mapped(self) -> MappedFile:
-        """The file with its name as number. Raises ValueError where the name is not `named_right`."""
+        """Return the file with its name as number. Raises ValueError if the name is not `named_right`."""
         return MappedFile(self.path, int(self.path.name), self.length, self.allocated)
 
 
@@ -55,7 +55,7 @@ class DLedgerLog:
 
 
 class Store:
-    """A store opened for reading. Nothing is read before it is asked for; every property lists directories once."""
+    """A store opened for reading. Nothing is read before it is needed; every property lists directories once."""
 
     def __init__(self, root: Path, config: BrokerConfig, only: PartKind | None = None) -> None:
         self.root = root
@@ -65,7 +65,7 @@ class Store:
 
     @classmethod
     def open(cls, path: Path | str, *, broker_conf: Path | None = None, settings: Mapping[str, str] | None = None) -> Store:
-        """Open the store at `path`: a storePathRootDir, or a copied directory of one part (then `only` says which).
+        """Open the store at `path`: a storePathRootDir, or a copied directory of one part (then `only` names it).
 
         Raises UnreadableError, NotAStoreError, UsageError (a bad setting).
         """
@@ -82,83 +82,83 @@ class Store:
             return cls(root, config)
         raise not_a_store(root, entries)
 
-    # Where things lie
+    # Paths
 
     def covers(self, kind: PartKind) -> bool:
-        """Whether a part of this kind can be here: always in a whole store, only its own part in a copied directory."""
+        """Return whether a part of this kind can be here: always in a whole store, only its own part in a copied directory."""
         return self.only in (None, kind)
 
     def path_of(self, kind: PartKind) -> Path:
-        """Directory or file of a part, whether or not it exists."""
+        """Return the directory or file of a part, whether or not it exists."""
         return self.root if self.only is kind else self.root / kind.value
 
     def relative(self, path: Path) -> str:
-        """`path` as findings show it: relative to the root with `/`, absolute when it lies outside of the root."""
+        """Return `path` as in findings: relative to the root with `/`, absolute outside of the root."""
         return relative_to_root(path, self.root)
 
     @property
     def checkpoint_path(self) -> Path:
-        """The `checkpoint` file, whether or not it exists."""
+        """Return the `checkpoint` file, whether or not it exists."""
         return self.path_of(PartKind.CHECKPOINT)
 
     @property
     def abort_path(self) -> Path:
-        """The `abort` file, whether or not it exists."""
+        """Return the `abort` file, whether or not it exists."""
         return self.path_of(PartKind.ABORT)
 
     @property
     def lock_path(self) -> Path:
-        """The `lock` file, whether or not it exists."""
+        """Return the `lock` file, whether or not it exists."""
         return self.path_of(PartKind.LOCK)
 
     @property
     def config_path(self) -> Path:
-        """The directory of the broker's JSON files, whether or not it exists."""
+        """Return the directory of the broker's JSON files, whether or not it exists."""
         return self.path_of(PartKind.CONFIG)
 
     @property
     def abort_present(self) -> bool:
-        """True while a broker runs, and after it died."""
+        """Return whether `abort` exists: while a broker runs, and after it died."""
         return self.only is None and os.path.lexists(self.abort_path)
 
     # Commit log
 
     @cached_property
     def commitlog_directories(self) -> CommitLogDirectories:
-        """The directories that together hold the commit log, and how they were found."""
+        """Return the directories that together hold the commit log, and how they were found."""
         if self.only is not None:
             return CommitLogDirectories((self.root,) if self.only is PartKind.COMMITLOG else (), (), ())
         return find_commit_log_directories(self.root, self.config)
 
     def part_links(self) -> list[PartLink]:
-        """The parts that are symbolic links to directories. Raises UnreadableError."""
+        """Return the parts that are symbolic links to directories. Raises UnreadableError."""
         return [] if self.only is not None else list(part_links(self.root, self.config, self.commitlog_directories))
 
     def unnamed_links(self) -> list[PartLink]:
-        """Those whose target no setting names: nothing but the link itself says that the directory belongs to the store."""
+        """Return those whose target no setting names: only the link itself connects the directory with the store."""
         return [link for link in self.part_links() if link.named is None]
 
     @cached_property
     def commitlog(self) -> MappedFileQueue:
-        """The files of all commit log directories as one queue. Empty on a pure DLedger store."""
+        """Return the files of all commit log directories as one queue. Empty on a pure DLedger store."""
         paths = [*self.commitlog_directories.writable, *self.commitlog_directories.read_only]
         default = BrokerConfig().integer("mappedFileSizeCommitLog")
         return MappedFileQueue.scan(paths, configured_size=self.config.commit_log_file_size, expected_size=default)
 
     def with_commitlog(self, files: MappedFileQueue) -> Store:
-        """The same store with other commit log files, wherever they lie: how a repair looks at the log that it is going to write."""
+        """Return the same store with other commit log files, from any directory: a repair's view of the log that it is going to write."""
         store = Store(self.root, self.config, self.only)
         store.commitlog = files
         store._log_is_given = True
         return store
 
     def reopened(self) -> Store:
-        """The same store, its directories to be listed once more; a log that was given to it stays as it is."""
+        """Return the same store, its directories to be listed again; commit log files that it was given are kept."""
         return self if self._log_is_given else Store(self.root, self.config, self.only)
 
     @cached_property
     def dledger(self) -> DLedgerLog | None:
-        """The DLedger commit log of this store; None when there is none."""
+        """Return the DLedger commit log of this store; None without one."""
         if self.only is PartKind.DLEDGER:
             return self._dledger(self.root if (self.root / "data").is_dir() else self.root.parent)
         members = {
@@ -183,53 +183,53 @@ class Store:
 
     @cached_property
     def message_log(self) -> MappedFileQueue:
-        """The files with the messages, by physical offset: those of the commit log, then those of DLedger."""
+        """Return the files with the messages, by physical offset: those of the commit log, then those of DLedger."""
         if self.dledger is None:
             return self.commitlog
         data = self.dledger.data
         return replace(data, files=(*(file for file in self.commitlog.files if file.end <= data.min_offset), *data.files))
 
     def entry_header(self, file: MappedFile) -> int:
-        """Bytes in front of every record of a file of `message_log`: those of a DLedger entry header, or 0."""
+        """Return the bytes before every record of a file of `message_log`: those of a DLedger entry header, or 0."""
         return dledger.ENTRY_HEADER_SIZE if self.dledger is not None and file in self.dledger.data.files else 0
 
     # Queues
 
     def queue_directories(self) -> Iterator[QueueDirectory]:
-        """The file consume queues, by topic and queue id."""
+        """Yield the file consume queues, by topic and queue id."""
         return self._queues(PartKind.CONSUMEQUEUE, self.config.consume_queue_file_size, consumequeue.DEFAULT_FILE_SIZE)
 
     def batch_queue_directories(self) -> Iterator[QueueDirectory]:
-        """The batch consume queues, by topic and queue id."""
+        """Yield the batch consume queues, by topic and queue id."""
         return self._queues_by_key(PartKind.BATCHCONSUMEQUEUE, "mapperFileSizeBatchConsumeQueue")
 
     def ext_queue_directories(self) -> Iterator[QueueDirectory]:
-        """The consume queue extensions, by topic and queue id."""
+        """Yield the consume queue extensions, by topic and queue id."""
         return self._queues_by_key(PartKind.CONSUMEQUEUE_EXT, "mappedFileSizeConsumeQueueExt")
 
     def compaction_log_directories(self) -> Iterator[QueueDirectory]:
-        """The compacted message logs, by topic and queue id."""
+        """Yield the compacted message logs, by topic and queue id."""
         return self._queues(PartKind.COMPACTION, None, None, "compactionLog")
 
     def compaction_queue_directories(self) -> Iterator[QueueDirectory]:
-        """The sparse queues of the compacted logs, by topic and queue id; files are named after the log's files."""
+        """Yield the sparse queues of the compacted logs, by topic and queue id; files are named after the log's files."""
         return self._queues(PartKind.COMPACTION, None, None, "compactionCq")
 
     def strays(self, kind: PartKind) -> Iterator[Stray]:
-        """Entries of a queue tree (consumequeue, consumequeue_ext, batchconsumequeue) that are no topic and no queue."""
+        """Yield entries of a queue tree (consumequeue, consumequeue_ext, batchconsumequeue) that are no topic and no queue."""
         if not self.covers(kind) or (self.only is kind and single_queues(self.root) is not None):
             return
         yield from tree_strays(self.path_of(kind), rocksdb=kind is PartKind.CONSUMEQUEUE and self.rocksdb_queues)
 
     @cached_property
     def rocksdb_queues(self) -> bool:
-        """True when queues are kept in RocksDB: there is a database, or its rest, or one is configured and there is no file queue."""
+        """Return whether queues are in RocksDB: a database exists, or its remains, or one is configured and there is no file queue."""
         configured = self.config.explicit("storeType") == ROCKSDB_STORE
         return any(map(had_database, self._rocksdb_places)) or (configured and next(self.queue_directories(), None) is None)
 
     @cached_property
     def rocksdb_database(self) -> bool:
-        """True when there is a RocksDB database of queues, whole or damaged, in `consumequeue` itself or beside it."""
+        """Return whether there is a RocksDB database of queues, whole or damaged, in `consumequeue` itself or beside it."""
         return next(databases(self, DatabaseUse.QUEUES), None) is not None
 
     @property
@@ -250,7 +250,7 @@ class Store:
     # Index, timer, the rest
 
     def index_files(self) -> list[IndexFile]:
-        """The files of `index/` by name; what is no file is left out (see `index_obstacles`)."""
+        """Return the files of `index/` by name; entries that are no files are left out (see `index_obstacles`)."""
         result = []
         for entry in self._entries(PartKind.INDEX):
             if entry.is_file():
@@ -259,18 +259,18 @@ class Store:
         return result
 
     def index_obstacles(self) -> Iterator[Obstacle]:
-        """Yield what is no file in `index/`; a directory stops a 5.x broker from starting (fact sheet commit log §4.3)."""
+        """Yield entries of `index/` that are no files; a directory stops a 5.x broker from starting (fact sheet commit log §4.3)."""
         if self.covers(PartKind.INDEX):
             yield from in_files(self.path_of(PartKind.INDEX), named=is_index_name)
 
     def obstacles(self) -> Iterator[Obstacle]:
-        """Yield what is in the way in a whole store. Raises UnreadableError."""
+        """Yield the obstacles in a whole store. Raises UnreadableError."""
         if self.only is None:
             yield from obstacles(self.root, self.commitlog_directories, rocksdb=self.rocksdb_queues)
 
     @cached_property
     def timerlog(self) -> MappedFileQueue:
-        """The files of the timer log."""
+        """Return the files of the timer log."""
         key = "mappedFileSizeTimerLog"
         return MappedFileQueue.of_entries(
             self._entries(PartKind.TIMERLOG),
@@ -279,7 +279,7 @@ class Store:
         )
 
     def timerwheel_paths(self) -> list[Path]:
-        """The timer wheel and its snapshots, by name."""
+        """Return the timer wheel and its snapshots, by name."""
         wheel = PartKind.TIMERWHEEL
         return [Path(entry.path) for entry in list_directory(self.root) if part_kind(entry.name) is wheel and entry.is_file()]
 
@@ -287,7 +287,7 @@ class Store:
         return list_directory(self.path_of(kind)) if self.covers(kind) else []
 
     def parts(self) -> list[Part]:
-        """Every part that exists, with sizes, known ones first, then what no broker knows. Walks all directories, reads no file."""
+        """Return every existing part, with sizes, known ones first, then what no broker knows. Walks all directories, reads no file."""
         directories = self.commitlog_directories
         return list_parts(self.root, [*directories.writable, *directories.read_only], self.only)
 

@@ -1,4 +1,4 @@
-"""What a store is, gathered cheaply: cost follows the number of files and queues, not the stored bytes."""
+"""A summary of a store, gathered cheaply: cost grows with the number of files and queues, not with the stored bytes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SAMPLE = 64
 
 
 class State(StrEnum):
-    """How the last broker left the store, as far as `abort` and the running processes tell."""
+    """The state in which the last broker left the store, as far as `abort` and the running processes show."""
 
     CLEAN = "clean"
     CRASHED = "crashed"
@@ -38,9 +38,9 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LogSummary:
-    """The commit log. Offsets are physical offsets, `end_offset` lies behind the last whole record, times are ms since epoch.
+    """The commit log. Offsets are physical offsets, `end_offset` is after the last whole record, times are ms since epoch.
 
-    `end_offset` and times are None where they are in a file that may not be read.
+    `end_offset` and times are None if they are in a file without read permission.
     """
 
     directories: tuple[str, ...]
@@ -66,7 +66,7 @@ class QueueSummary:
 
 @dataclass(frozen=True, slots=True)
 class QueuesSummary:
-    """All file queues. With `rocksdb` the queues are (also) in a database that is not looked into."""
+    """All file queues. With `rocksdb` the queues are (also) in a database that is not read."""
 
     topics: int
     queues: int
@@ -79,7 +79,7 @@ class QueuesSummary:
 
 @dataclass(frozen=True, slots=True)
 class IndexSummary:
-    """The index files together; None where there is no item."""
+    """The index files together; None without entries."""
 
     files: int
     items: int
@@ -91,7 +91,7 @@ class IndexSummary:
 
 @dataclass(frozen=True, slots=True)
 class StoreSummary:
-    """Everything `info` tells."""
+    """The output of `info`."""
 
     path: str
     only: PartKind | None
@@ -109,10 +109,10 @@ class StoreSummary:
     strays: tuple[str, ...]
     notes: tuple[str, ...]
     denied: tuple[Denied, ...]
-    """What may not be read; nothing else of the summary knows of it."""
+    """Paths without read permission; the rest of the summary does not cover them."""
 
     def as_json(self) -> dict[str, Any]:
-        """The object that `info --format json` prints."""
+        """Return the object that `info --format json` prints."""
         root = Path(self.path)
         log = asdict(self.log)
         log["problems"] = [
@@ -156,9 +156,9 @@ class StoreSummary:
 
 
 def summarize(store: Store, far: Far | None = None) -> StoreSummary:
-    """Gather the summary of a store; `far` as `log_ends` takes it. What may not be read is named in it.
+    """Return the summary of a store; `far` as `log_ends` takes it. Paths without read permission are named in it.
 
-    Raises UnreadableError where the root or a disk cannot be read, and what `far` raises.
+    Raises UnreadableError if the root or a disk cannot be read, and what `far` raises.
     """
     with skipping_denied():
         # What was listed here is incomplete, and other readers must not get it.
@@ -220,7 +220,7 @@ def _log(store: Store, log: MappedFileQueue, readable: MappedFileQueue, ends: Lo
 
 
 def _queues(store: Store) -> tuple[QueuesSummary, list[tuple[int, int]]]:
-    """The queues, and (physical offset, size) of the newest records that queues end with, in offset order."""
+    """Return the queues, and (physical offset, size) of the newest records that queues end with, in offset order."""
     topics: set[str] = set()
     count = entries = problems = unreadable = 0
     top: list[tuple[int, str, int, QueueEnds]] = []
@@ -247,7 +247,7 @@ def _ranked(top: Sequence[tuple[int, str, int, QueueEnds]]) -> list[tuple[int, s
 
 
 def _keep(heap: list[Any], item: tuple[Any, ...], size: int) -> None:
-    """Keep the `size` largest items. Topic and queue id make equal counts comparable before the last member is reached."""
+    """Keep the `size` largest entries. Topic and queue id make equal counts comparable before the last member is reached."""
     if len(heap) < size:
         heapq.heappush(heap, item)
     elif item[:3] > heap[0][:3]:
@@ -310,7 +310,7 @@ def _strays(store: Store) -> Iterator[str]:
 
 def _notes(store: Store) -> Iterator[str]:
     if store.only is not None:
-        yield f"Only the part {store.only} of a store is here."
+        yield f"Only the part {store.only} of a store is present."
     yield from store.commitlog_directories.notes
     for key, value in store.config.malformed():
         yield f"The broker ignores the setting {key}={value}: it is not of the right type."

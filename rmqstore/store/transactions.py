@@ -1,4 +1,4 @@
-"""What repairs left in a store, as far as a reader has to know: the transaction that was stopped in the middle, folders that make no sense.
+"""Remains of repairs in a store that readers have to know: the transaction that was stopped in the middle, and invalid folders.
 
 The folders `<root>/.rmqstore/<id>/` belong to the owner of the store, who can put anything there. So no link is followed, only regular
 files are read, no more of them than is needed, and what does not fit is data and no error.
@@ -24,7 +24,7 @@ _COMMAND = re.compile(r"[a-z -]{1,200}")
 _EVENTS = frozenset({"before", "prepared", "copying", "applied"})
 _LARGEST_JOURNAL = 1 << 30
 _LONGEST_LINE = 64 << 20
-# The members of a plan up to the first long one; they are on lines of their own, with one blank in front.
+# The members of a plan up to the first long one; they are on separate lines, after one blank.
 _PLAN_HEAD = 1 << 20
 _FIRST_LONG_MEMBER = re.compile(r'\n "(?:actions|lost|notes|files)":')
 
@@ -40,46 +40,46 @@ class Stopped:
 
     @property
     def folder(self) -> Path:
-        """Its folder."""
+        """Return its folder."""
         return self.root / PartKind.TOOL / self.id
 
     @property
     def ways_out(self) -> tuple[str, str]:
-        """The commands that continue it and that undo it."""
+        """Return the commands that continue it and that undo it."""
         return ways_out(self.root, self.id, self.undoes)
 
     @property
     def message(self) -> str:
-        """What happened, for people."""
+        """Return what happened, for users."""
         return f"transaction {self.id} ({self.command}) was stopped in the middle, and the store is half changed"
 
     def as_json(self) -> dict[str, Any]:
-        """The transaction as commands print it with `--format json`."""
+        """Return the transaction as commands print it with `--format json`."""
         continued, undone = self.ways_out
         return {"id": self.id, "command": self.command, "undoes": self.undoes, "continue": continued, "undo": undone}
 
     @property
     def hint(self) -> str:
-        """What to do, for people."""
-        return "Continue it with `{}`, or take it back with `{}`.".format(*self.ways_out)
+        """Return what to do, for users."""
+        return "Continue it with `{}`, or undo it with `{}`.".format(*self.ways_out)
 
 
 @dataclass(frozen=True, slots=True)
 class Damaged:
-    """Something in the tool's own directory that cannot be understood, and why."""
+    """An invalid entry of the tool's own directory, and the reason."""
 
     path: Path
     why: str
 
     @property
     def hint(self) -> str:
-        """What to do, for people."""
+        """Return what to do, for users."""
         return f"Move it out of {self.path.parent}, and keep it: it may hold old bytes of the store. Until then nothing can be repaired."
 
 
 @dataclass(frozen=True, slots=True)
 class Transactions:
-    """What was found below `.rmqstore`."""
+    """The transactions below `.rmqstore`."""
 
     stopped: Stopped | None = None
     damaged: tuple[Damaged, ...] = ()
@@ -104,9 +104,9 @@ def ways_out(root: Path, name: str, undoes: str | None) -> tuple[str, str]:
 
 
 def read_transactions(root: Path) -> Transactions:
-    """Return the last transaction that was stopped in the middle and neither continued nor undone since, and what makes no sense.
+    """Return the last transaction that was stopped in the middle and neither continued nor undone since, and invalid entries.
 
-    Where an undo was stopped, it is the undo and not what it undoes.
+    If an undo was stopped, it is the undo and not what it undoes.
     """
     directory = root / PartKind.TOOL
     damaged: list[Damaged] = []
@@ -117,7 +117,7 @@ def read_transactions(root: Path) -> Transactions:
             for name in _names(tool, directory, damaged):
                 with _noted(directory / name, damaged), _opened(name, tool, os.O_DIRECTORY) as folder:
                     folders.append(_progress(name, folder))
-            # Plans are read only where something was stopped, which is seldom.
+            # Plans are read only if something was stopped, which is seldom.
             for one in folders if any(each.in_the_middle for each in folders) else ():
                 if one.prepared or one.applied:
                     with _noted(directory / one.name, damaged), _opened(one.name, tool, os.O_DIRECTORY) as folder:
@@ -137,7 +137,7 @@ def _stopped(folders: list[_Folder], plans: dict[str, Stopped]) -> Stopped | Non
 
 
 def _names(tool: int, directory: Path, damaged: list[Damaged]) -> Iterator[str]:
-    """The folders by name, which is by time."""
+    """Yield the folders by name, which is by time."""
     with os.scandir(tool) as entries:
         folders = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries if entry.is_symlink() or entry.is_dir()}
     for name in sorted(folders):
@@ -148,7 +148,7 @@ def _names(tool: int, directory: Path, damaged: list[Damaged]) -> Iterator[str]:
 
 
 def _progress(name: str, folder: int) -> _Folder:
-    """How far a transaction came. Raises ValueError, OSError."""
+    """Return the progress of a transaction. Raises ValueError, OSError."""
     try:
         with _file("plan.json", folder):
             planned = True
@@ -159,7 +159,7 @@ def _progress(name: str, folder: int) -> _Folder:
         with _file("journal.jsonl", folder) as descriptor, os.fdopen(os.dup(descriptor), "rb") as journal:
             while (event := _event(journal.readline(_LONGEST_LINE))) is not None:
                 if event not in _EVENTS or journal.tell() > _LARGEST_JOURNAL:
-                    raise ValueError("its journal holds what no journal holds")
+                    raise ValueError("its journal is invalid")
                 seen.add(event)
     except FileNotFoundError:
         pass
@@ -169,7 +169,7 @@ def _progress(name: str, folder: int) -> _Folder:
 
 
 def _event(line: bytes) -> str | None:
-    """The event of a complete line; a line that was being written when the process died is none. Raises ValueError."""
+    """Return the event of a complete line; a line that was being written when the process died is none. Raises ValueError."""
     if not line.endswith(b"\n"):
         if len(line) == _LONGEST_LINE:
             raise ValueError("a line of its journal is too long")
@@ -179,13 +179,13 @@ def _event(line: bytes) -> str | None:
     except ValueError:
         return None
     except RecursionError as error:
-        raise ValueError("its journal holds what no journal holds") from error
+        raise ValueError("its journal is invalid") from error
     event = values.get("event") if isinstance(values, dict) else None
     return event if isinstance(event, str) else None
 
 
 def _head(root: Path, name: str, folder: int) -> Stopped:
-    """What the beginning of a plan says. Raises ValueError, OSError."""
+    """Return the beginning of a plan. Raises ValueError, OSError."""
     with _file("plan.json", folder) as descriptor:
         text = os.pread(descriptor, _PLAN_HEAD, 0).decode("ascii")
     found = _FIRST_LONG_MEMBER.search(text)
@@ -197,13 +197,13 @@ def _head(root: Path, name: str, folder: int) -> Stopped:
     if not isinstance(by, str) or not _COMMAND.fullmatch(by):
         raise ValueError("its plan does not name a command")
     if undoes is not None and not (isinstance(undoes, str) and _NAME.fullmatch(undoes)):
-        raise ValueError("its plan undoes what is no transaction")
+        raise ValueError("its plan undoes an invalid transaction")
     return Stopped(root, name, by, undoes)
 
 
 @contextmanager
 def _opened(name: Path | str, directory: int | None, kind: int) -> Iterator[int]:
-    """A descriptor of one entry of a directory, never of what a link leads to; a pipe does not block. Raises OSError."""
+    """Yield a descriptor of one entry of a directory, never of the target of a link; a pipe does not block. Raises OSError."""
     descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | kind, dir_fd=directory)
     try:
         yield descriptor
@@ -221,11 +221,11 @@ def _file(name: str, folder: int) -> Iterator[int]:
 
 @contextmanager
 def _noted(path: Path, damaged: list[Damaged]) -> Iterator[None]:
-    """What cannot be understood or read becomes data."""
+    """Record an entry that is invalid or cannot be read as data."""
     try:
         yield
     except ValueError as error:
-        damaged.append(Damaged(path, str(error) if not isinstance(error, UnicodeDecodeError) else "its plan is not a plan"))
+        damaged.append(Damaged(path, str(error) if not isinstance(error, UnicodeDecodeError) else "its plan is invalid"))
     except OSError as error:
         damaged.append(Damaged(path, _reason(error)))
 

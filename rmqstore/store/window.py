@@ -42,7 +42,7 @@ def source_of(path: Path) -> Path:
 
 
 class Window:
-    """A mapped range of one file. `array` is a read-only uint8 view of exactly the range asked for; it dies with the window."""
+    """A mapped range of one file. `array` is a read-only uint8 view of exactly the requested range; it ends with the window."""
 
     def __init__(self, mapping: mmap.mmap | None, array: NDArray[np.uint8]) -> None:
         self._mapping = mapping
@@ -55,7 +55,7 @@ class Window:
         mapping, self._mapping = self._mapping, None
         self.array = np.frombuffer(b"", dtype=np.uint8)
         if mapping is not None:
-            # A BufferError says that a slice of the array is alive elsewhere: unmapping under it would crash the process.
+            # A BufferError means that a slice of the array is still in use: unmapping it would crash the process.
             with suppress(BufferError):
                 mapping.close()
 
@@ -69,7 +69,7 @@ class Window:
 def map_window(file: MappedFile, position: int, length: int) -> Window:
     """Map `length` bytes of `file` from byte `position` inside the file; only these pages, shared and read-only.
 
-    Raises UnreadableError when the range was never inside the file or it cannot be read, StoreChangedError when the file is shorter
+    Raises UnreadableError if the range was never inside the file or it cannot be read, StoreChangedError if the file is shorter
     than it was when it was listed. A file that shrinks later is the reader's risk: touching lost pages raises SIGBUS.
     """
     import numpy as np
@@ -89,7 +89,7 @@ def map_window(file: MappedFile, position: int, length: int) -> Window:
 
 
 def read_at(file: MappedFile | Path, position: int, length: int) -> bytes:
-    """Exactly `length` bytes from byte `position` inside the file, without mapping. Raises UnreadableError, StoreChangedError."""
+    """Return exactly `length` bytes from byte `position` inside the file, without mapping. Raises UnreadableError, StoreChangedError."""
     path = file if isinstance(file, Path) else file.path
     if isinstance(file, MappedFile):
         _check_range(file, position, length)
@@ -98,7 +98,7 @@ def read_at(file: MappedFile | Path, position: int, length: int) -> bytes:
 
 
 def read_descriptor(descriptor: int, path: Path, position: int, length: int) -> bytes:
-    """As `read_at`, on a file that `open_read_only` opened. Raises StoreChangedError when the file ends before."""
+    """Read as `read_at`, from a file that `open_read_only` opened. Raises StoreChangedError if the file ends before."""
     pieces: list[bytes] = []
     wanted = length
     while wanted > 0:
@@ -114,9 +114,9 @@ def read_descriptor(descriptor: int, path: Path, position: int, length: int) -> 
 
 
 def read_into(file: MappedFile, position: int, target: NDArray[np.uint8]) -> None:
-    """Fills `target` with the bytes from byte `position` inside the file. Raises UnreadableError, StoreChangedError.
+    """Fill `target` with the bytes from byte `position` inside the file. Raises UnreadableError, StoreChangedError.
 
-    Memory that is used again and again is the fastest way through a file: no page has to be mapped or cleared for it.
+    Reused memory is the fastest way through a file: no page has to be mapped or cleared for it.
     """
     _check_range(file, position, target.size)
     with open_read_only(file.path) as descriptor:
@@ -124,7 +124,7 @@ def read_into(file: MappedFile, position: int, target: NDArray[np.uint8]) -> Non
 
 
 def read_descriptor_into(descriptor: int, path: Path, position: int, target: NDArray[np.uint8]) -> None:
-    """As `read_into`, on a file that `open_read_only` opened."""
+    """Read as `read_into`, from a file that `open_read_only` opened."""
     done = 0
     while done < target.size:
         try:
@@ -144,22 +144,22 @@ def _shrunk(path: Path, end: int, wanted: int) -> StoreChangedError:
 
 
 def read_whole(path: Path, limit: int) -> bytes:
-    """The first `limit` bytes of a small file, fewer when it is shorter. Raises UnreadableError."""
+    """Return the first `limit` bytes of a small file, fewer if it is shorter. Raises UnreadableError."""
     with open_read_only(path) as descriptor:
         return read_descriptor(descriptor, path, 0, min(limit, os.fstat(descriptor).st_size))
 
 
 @contextmanager
 def open_read_only(path: Path) -> Iterator[int]:
-    """A descriptor of a regular file that does not touch its access time where the system allows it. Raises UnreadableError."""
+    """Yield a descriptor of a regular file that does not change its access time if the system allows it. Raises UnreadableError."""
     path = source_of(path)
     try:
-        # Without O_NONBLOCK a named pipe that took the place of a file would block for ever.
+        # Without O_NONBLOCK a named pipe that replaced a file would block forever.
         flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
         try:
             descriptor = os.open(path, flags | _O_NOATIME)
         except PermissionError:
-            # O_NOATIME is for the owner only; with atime updates the content and mtime still stay as they are.
+            # O_NOATIME is for the owner only; with atime updates the content and mtime are still unchanged.
             descriptor = os.open(path, flags)
     except OSError as error:
         raise unreadable(path, error) from error
@@ -174,16 +174,16 @@ def open_read_only(path: Path) -> Iterator[int]:
 
 
 def data_extents(file: MappedFile) -> Iterator[tuple[int, int]]:
-    """Ranges [begin, end) in bytes inside the file that hold data; between them are holes, which read as zeros.
+    """Yield ranges [begin, end) in bytes inside the file that hold data; between them are holes, which read as zeros.
 
-    The whole file is one range where the file system does not tell. Raises UnreadableError.
+    The whole file is one range if the file system does not report holes. Raises UnreadableError.
     """
     with open_read_only(file.path) as descriptor:
         yield from descriptor_extents(descriptor, file.path, file.length)
 
 
 def descriptor_extents(descriptor: int, path: Path, length: int) -> Iterator[tuple[int, int]]:
-    """As `data_extents`, of the first `length` bytes of a file that is open."""
+    """Yield ranges as `data_extents`, of the first `length` bytes of a file that is open."""
     length = min(length, os.fstat(descriptor).st_size)
     seek_data: Any = getattr(os, "SEEK_DATA", None)
     seek_hole: Any = getattr(os, "SEEK_HOLE", None)
@@ -196,7 +196,7 @@ def descriptor_extents(descriptor: int, path: Path, length: int) -> Iterator[tup
             begin = os.lseek(descriptor, position, seek_data)
             end = min(os.lseek(descriptor, begin, seek_hole), length)
         except OSError as error:
-            if error.errno == errno.ENXIO:  # nothing but a hole up to the end
+            if error.errno == errno.ENXIO:  # only a hole up to the end
                 return
             if error.errno == errno.EINVAL:  # the file system knows no holes
                 yield position, length
@@ -211,7 +211,7 @@ def descriptor_extents(descriptor: int, path: Path, length: int) -> Iterator[tup
 def _check_range(file: MappedFile, position: int, length: int) -> None:
     if position < 0 or length < 0 or position + length > file.length:
         raise UnreadableError(
-            f"{file.path} has {file.length} bytes, {length} bytes from byte {position} lie outside of it.",
+            f"{file.path} has {file.length} bytes, {length} bytes from byte {position} are outside of it.",
             "The range comes from damaged data or from a wrong option.",
         )
 

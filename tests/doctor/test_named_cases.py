@@ -86,7 +86,7 @@ CASES: list[tuple[str, Callable[[Path], None], str, Area, int | None]] = [
     (
         "a file in the middle of the log",
         lambda root: (root / "commitlog" / "00000000000001048576").unlink(),
-        "STARTS, BUT commit log file 00000000000002097152: 1048576 bytes are missing behind 00000000000000000000",
+        "STARTS, BUT commit log file 00000000000002097152: 1048576 bytes are missing after 00000000000000000000",
         Area.COMMIT_LOG,
         None,
     ),

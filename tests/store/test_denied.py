@@ -51,7 +51,7 @@ def test_info(name: str, fresh_store: Any) -> None:
     assert shown["not_read"] == [
         {
             "file": path.relative_to(root).as_posix(),
-            "reason": f"{path.relative_to(root).as_posix()} may not be read by this user",
+            "reason": f"{path.relative_to(root).as_posix()}: permission denied",
             "next": f"chmod {right} {path}",
         }
     ]
@@ -127,7 +127,7 @@ def test_the_screen_claims_nothing_either(fresh_store: Any) -> None:
     root = fresh_store(PLAIN)
     (root / "commitlog").chmod(0)
     shown = without_privileges("recover", root, "--dry-run", *case(PLAIN).set_options(root)).stdout
-    assert "commitlog may not be read by this user" in shown
+    assert "commitlog: permission denied" in shown
     assert "files deleted" not in shown
     assert "lost" not in shown
     shown = without_privileges("info", root, *case(PLAIN).set_options(root)).stdout

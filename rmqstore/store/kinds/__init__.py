@@ -1,1 +1,1 @@
-"""What a directory or a file is, and which release or other program wrote it."""
+"""The format of a directory or a file, and the release or other program that wrote it."""

@@ -1,4 +1,4 @@
-"""What one file or copied directory is: told by its name and the directories above it, and by its content when the name says nothing."""
+"""The format of one file or copied directory, from its name and the directories above it, or from its content."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["FileKind", "identify", "identify_directory"]
 _HEAD_LENGTH = 4096
 _SAMPLED_FILES = 16
 
-# name of the file → kind, whatever lies above it
+# name of the file → kind, whatever is above it
 _NAMES: tuple[tuple[re.Pattern[str], FileKind], ...] = (
     (re.compile(r"checkpoint(\.bak)?"), FileKind.CHECKPOINT),
     (re.compile(r"abort(\.bak)?"), FileKind.ABORT),
@@ -33,7 +33,7 @@ _NAMES: tuple[tuple[re.Pattern[str], FileKind], ...] = (
     (re.compile(r"CURRENT|IDENTITY|LOCK|LOG(\.old.*)?|(MANIFEST|OPTIONS)-[0-9]+(\.dbtmp)?|[0-9]{6,}\.(sst|log|blob)"), FileKind.ROCKSDB),
 )
 
-# directory above a file named by offset → kind; the nearest directory that says something decides
+# directory above a file named by offset → kind; the nearest known directory decides
 _DIRECTORIES: tuple[tuple[re.Pattern[str], FileKind], ...] = (
     (re.compile(r"commitlog([-_.]?\w+)?"), FileKind.COMMITLOG),
     (re.compile(r"consumequeue"), FileKind.CONSUMEQUEUE),
@@ -53,7 +53,7 @@ _QUEUE_PARTS = {
 
 
 def identify(path: Path) -> FileKind:
-    """The format of the file at `path`. Raises UnreadableError.
+    """Return the format of the file at `path`. Raises UnreadableError.
 
     A name only a broker would give, or a place only a broker would use, decides; a file under any other name is judged by its
     first 4096 bytes and its length. `UNKNOWN` when nothing fits (for example a file of zeros under a name of its own).
@@ -72,12 +72,12 @@ def identify(path: Path) -> FileKind:
 
 
 def has_name_of_store(path: Path) -> bool:
-    """Whether the name of a file, with the directories above it, is one that a broker gives."""
+    """Return whether the name of a file, with the directories above it, is one that a broker gives."""
     return kind_by_name(path) is not None
 
 
 def identify_directory(directory: Path) -> PartKind | None:
-    """The part that a directory copied without its root holds, None when it looks like nothing. Raises UnreadableError.
+    """Return the part that a directory copied without its root holds, None if it is none. Raises UnreadableError.
 
     Of queues the whole tree, the directory of a topic or that of one queue will do.
     """
@@ -105,7 +105,7 @@ def _offset_named(directories: list[Path]) -> Iterator[Path]:
 
 
 def kind_by_name(path: Path) -> FileKind | None:
-    """Return the format that the name of a file and the directories above it stand for, None where they say nothing."""
+    """Return the format that the name of a file and the directories above it mean, None if they mean none."""
     path = path.absolute()
     name = path.name
     for pattern, kind in _NAMES:

@@ -1,4 +1,4 @@
-"""Is a directory the root of a store? If not, what to tell the person who gave it."""
+"""Recognition of the root of a store, and the error for a directory that is none."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TELLING = frozenset(
 
 
 def tells_a_root(entry: Entry) -> bool:
-    """Whether a directory with this entry is the root of a store."""
+    """Return whether a directory with this entry is the root of a store."""
     kind = part_kind(entry.name)
     if kind is PartKind.INDEX and entry.is_dir():
         return any(is_index_name(file.name) for file in list_directory(Path(entry.path)))
@@ -36,12 +36,12 @@ def tells_a_root(entry: Entry) -> bool:
 
 
 def is_index_name(name: str) -> bool:
-    """Whether a file name is the 17 digits of an index file (yyyyMMddHHmmssSSS)."""
+    """Return whether a file name is the 17 digits of an index file (yyyyMMddHHmmssSSS)."""
     return len(name) == INDEX_NAME_LENGTH and name.isascii() and name.isdigit()
 
 
 def demand_directory(root: Path) -> None:
-    """Raises UnreadableError when there is nothing at `root`, NotAStoreError when it is no directory."""
+    """Raise UnreadableError if there is nothing at `root`, NotAStoreError if it is no directory."""
     try:
         root.stat()
     except OSError as error:
@@ -53,13 +53,13 @@ def demand_directory(root: Path) -> None:
 
 
 def not_a_store(root: Path, entries: Sequence[Entry]) -> NotAStoreError:
-    """What to tell about a directory with these entries, among them nothing of a store."""
+    """Return the error for a directory with these entries, among them nothing of a store."""
     if not entries:
         return NotAStoreError(f"{root} is empty.", "Give the broker's storePathRootDir (default ~/store).")
     for child in entries:
         if child.is_dir() and os.access(child.path, os.R_OK | os.X_OK) and any(map(tells_a_root, list_directory(Path(child.path)))):
             return NotAStoreError(f"{root} is not a store, but {child.name} in it looks like one.", f"Give {quoted(child.path)}.")
     return NotAStoreError(
-        f"{root} is not a store: no commitlog, consumequeue, index or other part of one lies in it.",
+        f"{root} is not a store: it contains no commitlog, consumequeue, index or other part of one.",
         "Give the broker's storePathRootDir, or with --broker-conf the broker.conf that names the commit log directories.",
     )

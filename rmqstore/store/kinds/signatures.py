@@ -1,6 +1,6 @@
-"""What the first bytes of a file tell about its format, for files whose name tells nothing.
+"""Recognition of a format by the first bytes of a file, for files with an unknown name.
 
-Each test is a necessary condition strong enough that the other formats fail it; the most telling ones come first.
+Each test is a necessary condition strong enough that the other formats fail it; the most specific ones come first.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LATEST_MS = 10_000_000_000_000  # 2286
 
 
 def identify_content(head: bytes, length: int) -> FileKind:
-    """The format that `head`, the first 4096 bytes of a file of `length` bytes, fits; `UNKNOWN` when none does."""
+    """Return the format that `head`, the first 4096 bytes of a file of `length` bytes, fits; `UNKNOWN` if none does."""
     for kind, fits in _SIGNATURES:
         try:
             if fits(head, length):
@@ -112,7 +112,7 @@ def _queue_ext(head: bytes, length: int) -> bool:
 
 
 def _queue(head: bytes, length: int) -> bool:
-    """Used units are a prefix, and their records lie in order and apart; pre-blank units (offset 0) come before them."""
+    """Return whether used units are a prefix, and their records are in order and apart; pre-blank units (offset 0) come before them."""
     if length % consumequeue.UNIT_SIZE:
         return False
     units = list(_units(consumequeue.UNIT, head, HEAD_LENGTH))
@@ -127,7 +127,7 @@ def _queue(head: bytes, length: int) -> bool:
 
 
 def is_text(head: bytes) -> bool:
-    """Whether the bytes are printable UTF-8; the last character may be cut."""
+    """Return whether the bytes are printable UTF-8; the last character may be cut."""
     text = head.decode("utf-8", "ignore")
     whole = len(head) - len(text.encode()) <= (3 if len(head) >= HEAD_LENGTH else 0)
     return whole and bool(text.strip()) and all(letter.isprintable() or letter in "\t\r\n\f" for letter in text)
@@ -138,7 +138,7 @@ def _epoch(head: bytes, length: int) -> bool:
 
 
 def _json(head: bytes, length: int) -> bool:
-    # The broker's JSON has bare numbers as names, which no JSON parser takes, so a brace and text have to do.
+    # The broker's JSON has bare numbers as names, which no JSON parser accepts, so test for a brace and text.
     return head.lstrip()[:1] in (b"{", b"[") and is_text(head)
 
 

@@ -1,7 +1,7 @@
-"""Which broker releases can have written a store: signs on disk, each with the releases it allows and with a weight.
+"""The broker releases that can have written a store: signs on disk, each with the releases it allows and with a weight.
 
-Sources: fact sheet commit log §1.5, sheet of the newer releases §13, sheet timer §0, corrections of 2026-11 (other writers). A sign says
-"was opened by at least"; a store that lived through several releases shows signs of all of them, so the range is about the release that
+Sources: fact sheet commit log §1.5, sheet of the newer releases §13, sheet timer §0, corrections of 2026-11 (other writers). A sign means
+"was opened by at least"; a store that several releases wrote shows signs of all of them, so the range is about the release that
 wrote last. Signs can contradict each other: the range is that of the releases that contradict the least.
 """
 
@@ -47,7 +47,7 @@ RELEASES = (
     ),
 )
 NO_OFFSET = -1
-"""What brokers have for an offset that is not known."""
+"""The values that brokers store for an unknown offset."""
 _OF_A_ROOT = ("checkpoint", "lock")
 _OFTEN_WRITTEN = "config/consumerOffset.json"
 _LARGEST_CONFIG = 4 * 1024 * 1024
@@ -59,7 +59,7 @@ _LMQ_GARBAGE = 20  # bytes that 5.2.0 and 5.3.0 reserve for a property CRC and n
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """One observation: the writer is of `since` or later, and of `until` or earlier; None where it says nothing."""
+    """One observation: the writer is of `since` or later, and of `until` or earlier; None means no limit."""
 
     text: str
     since: str | None = None
@@ -76,7 +76,7 @@ class Sign:
 class WriterGuess:
     """The releases that fit, oldest and newest, and why. `contradicting` are signs that other, stronger ones overrule.
 
-    `implementation`: what wrote the store, if it was no broker of Apache RocketMQ, with the sign that says so.
+    `implementation`: what wrote the store, if it was no broker of Apache RocketMQ, with its sign.
     """
 
     lowest: str
@@ -86,14 +86,14 @@ class WriterGuess:
     implementation: str | None = None
 
     def admits(self, release: str) -> bool:
-        """Whether `release` lies in the range."""
+        """Return whether `release` is in the range."""
         return release_key(self.lowest) <= release_key(release) <= release_key(self.highest)
 
 
 def guess_writer(store: Store, sample: Sequence[tuple[Record, bytes]] = ()) -> WriterGuess:
     """Judge the store by its names, its small files and `sample`: decoded late records with their stored bytes.
 
-    What is missing weighs less than what is there, and one record that newer releases alone write more than any name.
+    What is missing weighs less than what exists, and one record that only newer releases write more than any name.
     """
     evidence = _Evidence(store, sample)
     foreign = other_implementation(store)
@@ -115,7 +115,7 @@ def _fitting(signs: Sequence[Sign]) -> list[str]:
 
 
 class _Evidence:
-    """What the rules look at, each thing read once."""
+    """The evidence for the rules, each item read once."""
 
     def __init__(self, store: Store, sample: Sequence[tuple[Record, bytes]]) -> None:
         self.store = store
@@ -141,7 +141,7 @@ class _Evidence:
         return [entry.name for entry in list_directory(tree)] if tree.is_dir() else []
 
 
-# (path in the root, since) – the path exists only after a broker of at least that release was there
+# (path in the root, since) – the path exists only after a broker of at least that release used the store
 _PATHS = (
     ("abort.bak", "5.0.0"),
     ("timerwheel", "5.0.0"),
@@ -198,7 +198,7 @@ def _text_signs(evidence: _Evidence) -> Iterator[Sign]:
 
 
 def _absence_signs(evidence: _Evidence) -> Iterator[Sign]:
-    """What a later release creates in any case; only a whole root can show that it is missing."""
+    """Yield signs of what a later release creates in any case; only a whole root can show that it is missing."""
     if evidence.store.only is not None or not any(map(evidence.has, _OF_A_ROOT)):
         return
     if is_missing(evidence.store.root / "rocksdbstore/CURRENT"):
@@ -208,7 +208,7 @@ def _absence_signs(evidence: _Evidence) -> Iterator[Sign]:
 
 
 def _checkpoint_signs(evidence: _Evidence) -> Iterator[Sign]:
-    """Signs of a sound checkpoint; a damaged one says nothing."""
+    """Yield signs of a valid checkpoint; a damaged one has none."""
     try:
         data = read_whole(evidence.store.checkpoint_path, FILE_SIZE + 1)
     except RmqstoreError:
@@ -226,7 +226,7 @@ def _checkpoint_signs(evidence: _Evidence) -> Iterator[Sign]:
 
 
 def _is_sound(evidence: _Evidence, checkpoint: Any, length: int) -> bool:
-    """Whether all fields are possible: times not after the last message, offsets within the log, zeros behind them."""
+    """Return whether all fields are possible: times not after the last message, offsets within the log, zeros after them."""
     times = [checkpoint[name] for name in ("physic_msg_timestamp", "logics_msg_timestamp", "index_msg_timestamp")]
     offsets = [checkpoint[name] for name in ("master_flushed_offset", "confirm_phy_offset", "logics_physical_offset")]
     log = evidence.store.message_log
@@ -242,7 +242,7 @@ def _topic_signs(evidence: _Evidence) -> Iterator[Sign]:
 
 
 def _index_signs(evidence: _Evidence) -> Iterator[Sign]:
-    """Before 4.7.1 hashSlotCount counts every item, later the slots in use, of which there are `maxHashSlotNum` (fact sheet queues Q18)."""
+    """Yield the sign of hashSlotCount: up to 4.7.0 it counts entries, later used slots, of `maxHashSlotNum` (fact sheet queues Q18)."""
     slots = evidence.store.config.integer("maxHashSlotNum")
     default_length = index.file_size(slots, evidence.store.config.integer("maxIndexNum"))
     for file in evidence.store.index_files():
@@ -283,7 +283,7 @@ def _signs_of(record: Record, data: bytes) -> Iterator[tuple[str, str | None, st
 
 
 def _trailing_separator(evidence: _Evidence, lowest: str) -> Iterator[Sign]:
-    """Up to 4.9.0 and from 5.2.0 on a property block ends with 0x02, between them never (fact sheet commit log §2.6).
+    """Yield the sign of 0x02 at the end of a property block: up to 4.9.0 and from 5.2.0 on, never between (fact sheet commit log §2.6).
 
     From 5.2.0 on single blocks may lack it (records of old clients in a batch, unfilled bytes of LMQ records), so one block that has it
     decides.
@@ -296,7 +296,7 @@ def _trailing_separator(evidence: _Evidence, lowest: str) -> Iterator[Sign]:
     elif release_key(lowest) >= release_key("4.9.1") or evidence.has("abort.bak"):
         yield Sign("property blocks end with 0x02", "5.2.0")
     elif evidence.store.only is None:
-        yield Sign("property blocks end with 0x02 and nothing of 5.x is there", None, "4.9.0")
+        yield Sign("property blocks end with 0x02 and nothing of 5.x exists", None, "4.9.0")
     else:
         yield Sign("property blocks end with 0x02, as up to 4.9.0 and from 5.2.0 on")
 

@@ -1,1 +1,1 @@
-"""RocksDB databases of a store: where they are, and what the library says about them."""
+"""RocksDB databases of a store: their directories, and what the library reports about them."""

@@ -23,7 +23,7 @@ _FILE_SIZE = "rocksdb.live-sst-files-size"
 
 
 def main() -> None:
-    """Print what the library says about a database."""
+    """Print what the library reports about a database."""
     directory, limit, mode, family, key = sys.argv[1:]
     _restrict()
     sys.stdout.write(json.dumps(_probe(directory, int(limit), mode, family, bytes.fromhex(key))))
@@ -58,7 +58,7 @@ def _probe(directory: str, limit: int, mode: str, family: str, key: bytes) -> di
 
 
 def _damage_of_log(directory: str, names: list[str]) -> str | None:
-    """Return what is wrong with the write-ahead log, whose end may be missing; a broker goes on without what it cannot read."""
+    """Return what is wrong with the write-ahead log, whose end may be missing; a broker continues without what it cannot read."""
     families = {name: _options(_STRICT) for name in names}
     try:
         Rdict(directory, _options(_STRICT), column_families=families, access_type=AccessType.read_only(False)).close()
@@ -68,7 +68,7 @@ def _damage_of_log(directory: str, names: list[str]) -> str | None:
 
 
 def _options(mode: str) -> Options:
-    """As a broker opens it – every table, every check – but with the blocks of indexes in a cache of fixed size."""
+    """Return options as a broker opens it – every table, every check – but with index blocks in a cache of fixed size."""
     tables = BlockBasedOptions()
     tables.set_block_cache(Cache(_CACHE))
     tables.set_cache_index_and_filter_blocks(True)
@@ -99,10 +99,10 @@ def _read(family: Rdict) -> dict[str, Any]:
 
 
 def _value(family: Rdict | None, key: bytes) -> str | None:
-    """Return the value of a key as hex digits, None where there is none, or none that can be read."""
+    """Return the value of a key as hex digits, None without the key or a readable value."""
     try:
         value = None if family is None else family.get(key)
-    except Exception:  # told by the reading of the family
+    except Exception:  # the read of the family reports it
         return None
     return None if value is None else value.hex()
 

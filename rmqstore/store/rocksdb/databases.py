@@ -1,4 +1,4 @@
-"""RocksDB databases of a store: where they are, what for, and which files belong to one. Nothing in them is read here."""
+"""RocksDB databases of a store: their directories, purposes and files. Nothing in them is read here."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _OWN = re.compile(
     r"CURRENT|IDENTITY|LOCK|LOG(\.old.*)?|(MANIFEST|OPTIONS)-[0-9]+(\.dbtmp)?|[0-9]{6,}\.(sst|log|blob|dbtmp)|rocksdict-config\.json"
 )
 _DATA = re.compile(r"CURRENT|MANIFEST-[0-9]+|[0-9]{6,}\.sst")
-"""Without any of these there is no database; what else is there is left of one."""
+"""Without any of these there is no database; other files are remains of one."""
 KEPT = ("IDENTITY", "LOCK")
 """Files that a repair leaves, so that the directory is still known as one of RocksDB; a broker takes them over."""
 
 
 class DatabaseUse(StrEnum):
-    """What a broker keeps in a database."""
+    """The purpose of a database."""
 
     QUEUES = "consume queues"
     CONFIGURATION = "configuration"
@@ -38,7 +38,7 @@ OFFSETS = "offset"
 """The column family of the queues that holds their first and last offsets; a load reads it."""
 _REACHED = b"CHECKPOINT_TOPIC"
 REACHED_KEY = len(_REACHED).to_bytes(4, "big") + b"\x01" + _REACHED + b"\x01max\x01" + bytes(4)
-"""Key in that family of the physical offset behind the last record that was dispatched into the queues (fact sheet queues §8.3)."""
+"""Key in that family of the physical offset after the last record that was dispatched into the queues (fact sheet queues §8.3)."""
 V2 = "rdb"
 """Database of the configuration with `configManagerVersion=v2`; all others are of v1."""
 USERS = ("users", "acls")
@@ -65,7 +65,7 @@ _SWITCHES = {
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """A directory with files of RocksDB. `files` are the names that belong to it; topics of file queues may lie beside them."""
+    """A directory with files of RocksDB. `files` are the names that belong to it; topics of file queues may be beside them."""
 
     directory: Path
     use: DatabaseUse
@@ -73,30 +73,30 @@ class Database:
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """The SST files, listed in the MANIFEST or not."""
+        """Return the SST files, listed in the MANIFEST or not."""
         return tuple(name for name in self.files if _TABLE.fullmatch(name))
 
     @property
     def starts_empty(self) -> bool:
-        """Whether a broker makes a new database here and deletes the tables: without CURRENT, and without a write-ahead log."""
+        """Return whether a broker makes a new database here and deletes the tables: without CURRENT, and without a write-ahead log."""
         return CURRENT not in self.files and not any(map(_WRITE_AHEAD_LOG.fullmatch, self.files))
 
     @property
     def table_bytes(self) -> int:
-        """Length of all SST files."""
+        """Return the length of all SST files."""
         return sum((self.directory / name).stat().st_size for name in self.tables)
 
 
 class _Store(Protocol):
-    """What has to be known of a store."""
+    """The attributes of a store that this module needs."""
 
     config: BrokerConfig
 
     def covers(self, kind: PartKind) -> bool:
-        """Whether a part of this kind can be here."""
+        """Return whether a part of this kind can be here."""
 
     def path_of(self, kind: PartKind) -> Path:
-        """Directory or file of a part."""
+        """Return the directory or file of a part."""
 
 
 def databases(store: _Store, use: DatabaseUse | None = None) -> Iterator[Database]:
@@ -110,18 +110,18 @@ def databases(store: _Store, use: DatabaseUse | None = None) -> Iterator[Databas
 
 
 def database_in(directory: Path, use: DatabaseUse) -> Database | None:
-    """Return the database in a directory, None where there is none. Raises UnreadableError."""
+    """Return the database in a directory, None without one. Raises UnreadableError."""
     files = tuple(entry.name for entry in list_directory(directory) if _OWN.fullmatch(entry.name) and entry.is_file())
     return Database(directory, use, files) if any(map(_DATA.fullmatch, files)) else None
 
 
 def had_database(directory: Path) -> bool:
-    """Return whether a directory holds a database, or what is left of one. Raises UnreadableError."""
+    """Return whether a directory holds a database, or the remains of one. Raises UnreadableError."""
     return any(entry.name == KEPT[0] or _DATA.fullmatch(entry.name) for entry in list_directory(directory) if entry.is_file())
 
 
 def is_needed(store: _Store, database: Database) -> bool:
-    """Return whether a broker uses a database, as far as its settings are known: without a setting, what is there is used."""
+    """Return whether a broker uses a database, as far as its settings are known: without a setting, an existing one is used."""
     config = store.config
     match database.use:
         case DatabaseUse.MESSAGES | DatabaseUse.POP:

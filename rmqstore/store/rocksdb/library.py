@@ -1,6 +1,6 @@
-"""What the RocksDB library says about a database of a store. Nothing is written there: the library gets a directory of links.
+"""The report of the RocksDB library on a database of a store. Nothing is written there: the library gets a directory of links.
 
-The library opens the database read-only in a process of its own. Even so it puts a file beside the database, so it is given a private
+The library opens the database read-only in a separate process. Even so it puts a file beside the database, so it is given a private
 directory in which the files of the database are symbolic links; the links cost nothing, whatever the length of the files.
 """
 
@@ -52,10 +52,10 @@ class Family:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What the library said. One of the following holds.
+    """The report of the library. One of the following holds.
 
     `failed`: the library itself ended, and nothing is known. `refused`: it does not open the database, for this reason. Neither: it opens
-    it, and `families` and `unlisted` (tables that the MANIFEST does not list) say what is in it.
+    it, and `families` and `unlisted` (tables that the MANIFEST does not list) have its content.
     """
 
     database: Database
@@ -64,23 +64,23 @@ class Report:
     families: tuple[Family, ...] = ()
     unlisted: tuple[str, ...] = ()
     log_damage: str | None = None
-    """What is wrong with the write-ahead log, None for nothing; where only its end is missing, that cannot be told."""
+    """The fault of the write-ahead log, None for none; if only its end is missing, that cannot be detected."""
     reached: int | None = None
-    """Physical offset up to which the log was dispatched into the queues, None where that is not known."""
+    """Physical offset up to which the log was dispatched into the queues, None if unknown."""
 
     @property
     def in_depth(self) -> bool:
-        """Whether every block of every table was read."""
+        """Return whether every block of every table was read."""
         return self.failed is None and (self.refused is not None or all(family.entries is not None for family in self.families))
 
     @property
     def damaged(self) -> tuple[Family, ...]:
-        """The families that cannot be read to their end."""
+        """Return the families that cannot be read to their end."""
         return tuple(family for family in self.families if family.error is not None)
 
     @property
     def sound(self) -> bool:
-        """Whether the library found nothing wrong in what it read."""
+        """Return whether the library found nothing wrong in what it read."""
         return self.failed is None and self.refused is None and not self.damaged and self.log_damage is None
 
 
@@ -104,9 +104,9 @@ def place_of(text: str) -> Place | None:
 
 
 def probe(database: Database, limit: int = EVERYTHING) -> Report:
-    """Return what the library says. Column families are read, smallest first, up to `limit` bytes of tables in all.
+    """Return the report of the library. Column families are read, smallest first, up to `limit` bytes of tables in all.
 
-    The same database is asked about once per process. Raises OSError where no temporary directory can be made.
+    The same database is probed once per process. Raises OSError if no temporary directory can be made.
     """
     return _probe(database, limit, _state(database))
 
@@ -115,7 +115,7 @@ def probe(database: Database, limit: int = EVERYTHING) -> Report:
 def _probe(database: Database, limit: int, state: tuple[tuple[int, int], ...]) -> Report:
     for name in database.files:
         if not os.access(database.directory / name, os.R_OK):
-            return Report(database, failed=f"{name} may not be read")
+            return Report(database, failed=f"{name}: permission denied")
     seconds = _SECONDS + min(database.table_bytes, limit) // _BYTES_PER_SECOND
     with tempfile.TemporaryDirectory(prefix="rmqstore-rocksdb-") as links:
         for name in database.files:
@@ -126,7 +126,7 @@ def _probe(database: Database, limit: int, state: tuple[tuple[int, int], ...]) -
 
 
 def _state(database: Database) -> tuple[tuple[int, int], ...]:
-    """Length and modification time of every file: what tells one state of a database from another."""
+    """Return length and modification time of every file, which identify a state of a database."""
     status = [(database.directory / name).stat() for name in database.files]
     return tuple((one.st_size, one.st_mtime_ns) for one in status)
 
@@ -148,7 +148,7 @@ def _ask(directory: str, limit: int, mode: str, seconds: float) -> Mapping[str, 
 
 def _report(database: Database, said: Mapping[str, Any], links: str) -> Report:
     def text(found: str | None) -> str | None:
-        """What the library said, on one line, with paths below the parent of the database."""
+        """Return a text of the library on one line, with paths below the parent of the database."""
         return None if found is None else " ".join(found.replace(links, database.directory.name).split())[:_LONGEST_TEXT]
 
     if "failed" in said or "refused" in said:

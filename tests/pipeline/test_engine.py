@@ -110,7 +110,7 @@ def begins(*_):
     sys.stdout.flush()
     raise KeyboardInterrupt
 
-spark_session.begin_context = spark_session.begin_session = begins
+session.begin_context = session.begin_session = begins
 sys.exit(cli.main(sys.argv[1:]))
 """
 

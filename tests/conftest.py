@@ -16,33 +16,33 @@ from tests.support import stores
 settings.register_profile("rmqstore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("rmqstore")
 
+CASES = 12
+"""Cases of one test in a default run; a marker `sampled` names another number."""
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as exhaustive what a sampled test leaves out of its cases: `pytest` does not run these, `pytest -m exhaustive` does."""
-    sampled = defaultdict(list)
+    """Mark as exhaustive what a sample of the cases of a test leaves out: `pytest` does not run these, `pytest -m exhaustive` does."""
+    tests = defaultdict(list)
     for item in items:
-        if item.get_closest_marker("sampled") is not None:
-            sampled[item.nodeid.partition("[")[0]].append(item)
-    for cases in sampled.values():
+        if hasattr(item, "callspec"):
+            tests[item.nodeid.partition("[")[0]].append(item)
+    for cases in tests.values():
         marker = cases[0].get_closest_marker("sampled")
-        assert marker is not None
-        for item in set(cases) - set(sample(cases, *marker.args)):
+        for item in set(cases) - set(sample(cases, *(marker.args if marker else (CASES,)))):
             item.add_marker("exhaustive")
 
 
 def sample(cases: Sequence[pytest.Item], count: int) -> list[pytest.Item]:
-    """Return `count` of the cases, always the same ones, and as many more as it takes to have each value of each of several parameters."""
+    """Return `count` of the cases, always the same ones, with as many different values of each parameter as possible."""
     mixed = sorted(cases, key=lambda item: zlib.crc32(item.nodeid.encode()))
     seen: set[tuple[str, str]] = set()
-    chosen = []
+    first, rest = [], []
     for item in mixed:
         values = {(name, repr(value)) for name, value in item.callspec.params.items()}  # type: ignore[attr-defined]
-        if len(values) > 1 and not values <= seen:
-            seen |= values
-            chosen.append(item)
-    rest = [item for item in mixed if item not in chosen]
-    return chosen + rest[: max(0, count - len(chosen))]
+        (rest if values <= seen else first).append(item)
+        seen |= values
+    return (first + rest)[:count]
 
 
 @pytest.fixture

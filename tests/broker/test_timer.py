@@ -27,8 +27,8 @@ pytestmark = [
 ]
 
 
-# Of several that are due in the same second; the last one of all; the last one whose unit is left, as after a loss of power.
 @pytest.mark.sampled(1)
+# Of several that are due in the same second; the last one of all; the last one whose unit is left, as after a loss of power.
 @pytest.mark.parametrize(("release", "damaged", "units"), [("5.3.3", 3, 8), ("5.5.1", 7, 8), ("5.3.3", 3, 4)])
 def test_what_is_not_lost_is_delivered(release: str, damaged: int, units: int, tmp_path: Path) -> None:
     try:

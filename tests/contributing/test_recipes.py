@@ -37,6 +37,7 @@ def test_there_are_three_recipes() -> None:
     assert list(RECIPES) == ["Add a finding", "Add a format", "Add a release"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe(name: str, tree: Path) -> None:
     ran = 0

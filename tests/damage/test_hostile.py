@@ -192,7 +192,7 @@ CHANGES: list[Callable[[Path], None]] = [
 ]
 
 
-@pytest.mark.sampled(23)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
 @pytest.mark.parametrize(("name", "pattern"), TARGETS)
 def test_a_replaced_file_is_survived(name: str, pattern: str, change: Callable[[Path], None], tmp_path: Path) -> None:
@@ -258,6 +258,7 @@ LENGTHS: dict[str, Callable[[StoreView, int], int]] = {
 }
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("number", [0, 40, -1], ids=["first", "inner", "last"])
 @pytest.mark.parametrize("how", LENGTHS)
 def test_a_hostile_total_size_is_found_and_what_follows_is_read(how: str, number: int, tmp_path: Path) -> None:
@@ -294,6 +295,7 @@ def test_a_root_that_may_not_be_read(command: str, tmp_path: Path) -> None:
     assert outcome.stderr.startswith("error: ")
 
 
+@pytest.mark.sampled(2)
 @needs_permissions
 @pytest.mark.parametrize(
     "path", ["commitlog/00000000000000065536", "consumequeue/TopicA/0/00000000000000000000", "checkpoint", "consumequeue/TopicA", "index"]
@@ -314,6 +316,7 @@ def test_a_part_that_may_not_be_read_is_a_finding(path: str, tmp_path: Path) -> 
 # ---- a store that changes
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("command", ["verify", "dump"])
 @pytest.mark.parametrize("delay", [0.3, 0.7, 1.1])
 def test_a_file_that_shrinks_while_it_is_read(command: str, delay: float, tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def test_every_command_it_names_runs(damage: str, fresh_store: FreshStore) -> No
         assert snapshot(root) == before
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("abort", [False, True])
 @pytest.mark.parametrize(
     "damage",

@@ -35,6 +35,7 @@ CUTS = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("base", [CLEAN, CRASHED])
 @pytest.mark.parametrize(("damage", "code"), CUTS)
 def test_damage_inside_the_scan_range(base: str, damage: str, code: str, fresh_store: FreshStore) -> None:
@@ -73,6 +74,7 @@ def test_a_torn_record(base: str, gone: bool, fresh_store: FreshStore) -> None:
     assert ("RMQ-ST-ABORT-GONE" in codes(found)) is gone
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("damage", "code"),
     [

@@ -230,6 +230,7 @@ def as_an_ordinary_user(root: Path) -> dict[str, Any]:
     return last
 
 
+@pytest.mark.sampled(3)
 @needs_permissions
 @pytest.mark.parametrize(
     ("name", "right", "areas"),
@@ -254,6 +255,7 @@ def test_what_may_not_be_read(name: str, right: str, areas: set[str], fresh_stor
     assert [one for one in last["not_checked"] if one["reason"].count("could not be read") > 1] == []  # nothing is said twice
 
 
+@pytest.mark.sampled(3)
 @needs_permissions
 @pytest.mark.parametrize(
     ("name", "right", "areas"),

@@ -103,6 +103,7 @@ def test_one_record_is_shown_without_the_heavy_libraries() -> None:
     assert done.stderr.strip() == "[]"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("part", ["commitlog", "consumequeue", "index", "timerwheel", "json"])
 def test_nothing_is_changed(part: str) -> None:
     root = sample_store("broker-5.5.1-crash")

@@ -153,6 +153,7 @@ LOG_DAMAGES = [
 ]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("damage", LOG_DAMAGES)
 def test_every_damage_of_a_log(damage: str, tmp_path: Path) -> None:
     sample = case("5.3.3-plain-crash")

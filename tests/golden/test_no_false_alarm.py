@@ -16,6 +16,7 @@ def test_no_error_with_the_settings_of_the_broker(name: str) -> None:
     check(name, "verify", root, "--format", "json", "--allow-unchecked", *case(name).set_options(root))
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", NAMES)
 def test_no_error_without_any_settings(name: str) -> None:
     check(name, "verify", sample_store(name), "--format", "json", "--allow-unchecked")

@@ -42,6 +42,7 @@ def commands(root: Path) -> list[list[str]]:
     return [*whole, *(["dump", str(root), "--part", part] for part in PARTS)]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", STORES)
 def test_nothing_changes(name: str, tmp_path: Path) -> None:
     root = fresh_store(name, tmp_path)
@@ -55,6 +56,7 @@ def test_nothing_changes(name: str, tmp_path: Path) -> None:
     assert (snapshot(root), content(root)) == before
 
 
+@pytest.mark.sampled(1)
 @needs_permissions
 @pytest.mark.parametrize("name", STORES)
 def test_a_store_without_write_permission(name: str, tmp_path: Path) -> None:
@@ -74,6 +76,7 @@ def test_a_store_without_write_permission(name: str, tmp_path: Path) -> None:
     assert (snapshot(root), content(root)) == before
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", STORES)
 def test_a_read_only_mount(name: str, tmp_path: Path) -> None:
     """Every command on a real read-only mount says what it says of a store that could be written."""

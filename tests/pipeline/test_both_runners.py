@@ -129,6 +129,7 @@ def compare(session: SparkSession, places: Sequence[StoreAt], scratch: Path) -> 
     assert {number for _, number, _ in here} == {*range(2 + len(WISHES)), BUILT}
 
 
+@pytest.mark.exhaustive
 def test_every_sample_store(session: SparkSession, tmp_path: Path) -> None:
     compare(session, sample_stores(), tmp_path)
 

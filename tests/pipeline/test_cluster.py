@@ -81,6 +81,7 @@ def command(master: str, *arguments: str) -> list[str]:
     return [sys.executable, "-m", "rmqstore", "verify", str(stores.sample_store(SAMPLE)), *options, *arguments]
 
 
+@pytest.mark.exhaustive
 def test_the_same_findings(master: str) -> None:
     expected = rmqstore("verify", stores.sample_store(SAMPLE), "--format", "json")
 
@@ -93,6 +94,7 @@ def test_the_same_findings(master: str) -> None:
     assert json.loads(summary)["engine_because"].startswith("--master")
 
 
+@pytest.mark.exhaustive
 def test_an_executor_is_killed(master: str) -> None:
     expected = rmqstore("verify", stores.sample_store(SAMPLE), "--format", "json")
 

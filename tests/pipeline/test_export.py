@@ -72,6 +72,7 @@ def test_parquet_holds_the_ground_truth(name: str, tmp_path: Path) -> None:
     assert read(tmp_path / "out", "parquet") == [{ours: line[theirs] for theirs, ours in PUT_FIELDS.items()} for line in truth]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["4.9.8-compressed", "5.5.1-compressed", "broker-5.3.3-dledger-clean"])
 @pytest.mark.parametrize(("body", "options"), [("raw", []), ("decoded", ["--decompress"])])
 def test_bodies_are_stored_or_decompressed(name: str, body: str, options: list[str], tmp_path: Path) -> None:
@@ -100,6 +101,7 @@ def test_a_body_that_cannot_be_decompressed_stays_as_it_is(tmp_path: Path) -> No
         assert "faults" not in second
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", DAMAGED)
 def test_a_damaged_store_is_exported_as_far_as_it_can_be_read(name: str, tmp_path: Path) -> None:
     root = fresh_store("5.3.3-plain", tmp_path)
@@ -134,6 +136,7 @@ FILTERS = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("filters", FILTERS, ids=str)
 def test_filters_choose_what_they_choose_in_a_dump(filters: dict[str, Any], tmp_path: Path) -> None:
     name, root = "5.3.3-plain", sample_store("5.3.3-plain")

@@ -58,7 +58,7 @@ def made(at: StoreAt, directory: Path, rebuilder: Rebuilder | None, mode: Mode) 
     return {"queues": queues, "index": index, "files": digests(files), "index_files": digests(index_files)}
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("name", "mode"), [*((name, Mode.USEFUL) for name in NAMES), *((name, Mode.FAITHFUL) for name in BY_SPARK)])
 def test_in_shares(name: str, mode: Mode, tmp_path: Path) -> None:
     root = stores.sample_store(name)
@@ -69,7 +69,7 @@ def test_in_shares(name: str, mode: Mode, tmp_path: Path) -> None:
         assert not list((tmp_path / f"there-{largest}").glob("attempts-*"))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("items", [2, 3, 7, 100])
 @pytest.mark.parametrize("name", ["4.9.8-lmq", "5.5.1-multipath", "5.3.3-plain-crash"])
 def test_a_file_of_the_index_begins_where_the_one_before_is_full(name: str, items: int, tmp_path: Path) -> None:
@@ -167,6 +167,7 @@ def fields(body: bytes) -> dict[str, Any]:
     }
 
 
+@pytest.mark.exhaustive
 def test_pieces_cover_the_log() -> None:
     cut = 0
     for name in NAMES:
@@ -185,6 +186,7 @@ def test_pieces_cover_the_log() -> None:
     assert cut > 100
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", BY_SPARK)
 def test_by_spark(session: SparkSession, name: str, tmp_path: Path) -> None:
     root = stores.sample_store(name)

@@ -69,6 +69,7 @@ def test_a_table_has_the_rows_that_it_has_without_spark(spark: SparkSession, nam
     assert rows(frame) == rows_of(table, at)
 
 
+@pytest.mark.exhaustive
 def test_every_sample_store_has_exactly_the_messages_of_the_ground_truth(spark: SparkSession) -> None:
     kinds = ", ".join(f"{column.name} {column.type}" for column in find_table("messages").columns if column.name in PUT_COLUMNS)
     for name in PUTS:
@@ -254,6 +255,7 @@ def test_columns_say_what_they_mean(spark: SparkSession) -> None:
     ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("options", "path", "told"),
     [

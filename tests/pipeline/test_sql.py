@@ -70,6 +70,7 @@ def test_answers_are_those_of_the_rows(session: SparkSession, small: StoreAt) ->
     assert sorted(row["topic"] for row in answer(session, small, both)) == ["Topic0", "Topic0", "Topic1"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("table", TABLE_NAMES)
 def test_a_whole_table(session: SparkSession, table: str) -> None:
     at = at_sample(case(BROKER), sample_store(BROKER))
@@ -127,6 +128,7 @@ def test_tables_are_described_without_reading_a_store(session: SparkSession) -> 
     assert {row["tableName"] for row in answer(session, nowhere, "show tables")} >= set(TABLE_NAMES)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("statement", "message", "hint"),
     [

@@ -97,6 +97,7 @@ def by_message(found: Mapping[Any, Any]) -> Sums:
     return {value: sums for value, sums in found.items() if value != "summary" and value[0] != "weight"}
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", ALL)
 def test_every_message_is_counted_under_all_its_values(name: str) -> None:
     assert by_message(stats(store_at(name))) == expected(dumped(sample_store(name), name))

@@ -41,6 +41,7 @@ def compare(session: SparkSession, at: Sequence[StoreAt]) -> None:
         assert told(one) == told(other), one.at.path
 
 
+@pytest.mark.exhaustive
 def test_whole_sample_stores(session: SparkSession) -> None:
     compare(session, sample_stores())
 

@@ -72,6 +72,7 @@ def injure(root: Path, rng: random.Random) -> None:
                     file.write(data[: max(0, length - file.tell())])
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(25))
 def test_injured_stores(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)

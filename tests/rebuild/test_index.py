@@ -55,6 +55,7 @@ def test_a_record_without_keys_asks_for_a_file_behind_a_full_one(tags: str, foll
     are_those_of_items_put_one_by_one(builder, "5.3.3")
 
 
+@pytest.mark.exhaustive
 @given(built())
 def test_files_are_those_of_items_put_one_by_one(given_store: tuple[StoreBuilder, str]) -> None:
     are_those_of_items_put_one_by_one(*given_store)

@@ -151,6 +151,7 @@ def test_undo_of_undo(case: Case) -> None:
     assert changing.state == case.before
 
 
+@pytest.mark.sampled(1)
 def test_killed_at_every_call_and_continued(case: Case) -> None:
     for number, changing in case.killed_at_every_call(case.fresh, Changing.apply, case.apply_calls):
         changing.apply()
@@ -158,6 +159,7 @@ def test_killed_at_every_call_and_continued(case: Case) -> None:
         assert case.backup_is_as_it_was, number
 
 
+@pytest.mark.sampled(1)
 def test_killed_at_every_call_and_taken_back(case: Case) -> None:
     for number, changing in case.killed_at_every_call(case.fresh, Changing.apply, case.apply_calls):
         _take_back(changing)

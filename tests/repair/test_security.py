@@ -111,6 +111,7 @@ def test_the_folder_of_the_tool_as_a_link_is_refused(changing: Changing, outside
 PLACES = ("", "staged", "undo", "quarantine", "quarantine/commitlog", "journal.jsonl", "plan.json")
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("begin", [stopped, applied])
 def test_a_link_in_the_folder_of_a_transaction_is_not_followed(
@@ -272,6 +273,7 @@ def _deep() -> list[Any]:
     return value
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", JOURNALS)
 @pytest.mark.parametrize("begin", [stopped, applied])
 def test_a_forged_journal_is_refused(changing: Changing, outside: Path, begin: Callable[[Changing], Path], name: str) -> None:
@@ -307,6 +309,7 @@ PLANS: dict[str, Callable[[dict[str, Any]], object]] = {
 }
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", PLANS)
 @pytest.mark.parametrize("begin", [stopped, applied])
 def test_a_forged_plan_is_refused(changing: Changing, outside: Path, begin: Callable[[Changing], Path], name: str) -> None:
@@ -606,6 +609,7 @@ def test_plans_are_files_of_the_operator(tmp_path: Path) -> None:
         assert changing.root.joinpath("abort").stat().st_uid == UNKNOWN_USER
 
 
+@pytest.mark.sampled(1)
 @needs_root
 @pytest.mark.parametrize("cached", [True, False], ids=["with compiled kernels", "without"])
 def test_a_new_process_loads_its_program_with_the_rights_of_root(tmp_path: Path, cached: bool) -> None:

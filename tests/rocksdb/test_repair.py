@@ -36,6 +36,7 @@ def _damaged(base: str, damage: str, tmp_path: Path) -> Damaged:
     return Damaged(base, damaged_store(base, damage, tmp_path))
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("base", STORES)
 @pytest.mark.parametrize("damage", BROKEN)
 def test_the_database_leaves_the_store_and_abort_is_set(base: str, damage: str, tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ def test_no_finding_where_nothing_is_lost(base: str, damage: str, tmp_path: Path
     assert _found(damaged_store(base, damage, tmp_path)) == []
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("base", STORES)
 def test_every_flipped_bit_is_found_but_in_the_bloom_filter(base: str, tmp_path: Path) -> None:
     """Brokers serve every message with a damaged filter, too (recorded-queues.jsonl)."""

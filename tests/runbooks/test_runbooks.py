@@ -28,6 +28,7 @@ OWN = ".rmqstore"
 """Where transactions are kept; the only thing that may be left behind in a store."""
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 def test_a_page_done_word_for_word(path: Path, tmp_path: Path) -> None:
     page = pages.read(path)

@@ -100,7 +100,7 @@ def _peak(*words: str | Path) -> int:
     return int(done.stderr.split()[-1]) << 10
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "words",
     [

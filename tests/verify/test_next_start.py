@@ -23,6 +23,7 @@ _DAMAGES = ("cq-queue-removed", "cq-queue-of-last-removed", "cq-topic-removed", 
 _MISSING = ("RMQ-CQ-BEHIND", "RMQ-CQ-MISSING")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("release", ["4.9.8", "5.1.4", "5.3.3", "5.5.1"])
 def test_as_recorded(release: str, tmp_path: Path) -> None:
     seen: set[tuple[str, Severity]] = set()
@@ -74,6 +75,7 @@ _MISSING_ENTRIES = ("RMQ-IX-BEHIND", "RMQ-IX-MISSING", "RMQ-IX-INCOMPLETE")
 _OF_FILES = ("RMQ-IX-HEADER", "RMQ-IX-COUNT", "RMQ-IX-SLOT", "RMQ-IX-CHAIN", "RMQ-IX-ITEM", "RMQ-IX-BEYOND")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("release", ["4.9.8", "5.1.4", "5.3.3", "5.5.1"])
 def test_index_as_recorded(release: str, tmp_path: Path) -> None:
     seen: set[tuple[str, Severity]] = set()

@@ -77,7 +77,7 @@ NOWHERE: dict[str, Callable[[Path], None]] = {
 }
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("make", NOWHERE.values(), ids=NOWHERE)
 @pytest.mark.parametrize(
     "place",

@@ -28,13 +28,13 @@ TITLES = {
     "hour": "by hour (UTC)",
     "size": "by size of the record",
     "compression": "by compression of the body",
-    "weight": "live messages and dead weight",
+    "weight": "live messages and reclaimable bytes",
 }
-"""What people call the dimensions, in the order in which they are told."""
+"""Title of each dimension, in the order in which they are printed."""
 
 
 def bar(share: float, width: int = BAR_WIDTH, *, plain: bool = False) -> str:
-    """A bar of up to `width` characters for a share from 0 to 1; what is there at all is seen. `plain`: of ASCII characters."""
+    """Return a bar of up to `width` characters for a share from 0 to 1; a share above 0 has at least one. `plain`: ASCII characters."""
     eighths = max(round(share * width * 8), 1 if share > 0 else 0)
     if plain:
         return "#" * ((eighths + 7) // 8)
@@ -42,7 +42,7 @@ def bar(share: float, width: int = BAR_WIDTH, *, plain: bool = False) -> str:
 
 
 def sparkline(values: Sequence[int], width: int = SPARK_WIDTH, *, plain: bool = False) -> str:
-    """A character per value; when there are more than `width`, as many neighbours as needed are summed up. Zero is a blank."""
+    """Return a character per value; if there are more than `width`, as many neighbours as needed are summed up. Zero is a blank."""
     step = -(-len(values) // width)
     sums = [sum(values[start : start + step]) for start in range(0, len(values), step or 1)]
     levels, most = _PLAIN_LEVELS if plain else _LEVELS, max(sums, default=0)
@@ -50,7 +50,7 @@ def sparkline(values: Sequence[int], width: int = SPARK_WIDTH, *, plain: bool = 
 
 
 def tables(objects: Iterable[Object], *, plain: bool = False) -> dict[str, list[dict[str, Any]]]:
-    """By the title of a dimension, its rows: value, messages, bytes and a bar of its share of the bytes; hours are one sparkline."""
+    """Return the rows of each dimension by title: value, messages, bytes and a bar of the share of the bytes; hours are one sparkline."""
     found = {}
     for dimension, group in groupby(objects, itemgetter("dimension")):
         rows = list(group)
@@ -59,7 +59,7 @@ def tables(objects: Iterable[Object], *, plain: bool = False) -> dict[str, list[
 
 
 def value_text(row: Object) -> str:
-    """What people read for the value of an object."""
+    """Return the value of an object as text."""
     value, dimension = row["value"], row["dimension"]
     if value is None:
         return f"{row['values']} others" if row["values"] > 1 else "1 other"

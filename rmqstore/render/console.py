@@ -1,4 +1,4 @@
-"""The output for people: aligned columns and colours on a terminal, the same plain text in a pipe; data is never cut or wrapped."""
+"""Output as text: aligned columns and colours on a terminal, the same plain text in a pipe; data is never cut or wrapped."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ Span = tuple[str, str]
 
 
 def wants_color(stream: TextIO, color: str) -> bool:
-    """Whether `color` (auto, always, never) means colours on this stream."""
+    """Return whether `color` (auto, always, never) means colours on this stream."""
     if color == "auto":
         return stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
     return color == "always"
 
 
 class Console:
-    """`Output` for people; the mend of a finding is told once per code."""
+    """`Output` as text; what to do about a finding is printed once per code."""
 
     def __init__(self, stream: TextIO, *, color: str, quiet: bool) -> None:
         self._stream = stream
@@ -48,7 +48,7 @@ class Console:
             self._rich = RichConsole(file=stream, force_terminal=True, highlight=False, markup=False, emoji=False)
 
     def rows(self, rows: Iterable[Mapping[str, Any]], columns: Sequence[str] | None = None) -> None:
-        """Columns are as wide as the first screenful needs; a later, wider cell pushes its own row only."""
+        """Write rows; columns are as wide as the first screenful needs, a later, wider cell shifts its own row only."""
         pending = iter(rows)
         head = list(islice(_while_small(pending), SCREENFUL))
         shown: tuple[str, ...] | None = None
@@ -79,7 +79,7 @@ class Console:
         if finding.digest is not None:
             self._line((" " * 8 + "each of them: --all", ""))
         if finding.mend and finding.code not in self._explained:
-            self._line((" " * 8 + "mend: ", "green"), (finding.mend, ""))
+            self._line((" " * 8 + "fix: ", "green"), (finding.mend, ""))
         self._explained.add(finding.code)
 
     def explanation(self, value: Mapping[str, Any]) -> None:
@@ -122,7 +122,7 @@ class Console:
         self._line()
 
     def summary(self, value: Mapping[str, Any]) -> None:
-        """The verdict, where there is one, is the last line."""
+        """Write the summary; the verdict, if there is one, is the last line."""
         if not self._quiet:
             self._line()
             self._tree({name: item for name, item in value.items() if name != "verdict"}, "")
@@ -151,7 +151,7 @@ class Console:
             self._line((line, ""))
 
     def _line(self, *spans: Span) -> None:
-        """Write one line; all text for people passes here."""
+        """Write one line; all text passes here."""
         spans = tuple((printable(text), style) for text, style in spans)
         with without_bar() if self._stream.isatty() else nullcontext():
             if self._rich is None:
@@ -163,7 +163,7 @@ class Console:
 
 
 def _seen(value: Mapping[str, Any]) -> str:
-    """How often and when a log line was seen."""
+    """Return how often and when a log line was seen."""
     if not value["count"]:
         return f"releases: {value['releases']}" if value["releases"] else ""
     first, last = value["first_time"], value["last_time"]
@@ -176,7 +176,7 @@ def _position(place: Mapping[str, Any]) -> str:
 
 
 def _while_small(rows: Iterator[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Return rows up to one with which they hold much text."""
+    """Yield rows until they hold more than `_LARGE` characters."""
     size = 0
     for row in rows:
         yield row
@@ -186,7 +186,7 @@ def _while_small(rows: Iterator[Mapping[str, Any]]) -> Iterator[Mapping[str, Any
 
 
 def _shown(value: Any) -> str:
-    """Return the text of a cell as it is shown: columns are as wide as that."""
+    """Return the printable text of a cell, which determines the width of its column."""
     return printable(cell(value))
 
 

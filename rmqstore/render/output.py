@@ -1,4 +1,4 @@
-"""One `Output` protocol for what commands say on standard output, and its three forms: console, JSON lines, CSV."""
+"""The `Output` protocol for what commands write to standard output, and its three forms: console, JSON lines, CSV."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FINDING_COLUMNS = tuple(name for name in Finding.__dataclass_fields__ if name !=
 
 
 class Output(Protocol):
-    """Where a command puts its results; every call may be made many times and nothing is held back longer than a screenful."""
+    """Destination of a command's results; each method may be called many times, and at most a screenful is buffered."""
 
     def rows(self, rows: Iterable[Mapping[str, Any]], columns: Sequence[str] | None = None) -> None:
         """Write rows as they come; `columns` fixes which are shown in a table or CSV and in which order (default: the row's keys)."""
@@ -29,7 +29,7 @@ class Output(Protocol):
         """Write one finding."""
 
     def explanation(self, value: Mapping[str, Any]) -> None:
-        """Write one entry of the catalogue of findings, as `Entry.as_json` gives it."""
+        """Write one entry of the catalogue of findings, as `Entry.as_json` returns it."""
 
     def log_line(self, value: Mapping[str, Any]) -> None:
         """Write one explained kind of log lines."""
@@ -41,13 +41,13 @@ class Output(Protocol):
 def open_output(
     output_format: str, *, color: str = "auto", quiet: bool = False, csv_raw: bool = False, stream: TextIO | None = None
 ) -> Output:
-    """The output for `table`, `json` or `csv` on `stream` (standard output); `color` is auto, always or never.
+    """Return the output for `table`, `json` or `csv` on `stream` (standard output); `color` is auto, always or never.
 
-    `csv_raw`: cells of CSV stay as they are, also those that a spreadsheet would execute.
+    `csv_raw`: cells of CSV are unchanged, also those that a spreadsheet would execute.
     """
     target = sys.stdout if stream is None else stream
     if isinstance(target, io.TextIOWrapper):
-        # A lone surrogate becomes a backslash escape: in a JSON string that is its correct spelling, elsewhere it stays readable.
+        # A lone surrogate becomes a backslash escape: in a JSON string that is its correct spelling, in other text it stays readable.
         if output_format == "table":
             target.reconfigure(errors="backslashreplace")
         else:
@@ -90,7 +90,7 @@ class JsonLines:
 
 
 class Csv:
-    """Comma separated values with one header per kind of row; a summary has no place in it and is left out."""
+    """Comma-separated values with one header per kind of row; a summary is left out."""
 
     def __init__(self, stream: TextIO, *, raw: bool) -> None:
         self._stream = stream
@@ -121,7 +121,7 @@ class Csv:
         self.rows([value])
 
     def summary(self, value: Mapping[str, Any]) -> None:
-        """Nothing: a line of another shape would break the table for its reader."""
+        """Write nothing: a line with other columns would break the table for its reader."""
 
     def _begin(self, header: tuple[str, ...]) -> None:
         if header == self._header:
@@ -140,7 +140,7 @@ class Csv:
 
 
 def flattened(value: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
-    """(dotted name, leaf) for every leaf of nested mappings."""
+    """Yield (dotted name, leaf) for every leaf of nested mappings."""
     for name, item in value.items():
         if isinstance(item, Mapping):
             yield from flattened(item, f"{prefix}{name}.")

@@ -1,4 +1,4 @@
-"""A progress bar with rate and time left for whatever takes longer than a second, on a terminal only."""
+"""A progress bar with rate and remaining time for work that takes longer than a second, on a terminal only."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ SHOWN_AFTER_SECONDS = 1.0
 
 
 class Bar(Protocol):
-    """What a command moves while it works; `advance` may be called from any thread."""
+    """A progress bar that a command advances; `advance` may be called from any thread."""
 
     def advance(self, amount: int) -> None:
         """Count `amount` more units as done."""
 
 
 class SilentBar:
-    """No bar: output is not for a person, or nobody wants one."""
+    """No bar: standard error is not a terminal, or bars are switched off."""
 
     def advance(self, amount: int) -> None:
-        """Nothing is shown."""
+        """Show nothing."""
 
 
 class TerminalBar:
-    """A bar on standard error that appears after a second, whether anything was done by then or not, and erases itself at the end."""
+    """A bar on standard error that appears after a second, even if nothing is done by then, and erases itself at the end."""
 
     def __init__(self, label: str, total: int | None, unit: str) -> None:
         self._label = label
@@ -69,7 +69,7 @@ class TerminalBar:
 
     @contextmanager
     def hidden(self) -> Iterator[None]:
-        """Erase the bar while something else is written to the same terminal, then bring it back."""
+        """Erase the bar while something else is written to the same terminal, then show it again."""
         with self._lock:
             if self._live is not None:
                 self._live.stop()
@@ -85,7 +85,7 @@ _shown: list[TerminalBar] = []
 
 @contextmanager
 def progress(label: str, total: int | None, *, enabled: bool = True, unit: str = "bytes") -> Iterator[Bar]:
-    """A bar for the time of a `with` block; `total` in `unit`s, None when not known beforehand."""
+    """Show a bar during a `with` block; `total` in `unit`s, None if not known beforehand."""
     if not enabled or not sys.stderr.isatty():
         yield SilentBar()
         return
@@ -109,7 +109,7 @@ def without_bar() -> Iterator[None]:
 
 
 def note(text: str, *, quiet: bool = False) -> None:
-    """One line for a person, on standard error."""
+    """Write one line to standard error."""
     if not quiet:
         with without_bar():
             print(printable(text), file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Statistics as one HTML page that needs nothing else: no network, no script; light or dark as the reader's system is."""
+"""Statistics as one self-contained HTML page: no network, no script; light or dark as the reader's system is."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ border-radius:2px;margin-right:6px}footer{margin-top:16px;color:var(--soft)}
 
 
 def page(objects: Iterable[Object], summary: Object, title: str, made: str) -> str:
-    """The whole page. `objects` are of type `stats`, `summary` has their sums; `title` says which stores, `made` by what and when."""
+    """Return the page. `objects` are of type `stats`, `summary` has their sums; `title` names the stores, `made` the program and time."""
     groups = {dimension: list(rows) for dimension, rows in groupby(objects, itemgetter("dimension"))}
     sections = [_facts(summary)]
     if "hour" in groups:
@@ -84,7 +84,7 @@ def _weights(rows: Sequence[Object]) -> str:
 
 
 def _table(rows: Sequence[Object], mark: Any = lambda number: "") -> str:
-    """A row per object with a bar for its bytes; `mark(number)` is put in front of its value."""
+    """Return a table with a row per object and a bar for its bytes; `mark(number)` is put before its value."""
     total = sum(row["bytes"] for row in rows) or 1
     most = max((row["bytes"] for row in rows if row["value"] is not None), default=0) or 1
     head = '<tr><th></th><th class="n">messages</th><th class="n">bytes</th><th class="n">share</th><th></th></tr>'

@@ -1,4 +1,4 @@
-"""Plots of the HTML report as inline SVG: columns over an axis, and one bar in parts. Colours come from the page's style sheet."""
+"""Plots of the HTML report as inline SVG: columns over an axis, and a stacked bar. Colours come from the page's style sheet."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from html import escape
 from rmqstore.render.sizes import size_text
 
 Point = tuple[str, int]
-"""What a column or part stands for, and its bytes."""
+"""The label of a column or part, and its bytes."""
 
 _WIDTH, _HEIGHT = 960, 160
 _LEFT, _BOTTOM, _TOP = 80, 22, 8
@@ -19,7 +19,7 @@ PART_COLORS = 12
 
 
 def columns(points: Sequence[Point], label: str) -> str:
-    """A column per point, in their order; more points than there is room for are summed up by neighbours."""
+    """Return a column per point, in their order; if there are too many points, neighbours are summed up."""
     points = _merged(points)
     most = max((size for _, size in points), default=0) or 1
     room = (_WIDTH - _LEFT) / max(1, len(points))
@@ -42,7 +42,7 @@ def columns(points: Sequence[Point], label: str) -> str:
 
 
 def one_bar(points: Sequence[Point], label: str) -> str:
-    """One bar of the whole width, a part per point."""
+    """Return one bar of the whole width with a part per point."""
     total = sum(size for _, size in points) or 1
     parts, x = [_head(_PART_HEIGHT, label)], 0.0
     for number, (name, size) in enumerate(points):
@@ -54,7 +54,7 @@ def one_bar(points: Sequence[Point], label: str) -> str:
 
 
 def color(number: int) -> int:
-    """Number of the colour of a part."""
+    """Return the number of the colour of a part."""
     return min(number, PART_COLORS - 1)
 
 
@@ -63,7 +63,7 @@ def _head(height: int, label: str) -> str:
 
 
 def _labelled(count: int) -> list[int]:
-    """Which of `count` columns are labelled: about eight of them, the first and the last among them."""
+    """Return which of `count` columns are labelled: about eight, with the first and the last."""
     step = max(1, -(-count // 8))
     chosen = list(range(0, count - step // 2, step)) if count > 1 else list(range(count))
     return chosen if not count or count - 1 in chosen else [*chosen, count - 1]

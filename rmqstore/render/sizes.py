@@ -1,10 +1,10 @@
-"""Sizes as people read them."""
+"""Sizes as text with units."""
 
 from __future__ import annotations
 
 
 def size_text(count: int) -> str:
-    """Bytes in the unit that leaves at most four digits before the point."""
+    """Return bytes in the unit that leaves at most four digits before the point."""
     amount = float(count)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if amount < 1024:

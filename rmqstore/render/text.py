@@ -8,12 +8,12 @@ from typing import Any
 
 
 def compact_json(value: Any) -> str:
-    """One line of JSON, non-ASCII characters as they are."""
+    """Return one line of JSON, non-ASCII characters unescaped."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
 def cell(value: Any) -> str:
-    """A value as the text of one table or CSV cell; nothing for None."""
+    """Return a value as the text of one table or CSV cell; empty for None."""
     if value is None:
         return ""
     if isinstance(value, bool):

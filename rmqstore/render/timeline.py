@@ -1,4 +1,4 @@
-"""Counts by hour as an unbroken line of hours."""
+"""Counts by hour as an unbroken sequence of hours."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _LONGEST = 24 * 366 * 10
 
 
 def hours(rows: Iterable[Mapping[str, Any]]) -> list[tuple[str, int]]:
-    """(hour, bytes) from the first to the last hour of `rows`, objects of type `stats`; hours without messages have 0 bytes.
+    """Return (hour, bytes) from the first to the last hour of `rows`, objects of type `stats`; hours without messages have 0 bytes.
 
-    Where hours lie many years apart, or outside of the calendar, some clock was wrong: then only the hours that have messages.
+    If hours are many years apart, or outside of the calendar, some clock was wrong: then only the hours that have messages.
     """
     known = {str(row["value"]): int(row["bytes"]) for row in rows if row["value"] is not None}
     try:

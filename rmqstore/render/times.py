@@ -1,4 +1,4 @@
-"""Times as people read them: UTC, to the millisecond."""
+"""Times as text: UTC, to the millisecond."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 
 def time_text(milliseconds: int | None) -> str | None:
-    """A time (ms since epoch) as `2026-11-21 09:41:46.595Z`; the number itself where there is no such date."""
+    """Return a time (ms since epoch) as `2026-11-21 09:41:46.595Z`; the number itself if there is no such date."""
     if milliseconds is None:
         return None
     try:
@@ -17,5 +17,5 @@ def time_text(milliseconds: int | None) -> str | None:
 
 
 def time_range(begin: int | None, end: int | None) -> str:
-    """`begin to end`, `none` where there is neither."""
+    """Return `begin to end`, `none` if there is neither."""
     return "none" if begin is None and end is None else f"{time_text(begin) or '?'} to {time_text(end) or '?'}"

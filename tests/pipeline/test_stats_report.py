@@ -56,7 +56,7 @@ def test_tables_tell_what_people_read() -> None:
 
     assert [one["value"] for one in found["by tag"]] == ["(no tag)", "12 others"]
     assert found["by size of the record"][0]["value"] == "1.0 KiB to 2.0 KiB"
-    assert found["live messages and dead weight"][0]["value"] == "dead letter"
+    assert found["live messages and reclaimable bytes"][0]["value"] == "dead letter"
 
 
 class Nested(HTMLParser):

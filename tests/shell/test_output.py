@@ -122,7 +122,7 @@ def test_finding_for_people_tells_place_evidence_and_the_mend_once() -> None:
     first = (
         "error   RMQ-CL-CRC  commitlog/00000000000000000000 @ 200 +91  Topicä/3 #17\n        body checksum mismatch; expected 1; found 2\n"
     )
-    assert stream.getvalue() == first + "        mend: restore it\n" + first
+    assert stream.getvalue() == first + "        fix: restore it\n" + first
 
 
 def test_colours_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,1 +1,1 @@
-"""Reading the log files of a broker against the table of log lines, and finding in a store what the lines name."""
+"""Matching the log files of a broker with the table of log lines, and looking up in a store what the lines name."""

@@ -1,4 +1,4 @@
-"""A group of log lines as the object that `explain` prints: what it means, and what it means for one store."""
+"""A group of log lines as the object that `explain` prints: its meaning, in general and for one store."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Explainer:
         self._places = Places(store) if store is not None else None
 
     def explain(self, group: Group) -> dict[str, Any]:
-        """The object of `--format json`; every documented key is present."""
+        """Return the object of `--format json`; every documented key is present."""
         line, cause = group.line, group.cause
         known = line or cause
         return {
@@ -50,7 +50,7 @@ class Explainer:
         }
 
     def _command(self, group: Group) -> str | None:
-        """The next command, of the cause where that is known, with the values of the first line."""
+        """Return the next command, that of the cause if it is known, with the values of the first line."""
         known = group.cause or group.line
         if known is None:
             return None

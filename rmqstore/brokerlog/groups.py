@@ -13,7 +13,7 @@ from rmqstore.catalogue.loglines import CAUSES, LOG_LINES, find_cause, find_line
 from rmqstore.findings import Severity
 
 KEPT_VALUES = 20
-"""Distinct values of a name, and distinct places, that are kept of a group; what comes later is only counted."""
+"""Distinct values of a name, and distinct places, that are kept of a group; later ones are only counted."""
 _LONGEST_MATCHED = 4096
 _LONGEST_EXAMPLE = 1000
 _MOST_GROUPS = 10_000
@@ -25,7 +25,7 @@ Values = dict[str, str]
 
 @dataclass
 class Group:
-    """Log lines of one kind. `line` None: the table does not know them; `cause` is the known exception below them."""
+    """Log lines of one kind. `line` None: they are not in the table; `cause` is the known exception below them."""
 
     template: str
     level: str | None
@@ -40,14 +40,14 @@ class Group:
 
     @property
     def severity(self) -> Severity | None:
-        """What the lines are worth, the cause included; None for harmless and for unknown lines."""
+        """The severity of the lines, the cause included; None for harmless and for unknown lines."""
         known = [self.line.severity if self.line is not None else None, self.cause.severity if self.cause is not None else None]
         order = list(Severity)
         return max((one for one in known if one is not None), key=order.index, default=None)
 
     @property
     def harmless(self) -> bool:
-        """Known, and nothing is wrong."""
+        """Whether the lines are known and report nothing wrong."""
         return self.line is not None and self.line.severity is None
 
     @property
@@ -64,7 +64,7 @@ class Group:
         return tuple(dict.fromkeys(both))
 
     def values(self) -> dict[str, list[str]]:
-        """The distinct values by name, in the order in which they came."""
+        """The distinct values by name, in order of appearance."""
         names: dict[str, dict[str, None]] = {}
         for place in self.places:
             for name, value in place.items():
@@ -72,7 +72,7 @@ class Group:
         return {name: list(values) for name, values in names.items()}
 
     def count_in(self, line: Line, values: Values) -> None:
-        """One more line of this kind."""
+        """Count one more line of this kind."""
         self.count += 1
         if line.time is not None:
             self.first_time = self.first_time or line.time
@@ -85,7 +85,7 @@ class Group:
 
 
 class Groups:
-    """The groups of a whole log. Memory follows the number of kinds of lines, which is bounded, and not the length of the log."""
+    """The groups of a whole log. Memory grows with the number of kinds of lines, which is bounded, not with the length of the log."""
 
     def __init__(self, *, keep_quiet: bool = False) -> None:
         """`keep_quiet`: unknown lines below WARN are kept too."""
@@ -101,7 +101,7 @@ class Groups:
         self.last_time: str | None = None
 
     def add(self, line: Line) -> None:
-        """Counts a line of the log with what belongs to it."""
+        """Count a line of the log with what belongs to it."""
         self.lines += line.lines
         if line.time is not None:
             self.first_time = self.first_time or line.time
@@ -133,13 +133,13 @@ class Groups:
         group.count_in(line, {name: value for name, value in values.items() if value})
 
     def by_importance(self, *, harmless: bool = False) -> Iterator[Group]:
-        """The groups, the worst first, equal ones as they came; harmless ones only when asked for."""
+        """Yield the groups, the worst first, equal ones in order of appearance; harmless ones only on request."""
         for group in sorted(self._groups.values(), key=lambda group: group.rank):
             if harmless or not group.harmless or group.cause is not None:
                 yield group
 
     def totals(self) -> dict[str, Any]:
-        """What was read and what of it is shown."""
+        """Return the counts of what was read and what of it is shown."""
         totals: dict[str, Any] = {
             "lines": self.lines,
             "first_time": self.first_time,
@@ -155,7 +155,7 @@ class Groups:
 
 
 def row_of_table(code: str) -> Group | None:
-    """A row of the table of log lines by its code, as a group of no lines; None for any other text."""
+    """Return a row of the table of log lines by its code, as a group of no lines; None for any other text."""
     name = code.upper()
     line, cause = LOG_LINES.get(name), CAUSES.get(name)
     row = line or cause
@@ -163,7 +163,7 @@ def row_of_table(code: str) -> Group | None:
 
 
 def _exceptions(line: Line, message: str) -> Iterator[str]:
-    """Exceptions from the innermost to the outermost; a line may be one itself."""
+    """Yield the exceptions from the innermost to the outermost; a line may be one itself."""
     for exception in reversed(line.exceptions):
         yield exception[:_LONGEST_MATCHED]
     yield message

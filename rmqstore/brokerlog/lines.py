@@ -1,4 +1,4 @@
-"""Lines of a log file of any size, one by one, with time, level and what follows them: stack traces and further text."""
+"""Lines of a log file of any size, one by one, with time, level, and the stack trace and further text that follow."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from rmqstore.store.mapped import unreadable
 
 STANDARD_INPUT = Path("-")
 LONGEST_LINE = 64 * 1024
-"""Characters of a line that are kept; what follows is read and dropped."""
+"""Characters of a line that are kept; the rest is read and dropped."""
 _LONGEST_TRACE = 100
 _BUFFER = 1 << 18
 _GZIP_MAGIC = b"\x1f\x8b"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
-# Other programs (containers, the system's own log) put their text in front of the broker's.
+# Other programs (containers, the system's own log) put their text before the broker's.
 _HEAD = re.compile(
     r"(?P<time>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?) +"
     r"(?:\[[^\]]{0,99}\] +)?(?P<level>TRACE|DEBUG|INFO|WARN|ERROR) +(?P<thread>.{0,250}?) - (?P<message>.*)",
@@ -37,7 +37,7 @@ _EXCEPTION = re.compile(r"(?:Caused by: )?(?P<exception>(?:[\w$]+\.)+[\w$]*(?:Ex
 
 @dataclass(slots=True)
 class Line:
-    """One entry of a log: the line itself and the exceptions below it. `time` is as printed, `level` None where the line tells none."""
+    """One entry of a log: the line itself and the exceptions below it. `time` is as printed, `level` None if the line has none."""
 
     message: str
     time: str | None = None
@@ -47,7 +47,7 @@ class Line:
 
 
 def split_head(text: str) -> Line:
-    """The line of a log that a text is; without time and level it is all message."""
+    """Return a text as a line of a log; without time and level it is all message."""
     text = text.strip("\r\n\0")
     head = _HEAD.match(text) or (_HEAD.search(text) if _may_have_head(text) else None)
     if head is None:
@@ -56,9 +56,9 @@ def split_head(text: str) -> Line:
 
 
 def entries(texts: Iterable[str]) -> Iterator[Line]:
-    """The entries that lines of text make up: a line without time and level belongs to the one before that has them.
+    """Yield the entries that lines of text make up: a line without time and level belongs to the one before that has them.
 
-    In a text where no line has them (a piece of a log, cut out), every line stands for itself, and only stack traces belong to the
+    In a text where no line has them (an excerpt of a log), every line is an entry, and only stack traces belong to the
     line before.
     """
     current: Line | None = None
@@ -90,7 +90,7 @@ class LogFile:
         self._raw: io.BufferedReader | None = None
 
     def open(self) -> None:
-        """Raises UnreadableError for what cannot be opened and for a directory."""
+        """Open the file. Raises UnreadableError if it cannot be opened, and for a directory."""
         if self.path == STANDARD_INPUT:
             self._raw = io.BufferedReader(io.FileIO(sys.stdin.fileno(), closefd=False))
             return
@@ -106,11 +106,11 @@ class LogFile:
 
     @property
     def position(self) -> int:
-        """Bytes of the file read so far, 0 where that cannot be told."""
+        """Bytes of the file read so far, 0 if not known."""
         return self._raw.tell() if self._raw is not None and self.length else 0
 
     def texts(self) -> Iterator[str]:
-        """The lines. Reading ends where a compressed file is damaged or the disk fails; then `broken` says why."""
+        """Yield the lines. Reading ends where a compressed file is damaged or the disk fails; then `broken` says why."""
         if self._raw is None:
             self.open()
         assert self._raw is not None
@@ -121,11 +121,11 @@ class LogFile:
             except (EOFError, zlib.error, gzip.BadGzipFile) as error:
                 self.broken = f"the compressed file is damaged: {error}"
             except OSError as error:
-                self.broken = f"it could not be read on: {error.strerror or error}"
+                self.broken = f"reading failed: {error.strerror or error}"
 
 
 def _may_have_head(text: str) -> bool:
-    """Whether a search is worth its while: a level stands near the beginning."""
+    """Return whether the text can have time and level: a level is near its beginning."""
     beginning = text[:_HEAD_WITHIN]
     return " - " in text and any(f" {level} " in beginning for level in _LEVELS)
 

@@ -1,4 +1,4 @@
-"""What lies in a store where a log line points: at an offset, in a file, in a queue. Reads a few bytes of each place."""
+"""The content of a store where a log line points: at an offset, in a file, in a queue. Reads a few bytes of each place."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _LOOK_BACK = 4 << 20
 
 
 class Holds(StrEnum):
-    """What a place of a store holds."""
+    """The content of a place of a store."""
 
     RECORD = "record"
     BLANK = "blank"
@@ -60,7 +60,7 @@ class Holds(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place that a log line names. `file` is relative to the store, `position` bytes in it; None where there is none."""
+    """A place that a log line names. `file` is relative to the store, `position` bytes in it; None if there is none."""
 
     named: str
     holds: Holds
@@ -70,11 +70,11 @@ class Place:
 
     @property
     def exists(self) -> bool:
-        """Whether the place is there at all."""
+        """Whether the place exists."""
         return self.holds not in (Holds.NOTHING, Holds.MISSING_FILE, Holds.BEFORE_LOG, Holds.BEHIND_LOG)
 
     def as_json(self) -> dict[str, object]:
-        """The place as `explain --format json` prints it."""
+        """Return the place as `explain --format json` prints it."""
         return {
             "place": self.named,
             "file": self.file,
@@ -86,14 +86,14 @@ class Place:
 
 
 class Places:
-    """Looks places up in one store; directories are listed once."""
+    """Places looked up in one store; directories are listed once."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._queues: dict[Path, MappedFileQueue] = {}
 
     def of(self, values: Mapping[str, str]) -> Iterator[Place]:
-        """The places that the values of one log line name. Never raises for what the line says or the store holds."""
+        """Yield the places that the values of one log line name. Never raises because of the line or the content of the store."""
         for name, value in values.items():
             if is_physical_offset(name):
                 yield _guarded(f"physical offset {value}", self._offset, value)
@@ -113,22 +113,22 @@ class Places:
         if file is not None:
             return self._content(named, file, offset - file.start)
         if offset < 0:
-            return Place(named, Holds.NOTHING, "no offset of a log")
+            return Place(named, Holds.NOTHING, "not an offset of a log")
         if offset < log.min_offset:
             return Place(named, Holds.BEFORE_LOG, f"before the first file, which begins at {log.min_offset}: expired or removed")
         if offset >= log.max_offset:
-            return Place(named, Holds.BEHIND_LOG, f"behind the last file, which ends at {log.max_offset}")
+            return Place(named, Holds.BEHIND_LOG, f"after the last file, which ends at {log.max_offset}")
         return Place(named, Holds.MISSING_FILE, "no file holds it: one is missing between its neighbours")
 
     def _file(self, named: str, text: str, position: str) -> Place:
         path = self._path(text)
         if path is None:
-            return Place(named, Holds.NOTHING, "no part of this store, or not there now")
+            return Place(named, Holds.NOTHING, "not a part of this store, or missing now")
         shown = self._store.relative(path)
         if path.is_dir():
             return Place(named, Holds.DIRECTORY, "a directory", shown)
         if not path.exists():
-            return Place(named, Holds.NOTHING, "the file is not there now", shown)
+            return Place(named, Holds.NOTHING, "the file is missing now", shown)
         problem = self._problem(path)
         log_file = next((file for file in self._store.message_log.files if file.path == path), None)
         if log_file is not None and problem is None:
@@ -158,10 +158,10 @@ class Places:
             return Place(named, Holds.NOTHING, f"only the part {self._store.only} of a store is here")
         return Place(named, Holds.NOTHING, "the store has no such queue")
 
-    # What a line's path is here
+    # A line's path in this store
 
     def _path(self, text: str) -> Path | None:
-        """Where a path of the broker's machine lies in this store; None for what leads out of it."""
+        """Return a path of the broker's machine as a path of this store; None if it leads out of it."""
         parts = [part for part in PurePosixPath(text.replace("\\", "/")).parts if part != "/"]
         if not parts or any(map(_leads_elsewhere, parts)):
             return None
@@ -176,7 +176,7 @@ class Places:
                 if entry.path.name == parts[-1]:
                     return entry.path
         if not known:
-            # Exceptions tell a name without its directory; besides the log only the index takes names that are no offsets.
+            # Exceptions have a name without its directory; besides the log only the index uses names that are not offsets.
             alone = self._store.path_of(PartKind.INDEX) / parts[-1]
             return alone if len(parts) == 1 and alone.exists() else None
         inside = parts[known[-1] :]
@@ -185,7 +185,7 @@ class Places:
         return self._store.root.joinpath(*inside)
 
     def _problem(self, path: Path) -> str | None:
-        """What is wrong with the file beside its neighbours."""
+        """Return what is wrong with the file compared with its neighbours."""
         log = self._store.commitlog
         directories = (*self._store.commitlog_directories.writable, *self._store.commitlog_directories.read_only)
         queue = log if path.parent in directories else self._listed(path.parent) if parse_offset_name(path.name) is not None else None
@@ -196,7 +196,7 @@ class Places:
             self._queues[directory] = MappedFileQueue.scan(directory)
         return self._queues[directory]
 
-    # What lies in a log
+    # Content of a log
 
     def _content(self, named: str, file: MappedFile, position: int) -> Place:
         shown = self._store.relative(file.path)
@@ -217,39 +217,39 @@ def _leads_elsewhere(name: str) -> bool:
 
 
 def _content(file: MappedFile, position: int) -> tuple[Holds, str]:
-    """What lies at a position of a file of the log."""
+    """Return the content at a position of a file of the log."""
     left = file.length - position
     head = read_at(file, position, min(left, _PREFIX.size))
     if not any(head):
         end = first_nonzero(file, position)
         if end == file.length:
             return Holds.ZEROS, f"zeros up to the end of the file ({left} bytes)"
-        return Holds.ZEROS, f"{end - position} bytes of zeros, other bytes behind them"
+        return Holds.ZEROS, f"{end - position} bytes of zeros, then other bytes"
     size = int.from_bytes(head[_TOTAL_SIZE.offset : _TOTAL_SIZE.offset + _TOTAL_SIZE.width], "big", signed=True)
     try:
         record = decode_record(read_at(file, position, min(left, max(size, len(head)), _LARGEST_RECORD)))
     except RecordError as error:
         if error.reason is StopReason.BLANK:
-            return Holds.BLANK, f"BLANK: the end-of-file mark, {size} bytes of {left} that are left"
+            return Holds.BLANK, f"BLANK: the end-of-file mark, {size} of {left} remaining bytes"
         around = _record_around(file, position)
         if around is not None:
-            return Holds.INSIDE_RECORD, f"inside of the record at {around[0]} ({around[1]} bytes)"
+            return Holds.INSIDE_RECORD, f"inside the record at {around[0]} ({around[1]} bytes)"
         return Holds.DAMAGE, f"no record: {error.detail}"
     return _judged(record, file.start + position)
 
 
 def _judged(record: Record, offset: int) -> tuple[Holds, str]:
-    """A record that can be decoded, with what is wrong with it."""
+    """Return the content for a record that can be decoded, with what is wrong with it."""
     text = f"{record.topic}/{record.queue_id} #{record.queue_offset}, {record.size} bytes, stored {_time(record.store_timestamp)}"
     if record.physical_offset != offset:
-        return Holds.DAMAGE, f"a record that says it stands at {record.physical_offset}: {text}"
+        return Holds.DAMAGE, f"a record whose PHYSICALOFFSET is {record.physical_offset}: {text}"
     if not record.body_crc_matches:
-        return Holds.DAMAGE, f"a record whose body does not have its checksum: {text}"
+        return Holds.DAMAGE, f"a record whose body does not match its CRC: {text}"
     return Holds.RECORD, f"a whole record: {text}"
 
 
 def _record_around(file: MappedFile, position: int) -> tuple[int, int] | None:
-    """(physical offset, size) of the record that this position lies in, told by its head."""
+    """Return (physical offset, size) of the record that holds this position, determined from its head."""
     begin = max(0, position - _LOOK_BACK)
     data = read_at(file, begin, min(file.length, position + _PREFIX.size) - begin)
     for magic in _MAGICS:

@@ -1,4 +1,4 @@
-"""What a store is like now in the parts that log lines are about: abort, commit log, checkpoint, lock, disk."""
+"""Present state of the parts of a store that log lines are about: abort, commit log, checkpoint, lock, disk."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHOWN_PROBLEMS = 5
 
 
 def state_of(store: Store, about: About) -> Iterator[Place]:
-    """What the store says now. Never raises for what it holds."""
+    """Yield the present state of a part. Never raises because of the content of the store."""
     try:
         yield from _READERS[about](store)
     except (RmqstoreError, OSError) as error:
@@ -28,9 +28,9 @@ def state_of(store: Store, about: About) -> Iterator[Place]:
 
 def _abort(store: Store) -> Iterator[Place]:
     if store.abort_present:
-        yield Place("abort", Holds.FILE, "there now: the next start recovers as after a crash", store.relative(store.abort_path))
+        yield Place("abort", Holds.FILE, "present: the next start recovers as after a crash", store.relative(store.abort_path))
     elif store.only is None:
-        yield Place("abort", Holds.NOTHING, "not there now: the next start recovers as after a clean stop")
+        yield Place("abort", Holds.NOTHING, "absent: the next start recovers as after a clean stop")
 
 
 def _commitlog(store: Store) -> Iterator[Place]:
@@ -51,7 +51,7 @@ def _checkpoint(store: Store) -> Iterator[Place]:
         return
     path = store.checkpoint_path
     if not path.is_file():
-        yield Place("checkpoint", Holds.NOTHING, "not there now")
+        yield Place("checkpoint", Holds.NOTHING, "absent")
         return
     fields = checkpoint.parse_checkpoint(read_whole(path, checkpoint.FILE_SIZE))
     used = [f"{name} {value}" for name, value in fields.items() if isinstance(value, int) and value]

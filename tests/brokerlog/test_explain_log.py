@@ -91,7 +91,7 @@ def test_a_whole_log_with_its_store(tmp_path: Path, fresh_store: Callable[[str],
         ("commitlog/00000000000000196608", True),
     ]
     assert "65536 bytes are missing after" in adjacent[1]["detail"]
-    assert by_code["LOG-SHUTDOWN-ABNORMAL"]["store"][0]["detail"].startswith("there now")
+    assert by_code["LOG-SHUTDOWN-ABNORMAL"]["store"][0]["detail"].startswith("present")
     (stop,) = by_code["LOG-SCAN-STOP"]["store"]
     assert (stop["file"], stop["position"], stop["holds"]) == ("commitlog/00000000000000262144", 12755, "zeros")
     assert stores.snapshot(store) == before

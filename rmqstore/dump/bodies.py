@@ -11,11 +11,11 @@ from rmqstore.dump.request import BodyForm
 from rmqstore.formats.sysflag import CompressionType, compression_type
 
 LARGEST_BODY = 32 << 20
-"""Bytes that a body may have when it is decompressed: one that becomes larger stays as it is. Brokers accept 4 MiB by default."""
+"""Largest decompressed body in bytes: a body that becomes larger stays compressed. Brokers accept 4 MiB by default."""
 _PIECE = 1 << 20
 _ZSTANDARD_PIECE = 128
 _LARGEST_WINDOW = LARGEST_BODY
-"""Bytes that a Zstandard frame may ask for."""
+"""Largest window of a Zstandard frame in bytes."""
 
 
 class BodyError(ValueError):
@@ -23,7 +23,7 @@ class BodyError(ValueError):
 
 
 def decompress(body: bytes, sys_flag: int) -> bytes:
-    """The body as the client made it (fact sheet commitlog §2.5); the same bytes when it is not compressed. Raises BodyError."""
+    """Return the body as the client made it (fact sheet commitlog §2.5); the same bytes if it is not compressed. Raises BodyError."""
     try:
         kind = compression_type(sys_flag)
         if kind is None:
@@ -35,7 +35,7 @@ def decompress(body: bytes, sys_flag: int) -> bytes:
 
 
 def encode(body: bytes, form: BodyForm) -> tuple[str, str]:
-    """(text, encoding) of a body; text that is not UTF-8 is given as base64, so that nothing is lost."""
+    """Return (text, encoding) of a body; text that is not UTF-8 is returned as base64, so that nothing is lost."""
     if form is BodyForm.TEXT:
         try:
             return body.decode("utf-8"), "text"
@@ -73,7 +73,7 @@ def _zstandard(body: bytes) -> Iterator[bytes]:
 
     stream = zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW).decompressobj()
     try:
-        # In small pieces: four bytes of a hostile frame can stand for 128 KiB.
+        # In small pieces: four bytes of a hostile frame can expand to 128 KiB.
         for start in range(0, len(body), _ZSTANDARD_PIECE):
             yield stream.decompress(body[start : start + _ZSTANDARD_PIECE])
             if stream.eof:
@@ -84,7 +84,7 @@ def _zstandard(body: bytes) -> Iterator[bytes]:
 
 
 def _collected(pieces: Iterator[bytes]) -> bytes:
-    """The pieces as one body. Raises BodyError when there are too many, before it holds more than the largest body."""
+    """Return the pieces as one body. Raises BodyError before they exceed the largest body."""
     collected = io.BytesIO()
     for piece in pieces:
         if collected.tell() + len(piece) > LARGEST_BODY:

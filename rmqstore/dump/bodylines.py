@@ -1,4 +1,4 @@
-"""Bodies for finished JSON lines: what compiled code wrote of each message, with its body put in front of the closing brace."""
+"""Bodies for finished JSON lines: the line that compiled code wrote for each message, with its body before the closing brace."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rmqstore.dump.request import BodyForm
 from rmqstore.formats.layout import fixed_layout
 from rmqstore.formats.record import record_head
 
-# Compiled code writes no record with IPv6 hosts, so every head is of one length.
+# Compiled code writes no record with IPv6 hosts, so all heads have the same length.
 _HEAD = fixed_layout(record_head(born_v6=False, store_v6=False))
 _SYS_FLAG, _BODY_LENGTH = _HEAD["sys_flag"], _HEAD["body_length"]
 
@@ -18,9 +18,9 @@ _SYS_FLAG, _BODY_LENGTH = _HEAD["sys_flag"], _HEAD["body_length"]
 def with_bodies(
     lines: bytes, records: memoryview, origin: int, form: BodyForm, unpack: bool, one_by_one: Callable[[int], bytes]
 ) -> Iterator[tuple[int, bytes]]:
-    """(log offset, line with body) of each of `lines`. The record at log offset `origin` begins at `records[0]`.
+    """Yield (log offset, line with body) of each of `lines`. The record at log offset `origin` begins at `records[0]`.
 
-    `one_by_one` makes the whole line of the record at a log offset, for a body that is not what SYSFLAG says.
+    `one_by_one` makes the whole line of the record at a log offset, for a body that is not compressed as SYSFLAG says.
     """
     for line in lines.splitlines():
         offset = int(line[line.rindex(b":") + 1 : -1])  # "position", the last field

@@ -22,7 +22,7 @@ Name = Callable[[MappedFile], str]
 
 
 def dledger_log(files: Sequence[MappedFile], name: Name, make_message: MakeMessage) -> Iterator[Value]:
-    """Entries in the order of the log; the message inside is None when the body is no record."""
+    """Yield the entries in the order of the log; the message inside is None if the body is not a record."""
     for file in files:
         yield from _log_file(file, name(file), make_message)
 
@@ -57,7 +57,7 @@ def _log_file(file: MappedFile, name: str, make_message: MakeMessage) -> Iterato
             if first_nonzero(file, position) == file.length:
                 return
             found = next_record(file, position + _HEADER.size + 1)
-            # An entry begins one header in front of the record that it holds.
+            # An entry begins one header before the record that it holds.
             following = None if found is None or found == file.length else found - _HEADER.size
             end = end_of_nonzero(file, position) if following is None else following
             yield damage(file.start + position, end - position, "no_entry", "no DLedger entry begins here", name)
@@ -75,7 +75,7 @@ def _entry(header: Value, body: bytes, position: int, make_message: MakeMessage)
 
 
 def dledger_index(files: Sequence[MappedFile], name: Name) -> Iterator[Value]:
-    """Index units that were written."""
+    """Yield the index units that were written."""
     for file in files:
         for position, data in cells(file, _INDEX_UNIT.size, 0, file.length - file.length % _INDEX_UNIT.size):
             yield {"type": "dledger_index_unit", **_INDEX_UNIT.read(data), "file": name(file), "position": position}

@@ -1,4 +1,4 @@
-"""Many records at once: windows of the log are rendered by compiled code in threads, and come out in the order of the log."""
+"""Many records at once: windows of the log are rendered by compiled code in threads, and returned in the order of the log."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from rmqstore.store.window import map_window
 
 WINDOW = 4 << 20
 _OUTPUT = max(8 << 20, 2 * SMALLEST_OUTPUT)
-# A worker gives up its window when so many bytes of text have piled up; only damaged logs and huge windows get there.
+# A worker leaves its window once it has buffered so many bytes of text; only damaged logs and huge windows reach this.
 _PILE = 4 * _OUTPUT
 _NO_POSITIONS = np.empty(0, np.int64)
 
@@ -50,7 +50,7 @@ class Task(NamedTuple):
 
 @dataclass(slots=True)
 class Result:
-    """What a task gave: the items with the buffers they lie in, where it really stopped, and whether only zeros follow in its file."""
+    """Result of a task: the items with the buffers that hold them, where it really stopped, and whether only zeros follow in its file."""
 
     then: Place
     items: list[Item] = field(default_factory=list)
@@ -60,7 +60,7 @@ class Result:
 
 
 def compiled_filters(filters: Filters) -> Wanted:
-    """The filters on fields of a message as the kernel takes them."""
+    """Return the filters on fields of a message as the kernel takes them."""
 
     def text(wanted: str | None) -> Any:
         return np.frombuffer((wanted or "").encode("utf-8", "surrogatepass"), np.uint8)
@@ -83,7 +83,7 @@ def compiled_filters(filters: Filters) -> Wanted:
 
 
 class FastLog:
-    """Renders the records of a log from a place on. `accept` filters what the kernel hands back; bodies are put into what it writes."""
+    """Renderer of the records of a log from a place on. `accept` filters what the kernel does not; bodies are put into its lines."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class FastLog:
         self._pool: deque[NDArray[np.uint8]] = deque()
 
     def results(self, start: Place) -> Iterator[tuple[Place, Result]]:
-        """Where a task began and what it gave, in the order of the log; buffers are used again once the next result is asked for."""
+        """Yield the start and the result of each task, in the order of the log; the next result reuses the buffers of the last one."""
         sigbus.install()
         with ThreadPoolExecutor(self._threads) as executor:
             waiting: deque[tuple[Task, Future[Result]]] = deque()
@@ -127,7 +127,7 @@ class FastLog:
                     yield task.start, result
                     self._pool.extend(result.buffers)
                     if result.then != task.then:
-                        # Damage, or more text than a worker may pile up: what was planned from here on does not hold.
+                        # Damage, or more text than a worker may buffer: the tasks planned from here on are invalid.
                         for _, other in waiting:
                             self._pool.extend(other.result().buffers)
                         waiting.clear()
@@ -136,7 +136,7 @@ class FastLog:
                 executor.shutdown(wait=True, cancel_futures=True)
 
     def _tasks(self, start: Place) -> Iterator[Task]:
-        """Windows that begin and end at records, found by stepping over sizes alone."""
+        """Yield windows that begin and end at records, found by stepping over sizes alone."""
         place = start
         while place.file < len(self._files):
             file = self._files[place.file]
@@ -154,7 +154,7 @@ class FastLog:
             base = window.array.ctypes.data
             stop = int(hop(base, 0, last - start, length))
             if stop < length and stop + start < last and not self._cut_by_window(window.array, stop, file.length - start - stop):
-                # No record stands there: a BLANK, the end of the data or damage, and all of that concerns the rest of the file.
+                # There is no record: a BLANK, the end of the data or damage; each concerns the rest of the file.
                 return Task(place, last, file.length, self._behind(place, file.length))
             if stop == 0:
                 size = int.from_bytes(window.array[:4].tobytes(), "big")
@@ -162,7 +162,7 @@ class FastLog:
         return Task(place, start + stop, start + stop, self._behind(place, start + stop))
 
     def _cut_by_window(self, window: NDArray[np.uint8], at: int, left: int) -> bool:
-        """Whether a record stands at the end of the window that only needs more bytes."""
+        """Return whether the window ends within a record that only needs more bytes."""
         if len(window) - at < 8:
             return left > len(window) - at
         head = window[at : at + 8].tobytes()
@@ -188,7 +188,7 @@ class FastLog:
         return result
 
     def _window(self, file: MappedFile, steps: FileSteps, start: int, last: int, end: int, output: _Output) -> int:
-        """Renders what begins in [start, last); the position behind it, which damage can push far behind `end`."""
+        """Render what begins in [start, last); return the position after it, which damage can move far beyond `end`."""
         position = start
         spans = make_spans()
         with map_window(file, start, end - start) as window:
@@ -225,13 +225,13 @@ class FastLog:
 
 
 def _line(file: MappedFile, steps: FileSteps, offset: int) -> bytes:
-    """The line of the record at a log offset, made the slow way."""
+    """Return the line of the record at a log offset, without compiled code."""
     value = steps.step(offset - file.start).value
     return b"" if value is None else json_line(value)
 
 
 class _Output:
-    """Collects the items of one result; text goes into large buffers that are filled by one kernel call after the other."""
+    """The items of one result; text goes into large buffers that successive kernel calls fill."""
 
     def __init__(self, result: Result, pool: deque[NDArray[np.uint8]]) -> None:
         self.result = result
@@ -240,7 +240,7 @@ class _Output:
         self._used = _OUTPUT
 
     def room(self) -> tuple[int, int]:
-        """(address, bytes) of free memory that takes at least one record."""
+        """Return (address, bytes) of free memory for at least one record."""
         if _OUTPUT - self._used < SMALLEST_OUTPUT:
             try:
                 buffer = self._pool.popleft()
@@ -251,7 +251,7 @@ class _Output:
         return self.result.buffers[-1].ctypes.data + self._used, _OUTPUT - self._used
 
     def written(self, length: int, count: int) -> None:
-        """The kernel wrote `count` lines into that memory."""
+        """Add `count` lines that the kernel wrote into that memory."""
         if count:
             text = self.result.buffers[-1].data[self._used : self._used + length]
             self.result.items.append(Lines(text, count))
@@ -259,11 +259,11 @@ class _Output:
             self.piled += length
 
     def peek(self, length: int) -> bytes:
-        """What the kernel wrote into that memory, which is used again."""
+        """Return what the kernel wrote into that memory, which is then reused."""
         return bytes(self.result.buffers[-1].data[self._used : self._used + length])
 
     def made(self, lines: Iterator[tuple[int, bytes]]) -> int | None:
-        """Finished lines with the offsets of their records, as many as may pile up; the offset of the first one that is left."""
+        """Add finished lines with the offsets of their records until the buffer is full; return the offset of the next one."""
         taken: list[bytes] = []
         left = None
         for offset, line in lines:
@@ -278,7 +278,7 @@ class _Output:
         return left
 
     def step(self, step: Step, accept: Callable[[Value], bool]) -> None:
-        """What was read record by record."""
+        """Add what was read record by record."""
         self.result.unwritten = step.unwritten
         if step.value is not None:
             self.result.empty = False

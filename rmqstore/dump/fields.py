@@ -1,4 +1,4 @@
-"""Reading declared fields out of files: fixed-size structures one by one, whole small files as objects."""
+"""Reading declared fields from files: fixed-size structures one by one, whole small files as objects."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Fields:
         self.size = self._struct.size
 
     def read(self, data: bytes, position: int = 0) -> dict[str, Any]:
-        """Field values at `position`."""
+        """Return the field values at `position`."""
         return dict(zip(self.names, self._struct.unpack_from(data, position), strict=True))
 
     def build(self, values: dict[str, Any]) -> bytes:
-        """The bytes of these values."""
+        """Return the bytes of these values."""
         return self._struct.pack(*(values[name] for name in self.names))
 
 
@@ -41,7 +41,7 @@ class Cell(NamedTuple):
 
 
 def cells(file: MappedFile, size: int, start: int = 0, stop: int | None = None) -> Iterator[Cell]:
-    """Units of `size` bytes in [start, stop) of a file that hold any byte that is not zero. Holes of sparse files are not read."""
+    """Yield the units of `size` bytes in [start, stop) of a file that are not all zero. Holes of sparse files are not read."""
     end = file.length if stop is None else min(stop, file.length)
     zero = bytes(size)
     with open_read_only(file.path) as descriptor:

@@ -1,4 +1,4 @@
-"""Index files as objects: the header, its items in the order they were written, and the slots on request."""
+"""Index files as objects: the header, the entries in the order they were written, and the slots on request."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Name = Callable[[MappedFile], str]
 
 
 def index_file(file: MappedFile, name: Name, configured_slots: int | None, slots: bool) -> Iterator[Value]:
-    """One file. `configured_slots`: maxHashSlotNum where it was given; otherwise it is found out from the items. Raises UsageError."""
+    """Yield one file. `configured_slots`: maxHashSlotNum if given; otherwise it is determined from the entries. Raises UsageError."""
     if file.length < _HEADER.size:
         yield _too_short(file, name)
         return
@@ -36,7 +36,7 @@ def index_file(file: MappedFile, name: Name, configured_slots: int | None, slots
         return
     if slot_count is None or index.item_position(1, slot_count) > file.length:
         raise UsageError(
-            f"{file.path}: the number of hash slots cannot be told from the file.",
+            f"{file.path}: the number of hash slots cannot be determined from the file.",
             "Give it with --set maxHashSlotNum=N, as in broker.conf.",
         )
     yield {"type": "index_header", "file": name(file), **header, "slots": slot_count}
@@ -67,7 +67,7 @@ def _too_short(file: MappedFile, name: Name) -> Value:
 
 
 def _slot_count(file: MappedFile) -> int | None:
-    """Return the number of hash slots of a file, by its length or its items; None where neither tells."""
+    """Return the number of hash slots of a file, by its length or its entries; None if neither determines it."""
     from rmqstore.scan.indexshape import geometry, guess_geometry
     from rmqstore.store.brokerconf import BrokerConfig
 
@@ -76,7 +76,7 @@ def _slot_count(file: MappedFile) -> int | None:
 
 
 def tiered_index_file(file: MappedFile, name: Name, slots: bool) -> Iterator[Value]:
-    """One local index file of the tiered store, of either generation, open or compacted."""
+    """Yield one local index file of the tiered store, of either generation, open or compacted."""
     if file.length < _TIERED_HEADER.size:
         yield _too_short(file, name)
         return
@@ -111,7 +111,7 @@ def tiered_index_file(file: MappedFile, name: Name, slots: bool) -> Iterator[Val
 
 
 def _tiered_layout(file: MappedFile, header: Value) -> tuple[tiered_index.Generation, int] | None:
-    """Generation and number of slots by the length of the file; items per slot are four by default."""
+    """Return generation and number of slots by the length of the file; entries per slot are four by default."""
     for generation in (tiered_index.GENERATION_5_2, tiered_index.GENERATION_5_1):
         one = generation.file_size(1, 4) - generation.file_size(0, 0)
         slots, rest = divmod(file.length - generation.file_size(0, 0), one)
@@ -121,7 +121,7 @@ def _tiered_layout(file: MappedFile, header: Value) -> tuple[tiered_index.Genera
 
 
 def _compacted_slots(file: MappedFile, header: Value) -> int | None:
-    """Number of slots of a compacted file, whose slots tell where the items of each lie; None for a file of the other form."""
+    """Return the number of slots of a compacted file, whose slots hold the position of their entries; None for a file of the other form."""
     count = header["item_count"]
     space = file.length - _TIERED_HEADER.size - count * _TIERED_COMPACTED_ITEM.size
     if header["magic"] != tiered_index.END_MAGIC or count < 0 or space <= 0 or space % _COMPACTED_SLOT.size:

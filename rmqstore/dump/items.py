@@ -1,4 +1,4 @@
-"""What a dump produces: objects, or runs of finished JSON lines."""
+"""The output of a dump: objects, or runs of finished JSON lines."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _WRITE_BYTES = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """`count` JSON lines, none of them damage. `data` belongs to its maker and is valid only until the next item is asked for."""
+    """`count` JSON lines, none of them damage. `data` belongs to its maker and is valid only until the next item is requested."""
 
     data: memoryview
     count: int
 
     def values(self) -> Iterator[Value]:
-        """The lines as objects."""
+        """Yield the lines as objects."""
         return map(json.loads, bytes(self.data).splitlines())
 
     def first(self, count: int) -> Lines:
-        """The first `count` lines."""
+        """Return the first `count` lines."""
         end = 0
         data = bytes(self.data)
         for _ in range(count):
@@ -40,7 +40,7 @@ Item = Value | Lines
 
 
 def objects(items: Iterable[Item]) -> Iterator[Value]:
-    """Every item as objects."""
+    """Yield every item as objects."""
     for item in items:
         if isinstance(item, Lines):
             yield from item.values()
@@ -49,7 +49,7 @@ def objects(items: Iterable[Item]) -> Iterator[Value]:
 
 
 def limited(items: Iterable[Item], limit: int | None) -> Iterator[Item]:
-    """The first `limit` objects; damage in front of them is not counted."""
+    """Yield the first `limit` objects; damage before them is not counted."""
     if limit is None:
         yield from items
         return
@@ -69,7 +69,7 @@ def limited(items: Iterable[Item], limit: int | None) -> Iterator[Item]:
 
 
 def last(items: Iterable[Item], count: int) -> tuple[list[Item], int]:
-    """The last `count` objects with the damage between and behind them, and how many objects there were up to `count`."""
+    """Return the last `count` objects with the damage between and after them, and how many objects there were up to `count`."""
     kept: deque[tuple[Item, int]] = deque()
     total = 0
     for item in items:
@@ -94,7 +94,7 @@ def last(items: Iterable[Item], count: int) -> tuple[list[Item], int]:
 
 
 class Watched:
-    """Passes items on and counts them. `advance`, when set, is told about every few hundred objects."""
+    """Items passed on and counted. `advance`, if set, is called every few hundred objects."""
 
     def __init__(self, items: Iterable[Item]) -> None:
         self._items = items
@@ -120,7 +120,7 @@ class Watched:
 
 
 def write_json(items: Iterable[Item], stream: LineSink) -> None:
-    """One line per object. Raises BrokenPipeError when nobody reads any more."""
+    """Write one line per object. Raises BrokenPipeError if the reader has closed the stream."""
     pending: list[bytes] = []
     size = 0
     try:
@@ -136,6 +136,6 @@ def write_json(items: Iterable[Item], stream: LineSink) -> None:
                 stream.write(b"".join(pending))
                 pending, size = [], 0
     finally:
-        # What was decoded before an error or an interruption is worth having.
+        # Keep what was decoded before an error or an interruption.
         stream.write(b"".join(pending))
         stream.flush()

@@ -1,4 +1,4 @@
-"""A commit log as objects: the first records one by one, so that little is done for few, and from then on by compiled code."""
+"""A commit log as objects: the first records one by one, which is fast for a few, the others by compiled code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rmqstore.store.mapped import MappedFile
 
 # Loading compiled code takes about as long as reading this many records without it.
 SLOW_RECORDS = 4000
-# A dump of everything in a log of so many bytes reads more records than that.
+# A dump of a whole log of so many bytes reads more records than that.
 _LARGE_LOG = 4 << 20
 MISSING_FILE = "missing_file"
 UNWRITTEN = "unwritten"
@@ -36,7 +36,7 @@ class LogDump:
     ) -> None:
         """`before_compiling` is called when compiled code is needed that this machine does not have yet.
 
-        `make_message` makes an object of a record that is read by the declarations, by default the one that JSON shows.
+        `make_message` returns an object for a record that is read by the declarations, by default the one that JSON shows.
         """
         self._files = files
         self._name = name
@@ -49,18 +49,18 @@ class LogDump:
         )
 
     def slow_records(self) -> int:
-        """How many records to read one by one before compiled code is loaded; none when that is worth it in any case."""
+        """Return how many records to read one by one before compiled code is loaded; 0 if loading it is faster in any case."""
         filters = self._filters
         everything = self._request.limit is None and filters.from_offset is None and filters.to_offset is None
         if not everything or sum(file.allocated for file in self._files) < _LARGE_LOG:
             return SLOW_RECORDS
         from rmqstore.scan.jsonl import is_compiled
 
-        # While code is compiled for the first time, somebody waits for the first lines.
+        # While code is compiled for the first time, the user waits for the first lines.
         return 0 if is_compiled() else SLOW_RECORDS
 
     def items(self, slow_records: int | None = SLOW_RECORDS, threads: int | None = None) -> Iterator[Item]:
-        """Every wanted object. After `slow_records` records (None: never) compiled code takes over, in a thread per processor."""
+        """Yield every requested object. After `slow_records` records (None: never) compiled code is used, in a thread per processor."""
         border = _Border(self._files, self._name)
         file, position = self._first_place()
         seen = 0
@@ -107,16 +107,16 @@ class LogDump:
     def _accept(self, value: Value) -> bool:
         if value["type"] == "message":
             return self._filters.accept(value)
-        # Damage is always told; a BLANK is no message that somebody could have asked for.
+        # Damage is always reported; a BLANK is not a message, so no filter selects it.
         return value["type"] == "damage" or not self._filters.selective
 
     def _end(self, file: MappedFile) -> int:
-        """Where in the file the wanted range ends."""
+        """Return where in the file the requested range ends."""
         to_offset = self._filters.to_offset
         return file.length if to_offset is None else min(file.length, to_offset - file.start)
 
     def _first_place(self) -> tuple[int, int]:
-        """The first record at or behind --from-offset, as (file, position in it)."""
+        """Return the first record at or after --from-offset, as (file, position in it)."""
         from_offset = self._filters.from_offset
         if from_offset is None or not self._files or from_offset <= self._files[0].start:
             return 0, 0
@@ -131,7 +131,7 @@ class LogDump:
 
 
 class _Border:
-    """What lies between objects: regions never written and files that are missing. They are damage only when something follows."""
+    """Gaps between objects: regions never written and missing files. They are damage only if something follows."""
 
     def __init__(self, files: Sequence[MappedFile], name: Callable[[MappedFile], str]) -> None:
         self._files = files
@@ -140,11 +140,11 @@ class _Border:
         self._file: int | None = None
 
     def damage(self, file: int, position: int, step: Step) -> Iterator[Value]:
-        """Damage to tell before the object of `step`."""
+        """Yield the damage to report before the object of `step`."""
         return self.result(file, position, step.value is None, step.unwritten)
 
     def result(self, file: int, position: int, empty: bool, unwritten: int | None) -> Iterator[Value]:
-        """Damage to tell before what was found from `position` on; `empty`: nothing was found there."""
+        """Yield the damage to report before what was found from `position` on; `empty`: nothing was found there."""
         if self._file is not None and self._file < file:
             self._missing(file)
         self._file = file
@@ -165,16 +165,16 @@ class _Border:
 
 
 def _record_behind(file: MappedFile, name: str, position: int, make_message: MakeMessage) -> int:
-    """Where the first object at or behind `position` begins; the file's length when there is none."""
+    """Return where the first object at or after `position` begins; the file's length if there is none."""
     with file_steps(file, name, make_message) as steps:
         step = steps.step(position)
     if step.value is not None and step.value["type"] != "damage" and "faults" not in step.value:
         return position
-    # What does not begin inside of a record is a damaged record or the rest of one, and is told as such.
+    # A position that is not inside a record is in a damaged record or the rest of one, which is reported.
     if not inside_record(file, position):
         return position
     if step.value is None or step.value["type"] == "damage":
         return step.next
-    # Bytes inside of a record can look like one; only what stands where it says it stands counts.
+    # Bytes inside a record can look like one; only a record at its own PHYSICALOFFSET counts.
     following = next_record(file, position + 1)
     return file.length if following is None else following

@@ -1,4 +1,4 @@
-"""One record as a JSON object: the slow and sure one of the two ways to the text of a message (the fast one: `rmqstore.scan.jsonl`)."""
+"""One record as a JSON object: the slow and certain of the two ways to the text of a message (the fast one: `rmqstore.scan.jsonl`)."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ MESSAGE_FIELDS = (
 
 
 def json_line(value: Mapping[str, Any]) -> bytes:
-    """One line of JSON, UTF-8, with its line end; a lone surrogate is written as its escape."""
+    """Return one line of JSON, UTF-8, with its line end; a lone surrogate is written as its escape."""
     return (json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n").encode("utf-8", "backslashreplace")
 
 
 def message_object(
     record: Record, position: int, delay_levels: Sequence[int], body: BodyForm = BodyForm.NONE, unpack: bool = False
 ) -> dict[str, Any]:
-    """A record found at the log offset `position`. `faults` is there only when something is wrong with it; its lengths are consistent."""
+    """Return a record found at the log offset `position`, with consistent lengths. It has `faults` only if something is wrong with it."""
     value: dict[str, Any] = {"type": "message"}
     for name in MESSAGE_FIELDS:
         value[name] = getattr(record, name)

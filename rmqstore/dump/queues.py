@@ -31,7 +31,7 @@ Name = Callable[[MappedFile], str]
 
 
 def consume_queue(queue: QueueFiles, name: Name) -> Iterator[Value]:
-    """Units in queue order. What was never written behind the last one is left out, a hole in front of it is damage."""
+    """Yield the units in queue order. What was never written after the last one is left out, a hole before it is damage."""
     head = {"topic": queue.topic, "queue_id": queue.queue_id}
     for file, position, data in _written_units(queue, name, _UNIT.size):
         if isinstance(data, dict):
@@ -43,7 +43,7 @@ def consume_queue(queue: QueueFiles, name: Name) -> Iterator[Value]:
 
 
 def batch_queue(queue: QueueFiles, name: Name) -> Iterator[Value]:
-    """Units of a BatchConsumeQueue or of the sparse queue of a compacted topic; the latter's last unit of a file is an `end_unit`."""
+    """Yield the units of a BatchConsumeQueue or of a compacted topic's sparse queue, whose last unit of a file is an `end_unit`."""
     head = {"topic": queue.topic, "queue_id": queue.queue_id}
     for file, position, data in _written_units(queue, name, _BATCH_UNIT.size):
         if isinstance(data, dict):
@@ -54,7 +54,7 @@ def batch_queue(queue: QueueFiles, name: Name) -> Iterator[Value]:
 
 
 def _written_units(queue: QueueFiles, name: Name, size: int) -> Iterator[tuple[MappedFile, int, bytes | Value]]:
-    """(file, position, unit) of every unit that was written, or the damage in front of it."""
+    """Yield (file, position, unit) of every unit that was written, or the damage before it."""
     pending: list[tuple[MappedFile, int, Value]] = []
     for file in queue.files:
         expected = 0
@@ -70,13 +70,13 @@ def _written_units(queue: QueueFiles, name: Name, size: int) -> Iterator[tuple[M
 
 
 def hole(name: str, position: int, length: int) -> Value:
-    """The object for units that were never written although later ones were."""
-    text = "never written, but units behind it were"
+    """Return the object for units that were never written although later ones were."""
+    text = "never written, but later units were"
     return {"type": "damage", "file": name, "position": position, "length": length, "reason": "unwritten", "message": text}
 
 
 def ext_queue(queue: QueueFiles, name: Name) -> Iterator[Value]:
-    """Ext units by hopping from size to size, as the broker does; each file ends at a size that is no size."""
+    """Yield the ext units by stepping from size to size, as the broker does; each file ends at an invalid size."""
     for file in queue.files:
         yield from _ext_file(queue, file, name)
 
@@ -118,7 +118,7 @@ def _ext_file(queue: QueueFiles, file: MappedFile, name: Name) -> Iterator[Value
 
 
 def each_queue(queues: Iterable[QueueFiles], dump: Callable[[QueueFiles, Name], Iterator[Value]], name: Name) -> Iterator[Value]:
-    """One queue after the other."""
+    """Yield the objects of one queue after the other."""
     for queue in queues:
         yield from dump(queue, name)
 

@@ -1,4 +1,4 @@
-"""What a dump is asked for: filters, how many objects, how bodies are shown."""
+"""The request for a dump: filters, number of objects, form of bodies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EPOCH_MS = re.compile(r"-?\d{1,19}")
 
 
 class BodyForm(StrEnum):
-    """How `--body` shows bodies."""
+    """Form in which `--body` shows bodies."""
 
     NONE = "none"
     TEXT = "text"
@@ -28,7 +28,7 @@ class BodyForm(StrEnum):
 
 
 def parse_time(text: str) -> int:
-    """Milliseconds since the epoch of `1700000000000`, `2024-01-31`, `2024-01-31T12:00:00.5+08:00`; without an offset the time is UTC.
+    """Return `1700000000000`, `2024-01-31`, `2024-01-31T12:00:00.5+08:00` as ms since the epoch; without an offset the time is UTC.
 
     Raises UsageError.
     """
@@ -47,7 +47,7 @@ def parse_time(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Which objects are wanted; None means any. Times are ms and inclusive, `to_offset` is exclusive, offsets are bytes in the log."""
+    """Filters on objects; None means any. Times are ms and inclusive, `to_offset` is exclusive, offsets are bytes in the log."""
 
     topic: str | None = None
     queue_id: int | None = None
@@ -76,16 +76,16 @@ class Filters:
 
     @property
     def selective(self) -> bool:
-        """Whether messages are chosen by what they are, not only by where they lie."""
+        """Whether messages are selected by their content, not only by their offset."""
         chosen = (self.topic, self.queue_id, self.queue_offset, self.from_time, self.to_time, self.key, self.tag)
         return any(wanted is not None for wanted in chosen)
 
     def accept(self, value: Value) -> bool:
-        """Whether an object passes every filter; one that lacks the field a filter looks at does not."""
+        """Return whether an object passes every filter; one without the field of a filter does not."""
         return all(test(value) for test in self._tests)
 
     def _has_topic(self, value: Value) -> bool:
-        # An index item knows its topic only through the hash of its key.
+        # An index entry holds its topic only in the hash of its key.
         return _field(value, ("topic",)) == self.topic or (value["type"] == "index_item" and self.key is not None)
 
     def _has_queue_id(self, value: Value) -> bool:
@@ -123,13 +123,13 @@ class Filters:
 
 
 def _field(value: Value, names: tuple[str, ...]) -> Any:
-    """The first of these fields that an object (or the message inside of a DLedger entry) has, None when it has none."""
+    """Return the first of these fields that an object (or the message inside a DLedger entry) has, None if it has none."""
     subject = value["message"] or {} if value["type"] == "dledger_entry" else value
     return next((subject[name] for name in names if name in subject), None)
 
 
 def _place(value: Value) -> Any:
-    """Offset in the commit log that an object stands at or points to."""
+    """Return the offset in the commit log of an object or of what it points to."""
     if value["type"] in _WITH_PROPERTIES:
         return value["position"]
     return value.get("offset_py" if value["type"] == "timer_unit" else "physical_offset")
@@ -137,7 +137,7 @@ def _place(value: Value) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Everything a dump is asked for. `limit` and `tail` count objects, damage not among them; None means all."""
+    """The whole request for a dump. `limit` and `tail` count objects without damage; None means all."""
 
     filters: Filters = field(default_factory=Filters)
     limit: int | None = None

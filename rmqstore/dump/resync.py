@@ -1,4 +1,4 @@
-"""Finding records where none is known to begin: the next one behind damage, and the one around a position."""
+"""Finding records at unknown offsets: the next one after damage, and the one around a position."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rmqstore.store.mapped import MappedFile
 from rmqstore.store.window import data_extents, map_window, read_at
 
 _WINDOW = 16 << 20
-# How far back a record is looked for: the largest message that brokers accept by default, then what some are set to.
+# How far back a record is searched: the largest message that brokers accept by default, then larger common settings.
 _NEAR, _FAR = 5 << 20, 64 << 20
 _PREFIX = fixed_layout(RECORD_PREFIX)
 _HEAD = RECORD_PREFIX.sizeof()
@@ -18,7 +18,7 @@ _MAGICS = [magic.to_bytes(_MAGIC.width, "big") for magic in (MESSAGE_MAGIC_V1, M
 
 
 def next_record(file: MappedFile, position: int) -> int | None:
-    """Position in the file of the next record at or behind `position` that is plausible, or of the BLANK that ends the file.
+    """Return the position in the file of the next plausible record at or after `position`, or of the BLANK that ends the file.
 
     Plausible: magic, PHYSICALOFFSET = position, consistent lengths and a matching body CRC. None when nothing follows.
     """
@@ -40,21 +40,21 @@ def next_record(file: MappedFile, position: int) -> int | None:
             return position + int(found)
         if stop == Stop.TRUNCATED:
             return None
-        # A record that claims to be longer than the window is looked at again with more of the file.
+        # A record that claims to be longer than the window is checked again with more of the file.
         length = _WINDOW if found else length * 2
         position += int(found)
     return None
 
 
 def _behind_hole(file: MappedFile, position: int) -> int:
-    """`position`, or where the next record can begin when it lies in a hole of a sparse file; the file's length behind all data."""
+    """Return `position`, or where the next record can begin if it is in a hole of a sparse file; the file's length after all data."""
     begin = next((begin for begin, end in data_extents(file) if end > position), file.length)
     # The first bytes of TOTALSIZE are zero, and a hole may hold them.
     return max(position, min(begin - _SIZE.width, file.length)) if begin < file.length else file.length
 
 
 def inside_record(file: MappedFile, position: int) -> bool:
-    """Whether `position` in the file lies behind the beginning and before the end of a record (or BLANK) that stands where it says."""
+    """Return whether `position` in the file is strictly inside a record (or BLANK) that is at its own PHYSICALOFFSET."""
     reach = min(_NEAR, position)
     while True:
         found = _record_before(file, position - reach, position)
@@ -64,7 +64,7 @@ def inside_record(file: MappedFile, position: int) -> bool:
 
 
 def _record_before(file: MappedFile, start: int, position: int) -> int | None:
-    """Where the last record that begins in [start, position) ends, None when none begins there."""
+    """Return where the last record that begins in [start, position) ends, None if none begins there."""
     data = read_at(file, start, min(position + _HEAD, file.length) - start)
     at = position - start
     while (at := max(data.rfind(magic, 0, at + _MAGIC.end - 1) for magic in _MAGICS) - _MAGIC.offset) >= 0:

@@ -1,4 +1,4 @@
-"""From a target and a request to the items that are printed."""
+"""Running a dump: the items to print for a target and a request."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ _QUEUES: dict[FileKind, Callable[[QueueFiles, queues.Name], Iterator[Value]]] = 
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """How large logs are decoded: number of threads (None: one per processor), and whom to tell before code is compiled."""
+    """Settings for decoding large logs: number of threads (None: one per processor), and a function to call before code is compiled."""
 
     threads: int | None = None
     before_compiling: Callable[[], None] | None = None
 
 
 def dump(target: Target, request: Request, engine: Engine = Engine()) -> Iterator[Item]:
-    """The objects of a target that a request asks for, in the order they lie. Raises UsageError, UnreadableError, StoreChangedError."""
+    """Yield the objects of a target that match a request, in stored order. Raises UsageError, UnreadableError, StoreChangedError."""
     demand_sensible(target.kind, request.filters)
     if request.tail is None:
         yield from limited(_items(target, request, target.files, engine), request.limit)
@@ -54,13 +54,13 @@ def dump(target: Target, request: Request, engine: Engine = Engine()) -> Iterato
 
 
 def _tail(target: Target, request: Request, count: int, engine: Engine) -> Iterator[Item]:
-    """The last `count` objects; of a log only as many files are read, from behind, as are needed."""
+    """Yield the last `count` objects; of a log only the last files are read, as many as needed."""
     if target.kind is not FileKind.COMMITLOG:
         yield from last(_items(target, request, target.files, engine), count)[0]
         return
     number = 1
     while True:
-        # Several files are read as one log, so that what is missing between them is told as well.
+        # Several files are read as one log, so that what is missing between them is reported as well.
         items, found = last(_items(target, request, target.files[-number:], engine), count)
         if found >= count or number >= len(target.files):
             yield from items
@@ -77,7 +77,7 @@ def _items(target: Target, request: Request, files: tuple[MappedFile, ...], engi
 
 
 def _log(target: Target, request: Request, files: tuple[MappedFile, ...], engine: Engine) -> Iterator[Item]:
-    """The objects of a log; files that may not be read part it, because what is beside them is not damage."""
+    """Yield the objects of a log; files without read permission divide it, because the data next to them is not damage."""
     denied = {one.path for one in target.denied}
     for is_denied, readable in groupby(files, lambda file: file.path in denied):
         if not is_denied:
@@ -86,7 +86,7 @@ def _log(target: Target, request: Request, files: tuple[MappedFile, ...], engine
 
 
 def _objects(target: Target, request: Request) -> Iterator[Value]:
-    """Objects of everything that is no plain log of records, not filtered."""
+    """Yield the objects of everything that is not a plain log of records, not filtered."""
     denied = {one.path for one in target.denied}
 
     def readable(files: tuple[MappedFile, ...]) -> tuple[MappedFile, ...]:

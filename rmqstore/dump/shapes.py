@@ -1,4 +1,4 @@
-"""Which columns a table or CSV of each part has, and how times are shown to people."""
+"""Columns of a table or CSV of each part, and the form of times in them."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _LATEST_MS = 253_402_300_799_999
 
 
 def is_tree(kind: FileKind) -> bool:
-    """Whether a part is a few objects with many or nested fields, which people read line by line."""
+    """Return whether a part is a few objects with many or nested fields, which are shown line by line."""
     return kind in _TREES
 
 
 def columns(kind: FileKind, output_format: str) -> tuple[str, ...] | None:
-    """The columns of a part; None: those of each object. A log's messages and damage share one table."""
+    """Return the columns of a part; None: those of each object. A log's messages and damage share one table."""
     if kind not in _LOGS:
         return None
     if output_format == "table":
@@ -47,12 +47,12 @@ def columns(kind: FileKind, output_format: str) -> tuple[str, ...] | None:
 
 
 def readable(value: Mapping[str, Any]) -> dict[str, Any]:
-    """The object with times as ISO 8601 in UTC."""
+    """Return the object with times as ISO 8601 in UTC."""
     return {name: iso_time(item) if name in _TIMES else item for name, item in value.items()}
 
 
 def iso_time(milliseconds: Any) -> Any:
-    """`2024-01-31T12:00:00.500Z`; what is no plausible time stays as it is."""
+    """Return a time as `2024-01-31T12:00:00.500Z`; an implausible time is returned unchanged."""
     if not isinstance(milliseconds, int) or not 0 < milliseconds <= _LATEST_MS:
         return milliseconds
     moment = datetime.fromtimestamp(milliseconds // 1000, UTC)

@@ -20,7 +20,7 @@ Reader = Callable[[bytes, str], Iterator[Value]]
 
 
 def small_file(path: Path, name: str, reader: Reader) -> Iterator[Value]:
-    """The objects of one file; content that cannot be read as what the file is said to be becomes damage. Raises UnreadableError."""
+    """Yield the objects of one file; content that does not fit the kind of the file becomes damage. Raises UnreadableError."""
     data = read_whole(path, LARGEST + 1)
     if len(data) > LARGEST:
         raise UnreadableError(f"{path} has more than {LARGEST} bytes.", "No broker writes such a file; look at it with other tools.")
@@ -38,29 +38,29 @@ def small_file(path: Path, name: str, reader: Reader) -> Iterator[Value]:
 
 
 def read_checkpoint(data: bytes, name: str) -> Iterator[Value]:
-    """All six fields, those of newer releases 0 where an older one wrote the file."""
+    """Yield all six fields; those of newer releases are 0 if an older one wrote the file."""
     yield _fields("checkpoint", checkpoint.parse_checkpoint(data), name)
 
 
 def read_timercheck(data: bytes, name: str) -> Iterator[Value]:
-    """The timer's checkpoint."""
+    """Yield the timer's checkpoint."""
     yield _fields("timercheck", timer.parse_check(data), name)
 
 
 def read_abort(data: bytes, name: str) -> Iterator[Value]:
-    """Content and process id of the mark of a broker that runs or died."""
+    """Yield content and process id of the mark of a broker that runs or crashed."""
     text = abort.ABORT.parse(data)["content"].decode("utf-8", "backslashreplace")
     yield {"type": "abort", "content": text, "process_id": abort.process_id(data), "file": name}
 
 
 def read_lock(data: bytes, name: str) -> Iterator[Value]:
-    """The lock file and whether it holds what a broker writes."""
+    """Yield the lock file and whether it holds what a broker writes."""
     text = data[:64].decode("utf-8", "backslashreplace")
     yield {"type": "lock", "content": text, "as_written": data == lock.LOCK.build({}), "file": name}
 
 
 def read_epoch(data: bytes, name: str) -> Iterator[Value]:
-    """The header and one object per mastership."""
+    """Yield the header and one object per epoch."""
     file = parse_epoch_file(data)
     yield {
         "type": "epoch_header",
@@ -74,24 +74,24 @@ def read_epoch(data: bytes, name: str) -> Iterator[Value]:
 
 
 def read_positions(data: bytes, name: str) -> Iterator[Value]:
-    """One object per compacted queue."""
+    """Yield one object per compacted queue."""
     for queue, offset in parse_positions(data).items():
         yield {"type": "compaction_position", "topic": queue.topic, "queue_id": queue.queue_id, "queue_offset": offset, "file": name}
 
 
 def read_properties(data: bytes, name: str) -> Iterator[Value]:
-    """One object per setting."""
+    """Yield one object per setting."""
     for key, value in parse_properties_text(data.decode("utf-8", "backslashreplace")).items():
         yield {"type": "property", "key": key, "value": value, "file": name}
 
 
 def read_text(data: bytes, name: str) -> Iterator[Value]:
-    """The text as it is."""
+    """Yield the unchanged text."""
     yield {"type": "text", "content": data.decode("utf-8", "backslashreplace"), "file": name}
 
 
 def read_json(data: bytes, name: str) -> Iterator[Value]:
-    """The parsed content; a broker's JSON library writes integer keys without quotes, and both forms are read."""
+    """Yield the parsed content; a broker's JSON library writes integer keys without quotes, and both forms are read."""
     text = data.decode("utf-8")
     try:
         content = json.loads(text)
@@ -101,7 +101,7 @@ def read_json(data: bytes, name: str) -> Iterator[Value]:
 
 
 def _quoted_keys(text: str) -> str:
-    """`{0:…,1:…}` as `{"0":…,"1":…}`, outside of strings only."""
+    """Return `{0:…,1:…}` as `{"0":…,"1":…}`, outside of strings only."""
     pieces = []
     inside = False
     position = 0
@@ -127,7 +127,7 @@ def _quoted_keys(text: str) -> str:
 
 
 def _bare_key(text: str, position: int) -> tuple[str, int] | None:
-    """An integer key that begins at `position`, and where its colon stands."""
+    """Return an integer key that begins at `position`, and the position of its colon."""
     while position < len(text) and text[position].isspace():
         position += 1
     end = position + (text[position : position + 1] == "-")

@@ -1,4 +1,4 @@
-"""Walking a commit log file one object at a time, and on behind damage."""
+"""Walking a commit log file one object at a time, across damage."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rmqstore.store.mapped import MappedFile
 from rmqstore.store.window import map_window, open_read_only, read_descriptor
 
 _CHUNK = 256 * 1024
-# Records up to this size are read into memory before anything about them is known; larger claims are looked at through a mapping.
+# Records up to this size are read into memory before anything about them is known; larger ones are read through a mapping.
 _LARGE = 8 << 20
 _HEAD = 128
 _TOTAL_SIZE = fixed_layout(BLANK)["total_size"]
@@ -25,9 +25,9 @@ MakeMessage = Callable[[Record, int], dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What lies at one position of a file: an object or nothing, and where the next one begins (the file's length: nowhere).
+    """The content at one position of a file: an object or nothing, and where the next one begins (the file's length: nowhere).
 
-    `unwritten`: from this position in the file on there are only zeros; they count as damage only when data follow in a later file.
+    `unwritten`: from this position in the file on there are only zeros; they are damage only if data follow in a later file.
     """
 
     value: dict[str, Any] | None
@@ -47,7 +47,7 @@ class FileSteps:
         self._chunk_start = 0
 
     def step(self, position: int) -> Step:
-        """What lies at `position`. Raises UnreadableError, StoreChangedError."""
+        """Return the content at `position`. Raises UnreadableError, StoreChangedError."""
         try:
             record = self._record(position)
         except RecordError as error:
@@ -85,7 +85,7 @@ class FileSteps:
         return Step(self._damage(position, end, error), file.length, end if end < file.length else None)
 
     def _blank(self, position: int) -> dict[str, Any]:
-        """A BLANK, with a fault when it does not reach the end of the file: where records follow, it is damage."""
+        """Return a BLANK, with a fault if it does not reach the end of the file: if records follow, it is damage."""
         size = int.from_bytes(self._read(position, _TOTAL_SIZE.width), "big", signed=True)
         faults = {} if size == self._file.length - position else {"faults": ["size"]}
         return {"type": "blank", "physical_offset": self._file.start + position, "size": size, "magic": BLANK_MAGIC} | faults
@@ -108,18 +108,18 @@ def _decode_head(head: bytes, size: int, left: int) -> Record:
         return decode_record(head)
     except RecordError as error:
         if error.reason is StopReason.SIZE_BEYOND_FILE:
-            # Only the head was given to the decoder, so it tells a wrong number of bytes.
+            # The decoder got only the head, so it reports a wrong number of bytes.
             raise RecordError(error.reason, f"TOTALSIZE is {size}, {left} bytes are left") from None
         raise
 
 
 def damage(offset: int, length: int, reason: str, message: str, name: str) -> dict[str, Any]:
-    """The object for `length` bytes of a log that hold no record."""
+    """Return the object for `length` bytes of a log that hold no record."""
     return {"type": "damage", "physical_offset": offset, "length": length, "reason": reason, "message": message, "file": name}
 
 
 @contextmanager
 def file_steps(file: MappedFile, name: str, make_message: MakeMessage) -> Iterator[FileSteps]:
-    """Opens one file for stepping. Raises UnreadableError."""
+    """Open one file for stepping. Raises UnreadableError."""
     with open_read_only(file.path) as descriptor:
         yield FileSteps(file, name, descriptor, make_message)

@@ -1,4 +1,4 @@
-"""What PATH is: a root, a directory of a part, one queue, or a single file, and which part of it is asked for."""
+"""The target of a dump: a root, a directory of a part, one queue, or a single file, and the requested part of it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PARTS: Mapping[str, FileKind] = {
         FileKind.JSON,
     )
 }
-"""What `--part` can name."""
+"""Parts that `--part` can name."""
 
 QUEUE_KINDS = {
     FileKind.CONSUMEQUEUE,
@@ -57,14 +57,14 @@ _DIRECTORY_OF = {
     FileKind.TIMERLOG: "timerlog",
     FileKind.TIERED_INDEX: "tiered_index_file",
 }
-_OPEN_BY_OTHERS = "RocksDB keeps its own format; look at it with RocksDB's `ldb`."
+_OPEN_BY_OTHERS = "RocksDB keeps its own format; read it with RocksDB's `ldb`."
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is dumped: `queues` for the parts that consist of queues, `files` for all others, in order. `name` is how a file is called.
+    """Files to dump: `queues` for the parts that consist of queues, `files` for all others, in order. `name` returns the name of a file.
 
-    `places`: the files and directories that it was taken from. `denied`: what of them may not be read, where the rest was asked for.
+    `places`: the files and directories that it consists of. `denied`: those without read permission, if the others were requested.
     """
 
     kind: FileKind
@@ -78,9 +78,9 @@ class Target:
 
 
 def find_readable_target(path: Path, part: str | None, broker_conf: Path | None, settings: Mapping[str, str], filters: Filters) -> Target:
-    """Return what of the store or directory at `path` may be read, and what may not be.
+    """Return the readable files of the store or directory at `path`, and those without read permission.
 
-    A file of a log that may not be read stays in it, so that it is not taken for a missing one. Raises as `find_target`.
+    A file of a log without read permission stays in it, so that it does not count as missing. Raises as `find_target`.
     """
     if is_denied(path) or not path.is_dir():
         return find_target(path, part, broker_conf, settings, filters)
@@ -91,7 +91,7 @@ def find_readable_target(path: Path, part: str | None, broker_conf: Path | None,
 
 
 def _concerns(target: Target, filters: Filters, path: Path) -> bool:
-    """Whether what cannot be read at `path` is missing in `target`."""
+    """Return whether what cannot be read at `path` is missing in `target`."""
     if kind_by_name(path) not in (None, target.kind):
         return False
     queue = next((path.relative_to(place).parts for place in target.places if path.is_relative_to(place)), ())
@@ -100,7 +100,7 @@ def _concerns(target: Target, filters: Filters, path: Path) -> bool:
 
 
 def find_target(path: Path, part: str | None, broker_conf: Path | None, settings: Mapping[str, str], filters: Filters) -> Target:
-    """What lies at `path`. Raises UnreadableError, NotAStoreError, UsageError."""
+    """Return the target at `path`. Raises UnreadableError, NotAStoreError, UsageError."""
     try:
         is_directory = path.stat() and path.is_dir()
     except OSError as error:
@@ -139,8 +139,8 @@ def _single_file(path: Path, part: str | None, config: BrokerConfig) -> Target:
     if kind is FileKind.ROCKSDB:
         raise NotAStoreError(f"{path} belongs to a RocksDB database.", _OPEN_BY_OTHERS)
     if kind is FileKind.UNKNOWN or (part is None and kind is FileKind.TEXT and not has_name_of_store(path)):
-        hint = "Say what it is with --part, for example --part commitlog."
-        raise NotAStoreError(f"{path} is no file of a store that could be recognised.", hint)
+        hint = "Name its kind with --part, for example --part commitlog."
+        raise NotAStoreError(f"{path} is not a known kind of store file.", hint)
     file = mapped_file(path)
     if kind in (FileKind.COMMITLOG, FileKind.DLEDGER, FileKind.COMPACTION_LOG) and parse_offset_name(path.name) is None:
         file = MappedFile(path, _start_of_renamed_log(file, kind), file.length, file.allocated)
@@ -149,7 +149,7 @@ def _single_file(path: Path, part: str | None, config: BrokerConfig) -> Target:
 
 
 def mapped_file(path: Path) -> MappedFile:
-    """A file by its path; its start offset is what its name says, 0 for a name that says nothing. Raises UnreadableError."""
+    """Return a file by its path; its start offset is its name, 0 for a name that is not an offset. Raises UnreadableError."""
     try:
         status = path.stat()
     except OSError as error:
@@ -158,7 +158,7 @@ def mapped_file(path: Path) -> MappedFile:
 
 
 def _start_of_renamed_log(file: MappedFile, kind: FileKind) -> int:
-    """Offset of the first byte, from the PHYSICALOFFSET of the first record."""
+    """Return the offset of the first byte, from the PHYSICALOFFSET of the first record."""
     from rmqstore.formats.dledger import ENTRY_HEADER_SIZE
     from rmqstore.formats.layout import fixed_layout
     from rmqstore.formats.record import MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, RECORD_PREFIX
@@ -175,14 +175,14 @@ def _start_of_renamed_log(file: MappedFile, kind: FileKind) -> int:
 
 
 def _queue_of(directory: Path, files: tuple[MappedFile, ...]) -> QueueFiles:
-    """Topic and queue id by the names of the directories `topic/queueId` that files lie in."""
+    """Return topic and queue id by the names of the directories `topic/queueId` of files."""
     if directory.name.isascii() and directory.name.isdigit() and len(directory.name) <= 10:
         return QueueFiles(directory.parent.name, int(directory.name), files)
     return QueueFiles(None, None, files)
 
 
 def _directory_of_files(path: Path, part: str | None, config: BrokerConfig, filters: Filters) -> Target | None:
-    """A directory of one queue, or of the queues of one topic, taken out of its tree; None for any other directory."""
+    """Return a directory of one queue, or of the queues of one topic, outside of its tree; None for any other directory."""
     path = path.absolute()
     own = MappedFileQueue.scan(path).files
     if own:
@@ -214,7 +214,7 @@ def _default_part(store: Store) -> FileKind:
 
 
 def _files(store: Store, kind: FileKind) -> Iterator[MappedFile]:
-    """The files of a part of a root."""
+    """Yield the files of a part of a root."""
     if kind is FileKind.COMMITLOG:
         yield from store.commitlog.files
     elif kind is FileKind.DLEDGER:
@@ -230,7 +230,7 @@ def _files(store: Store, kind: FileKind) -> Iterator[MappedFile]:
 
 
 def _places(store: Store, kind: FileKind) -> Iterator[Path]:
-    """The files and directories that a part of a root consists of, whether or not they are there."""
+    """Yield the files and directories that a part of a root consists of, whether or not they exist."""
     log = store.commitlog_directories
     if store.only is not None:
         yield store.root
@@ -270,13 +270,13 @@ def _paths(store: Store, kind: FileKind) -> list[Path]:
 
 
 def _of_kind(kind: FileKind, directories: list[Path]) -> list[Path]:
-    """The files of a kind in these directories; of what may not be read only those whose name says it."""
+    """Return the files of a kind in these directories; of those without read permission only those with its name."""
     paths = (Path(entry.path) for directory in directories for entry in list_directory(directory) if entry.is_file())
     return [path for path in paths if (kind_by_name(path) if is_denied(path) else identify(path)) is kind]
 
 
 def _queues(store: Store, kind: FileKind) -> Iterator[QueueFiles]:
-    """The queues of a part of a root."""
+    """Yield the queues of a part of a root."""
     trees: dict[FileKind, Callable[[], Iterator[QueueDirectory]]] = {
         FileKind.CONSUMEQUEUE: store.queue_directories,
         FileKind.CONSUMEQUEUE_EXT: store.ext_queue_directories,
@@ -320,6 +320,6 @@ def demand_sensible(kind: FileKind, filters: Filters) -> None:
         if getattr(filters, name) is not None and name not in known:
             option = "--queue" if name == "queue_id" else "--" + name.replace("_", "-")
             usable = ", ".join("--queue" if one == "queue_id" else "--" + one.replace("_", "-") for one in known) or "none"
-            raise UsageError(f"{option} says nothing about the part {kind}", f"filters that fit: {usable}")
+            raise UsageError(f"{option} does not apply to the part {kind}", f"filters of this part: {usable}")
     if kind is FileKind.INDEX and (filters.topic is None) != (filters.key is None):
-        raise UsageError("an index item knows topic and key only through one hash", "give both --topic and --key, or neither")
+        raise UsageError("an index entry holds topic and key only as one hash", "give both --topic and --key, or neither")

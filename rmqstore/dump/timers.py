@@ -19,13 +19,13 @@ Name = Callable[[MappedFile], str]
 
 
 def timer_wheel(file: MappedFile, name: Name) -> Iterator[Value]:
-    """Slots that were ever used; old ones stay until they are used again."""
+    """Yield the slots that were ever used; old ones stay until they are used again."""
     for position, data in cells(file, _SLOT.size, 0, file.length - file.length % _SLOT.size):
         yield {"type": "timer_slot", "slot": position // _SLOT.size, **_SLOT.read(data), "file": name(file), "position": position}
 
 
 def timer_log(files: Sequence[MappedFile], name: Name) -> Iterator[Value]:
-    """Units in the order they were written, and the BLANK that ends a file."""
+    """Yield the units in the order they were written, and the BLANK that ends a file."""
     for file in files:
         yield from _log_file(file, name)
 

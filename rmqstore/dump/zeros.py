@@ -1,4 +1,4 @@
-"""Where the zeros of a file begin and end, without reading the holes of sparse files."""
+"""Beginning and end of the zeros of a file, without reading the holes of sparse files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _CHUNK = 1 << 20
 
 
 def first_nonzero(file: MappedFile, position: int) -> int:
-    """Position in the file (bytes) of the first byte at or behind `position` that is not zero, the file's length when there is none."""
+    """Return the position in the file (bytes) of the first nonzero byte at or after `position`, the file's length if there is none."""
     for begin, end in data_extents(file):
         with open_read_only(file.path) as descriptor:
             at = max(begin, position)
@@ -23,7 +23,7 @@ def first_nonzero(file: MappedFile, position: int) -> int:
 
 
 def end_of_nonzero(file: MappedFile, position: int) -> int:
-    """Position behind the last byte that is not zero, `position` when everything behind it is zero."""
+    """Return the position after the last byte that is not zero, `position` if everything after it is zero."""
     for begin, end in reversed(list(data_extents(file))):
         with open_read_only(file.path) as descriptor:
             first, at = max(begin, position), end

@@ -20,7 +20,7 @@ __all__ = ["__version__", "open"]
 def open(path: Path | str, *, broker_conf: Path | str | None = None, settings: Mapping[str, str] | None = None) -> Store:
     """Return the store at `path`, a storePathRootDir or a copy of one of its parts.
 
-    `broker_conf` is the configuration of the broker, `settings` are single settings that win over it.
+    `broker_conf` is the configuration of the broker, `settings` are single settings that take precedence over it.
     Raises `rmqstore.errors.UnreadableError`, `NotAStoreError`, `UsageError`.
     """
     from rmqstore.api.store import Store

@@ -1,4 +1,4 @@
-"""`python -m rmqstore` is the command line."""
+"""Command-line entry point for `python -m rmqstore`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import sys
 
 
 def _leave_out_current_directory() -> None:
-    """Take the current directory, which `python -m` puts first, off the module path: it may be that of a store with foreign files."""
+    """Remove the current directory, which `python -m` puts first, from the module path: it may be a store with untrusted files."""
     try:
-        here = os.getcwd()  # noqa: PTH109  -- before anything is imported from a path that is not safe
+        here = os.getcwd()  # noqa: PTH109  -- before anything is imported from an unsafe path
     except OSError:
         here = ""
     if not sys.flags.safe_path and sys.path and sys.path[0] in ("", here):

@@ -1,4 +1,4 @@
-"""What processes that are started here get: never the current directory as a place of modules."""
+"""Environment of child processes: the current directory is never on their module path."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _PLACES = "PYTHONPATH"
 
 
 def environment(**more: str) -> dict[str, str]:
-    """Return the variables of this process for a child, and `more`. What is relative in PYTHONPATH means the current directory too."""
+    """Return the variables of this process for a child, and `more`. Relative PYTHONPATH entries, and so the current directory, go."""
     variables = os.environ | {SAFE_PATH: "1"} | more
     places = [place for place in variables.pop(_PLACES, "").split(os.pathsep) if os.path.isabs(place)]  # noqa: PTH117
     return variables | ({_PLACES: os.pathsep.join(places)} if places else {})

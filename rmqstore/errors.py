@@ -1,4 +1,4 @@
-"""Errors that reach a person: one sentence what happened, one sentence what to do, and the exit status."""
+"""Errors that end a command: one sentence what happened, one sentence what to do, and the exit status."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import ClassVar
 
 
 class RmqstoreError(Exception):
-    """Base of every error a command ends with. `message` says what happened, `hint` what to do."""
+    """Base of the errors that end a command. `message` says what happened, `hint` what to do."""
 
     exit_status: ClassVar[int] = 4
 
@@ -16,28 +16,28 @@ class RmqstoreError(Exception):
         self.hint = hint
 
     def __reduce__(self) -> tuple[type[RmqstoreError], tuple[str, str]]:
-        """Errors travel from worker processes as they are."""
+        """Return the arguments for unpickling, so that errors of worker processes keep their hint."""
         return type(self), (self.message, self.hint)
 
 
 class UsageError(RmqstoreError):
-    """The command line asks for something that does not fit together."""
+    """The command line combines arguments that do not fit together."""
 
     exit_status: ClassVar[int] = 2
 
 
 class RefusedError(RmqstoreError):
-    """The tool declines: the store is in use, has changed since it was planned for, or the person said no."""
+    """The command is refused: the store is in use, has changed since the plan was made, or the user declined."""
 
     exit_status: ClassVar[int] = 3
 
 
 class UnreadableError(RmqstoreError):
-    """A path does not exist, may not be read, or the device failed."""
+    """A path does not exist, its permissions deny reading, or the device failed."""
 
 
 class NotAStoreError(RmqstoreError):
-    """The path exists but nothing in it looks like a RocketMQ store or one of its files."""
+    """The path exists but holds neither a RocketMQ store nor one of its files."""
 
 
 class StoreChangedError(RmqstoreError):

@@ -1,4 +1,4 @@
-"""Findings: what an inspection has to say, as data.
+"""Findings: the results of an inspection, as data.
 
 A finding names a stable code of the catalogue (`rmqstore.catalogue`), where it was seen, and the evidence. Codes never change meaning.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class Severity(StrEnum):
-    """How bad a finding is. Only `ERROR` makes a command exit with status 1."""
+    """Severity of a finding. Only `ERROR` makes a command exit with status 1."""
 
     INFO = "info"
     WARNING = "warning"
@@ -23,9 +23,9 @@ class Finding:
     """One observation about a store.
 
     `file` is relative to the store root with `/` as separator, `position` and `length` are bytes inside that file, `offset` is a
-    physical offset of the commit log, where one is meant. `expected` and `found` are the evidence (numbers or short text). `store` is
-    where the store lies, when there are several. `count`: this one stands for so many equal ones; `places` are the first others of them,
-    `digest` a number for all of them.
+    physical offset of the commit log, if there is one. `expected` and `found` are the evidence (numbers or short text). `store` is
+    the path of the store if there are several. `count`: number of equal findings that this one represents; `places` are the next of them,
+    `digest` identifies them all.
     """
 
     code: str
@@ -47,7 +47,7 @@ class Finding:
     digest: str | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """The finding as the object that `--format json` prints, every documented key present."""
+        """Return the finding as the object that `--format json` prints, every documented key present."""
         return {
             "type": "finding",
             **({} if self.store is None else {"store": self.store}),
@@ -69,6 +69,6 @@ class Finding:
         }
 
     def place_as_json(self) -> dict[str, Any]:
-        """Where it was seen, as JSON has it."""
+        """Return the place of the finding as a JSON object."""
         names = ("file", "position", "offset", "topic", "queue_id", "queue_offset")
         return {name: getattr(self, name) for name in names}

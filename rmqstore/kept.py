@@ -1,7 +1,7 @@
-"""Directories of this user for what was made once and is of use to later commands, or for one process alone.
+"""Directories of this user: caches for later commands, and temporary directories of one process.
 
-What is in them is executed: compiled kernels are unpickled, classes are loaded by Java. So a directory in which another user could have
-put something is not used.
+Their content is executed: compiled kernels are unpickled, classes are loaded by Java. So a directory that another user could have
+written to is not used.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _TEMPORARY = ("/tmp", "/var/tmp")
 
 
 def kept_directory(*names: str) -> Path | None:
-    """Return a directory that stays, made if need be: below XDG_CACHE_HOME or ~/.cache, else below the temporary one.
+    """Return a cache directory, created if necessary: below XDG_CACHE_HOME or ~/.cache, else below the temporary directory.
 
-    None where there is no place that is safe and can be written to.
+    None if there is no safe and writable place.
     """
     shared = Path(tempfile.gettempdir()) / f"rmqstore-{os.geteuid()}"
     for base in (_of_user(), shared):
@@ -43,7 +43,7 @@ def kept_directory(*names: str) -> Path | None:
 
 
 def private_directory(prefix: str) -> Path:
-    """Return a new temporary directory of this user alone. Raises RefusedError where there is no safe place for it, OSError."""
+    """Return a new temporary directory of this user alone. Raises RefusedError if there is no safe place for it, OSError."""
     problems = []
     for place in dict.fromkeys((tempfile.gettempdir(), *_TEMPORARY)):
         if Path(place).is_dir():
@@ -59,7 +59,7 @@ def private_directory(prefix: str) -> Path:
 
 
 def process_directory(prefix: str) -> Path:
-    """Return a new temporary directory that goes with this process. Raises as `private_directory` does."""
+    """Return a new temporary directory that is removed when this process ends. Raises as `private_directory` does."""
     directory = private_directory(prefix)
     atexit.register(partial(_remove, directory, os.getpid()))
     return directory
@@ -67,8 +67,8 @@ def process_directory(prefix: str) -> Path:
 
 @cache
 def warn_unsafe(problem: str) -> None:
-    """Say, once, that a directory is not used."""
-    warn(f"warning: {problem}, so nothing that is kept there is used.")
+    """Print once that a directory is not used."""
+    warn(f"warning: {problem}, so the cache there is not used.")
 
 
 def _of_user() -> Path | None:
@@ -77,12 +77,12 @@ def _of_user() -> Path | None:
         return Path(home)
     try:
         return Path("~/.cache").expanduser().absolute()
-    except RuntimeError:  # a user without a home
+    except RuntimeError:  # a user without a home directory
         return None
 
 
 def _made(directory: Path, names: tuple[str, ...]) -> str | None:
-    """Make a directory and those below it, closed for other users; return what is wrong with one of them."""
+    """Create a directory and those below it, closed for other users; return what is wrong with one of them."""
     for path in (directory, *(directory.joinpath(*names[: count + 1]) for count in range(len(names)))):
         problem = make_private(path)
         if problem is not None:
@@ -93,6 +93,6 @@ def _made(directory: Path, names: tuple[str, ...]) -> str | None:
 
 
 def _remove(directory: Path, pid: int) -> None:
-    # Processes that were forked end with the same registrations.
+    # Forked processes inherit the registration at exit.
     if os.getpid() == pid:
         shutil.rmtree(directory, ignore_errors=True)

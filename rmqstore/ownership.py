@@ -1,4 +1,4 @@
-"""Whether other users could have put something in the place of a directory, or into it."""
+"""Checks that no other user could have replaced a directory or written into it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _MOST_LINKS = 40
 
 
 def make_private(directory: Path) -> str | None:
-    """Make a directory, and those above it that are missing, for this user alone; return as `problem_of`. Raises OSError.
+    """Create a directory and its missing parents for this user alone; return as `problem_of`. Raises OSError.
 
-    Where the way to it is not safe nothing is made: another user could have that done anywhere.
+    If the path to it is not safe nothing is created: another user could redirect it to any place.
     """
     missing, present = [], directory
     while not os.path.lexists(present):
@@ -31,9 +31,9 @@ def make_private(directory: Path) -> str | None:
 
 
 def problem_of(directory: Path) -> str | None:
-    """Return why what is in a directory may be the work of another user, None where no other user can change it. Raises OSError.
+    """Return why another user may have written the content of a directory, None if no other user can. Raises OSError.
 
-    It has to be a directory of the effective user that no other user may write to. On the way to it, everything has to belong to this user
+    It has to be a directory of the effective user that no other user may write to. On the path to it, everything has to belong to this user
     or to root, and directories that others may write to need the sticky bit.
     """
     status = directory.lstat()
@@ -57,7 +57,7 @@ def _problem_on_way(directory: Path) -> str | None:
 
 
 def _way_to(path: Path) -> Iterator[Path]:
-    """Every directory and link that is passed on the way to an absolute path, and the path itself."""
+    """Yield every directory and link on the way to an absolute path, and the path itself."""
     left = list(reversed(path.parts))
     at, links = Path(left.pop()), 0
     yield at

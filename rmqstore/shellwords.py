@@ -1,4 +1,4 @@
-"""Commands that a person can paste into a shell, whatever characters their arguments hold."""
+"""Commands that can be pasted into a shell, whatever characters their arguments hold."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 
 from rmqstore.terminal import printable
 
-_FIRST_BYTE, _LAST_BYTE = 0xDC80, 0xDCFF  # the surrogates that stand for bytes of a name that is no UTF-8
+_FIRST_BYTE, _LAST_BYTE = 0xDC80, 0xDCFF  # the surrogates for bytes of a name that is not UTF-8
 
 
 def quoted(word: Path | str) -> str:
-    """Return one word for a shell; characters that a terminal must not get are escapes in `$'...'`, as bash, zsh and ksh read them."""
+    """Return one word for a shell; characters that are unsafe on a terminal are escaped in `$'...'`, as bash, zsh and ksh read them."""
     text = str(word)
     if printable(text) == text:
         return shlex.quote(text)

@@ -1,4 +1,4 @@
-"""Text as a terminal may show it: characters that steer it, or that reorder or hide what is beside them, become visible escapes."""
+"""Text that is safe on a terminal: characters that control it, or that reorder or hide their neighbours, become visible escapes."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import re
 import sys
 from typing import BinaryIO, Protocol, TextIO
 
-# C0 and DEL, C1, the bidirectional controls, line and paragraph separators, and lone surrogates, which are bytes that are no UTF-8.
+# C0 and DEL, C1, the bidirectional controls, line and paragraph separators, and lone surrogates, which are bytes that are not UTF-8.
 _STEERING = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _SHORT = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
 
 
 def printable(text: str) -> str:
-    """Return `text` as one line in which every character stays in its place."""
+    """Return `text` as one line without characters that control a terminal."""
     return _STEERING.sub(_escape, text)
 
 
 def printable_json(lines: str) -> str:
-    """Return finished JSON lines of the same values, spelled so that a terminal shows them as they are."""
+    """Return JSON lines of the same values in which such characters are JSON escapes."""
     return _STEERING.sub(_json_escape, lines)
 
 
@@ -27,17 +27,17 @@ def warn(text: str) -> None:
 
 
 class LineSink(Protocol):
-    """Where finished lines go as bytes."""
+    """Destination of finished lines as bytes."""
 
     def write(self, data: bytes | memoryview, /) -> object:
         """Write whole lines."""
 
     def flush(self) -> None:
-        """Bring everything on its way."""
+        """Flush all lines."""
 
 
 def line_sink(stream: TextIO) -> LineSink:
-    """Return where finished JSON lines go that bypass `Output` because there are many of them."""
+    """Return the destination of finished JSON lines, which bypass `Output` because there are many of them."""
     stream.flush()
     return _TerminalLines(stream.buffer) if stream.isatty() else stream.buffer
 

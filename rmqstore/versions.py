@@ -1,6 +1,6 @@
-"""Everything that broker releases do differently with a store, as one table of profiles.
+"""Differences between broker releases in their use of a store, as one table of profiles.
 
-A profile holds for a range of releases; a row of the table names only what changed against the row before it, so the table reads as the
+A profile holds for a range of releases; a row of the table names only what differs from the row before it, so the table reads as the
 history of the broker. Code asks the profile for a named field and never for a release number.
 
 Sources: fact sheets commit log §3–§6, queues §2, §6 and the sheet of the newer releases §2–§6; every field says where it comes from.
@@ -17,7 +17,7 @@ from rmqstore.formats.naming import RETRY_PREFIX, SCHEDULE_TOPIC, SYSTEM_PREFIX,
 
 
 class NormalStart(Enum):
-    """Where recovery begins to read the commit log after a clean stop (fact sheet commit log §5.1)."""
+    """Start of recovery in the commit log after a clean stop (fact sheet commit log §5.1)."""
 
     THIRD_LAST = "the third last file"
     NAMED_WITHIN_QUEUES = "the last file whose name is not beyond what the queues know"
@@ -25,7 +25,7 @@ class NormalStart(Enum):
 
 
 class AbnormalStart(Enum):
-    """Which file an abnormal recovery takes first, searched from the last one down (fact sheet commit log §5.2, newer releases §3.3)."""
+    """Check of a first file for abnormal recovery, searched from the last one down (fact sheet commit log §5.2, newer releases §3.3)."""
 
     HEADER_TIME = "store time of the first record, which is not checked otherwise"
     CHECKED_TIME = "store time of the first record, which has to be valid"
@@ -33,7 +33,7 @@ class AbnormalStart(Enum):
 
 
 class Acceleration(Enum):
-    """What `enableAcceleratedRecovery` does (fact sheet newer releases §3.5)."""
+    """Effect of `enableAcceleratedRecovery` (fact sheet newer releases §3.5)."""
 
     NONE = "the option does not exist"
     ROCKSDB_ONLY = "begins at the offset that RocksDB queues know"
@@ -42,7 +42,7 @@ class Acceleration(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What a range of releases does. Offsets `@n` are bytes in the checkpoint file."""
+    """Behaviour of a range of releases. Offsets `@n` are bytes in the checkpoint file."""
 
     since: str
     until: str
@@ -96,7 +96,7 @@ class Profile:
     confirms: bool = False
     """Recovery sets the confirm offset to the start of the last valid record."""
     queues_cut_after_dispatch: bool = False
-    """Whether queues are cut is judged by what they know after the scan has dispatched, not before it."""
+    """Whether queues are cut is decided by what they know after the scan has dispatched, not before it."""
     acceleration: Acceleration = Acceleration.NONE
     checks_offset_range: bool = False
     """`checkCommitLogOffsetOnRecover` exists."""
@@ -129,7 +129,7 @@ class Profile:
 
     # start and stop (commit log §4.4, §6, Q13)
     reput_from_queues: bool = False
-    """Dispatch goes on where the queues end, and start waits for it; without it where the log is confirmed."""
+    """Dispatch continues where the queues end, and start waits for it; without it where the log is confirmed."""
     sync_flush_confirms_flushed: bool = False
     """With SYNC_FLUSH the log is confirmed up to what is flushed."""
     writes_pid_to_abort: bool = False
@@ -222,17 +222,17 @@ _RELEASE = re.compile(r"\d+\.\d+\.\d+")
 
 
 def release_key(release: str) -> tuple[int, ...]:
-    """A release as numbers, to compare by."""
+    """Return a release as numbers that can be compared."""
     return tuple(int(number) for number in release.split("."))
 
 
 def profile_of(release: str) -> Profile:
-    """The profile of a release such as `5.3.3`. Raises UsageError for a text that is none, or a release nothing is known of."""
-    known = f"Known are {PROFILES[0].since} to {PROFILES[-1].until}."
+    """Return the profile of a release such as `5.3.3`. Raises UsageError for a text that is not a release, or an unknown release."""
+    known = f"Known releases: {PROFILES[0].since} to {PROFILES[-1].until}."
     if not _RELEASE.fullmatch(release):
-        raise UsageError(f"{release!r} is no release of RocketMQ.", f"Name it like 5.3.3. {known}")
+        raise UsageError(f"{release!r} is not a release of RocketMQ.", f"Write it as in 5.3.3. {known}")
     key = release_key(release)
     for profile in PROFILES:
         if release_key(profile.since) <= key <= release_key(profile.until):
             return profile
-    raise UsageError(f"What RocketMQ {release} does at a start is not known.", known)
+    raise UsageError(f"The behaviour of RocketMQ {release} at a start is not known.", known)

@@ -178,7 +178,7 @@ def test_a_chosen_directory_of_kernels(tmp_path: Path) -> None:
     chosen.chmod(0o777)
     used, told = _used(NUMBA_CACHE_DIR=str(chosen))
     assert used.is_relative_to(tmp_path / "cache" / "rmqstore" / "kernels")
-    assert told == f"warning: other users may write to {chosen}, so nothing that is kept there is used.\n"
+    assert told == f"warning: other users may write to {chosen}, so the cache there is not used.\n"
 
 
 @AS_ROOT
@@ -191,7 +191,7 @@ def test_the_home_of_another_user(tmp_path: Path) -> None:
     (tmp_path / "t").mkdir(mode=0o700)
     used, told = _used(HOME=str(tmp_path / "home"), XDG_CACHE_HOME="", TMPDIR=str(tmp_path / "t"))
     assert used.is_relative_to(tmp_path / "t" / f"rmqstore-{os.geteuid()}")
-    assert told == f"warning: {cache / 'rmqstore'} belongs to user {NOBODY}, so nothing that is kept there is used.\n"
+    assert told == f"warning: {cache / 'rmqstore'} belongs to user {NOBODY}, so the cache there is not used.\n"
     assert list((cache / "rmqstore").iterdir()) == []
 
 

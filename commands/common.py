@@ -1,4 +1,4 @@
-"""Options that several commands share, and what a command may ask of the command line around it."""
+"""Options that several commands share, and their access to the command line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _VERSION = re.compile(r"auto|\d+\.\d+\.\d+")
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What the person wants to see: made by `output_options`, handed to the command as `view`."""
+    """Requested form of output: made by `output_options`, passed to the command as `view`."""
 
     format: str
     quiet: bool
@@ -34,26 +34,26 @@ class View:
     csv_raw: bool = False
 
     def output(self) -> Output:
-        """The writer of standard output for the chosen format."""
+        """Return the writer of standard output for the chosen format."""
         from rmqstore.render.output import open_output
 
         return open_output(self.format, color=self.color, quiet=self.quiet, csv_raw=self.csv_raw)
 
     def progress(self, label: str, total: int | None, unit: str = "bytes") -> AbstractContextManager[Bar]:
-        """A progress bar over `total` units (None: not known), silent under --quiet, --no-progress and without a terminal."""
+        """Return a progress bar over `total` units (None: not known), silent with --quiet, --no-progress and without a terminal."""
         from rmqstore.render.progress import progress
 
         return progress(label, total, enabled=self.show_progress and not self.quiet, unit=unit)
 
 
 def on_interrupt(report: Callable[[], str]) -> None:
-    """Say what `interrupted: ...` shall tell after Ctrl-C, for example `verified 3 of 12 files, 1.2 GiB of 5.0 GiB`."""
+    """Set the text of `interrupted: ...` after Ctrl-C, for example `verified 3 of 12 files, 1.2 GiB of 5.0 GiB`."""
     context = click.get_current_context()
     context.meta.setdefault(INTERRUPTION_REPORT, {})["report"] = report
 
 
 def parse_settings(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    """`KEY=VALUE` options → a dictionary. Raises BadParameter."""
+    """Return `KEY=VALUE` options as a dictionary. Raises BadParameter."""
     settings = {}
     for text in values:
         key, equals, value = text.partition("=")
@@ -70,14 +70,14 @@ def _version(context: click.Context, parameter: click.Parameter, value: str) -> 
 
 
 store_argument = click.argument("store", type=click.Path(path_type=Path, readable=False))
-"""STORE → `store: Path`; whether it exists and what it is, is told by the room that opens it."""
+"""STORE → `store: Path`; whether it exists and what it is, is checked by the package that opens it."""
 
 broker_version_option = click.option(
     "--broker-version",
     default="auto",
     metavar="RELEASE",
     callback=_version,
-    help="Release of the broker, for example 5.3.3; auto: taken from signs in the store.",
+    help="Release of the broker, for example 5.3.3; auto: determined from the store.",
 )
 """--broker-version → `broker_version: str`, `auto` or three numbers with dots."""
 
@@ -88,7 +88,7 @@ def store_options(command: Decorated) -> Decorated:
         "--broker-conf",
         type=click.Path(path_type=Path, dir_okay=False, readable=False),
         metavar="FILE",
-        help="broker.conf of this store: sizes, paths and switches that the files alone do not tell.",
+        help="broker.conf of this store: sizes, paths and switches that cannot be determined from the files.",
     )
     setting = click.option(
         "--set",
@@ -96,13 +96,13 @@ def store_options(command: Decorated) -> Decorated:
         multiple=True,
         metavar="KEY=VALUE",
         callback=parse_settings,
-        help="One setting as in broker.conf; wins over the file. May be repeated.",
+        help="One setting as in broker.conf; takes precedence over the file. May be repeated.",
     )
     return conf(setting(command))
 
 
 def view_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--quiet, --no-progress and --color → `view: View`, for people."""
+    """--quiet, --no-progress and --color → `view: View`, with text output."""
 
     @wraps(command)
     def with_view(
@@ -113,14 +113,14 @@ def view_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True, help="Colours."),
         click.option("--no-progress", is_flag=True, help="No progress bar."),
-        click.option("--quiet", is_flag=True, help="No progress bar, no notes, no summary for people."),
+        click.option("--quiet", is_flag=True, help="No progress bar, no notes, no summary in text output."),
     ):
         with_view = option(with_view)
     return with_view
 
 
 csv_raw_option = click.option(
-    "--csv-raw", is_flag=True, help="Leave cells of CSV as they are; else one that a spreadsheet would execute begins with a single quote."
+    "--csv-raw", is_flag=True, help="Leave CSV cells unchanged; otherwise one that a spreadsheet would execute begins with a single quote."
 )
 """--csv-raw → `csv_raw: bool`."""
 
@@ -133,6 +133,6 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
         type=click.Choice(["table", "json", "csv"]),
         default="table",
         show_default=True,
-        help="table for people; json: one object per line; csv.",
+        help="table: text; json: one object per line; csv.",
     )
     return output_format(csv_raw_option(view_options(command)))

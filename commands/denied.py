@@ -1,4 +1,4 @@
-"""What a command could not read, as the findings that end its output."""
+"""Findings at the end of a command's output for files that it could not read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EXIT_FINDINGS = 1
 
 
 def report(denied: Sequence[Denied], view: View) -> None:
-    """Print a finding for every file and directory, and end with status 1 where there is one."""
+    """Print a finding for every file and directory, and end with status 1 if there is one."""
     if not denied:
         return
     from rmqstore.catalogue import finding
@@ -29,7 +29,7 @@ def report(denied: Sequence[Denied], view: View) -> None:
 
 
 def demand_readable(store: Store) -> None:
-    """Refuse a plan that depends on what may not be read. Raises UnreadableError."""
+    """Refuse a plan that depends on a file without read permission. Raises UnreadableError."""
     from rmqstore.errors import UnreadableError
     from rmqstore.prediction.needed import decides
     from rmqstore.store.access import denied_entries
@@ -38,7 +38,5 @@ def demand_readable(store: Store) -> None:
     with skipping_denied():
         needed = [one for one in denied_entries(store.reopened()) if decides(one)]
     if needed:
-        more = f", nor may {len(needed) - 1} more" if len(needed) > 1 else ""
-        raise UnreadableError(
-            f"{needed[0].message}{more}; a plan without it would give up what it holds.", f"First run {needed[0].command}"
-        )
+        more = f" (and {len(needed) - 1} more)" if len(needed) > 1 else ""
+        raise UnreadableError(f"{needed[0].message}{more}; a plan without it would lose its content.", f"First run {needed[0].command}")

@@ -1,4 +1,4 @@
-"""`rmqstore doctor`: will a broker start on this store, what will that cost, and what to run next."""
+"""`rmqstore doctor`: whether a broker starts on a store, what the start costs, and what to run next."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _AUTO = "auto"
 _SHOWN_DEFAULT = "the broker's default"
 
 
-@click.command("doctor", short_help="Will a broker start on this store, what will it cost, what to run next.")
+@click.command("doctor", short_help="Report whether a broker starts on a store, what that costs, what to run next.")
 @store_argument
 @broker_version_option
 @store_options
@@ -27,11 +27,11 @@ _SHOWN_DEFAULT = "the broker's default"
 def command(
     context: click.Context, store: Path, broker_version: str, broker_conf: Path | None, settings: Mapping[str, str], view: View
 ) -> None:
-    """Triage STORE: whether a broker of --broker-version starts on it, with the line its log would show, and what that costs in each
-    area of the store; then what is wrong, the most dangerous first. The first line is the worst of it, the next one what to do.
+    """Report whether a broker of --broker-version starts on STORE, with the line its log would show, and what the start costs in each
+    area of the store; then what is wrong, the most dangerous first. The first line is the worst problem, the next one what to do.
 
     Reads what a start of the broker would read, and a sample of the commit log, so the size of the store does not matter; `rmqstore
-    verify` reads everything. Ends with status 0 only when the broker starts and nothing is lost, repeated or unreachable by key.
+    verify` reads everything. Ends with status 0 only if the broker starts and nothing is lost, repeated or unreachable by key.
     """
     from rmqstore.doctor.diagnosis import diagnose
     from rmqstore.doctor.nextsteps import Commands
@@ -58,7 +58,7 @@ def command(
 
 
 def for_people(diagnosis: Diagnosis) -> dict[str, Any]:
-    """The verdict as words."""
+    """Return the verdict as text."""
     screen: dict[str, Any] = {
         "verdict": diagnosis.verdict.headline,
         "next": diagnosis.next,
@@ -82,5 +82,5 @@ def for_people(diagnosis: Diagnosis) -> dict[str, Any]:
 
 
 def advice(diagnosis: Diagnosis) -> dict[str, Any]:
-    """What to do next."""
+    """Return what to do next."""
     return {"next": diagnosis.next}

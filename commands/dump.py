@@ -1,4 +1,4 @@
-"""`rmqstore dump`: any file or part of a store, decoded."""
+"""`rmqstore dump`: decode any file or part of a store."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ _PARTS = (
 )
 
 
-@click.command("dump", short_help="Any file or part of a store, decoded.")
+@click.command("dump", short_help="Decode any file or part of a store.")
 @click.argument("path", type=click.Path(path_type=Path, readable=False))
-@click.option("--part", type=click.Choice(_PARTS), help="Which part of a root, or what a file is; found out when not given.")
+@click.option("--part", type=click.Choice(_PARTS), help="Part of a root, or kind of a file; determined from PATH if not given.")
 @filter_options
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help="At most N objects.")
 @click.option("--tail", type=click.IntRange(min=0), metavar="N", help="The last N objects.")
 @click.option("--body", type=click.Choice(["none", "text", "hex", "base64"]), default="none", show_default=True, help="Show bodies.")
 @click.option("--decompress", is_flag=True, help="Decompress bodies (zlib, LZ4, Zstandard; up to 32 MiB each).")
-@click.option("--slots", is_flag=True, help="The hash slots of index files too.")
-@click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads for a large log; one per processor when not given.")
+@click.option("--slots", is_flag=True, help="Also print the hash slots of index files.")
+@click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads for a large log; one per processor if not given.")
 @store_options
 @output_options
 def command(
@@ -71,9 +71,9 @@ def command(
 ) -> None:
     """Decode a store: PATH is a root (its commit log, or the part that --part names), a directory of a part or queue, or one file.
 
-    Damage does not end the dump: it is shown as an object of its own with range and reason, and the dump goes on with the next plausible
-    record. The exit status is 0 all the same; `rmqstore verify` judges. Files and directories of PATH that may not be read are findings
-    at the end, and the exit status is 1 then.
+    Damage does not end the dump: it is shown as an object of its own with range and reason, and the dump continues with the next plausible
+    record. The exit status is still 0; run `rmqstore verify` for a verdict. Files and directories of PATH without read permission are
+    findings at the end, and the exit status is 1.
     """
     from rmqstore.dump.items import Watched
     from rmqstore.dump.request import BodyForm, Request
@@ -116,4 +116,4 @@ def _print(items: Watched, target: Target, view: View) -> None:
         from rmqstore.render.progress import note
 
         ranges = "range" if items.damages == 1 else "ranges"
-        note(f"{items.damages} damaged {ranges}, {items.damaged_bytes} bytes; `rmqstore verify` tells more")
+        note(f"{items.damages} damaged {ranges}, {items.damaged_bytes} bytes; run `rmqstore verify` for details")

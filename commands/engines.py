@@ -1,4 +1,4 @@
-"""The options of commands that can run on Spark."""
+"""Options of commands that can run on Spark."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def _stores(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[Path | str, ...]:
-    """Patterns that the shell left alone stand for what they match; a URI stays as it is."""
+    """Expand patterns that the shell did not expand; a URI stays unchanged."""
     from rmqstore.pipeline.remote import is_remote
 
     found: list[Path | str] = []
@@ -35,7 +35,7 @@ def _stores(context: click.Context, parameter: click.Parameter, values: tuple[st
 
 
 stores_argument = click.argument("stores", metavar="STORE...", nargs=-1, required=True, callback=_stores)
-"""STORE... → `stores: tuple[Path | str, ...]`, text for a URI; what they are is told by the room that opens them."""
+"""STORE... → `stores: tuple[Path | str, ...]`, text for a URI; what they are is checked by the package that opens them."""
 
 
 def _store(context: click.Context, parameter: click.Parameter, text: str) -> Path | str:
@@ -57,7 +57,7 @@ def spark_options(command: Decorated) -> Decorated:
         callback=parse_settings,
         help="A setting of Spark, as for spark-submit. May be repeated.",
     )(command)
-    return click.option("--master", metavar="URL", help="Where Spark runs, as for spark-submit; all of this machine if not given.")(command)
+    return click.option("--master", metavar="URL", help="Where Spark runs, as for spark-submit; default: all of this machine.")(command)
 
 
 def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -78,7 +78,7 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
         type=click.Choice(["auto", "local", "spark"]),
         default="auto",
         show_default=True,
-        help="local: threads of this process; spark; auto: what should be done first.",
+        help="local: threads of this process; spark; auto: whichever is expected to finish first.",
     )(spark_options(with_wish))
 
 
@@ -89,20 +89,20 @@ def _wish(engine: str, master: str | None, conf: dict[str, str], threads: int | 
 
 
 def rebuilder_of(wish: Wish, store: Store, at: StoreAt) -> Rebuilder | None:
-    """Who rebuilds queues and index, None for this process. Raises RefusedError when Spark cannot be started, or not used."""
+    """Return the rebuilder of queues and index, None for this process. Raises RefusedError if Spark cannot be started or used."""
     from rmqstore.pipeline.engine import REBUILD, choose, runner_of
     from rmqstore.repair.files import rights
 
     if rights.are_reduced_for(store.root):
-        # Processes of Spark cannot take the rights of the owner of the store.
+        # Processes of Spark cannot take on the permissions of the owner of the store.
         if wish.engine == "spark":
-            raise RefusedError(f"{store.root} belongs to another user, with whose rights Spark cannot work.", "Run this as that user.")
+            raise RefusedError(f"{store.root} belongs to another user, whose permissions Spark cannot take on.", "Run this as that user.")
         return None
     choice = choose(wish, store.message_log.length, REBUILD)
     if choice.engine == "local":
         return None
     runner = runner_of(choice, wish)
-    # Everything that takes long to load is loaded while Spark starts; commands ask for their rebuilder first for this reason.
+    # Slow imports happen while Spark starts; for this reason commands request their rebuilder first.
     from rmqstore.pipeline.rebuild.jobs import Elsewhere
 
     return Elsewhere(runner, at)

@@ -1,4 +1,4 @@
-"""`rmqstore explain`: what a finding code or a broker's log line means, what each broker release does, and what to do next."""
+"""`rmqstore explain`: the meaning of a finding code or a broker's log line, what each broker release does, and what to do next."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CODE = re.compile(r"[A-Za-z]+(-[A-Za-z0-9]+)+")
 _LINES_PER_STEP = 2000
 
 
-@click.command("explain", short_help="What a finding code or a line of a broker's log means, and what to do.")
+@click.command("explain", short_help="Explain a finding code or a line of a broker's log, and what to do.")
 @click.argument("words", nargs=-1, metavar="[CODE...|LINE|STORE]")
 @click.option(
     "--log",
@@ -35,9 +35,9 @@ _LINES_PER_STEP = 2000
     "--store",
     type=click.Path(path_type=Path, readable=False),
     metavar="STORE",
-    help="Look up in this store what the lines name. With --log it may be given without the option's name.",
+    help="Store in which to look up what the lines name. With --log it may be given without the option's name.",
 )
-@click.option("--list", "list_all", is_flag=True, help="All finding codes with severity and title.")
+@click.option("--list", "list_all", is_flag=True, help="List all finding codes with severity and title.")
 @store_options
 @output_options
 def command(
@@ -52,14 +52,14 @@ def command(
     """Explain finding codes such as RMQ-CL-CRC, or what a broker logged about its store.
 
     \b
-    rmqstore explain RMQ-CL-CRC                        a finding: meaning, what brokers do with it, how to mend it
+    rmqstore explain RMQ-CL-CRC                        a finding: meaning, what brokers do, how to fix it
     rmqstore explain 'found a illegal magic code 0x0'  a line of a log
     rmqstore explain --log store.log STORE             a log file, and what it means for this store
 
-    Case of codes does not matter, and the leading RMQ- may be left out. Of a log file, equal lines are counted together, the worst come
+    Codes are not case-sensitive, and the leading RMQ- may be omitted. In a log file, equal lines are counted together, the worst come
     first, harmless ones are only counted, and warnings and errors that are not in the table are listed as unknown. With a store, the
-    offsets, files and queues that lines name are looked up in it as it is now, without changing a byte. Lines are no findings: the exit
-    status stays 0.
+    offsets, files and queues that lines name are looked up in its present state, without changing a byte. Lines are not findings: the
+    exit status stays 0.
     """
     if log is not None:
         if len(words) > 1 or (words and store is not None):
@@ -120,7 +120,7 @@ def _entry(code: str, catalogue: Mapping[str, Any]) -> Any:
 
 
 def _lines(words: Sequence[str]) -> list[str]:
-    """The log lines among the words; none when they are finding codes. A line without quotes comes word by word."""
+    """Return the log lines among the words; none if they are finding codes. A line without quotes arrives word by word."""
     from rmqstore.catalogue import CATALOGUE
 
     spaced = any(character.isspace() for word in words for character in word)
@@ -134,7 +134,7 @@ def _lines(words: Sequence[str]) -> list[str]:
 
 
 def _lone_word(word: str) -> list[str]:
-    """A log line or exception of one word; anything else of that form is a mistyped code."""
+    """Return a log line or exception of one word; any other word is a mistyped code."""
     from rmqstore.catalogue.loglines import CAUSES, LOG_LINES, find_cause, find_line
 
     known = word.upper() in LOG_LINES or word.upper() in CAUSES or find_line(word) or find_cause(word)
@@ -166,7 +166,7 @@ def _explainer(store: Path | None, broker_conf: Path | None, settings: Mapping[s
 
 
 def _explain_log(path: Path, explainer: Explainer, view: View) -> None:
-    """Raises UnreadableError, for a log that ends in damage after what was read of it is told."""
+    """Explain a log file. Raises UnreadableError; for a log that ends in damage, after the lines before it are explained."""
     from rmqstore.brokerlog.groups import Groups
     from rmqstore.brokerlog.lines import LogFile, entries
 
@@ -182,11 +182,11 @@ def _explain_log(path: Path, explainer: Explainer, view: View) -> None:
         output.log_line(explainer.explain(group))
     output.summary(groups.totals())
     if log.broken is not None:
-        raise UnreadableError(f"{path} was read up to line {groups.lines}: {log.broken}.", "What came before is told above.")
+        raise UnreadableError(f"{path} was read up to line {groups.lines}: {log.broken}.", "The lines before it are explained above.")
 
 
 def _watched(log: LogFile, bar: Bar) -> Iterator[str]:
-    """The lines of the log, while the bar follows."""
+    """Yield the lines of the log and advance the bar."""
     done = 0
     for number, text in enumerate(log.texts()):
         if number % _LINES_PER_STEP == 0:

@@ -1,4 +1,4 @@
-"""`rmqstore export`: messages of a store as files for other programs."""
+"""`rmqstore export`: write messages of a store to files for other programs."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from rmqstore.pipeline.logparts import LogPiece
 
 PIECES_OF_A_RUN = 256
-"""Pieces that a runner gets at a time: what is done is published at the end of such a run at the latest."""
+"""Pieces that a runner gets at a time; finished pieces are published at the end of such a run at the latest."""
 
 
 def _names(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
     return None if value is None else tuple(name.strip() for name in value.split(",") if name.strip())
 
 
-@click.command("export", short_help="Messages as JSON lines, CSV or Parquet; resumable.")
+@click.command("export", short_help="Export messages as JSON lines, CSV or Parquet; resumable.")
 @store_or_uri_argument
 @click.argument("out", type=click.Path(path_type=Path, readable=False))
 @click.option("--format", "file_format", type=click.Choice(["jsonl", "csv", "parquet"]), default="jsonl", show_default=True, help="Files.")
@@ -40,8 +40,7 @@ def _names(context: click.Context, parameter: click.Parameter, value: str | None
     type=click.Choice(["none", "raw", "decoded"]),
     default="none",
     show_default=True,
-    help="Bodies: as they are stored, or decompressed (up to 32 MiB each); in jsonl and csv as base64, decoded as text where they are "
-    "UTF-8.",
+    help="Bodies: as stored, or decompressed (up to 32 MiB each); in jsonl and csv raw as base64, decoded as text if UTF-8.",
 )
 @click.option(
     "--partition-by",
@@ -69,8 +68,8 @@ def command(
 ) -> None:
     """Write the messages of STORE to files in the directory OUT, one or more for each piece of the log, in the order of the log.
 
-    The fields of a message are those of `rmqstore dump --format json`. An export that was stopped is continued by the same command: what is
-    in OUT stays. Damage does not end the export and is told at its end; `rmqstore verify` judges.
+    The fields of a message are those of `rmqstore dump --format json`. An interrupted export is continued by the same command: the
+    files in OUT stay. Damage does not stop the export; it is summarised at the end. Run `rmqstore verify` for details.
 
     STORE may be a URI (s3, gs, hdfs): a copy of it is exported, in TMPDIR, which workers on other machines must see as well.
     """
@@ -109,7 +108,7 @@ def _run(
 
     if not missing:
         return
-    on_interrupt(lambda: f"{len(destination.done)} pieces of the log are exported; the same command goes on")
+    on_interrupt(lambda: f"{len(destination.done)} pieces of the log are exported; run the same command to continue")
     with view.progress("export", sum(piece.size for piece in missing) or None) as bar:
         runner = runner_of(choice, wish)
         for start in range(0, len(missing), PIECES_OF_A_RUN):
@@ -122,8 +121,8 @@ def _note_begun(there: int, pieces: int, view: View) -> None:
     from rmqstore.render.progress import note
 
     if there:
-        rest = "nothing is left to do" if there == pieces else "going on with the rest"
-        note(f"{there} of {pieces} pieces of the log are there already; {rest}.", quiet=view.quiet)
+        rest = "nothing is left to do" if there == pieces else "continuing with the rest"
+        note(f"{there} of {pieces} pieces of the log exist already; {rest}.", quiet=view.quiet)
 
 
 def _note_damage(sums: dict[str, Any], view: View) -> None:
@@ -131,4 +130,6 @@ def _note_damage(sums: dict[str, Any], view: View) -> None:
 
     if sums["damaged_ranges"]:
         ranges = "range" if sums["damaged_ranges"] == 1 else "ranges"
-        note(f"{sums['damaged_ranges']} damaged {ranges}, {sums['damaged_bytes']} bytes; `rmqstore verify` tells more", quiet=view.quiet)
+        note(
+            f"{sums['damaged_ranges']} damaged {ranges}, {sums['damaged_bytes']} bytes; run `rmqstore verify` for details", quiet=view.quiet
+        )

@@ -1,4 +1,4 @@
-"""The options that choose messages, as filters."""
+"""Options that select messages, as filters."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _OPTIONS = (
     click.option("--topic", help="Only this topic."),
     click.option("--queue", "queue_id", type=int, metavar="ID", help="Only this queue id."),
     click.option("--queue-offset", type=int, metavar="N", help="Only this offset in the queue."),
-    click.option("--from-offset", type=int, metavar="BYTES", help="From this physical offset on; inside of a record: from the next one."),
+    click.option("--from-offset", type=int, metavar="BYTES", help="From this physical offset on; inside a record: from the next one."),
     click.option("--to-offset", type=int, metavar="BYTES", help="Up to this physical offset, which is not included."),
-    click.option("--from-time", metavar="TIME", help="Stored at this time or later: ISO 8601 (UTC unless it says otherwise) or epoch ms."),
+    click.option("--from-time", metavar="TIME", help="Stored at this time or later: ISO 8601 (UTC unless it has an offset) or epoch ms."),
     click.option("--to-time", metavar="TIME", help="Stored at this time or earlier."),
-    click.option("--key", help="Only messages with this key or unique key; of an index: items of this key, with --topic."),
-    click.option("--tag", help="Only messages with exactly these TAGS, and queue units with their hash."),
+    click.option("--key", help="Only messages with this key or unique key; of an index: entries of this key, with --topic."),
+    click.option("--tag", help="Only messages with exactly these TAGS, and consume queue entries with their hash."),
 )
 _NAMES = ("topic", "queue_id", "queue_offset", "from_offset", "to_offset", "from_time", "to_time", "key", "tag")
 
 
 def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--topic to --tag → `filters: Filters`. Times that cannot be read raise UsageError."""
+    """--topic to --tag → `filters: Filters`. Raises UsageError for an invalid time."""
 
     @wraps(command)
     def with_filters(*arguments: Any, **options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""`rmqstore history`: what was done to a store, and how to take it back."""
+"""`rmqstore history`: list the changes made to a store, and how to undo them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ COLUMNS = ("id", "state", "command", "actions", "lost", "kept_bytes", "undo", "p
 EXIT_DAMAGED = 1
 
 
-@click.command("history", short_help="What was done to a store, and how to take it back.")
+@click.command("history", short_help="List the changes made to a store, and how to undo them.")
 @store_argument
 @output_options
 def command(store: Path, view: View) -> None:
-    """List the transactions of STORE, oldest first: state, command, actions, messages given up, bytes kept, and the command that takes it
-    back.
+    """List the transactions of STORE, oldest first: state, command, actions, lost messages, bytes kept, and the command that undoes it.
 
-    What is damaged, or no transaction at all, is listed with what is wrong with it, and ends the command with status 1. Commands that
-    change the store refuse until a damaged transaction is moved out of STORE/.rmqstore.
+    A damaged transaction, or a directory that is not one, is listed with what is wrong with it, and ends the command with status 1.
+    Commands that change the store refuse to run until it is moved out of STORE/.rmqstore.
     """
     from rmqstore.repair.transaction.folder import State
     from rmqstore.repair.transaction.history import history

@@ -1,4 +1,4 @@
-"""`rmqstore info`: one screen about a store, whatever its size."""
+"""`rmqstore info`: one screen about a store of any size."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ SHOWN_TOP_QUEUES = 5
 SHOWN_LINES = 8
 
 
-@click.command("info", short_help="What this store is: releases, sizes, offsets, clean or crashed.")
+@click.command("info", short_help="Show releases, sizes and offsets of a store, and whether it stopped cleanly.")
 @store_argument
 @store_options
 @output_options
 def command(store: Path, broker_conf: Path | None, settings: Mapping[str, str], view: View) -> None:
-    """Show what STORE is: which releases can have written it, clean or crashed, sizes, offsets, times, topics and queues.
+    """Show a summary of STORE: which releases can have written it, clean or crashed, sizes, offsets, times, topics and queues.
 
     STORE is the broker's storePathRootDir, or a copied directory of one part, for example commitlog. Only file names, heads and ends
-    are read, so this takes moments on a store of any size; `rmqstore verify` reads everything. What may not be read is a finding
-    at the end, and the exit status is 1 then.
+    are read, so this takes moments on a store of any size; `rmqstore verify` reads everything. Files without read permission are
+    findings at the end, and the exit status is 1.
     """
     from rmqstore.scan.tail import last_records
     from rmqstore.store.root import Store
@@ -41,7 +41,7 @@ def command(store: Path, broker_conf: Path | None, settings: Mapping[str, str], 
 
 
 def for_people(summary: StoreSummary) -> dict[str, Any]:
-    """The summary as the words and tables of the screen."""
+    """Return the summary as text and tables."""
     from rmqstore.render.times import time_range
     from rmqstore.store.parts import relative_to_root
 
@@ -82,7 +82,7 @@ def for_people(summary: StoreSummary) -> dict[str, Any]:
     attention = [*summary.notes, *(f"{problem.path.name}: {problem.detail}" for problem in log.problems), *summary.strays]
     attention += [f"{sign.text}: contradicts the other signs" for sign in writer.contradicting]
     if queues.problems:
-        attention.append(f"{queues.problems} queue files do not fit their neighbours; rmqstore verify tells which.")
+        attention.append(f"{queues.problems} queue files do not fit their neighbours; `rmqstore verify` reports which.")
     if queues.unreadable:
         attention.append(f"{queues.unreadable} queues could not be read.")
     if attention:
@@ -96,14 +96,14 @@ def _state(summary: StoreSummary) -> str:
         pids = sorted({*(user.pid for user in live.users if user.writes), *([live.lock_holder] if live.lock_holder else [])})
         return f"in use by process {', '.join(map(str, pids))}"
     if summary.only is not None:
-        return "unknown: only the root of a store tells how its broker stopped"
+        return "unknown: only the root of a store shows how its broker stopped"
     if not summary.abort:
-        return "stopped cleanly: abort is not there"
-    unsure = "" if live.complete else " (not every process could be looked at)"
+        return "stopped cleanly: no abort file"
+    unsure = "" if live.complete else " (not every process could be checked)"
     if live.abort_pid is None:
-        return "crashed: abort is there and nobody uses the store" + unsure
+        return "crashed: abort exists and no process uses the store" + unsure
     return (
-        f"crashed: abort is there, process {live.abort_pid} {'runs but does not use the store' if live.abort_pid_alive else 'is gone'}"
+        f"crashed: abort exists, process {live.abort_pid} {'runs but does not use the store' if live.abort_pid_alive else 'is gone'}"
         + unsure
     )
 
@@ -111,9 +111,9 @@ def _state(summary: StoreSummary) -> str:
 def _log(summary: StoreSummary) -> str:
     log = summary.log
     if not log.files:
-        return "no files" if log.end_offset is not None else "may not be read"
+        return "no files" if log.end_offset is not None else "permission denied"
     where = ", ".join(log.directories) + (" (DLedger)" if summary.dledger else "")
-    end = "an end that may not be read" if log.end_offset is None else log.end_offset
+    end = "unknown (permission denied)" if log.end_offset is None else log.end_offset
     return f"{log.files} files of {size_text(log.file_size or 0)} in {where}, offsets {log.min_offset} to {end}"
 
 
@@ -122,7 +122,7 @@ def _checkpoint(summary: StoreSummary) -> str:
 
     fields = summary.checkpoint
     if fields is None:
-        return "may not be read" if any(one.file == "checkpoint" for one in summary.denied) else "missing or unreadable"
+        return "permission denied" if any(one.file == "checkpoint" for one in summary.denied) else "missing or unreadable"
     return (
         ", ".join(f"{name} {time_text(value) if name.endswith('_timestamp') else value}" for name, value in fields.items() if value)
         or "all zero"
@@ -131,13 +131,11 @@ def _checkpoint(summary: StoreSummary) -> str:
 
 def _written_by(writer: WriterGuess) -> str:
     releases = writer.lowest if writer.lowest == writer.highest else f"{writer.lowest} to {writer.highest}"
-    return (
-        releases if writer.implementation is None else f"{writer.implementation}; what it has in common with {releases} of Apache RocketMQ"
-    )
+    return releases if writer.implementation is None else f"{writer.implementation}; matches {releases} of Apache RocketMQ"
 
 
 def _reasons(writer: WriterGuess) -> str:
-    """The signs that make the range as narrow as it is."""
+    """Return the signs that determine the range."""
     deciding = [sign.text for sign in writer.signs if sign.since == writer.lowest or sign.until == writer.highest]
     return "; ".join(deciding) or "no sign narrows it down"
 

@@ -1,4 +1,4 @@
-"""A prediction for people and programs: what a broker will do to a store at its next start, and ways to start compared."""
+"""Output of predictions: what a broker will do to a store at its next start, and a comparison of ways to start."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EXIT_HARM = 1
 
 
 def read_ways(texts: Sequence[str], release: str) -> tuple[Variant, ...]:
-    """The ways to start that the command line names. Raises UsageError."""
+    """Return the ways to start that the command line names. Raises UsageError."""
     from rmqstore.prediction.whatif import parse_variants
 
     return parse_variants(texts, release)
@@ -30,14 +30,14 @@ def read_ways(texts: Sequence[str], release: str) -> tuple[Variant, ...]:
 def predict(store: Store, ways: Sequence[Variant], chosen: Chosen, view: View) -> None:
     """Show what a broker does, or compare several ways to start.
 
-    Harm, and what may not be read of the store, end the command with status 1.
+    Harm, and files without read permission, end the command with status 1.
     """
     from rmqstore.prediction.whatif import compare, least_harmful
     from rmqstore.store.access import denied_entries
     from rmqstore.store.mapped import skipping_denied
 
     with skipping_denied():
-        # What is listed here is incomplete, and other readers must not get it.
+        # These listings are incomplete, and other readers must not get them.
         store = store.reopened()
         not_read = denied_entries(store)
         results = []
@@ -87,14 +87,14 @@ def _json(result: Compared, root: Path, because: str) -> dict[str, Any]:
 
 
 def for_people(result: Compared, root: Path, because: str) -> dict[str, Any]:
-    """The prediction as the words and tables of the screen."""
+    """Return the prediction as text and tables."""
     from rmqstore.render.times import time_range
     from rmqstore.store.parts import relative_to_root
 
     outcome, consequences = result.outcome, result.consequences
     screen: dict[str, Any] = {
         "broker": f"{outcome.release} ({because})",
-        "recovery": f"{outcome.mode}: abort is {'there' if outcome.mode == 'abnormal' else 'not there'}",
+        "recovery": f"{outcome.mode}: {'abort exists' if outcome.mode == 'abnormal' else 'no abort file'}",
         "starts": {True: "yes", False: "no", None: "unknown"}[outcome.starts],
     }
     if outcome.unknown is not None:
@@ -110,7 +110,7 @@ def for_people(result: Compared, root: Path, because: str) -> dict[str, Any]:
         screen["lost"] = f"{outcome.lost.messages} messages, {outcome.lost.bytes} bytes"
     if outcome.starts is not None:
         screen["files deleted"] = sum(1 for change in outcome.changes.values() if change == "deleted")
-        screen["abort after a stop"] = "there" if outcome.abort_after_stop else "gone"
+        screen["abort after a stop"] = "present" if outcome.abort_after_stop else "removed"
     if outcome.blockers:
         screen["does not start because"] = [
             {"what": blocker.message, "file": "" if blocker.file is None else relative_to_root(blocker.file, root)}
@@ -168,7 +168,7 @@ def _dispatched(outcome: Any) -> str:
 
 
 def comparison(results: list[Compared]) -> list[dict[str, Any]]:
-    """One row for each way to start."""
+    """Return one row for each way to start."""
     rows = []
     for result in results:
         outcome, harm = result.outcome, result.harm

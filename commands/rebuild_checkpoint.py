@@ -1,4 +1,4 @@
-"""`rmqstore rebuild-checkpoint`: the checkpoint that a clean stop would have left."""
+"""`rmqstore rebuild-checkpoint`: rebuild the checkpoint that a clean stop would have left."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 NAME = "rebuild-checkpoint"
 
 
-@click.command(NAME, short_help="Make the checkpoint that a clean stop would have left.")
+@click.command(NAME, short_help="Rebuild the checkpoint that a clean stop would have left.")
 @store_argument
 @broker_version_option
 @store_options
@@ -33,10 +33,10 @@ def command(
     view: View,
     how: How,
 ) -> None:
-    """Make the checkpoint of STORE from its commit log and index, if the one that is there is missing, damaged, ahead or behind.
+    """Rebuild the checkpoint of STORE from its commit log and index, if it is missing, damaged, ahead of them or out of date.
 
-    What only other brokers tell – the flushed offset of a master, the confirm offset of a controller – stays in a sound checkpoint; in a
-    damaged one, and where it is beyond the log, it becomes 0, as after an upgrade, and a note says so.
+    Values of other brokers – the flushed offset of a master, the confirm offset of a controller – stay in a valid checkpoint; in a
+    damaged one, and if they are beyond the log, they become 0, as after an upgrade, and a note says so.
     """
     from rmqstore.prediction.release import choose_release
     from rmqstore.repair.derived.agreement import plan_rebuilt_checkpoint

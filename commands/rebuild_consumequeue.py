@@ -1,4 +1,4 @@
-"""`rmqstore rebuild-consumequeue`: consume queues, their extensions and batch queues, made again from the commit log."""
+"""`rmqstore rebuild-consumequeue`: rebuild consume queues, their extensions and batch queues from the commit log."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _queues(context: click.Context, parameter: click.Parameter, values: tuple[st
     return frozenset(named)
 
 
-@click.command(NAME, short_help="Make consume queues again from the commit log.")
+@click.command(NAME, short_help="Rebuild consume queues from the commit log.")
 @store_argument
 @click.option("--topic", "topics", multiple=True, metavar="TOPIC", help="Only the queues of this topic. May be repeated.")
 @click.option("--queue", "queues", multiple=True, metavar="TOPIC/QUEUE", callback=_queues, help="Only this queue. May be repeated.")
@@ -42,7 +42,7 @@ def _queues(context: click.Context, parameter: click.Parameter, values: tuple[st
     type=click.Choice(["useful", "faithful"]),
     default="useful",
     show_default=True,
-    help="useful: every message at its own queue offset; faithful: as a broker's replay of the log would, shifts and all.",
+    help="useful: every message at its own queue offset; faithful: as a broker's replay of the log would, with its shifts.",
 )
 @broker_version_option
 @engine_options
@@ -62,9 +62,9 @@ def command(
     view: View,
     how: How,
 ) -> None:
-    """Make the consume queues of STORE from its commit log: all, or those of --topic and --queue; extensions and batch queues with them.
+    """Rebuild the consume queues of STORE from its commit log: all, or those of --topic and --queue, with extensions and batch queues.
 
-    What is right already stays as it is; units of expired messages stay, too. Old files go to the folder of the transaction. Queues of
+    Valid entries stay unchanged, and so do entries of expired messages. Old files go to the folder of the transaction. Queues of
     topics that are not configured, and that have no files, are rebuilt only by name: they were probably deleted.
     """
     from rmqstore.pipeline.job import StoreAt
@@ -92,6 +92,6 @@ def command(
 
         return plan
 
-    # Of what was made just now, only that is made and compared once more which verification has something to say of.
+    # Of the rebuilt queues, only those with findings of verification are rebuilt and compared again.
     second = planner(replace(queue_wish, only_needed=True))
     how(Wish(NAME, chosen.release, at.open, planner(queue_wish), second, remote=rebuilder is not None))

@@ -1,4 +1,4 @@
-"""`rmqstore rebuild-index`: index files made again from the commit log."""
+"""`rmqstore rebuild-index`: rebuild index files from the commit log."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 NAME = "rebuild-index"
 
 
-@click.command(NAME, short_help="Make index files again from the commit log.")
+@click.command(NAME, short_help="Rebuild index files from the commit log.")
 @store_argument
-@click.option("--all", "everything", is_flag=True, help="Every file, right ones too; items of expired messages go with the old files.")
+@click.option("--all", "everything", is_flag=True, help="Rebuild also valid files; entries of expired messages go with the old files.")
 @broker_version_option
 @engine_options
 @store_options
@@ -39,9 +39,9 @@ def command(
     view: View,
     how: How,
 ) -> None:
-    """Make the index of STORE complete from its commit log: damaged and missing files, and what the index lacks at its beginning or end.
+    """Complete the index of STORE from its commit log: damaged and missing files, and entries missing at its beginning or end.
 
-    Right files stay as they are. The release (--broker-version) decides whether tags are indexed, too: 5.4.0 and later do it. Old files
+    Valid files stay unchanged. The release (--broker-version) decides whether tags are indexed, too: 5.4.0 and later do it. Old files
     go to the folder of the transaction.
     """
     from rmqstore.pipeline.job import StoreAt

@@ -1,4 +1,4 @@
-"""`rmqstore recover`: the store brought into its best state; with --dry-run, what a broker would do to it at its next start."""
+"""`rmqstore recover`: repair a store; with --dry-run, predict what a broker would do to it at its next start."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from rmqstore.store.root import Store
 
 NAME = "recover"
-# The log is read for the log itself, for what verification says, and for what is built from it.
+# The log is read for the log itself, for verification, and for rebuilding what derives from it.
 _PASSES = 3
 
 
-@click.command(NAME, short_help="Bring a store into its best state, or predict what a broker will do to it.")
+@click.command(NAME, short_help="Repair a store, or predict what a broker will do to it.")
 @store_argument
 @click.argument("tried", nargs=-1, metavar="")
 @click.option(
@@ -41,7 +41,7 @@ _PASSES = 3
 @click.option(
     "--strategy",
     type=click.Choice(["salvage", "broker", "minimal"]),
-    help="salvage (default): plug damage and keep all that is sound; broker: cut the log where a broker would; minimal: only what keeps a "
+    help="salvage (default): fill damage and keep all valid records; broker: cut the log where a broker would; minimal: only what keeps a "
     "broker from starting.",
 )
 @click.option(
@@ -49,7 +49,7 @@ _PASSES = 3
     type=click.Choice(["neighbour", "placeholder"]),
     default="neighbour",
     show_default=True,
-    help="What consumers get in place of a lost message: its neighbour once more, or a marked placeholder.",
+    help="What consumers get instead of a lost message: its neighbour again, or a marked placeholder.",
 )
 @yes_option
 @plan_out_option
@@ -75,18 +75,18 @@ def command(
     """Make log, queues, index, timer, offsets, checkpoint and abort of STORE agree: a broker of --broker-version then starts and changes
     nothing.
 
-    Damage inside the log is mended where one field is wrong and its value certain, else plugged with filler records, so that nothing behind
-    it is lost; the messages that are lost are listed. The plan is shown and confirmed before anything changes, and `rmqstore undo` takes
-    it back. --engine says where queues and index are built.
+    Damage inside the log is corrected if one field is wrong and its value certain, else replaced by filler records, so that nothing after
+    it is lost; the lost messages are listed. The plan is shown and confirmed before anything changes, and `rmqstore undo` undoes it.
+    --engine says where queues and index are rebuilt.
 
-    With --dry-run and no --strategy a broker's next start is predicted instead: whether it starts, what it keeps and what it throws away.
-    That ends with status 1 when the broker does not start, messages are lost or files may not be read. With --what-if several ways to
+    With --dry-run and no --strategy a broker's next start is predicted instead: whether it starts, what it keeps and what it discards.
+    This ends with status 1 if the broker does not start, messages are lost or read permission is denied. With --what-if several ways to
     start are compared, and the least harmful one is named with those that are equal to it.
     """
     if what_if and (not dry_run or strategy is not None):
         raise UsageError("--what-if compares predictions.", "Add --dry-run, and leave --strategy out.")
     if tried and not what_if:
-        raise UsageError(f"{tried[0]!r} is one argument too many.", "Name one store; ways to start are named behind --what-if.")
+        raise UsageError(f"{tried[0]!r} is one argument too many.", "Name one store; ways to start are named after --what-if.")
     from rmqstore.pipeline.job import StoreAt
     from rmqstore.prediction.release import choose_release
 

@@ -1,4 +1,4 @@
-"""`rmqstore sql`: a store asked in SQL, on Spark."""
+"""`rmqstore sql`: query a store in SQL, on Spark."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rmqstore.pipeline.spark.session import Opener
 
 
-@click.command("sql", short_help="Ask a store in SQL, on Spark.")
+@click.command("sql", short_help="Query a store in SQL: messages, consume queues, index, timer, findings.")
 @store_or_uri_argument
 @click.argument("statement")
 @spark_options
@@ -36,8 +36,8 @@ def command(
     """Answer STATEMENT, in the SQL of Spark, from the tables of STORE: messages, consumequeue, index, timer, findings.
 
     Only statements that read are possible: select, with, values, describe, show, explain. `describe TABLE` lists the columns of a table.
-    Only what a query needs is read: its columns, and files that can hold the offsets, times, topics and queues that it asks for.
-    STORE may be a URI (s3, gs, hdfs): a copy of it is asked, in TMPDIR, which workers on other machines must see as well.
+    Only what a query needs is read: its columns, and files that can hold the offsets, times, topics and queues that it selects.
+    STORE may be a URI (s3, gs, hdfs): a copy of it is queried, in TMPDIR, which workers on other machines must see as well.
 
     \b
     rmqstore sql STORE "select topic, count(*) from messages group by topic"
@@ -49,7 +49,7 @@ def command(
 
     with at_hand(StoreAt.of(store, broker_conf, settings)) as at:
         at.open()
-        # Everything that takes long to load is loaded while Spark starts.
+        # Slow imports happen while Spark starts.
         session = begin_session(master, {"spark.sql.session.timeZone": "UTC", **spark_conf})
         _prepare(statement, view)
         _answer(at, statement, session, view)
@@ -77,7 +77,7 @@ def _answer(at: StoreAt, statement: str, session: Opener, view: View) -> None:
 
 
 def _prepare(statement: str, view: View) -> None:
-    """Compiles what reading messages needs, with a word about it, before workers of Spark would do so without one."""
+    """Compile what reading messages needs, with a note, before workers of Spark would do so without one."""
     from rmqstore.pipeline.tables.registry import named_in
 
     if {"messages", "findings"} & set(named_in(statement)):

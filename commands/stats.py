@@ -1,4 +1,4 @@
-"""`rmqstore stats`: what a store holds, in numbers."""
+"""`rmqstore stats`: count what a store holds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SHOWN_VALUES = 20
 
 
-@click.command("stats", short_help="Messages and bytes by topic, queue, time, tag, host and size, and dead weight.")
+@click.command("stats", short_help="Count messages and bytes by topic, queue, time, tag, host, size; reclaimable bytes.")
 @stores_argument
 @click.option(
     "--top",
@@ -35,7 +35,7 @@ SHOWN_VALUES = 20
     "--html",
     type=click.Path(path_type=Path, dir_okay=False, readable=False),
     metavar="FILE",
-    help="Write a report with plots, too: one page that needs no network.",
+    help="Also write a report with plots: one page that needs no network.",
 )
 @store_options
 @engine_options
@@ -51,8 +51,8 @@ def command(
 ) -> None:
     """Count the messages of STORE and their bytes by topic, queue, day, hour, tag, host of the producer, size and compression.
 
-    The last table tells what the bytes of the log are good for: live messages, retries and dead letters, topics of the broker itself,
-    messages that are older than they are kept, that lie in front of their queue or belong to a deleted topic, and what is no message.
+    The last table divides the bytes of the log: live messages, retries and dead letters, topics of the broker itself, messages that are
+    past their retention time, before the start of their queue or of a deleted topic, and bytes that are not messages.
 
     Several stores are added up, with a table by store. A store may be a URI (s3, gs, hdfs): a copy of it is counted and removed.
     """
@@ -65,7 +65,7 @@ def command(
     here = [at for at in places if not is_remote(at.path)]
     size = sum(at.open().message_log.length for at in here)
     choice = choose(wish, size, STATS, remote=len(here) < len(places))
-    # Where it is Spark it starts here, and everything that takes long to load is loaded meanwhile.
+    # Spark, if it is the engine, starts here, and slow imports happen meanwhile.
     runner = runner_of(choice, wish)
     from rmqstore.pipeline.stats.job import StatsJob
     from rmqstore.pipeline.stats.result import objects, summary

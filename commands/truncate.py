@@ -1,4 +1,4 @@
-"""`rmqstore truncate`: the log cut at a record boundary, and everything derived from it."""
+"""`rmqstore truncate`: cut the commit log at a record boundary, and everything derived from it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from rmqstore.store.root import Store
 
 NAME = "truncate"
-# The log is read for its end, for what verification says, and for what is built from it.
+# The log is read for its end, for verification, and for rebuilding what derives from it.
 _PASSES = 3
 
 
-@click.command(NAME, short_help="Cut the log at a record boundary, and the queues and the index with it.")
+@click.command(NAME, short_help="Cut the commit log at a record boundary, with consume queues and index.")
 @store_argument
-@click.option("--at", type=int, metavar="OFFSET", help="Physical offset where a record begins; default: behind the last sound record.")
+@click.option("--at", type=int, metavar="OFFSET", help="Physical offset where a record begins; default: after the last valid record.")
 @broker_version_option
 @store_options
 @output_options
@@ -39,8 +39,8 @@ def command(
 ) -> None:
     """Cut the commit log of STORE: zeroes from the cut to the end of that file, later files to the folder of the transaction.
 
-    Units and items of what is cut leave queues and index, the checkpoint and the epoch file follow; `abort` stays as it is. No file
-    changes its length. Damage in front of the cut stays: that is for `rmqstore recover`.
+    Entries of what is cut are removed from queues and index, checkpoint and epoch file are adapted; `abort` stays unchanged. No file
+    changes its length. Damage before the cut stays: use `rmqstore recover` for it.
     """
     from rmqstore.prediction.release import choose_release
     from rmqstore.repair.procedure import Wish

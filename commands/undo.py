@@ -1,4 +1,4 @@
-"""`rmqstore undo`: what a writing command did, taken back byte for byte."""
+"""`rmqstore undo`: undo the changes of a writing command byte for byte."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rmqstore.commands.common import View, output_options, store_argument, store
 from rmqstore.commands.writing import PlanDialog, dry_run_option, tell, yes_option
 
 
-@click.command("undo", short_help="Take back what a writing command did to a store.")
+@click.command("undo", short_help="Undo the changes of a writing command.")
 @store_argument
 @click.argument("transaction", required=False, metavar="[TRANSACTION]")
 @dry_run_option
@@ -27,11 +27,11 @@ def command(
     settings: Mapping[str, str],
     view: View,
 ) -> None:
-    """Take back TRANSACTION (a name of `rmqstore history`, or its beginning), by default the last one that still stands.
+    """Undo TRANSACTION (a name of `rmqstore history`, or its beginning), by default the last one that is not undone.
 
-    Puts back every byte, length, mode, owner and modification time. Refused when the store changed since, except after a transaction
-    that was stopped in the middle. An undo is a transaction itself: named, it is taken back in turn. The settings are those with which
-    the store was changed; others win over them.
+    Restores every byte, length, mode, owner and modification time. Refused if the store has changed since, except after an interrupted
+    transaction. An undo is a transaction itself and can be undone by its name. The settings are those with which the store was changed;
+    settings given here take precedence.
     """
     from rmqstore.repair import procedure
     from rmqstore.store.brokerconf import BrokerConfig

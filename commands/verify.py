@@ -1,4 +1,4 @@
-"""`rmqstore verify`: everything in a store against everything else, without changing a byte."""
+"""`rmqstore verify`: check everything in a store against everything else, without changing a byte."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 
 PARTS = ("commitlog", "consumequeue", "index", "checkpoint", "timer", "config", "store")
 EXIT_FINDINGS = 1
-_SCHEMA = 1  # rises when a member of the summary changes its meaning or goes away (docs/json.md)
+_SCHEMA = 1  # incremented if a member of the summary changes its meaning or is removed (docs/json.md)
 
 
 @dataclass(slots=True)
 class Known:
-    """The findings of an earlier run: single ones by what makes them the same, and sets that were written as one."""
+    """The findings of an earlier run: single ones by their identity, and sets that were written as one."""
 
     single: Counter[tuple[object, ...]] = field(default_factory=Counter)
     digests: dict[tuple[str | None, str], set[str]] = field(default_factory=lambda: defaultdict(set))
 
     def add(self, item: Mapping[str, Any]) -> None:
-        """Takes a finding of the output of that run."""
+        """Add a finding from the output of that run."""
         if item.get("digest") is not None:
             self.digests[item.get("store"), item["code"]].add(item["digest"])
             return
@@ -48,7 +48,7 @@ class Known:
         self.single[identity_of_json(item)] += 1
 
 
-@click.command("verify", short_help="Check every record, queue unit and index item against the others.")
+@click.command("verify", short_help="Check every record, consume queue entry and index entry against the others.")
 @stores_argument
 @click.option("--part", "parts", multiple=True, type=click.Choice(PARTS), help="Only findings of this part. May be repeated.")
 @click.option("--topic", "topics", multiple=True, metavar="TOPIC", help="Only findings of queues of this topic. May be repeated.")
@@ -56,14 +56,14 @@ class Known:
 @click.option(
     "--limit", type=click.IntRange(min=0), default=None, metavar="N", help="Print at most N findings of each code; all are counted."
 )
-@click.option("--all", "everything", is_flag=True, help="Print each finding; without it, many of one code are one with a count.")
+@click.option("--all", "everything", is_flag=True, help="Print each finding; otherwise many of one code are one with a count.")
 @click.option(
     "--baseline",
     type=click.Path(path_type=Path, dir_okay=False, readable=False),
     metavar="FILE",
     help="Output of an earlier run with --format json: report only what is new.",
 )
-@click.option("--allow-unchecked", is_flag=True, help="Status 0 also where a part that holds data is not verified in depth.")
+@click.option("--allow-unchecked", is_flag=True, help="Status 0 even if a part that holds data is not verified in depth.")
 @engine_options
 @store_options
 @output_options
@@ -83,15 +83,15 @@ def command(
     settings: Mapping[str, str],
     view: View,
 ) -> None:
-    """Verify STORE: every record and CRC, every queue unit and index item against its record and back, checkpoint, timer, configuration.
+    """Verify STORE: records and CRCs, consume queue and index entries against records and back, checkpoint, timer, configuration.
 
-    Of several stores, every finding tells which one it is about, and one that cannot be opened does not keep the others from being
+    With several stores, every finding names its store, and one that cannot be opened does not keep the others from being
     verified. A store may be a URI (s3, gs, hdfs): a copy of it is verified and removed.
 
-    A store that a broker writes to may be verified: what the writer explains is not reported.
+    A store that a broker writes to may be verified: effects of the running writer are not reported.
 
-    The last line is the verdict. Ends with status 1 when a finding of severity error is new, or when the store has a part with data that
-    is not verified in depth (`--allow-unchecked` accepts that), 0 otherwise. `rmqstore explain CODE` tells more about a finding.
+    The last line is the verdict. Ends with status 1 if a finding of severity error is new, or if the store has a part with data that
+    is not verified in depth (`--allow-unchecked` accepts that), 0 otherwise. `rmqstore explain CODE` explains a finding.
     """
     known = _read_baseline(baseline) if baseline is not None else Known()
     from rmqstore.pipeline.engine import VERIFY, choose, runner_of
@@ -105,7 +105,7 @@ def command(
     alone = places[0].open() if len(places) == 1 and not is_remote(places[0].path) else None
     total = alone.message_log.length if alone is not None else sum(map(log_size, places))
     choice = choose(wish, total, VERIFY, remote=any(is_remote(at.path) for at in places))
-    # Where it is Spark it starts here, and everything that takes long to load is loaded meanwhile.
+    # Spark, if it is the engine, starts here, and slow imports happen meanwhile.
     runner = runner_of(choice, wish)
     if choice.engine == "local":
         from rmqstore.scan.compilation import prepare
@@ -147,10 +147,10 @@ def _verify_several(report: _Report, stores: Sequence[StoreAt], options: Options
 
 
 class _Report:
-    """Writes findings and the summary, and counts."""
+    """Writer and counter of findings and the summary."""
 
     def __init__(self, view: View, known: Known, limit: int | None, settings: Sequence[str], *, grouped: bool) -> None:
-        """`settings` are the words that every command on the stores needs; `grouped`: many findings of one code are one."""
+        """Open the output. `settings` are the options that every command on the stores needs; `grouped`: join findings of one code."""
         self.limit = limit
         self._view = view
         self._known = known
@@ -164,14 +164,14 @@ class _Report:
 
     @property
     def errors(self) -> int:
-        """How many new findings of severity error there were."""
+        """Number of new findings of severity error."""
         from rmqstore.findings import Severity
 
         return self._severities[str(Severity.ERROR)]
 
     @contextmanager
     def progress(self, total: int) -> Iterator[Callable[[int], None]]:
-        """What is to be told the bytes of the log that are done."""
+        """Yield a function to call with the number of verified bytes of the log."""
         covered = 0
         on_interrupt(lambda: f"verified {covered} of {total} bytes of the commit log, {self._counts.total()} findings so far")
         with self._view.progress("verify", total or None) as bar:
@@ -184,7 +184,7 @@ class _Report:
             yield advance
 
     def findings(self, found: Iterable[Finding], root: str, counts: Mapping[tuple[str, str], int] | None = None) -> None:
-        """Counts and writes the findings of the store at `root`. `counts` by code and severity: where some are not listed."""
+        """Count and write the findings of the store at `root`. `counts` by code and severity: if some are not listed."""
         from rmqstore.verify.mends import spelled_out
 
         everything = list(found)
@@ -202,7 +202,7 @@ class _Report:
             self._output.finding(spelled_out(each, root, self._settings))
 
     def _new(self, found: Sequence[Finding]) -> list[Finding]:
-        """The findings that are not in the baseline."""
+        """Return the findings that are not in the baseline."""
         from rmqstore.verify.grouping import digest
         from rmqstore.verify.identity import identity
 
@@ -227,7 +227,7 @@ class _Report:
         return new
 
     def _shown(self, new: Sequence[Finding], rest: Mapping[tuple[str, str], int]) -> Iterator[Finding]:
-        """Those to be written, in the order of the first of each kind."""
+        """Yield the findings to write, in the order of the first of each kind."""
         from rmqstore.verify.grouping import grouped
 
         if not self._grouped:
@@ -249,7 +249,7 @@ class _Report:
                 yield from standing[kind]
 
     def end(self, totals: Totals, choice: Choice, limits: Iterable[str], **more: int) -> None:
-        """Writes the summary; `limits` are what was left out on demand."""
+        """Write the summary; `limits` are what was left out on request."""
         from rmqstore.findings import Severity
         from rmqstore.verify.verdict import verdict
 

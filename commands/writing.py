@@ -1,4 +1,4 @@
-"""What all writing commands share: their options, and the dialog that shows a plan and asks."""
+"""Options of all writing commands, and the dialog that shows a plan and asks for confirmation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 EXIT_ERRORS_REMAIN = 1
 _SHOWN = 40
 
-yes_option = click.option("--yes", is_flag=True, help="Do it without asking.")
+yes_option = click.option("--yes", is_flag=True, help="Apply the plan without asking.")
 """--yes → `yes: bool`."""
 
 dry_run_option = click.option("--dry-run", is_flag=True, help="Show the plan only; nothing is written.")
@@ -32,13 +32,13 @@ plan_out_option = click.option(
     "--plan-out",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Keep the plan in FILE (and FILE.contents/) for `rmqstore apply`; the store stays as it is.",
+    help="Save the plan in FILE (and FILE.contents/) for `rmqstore apply`; the store stays unchanged.",
 )
 """--plan-out → `plan_out: Path | None`."""
 
 
 def writing_options(decorated: Callable[..., Any]) -> Callable[..., Any]:
-    """--dry-run, --yes and --plan-out → `how: How`, to be called with the wish. Stands above `output_options`."""
+    """--dry-run, --yes and --plan-out → `how: How`, to be called with the request. Has to be above `output_options`."""
 
     @wraps(decorated)
     def with_how(*arguments: Any, dry_run: bool, yes: bool, plan_out: Path | None, view: View, **options: Any) -> Any:
@@ -48,7 +48,7 @@ def writing_options(decorated: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class How:
-    """How a writing command goes about its wish: only showing it, keeping the plan, or doing it."""
+    """Execution of a writing command: only show the plan, save it, or apply it."""
 
     def __init__(self, view: View, dry_run: bool, yes: bool, plan_out: Path | None) -> None:
         self._view = view
@@ -57,7 +57,7 @@ class How:
         self._dialog = PlanDialog(view, yes)
 
     def __call__(self, wish: Wish) -> None:
-        """Runs the procedure and tells what came out; ends the command with status 1 when errors remain."""
+        """Run the procedure and print its result; end the command with status 1 if errors remain."""
         from rmqstore.repair import procedure
 
         tell(
@@ -67,7 +67,7 @@ class How:
 
 
 class PlanDialog:
-    """Shows plans in the chosen format, and asks on the terminal; without one, only `--yes` means yes."""
+    """Dialog that shows plans in the chosen format and asks on the terminal; without one, only `--yes` means yes."""
 
     def __init__(self, view: View, yes: bool) -> None:
         self._view = view
@@ -75,7 +75,7 @@ class PlanDialog:
         self._done = 0
 
     def show(self, plan: Plan) -> None:
-        """The plan: words and tables, or the object of a plan file without the list of files."""
+        """Print the plan: text and tables, or the object of a plan file without the list of files."""
         if self._view.format == "table":
             self._view.output().object(for_people(plan))
         else:
@@ -84,30 +84,30 @@ class PlanDialog:
             self._view.output().object(shown_object(plan))
 
     def confirm(self, plan: Plan) -> bool:
-        """Asks, unless `--yes` was given."""
+        """Ask, unless `--yes` was given."""
         return self._yes or (sys.stdin.isatty() and click.confirm("Do this now?", err=True))
 
     def started(self, transaction: Transaction, plan: Plan) -> None:
-        """An interruption from now on says how to go on."""
+        """From now on, let the message of an interruption say how to continue."""
         from rmqstore.repair.transaction.folder import ways_out
 
         continued, undone = ways_out(transaction)
-        on_interrupt(lambda: f"{self._done} of {len(plan.actions)} actions done; continue with `{continued}`, take back with `{undone}`")
+        on_interrupt(lambda: f"{self._done} of {len(plan.actions)} actions done; continue with `{continued}`, undo with `{undone}`")
 
     def advance(self, action: Action) -> None:
-        """Counts."""
+        """Count an action."""
         self._done += 1
 
 
 def tell(view: View, result: Result) -> None:
-    """What came out, for people or programs; ends the command with status 1 when errors remain."""
+    """Print the result as text or JSON; end the command with status 1 if errors remain."""
     view.output().object(result.as_json() if view.format != "table" else _outcome(result))
     if not result.complete:
         click.get_current_context().exit(EXIT_ERRORS_REMAIN)
 
 
 def for_people(plan: Plan) -> dict[str, Any]:
-    """A plan as the words and tables of the screen."""
+    """Return a plan as text and tables."""
     screen: dict[str, Any] = {"plan": plan.command, "store": plan.store, "changes": f"{len(plan.actions)} actions"}
     if plan.lost:
         screen["messages lost"] = len(plan.lost)
@@ -136,7 +136,7 @@ def for_people(plan: Plan) -> dict[str, Any]:
 
 
 def _afterwards(after: After) -> str:
-    """What is known of the store that a plan leads to."""
+    """Return the verification of the planned store as text."""
     from rmqstore.repair.procedure import listed
 
     found = f"errors remain: {listed(after.errors)}" if after.errors else "no errors"
@@ -157,7 +157,7 @@ def _action(action: Action) -> dict[str, Any]:
 
 
 def _rows(rows: list[dict[str, Any]], column: str) -> list[dict[str, Any]]:
-    """The rows, or the first of them and how many more there are."""
+    """Return the rows, or the first of them and how many more there are."""
     more = len(rows) - _SHOWN
     return rows if more <= 0 else [*rows[:_SHOWN], {name: f"… {more} more" if name == column else None for name in rows[0]}]
 
@@ -166,9 +166,9 @@ def _outcome(result: Result) -> dict[str, Any]:
     screen: dict[str, Any] = {}
     if result.transaction is not None:
         screen["transaction"] = f"{result.transaction.id}: {result.transaction.state}"
-        screen["takes it back"] = command("rmqstore", "undo", result.transaction.root, result.transaction.id)
+        screen["undo"] = command("rmqstore", "undo", result.transaction.root, result.transaction.id)
     elif result.kept_in is not None:
-        screen["plan"] = f"kept in {result.kept_in}; nothing was changed"
+        screen["plan"] = f"saved in {result.kept_in}; nothing was changed"
     else:
         screen["outcome"] = "nothing to do" if result.plan.empty else "nothing was changed"
     if result.errors is not None:

@@ -1,4 +1,4 @@
-"""The door of the command line: finds the command, runs it, and turns every ending into one line and an exit status."""
+"""Command-line entry point: finds the command, runs it, and maps every outcome to one line and an exit status."""
 
 from __future__ import annotations
 
@@ -27,34 +27,34 @@ EXIT_INTERRUPTED = 130
 
 
 class CommandEntry(NamedTuple):
-    """Where a command lives (it exposes `command` there) and its line in `rmqstore --help`."""
+    """The module of a command (it exposes `command` there) and its line in `rmqstore --help`."""
 
     module: str
     summary: str
 
 
 COMMANDS: dict[str, CommandEntry] = {
-    "info": CommandEntry("rmqstore.commands.info", "What this store is: releases, sizes, offsets, clean or crashed."),
-    "dump": CommandEntry("rmqstore.commands.dump", "Any file or part of a store, decoded."),
-    "verify": CommandEntry("rmqstore.commands.verify", "Check every record, queue unit and index item against the others."),
-    "stats": CommandEntry("rmqstore.commands.stats", "Messages and bytes by topic, queue, time, tag, host and size, and dead weight."),
-    "sql": CommandEntry("rmqstore.commands.sql", "Ask a store in SQL: its messages, queue units, index items, timer, findings."),
-    "export": CommandEntry("rmqstore.commands.export", "Messages as JSON lines, CSV or Parquet; resumable."),
-    "doctor": CommandEntry("rmqstore.commands.doctor", "Will a broker start on this store, what will it cost, what to run next."),
-    "recover": CommandEntry("rmqstore.commands.recover", "Bring a store into its best state, or predict what a broker will do to it."),
-    "truncate": CommandEntry("rmqstore.commands.truncate", "Cut the log at a record boundary, and the queues and the index with it."),
-    "rebuild-consumequeue": CommandEntry("rmqstore.commands.rebuild_consumequeue", "Consume queues made again from the commit log."),
-    "rebuild-index": CommandEntry("rmqstore.commands.rebuild_index", "Index files made again from the commit log."),
-    "rebuild-checkpoint": CommandEntry("rmqstore.commands.rebuild_checkpoint", "The checkpoint that a clean stop would have left."),
-    "apply": CommandEntry("rmqstore.commands.apply", "Carry out a plan that was kept, or continue one that was stopped."),
-    "undo": CommandEntry("rmqstore.commands.undo", "Take back what a writing command did to a store."),
-    "history": CommandEntry("rmqstore.commands.history", "What was done to a store, and how to take it back."),
-    "explain": CommandEntry("rmqstore.commands.explain", "What a finding code or a line of a broker's log means, and what to do."),
+    "info": CommandEntry("rmqstore.commands.info", "Show releases, sizes and offsets of a store, and whether it stopped cleanly."),
+    "dump": CommandEntry("rmqstore.commands.dump", "Decode any file or part of a store."),
+    "verify": CommandEntry("rmqstore.commands.verify", "Check every record, consume queue entry and index entry against the others."),
+    "stats": CommandEntry("rmqstore.commands.stats", "Count messages and bytes by topic, queue, time, tag, host, size; reclaimable bytes."),
+    "sql": CommandEntry("rmqstore.commands.sql", "Query a store in SQL: messages, consume queues, index, timer, findings."),
+    "export": CommandEntry("rmqstore.commands.export", "Export messages as JSON lines, CSV or Parquet; resumable."),
+    "doctor": CommandEntry("rmqstore.commands.doctor", "Report whether a broker starts on a store, what that costs, what to run next."),
+    "recover": CommandEntry("rmqstore.commands.recover", "Repair a store, or predict what a broker will do to it."),
+    "truncate": CommandEntry("rmqstore.commands.truncate", "Cut the commit log at a record boundary, with consume queues and index."),
+    "rebuild-consumequeue": CommandEntry("rmqstore.commands.rebuild_consumequeue", "Rebuild consume queues from the commit log."),
+    "rebuild-index": CommandEntry("rmqstore.commands.rebuild_index", "Rebuild index files from the commit log."),
+    "rebuild-checkpoint": CommandEntry("rmqstore.commands.rebuild_checkpoint", "Rebuild the checkpoint that a clean stop would have left."),
+    "apply": CommandEntry("rmqstore.commands.apply", "Apply a saved plan, or continue an interrupted one."),
+    "undo": CommandEntry("rmqstore.commands.undo", "Undo the changes of a writing command."),
+    "history": CommandEntry("rmqstore.commands.history", "List the changes made to a store, and how to undo them."),
+    "explain": CommandEntry("rmqstore.commands.explain", "Explain a finding code or a line of a broker's log, and what to do."),
 }
 
 
 class LazyGroup(click.Group):
-    """A group that imports a command when it is run; its list of commands comes from the table alone."""
+    """A group that imports a command when it is run; it lists commands from the table alone."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -91,11 +91,11 @@ def _suggestion(name: str) -> str:
 @click.option("--debug", is_flag=True, help="Show the traceback of an unexpected failure.")
 @click.version_option(__version__, "-V", "--version", prog_name="rmqstore", message="%(prog)s %(version)s")
 def group(debug: bool) -> None:
-    """Look into the store directory of an Apache RocketMQ broker, offline; and mend it, by plans that can be taken back."""
+    """Inspect, verify and repair the store directory of an Apache RocketMQ broker, offline. Every repair is a plan that can be undone."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status and never raises.
+    """Run the command line; return the exit status and never raise.
 
     A command ends normally by returning (status 0) or by `ctx.exit(status)`.
     """
@@ -120,9 +120,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if "--debug" in words:
             raise
         place = f"{error.filename}: " if error.filename else ""
-        return _failed(f"{place}{error.strerror or error}", "check the path, its permissions and the disk it lies on", EXIT_FAILED)
+        return _failed(f"{place}{error.strerror or error}", "check the path, its permissions and its disk", EXIT_FAILED)
     except MemoryError:
-        return _failed("out of memory", "give the process more memory, or look at one part at a time with --part", EXIT_FAILED)
+        return _failed("out of memory", "give the process more memory, or process one part at a time with --part", EXIT_FAILED)
     except Exception as error:
         if "--debug" in words:
             raise
@@ -131,11 +131,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def set_up_process() -> None:
-    """What is right for a process that has nothing to do but one command."""
-    # Much is loaded, and nothing of it becomes garbage: looking for some takes 0.1 s on the way and 0.15 s at the end.
+    """Configure the process for running a single command."""
+    # Many objects are loaded and none becomes garbage: searching for garbage takes 0.1 s while running and 0.15 s at the end.
     gc.set_threshold(_OBJECTS_PER_SEARCH, *gc.get_threshold()[1:])
     atexit.register(gc.freeze)
-    # The linear algebra of numpy, which nothing here uses, would begin with a thread per processor that waits busily.
+    # The linear algebra of numpy, which is not used, would start a busy-waiting thread per processor.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     sys.excepthook = _traceback
 
@@ -146,7 +146,7 @@ def _traceback(kind: type[BaseException], error: BaseException, trace: Traceback
 
 
 def _run(words: list[str], meta: dict[str, Any]) -> int:
-    # click's own main() answers a closed pipe with status 1, which here means "findings"; so its steps are taken one by one.
+    # click's own main() answers a closed pipe with status 1, which here means "findings"; so its steps are called one by one.
     try:
         with group.make_context("rmqstore", words) as context:
             context.meta[INTERRUPTION_REPORT] = meta

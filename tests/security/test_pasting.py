@@ -80,7 +80,7 @@ def test_the_command_that_takes_a_repair_back(tmp_path: Path) -> None:
     (root / "checkpoint").write_bytes(b"\1" * 4096)
     run = rmqstore("recover", root, "--yes")
     assert run.status == 0, run.err
-    (line,) = re.findall(r"takes it back +(rmqstore .*)", run.out)
+    (line,) = re.findall(r"undo +(rmqstore .*)", run.out)
     assert _words(line)[:3] == [b"rmqstore", b"undo", os.fsencode(root)]
 
 

@@ -131,7 +131,7 @@ def test_the_screen_claims_nothing_either(fresh_store: Any) -> None:
     assert "files deleted" not in shown
     assert "lost" not in shown
     shown = without_privileges("info", root, *case(PLAIN).set_options(root)).stdout
-    assert "commit log  may not be read" in shown
+    assert "commit log  permission denied" in shown
 
 
 @needs_permissions

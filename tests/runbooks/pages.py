@@ -11,8 +11,8 @@ from pathlib import Path
 DIRECTORY = Path(__file__).resolve().parents[2] / "docs" / "runbooks"
 INDEX = DIRECTORY / "README.md"
 PAGES = sorted(path for path in DIRECTORY.glob("*.md") if path != INDEX)
-GOING_BACK = "Going back"
-SECTIONS = ["When", "Do", GOING_BACK, "Never"]
+UNDO = "Undo"
+SECTIONS = ["When", "Do", UNDO, "Never"]
 
 _HEADER = re.compile(r"<!-- store: (?P<store>\S+), damage: (?P<damage>\S+(?: \+ \S+)*) -->\n")
 _PART = re.compile(r"^## (?P<section>[^\n]+)$|^```(?P<language>\w+)\n(?P<content>.*?)^```$", re.MULTILINE | re.DOTALL)

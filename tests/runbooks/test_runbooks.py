@@ -18,7 +18,7 @@ from rmqstore.repair.transaction.folder import transactions
 from rmqstore.store.root import Store
 from tests.runbooks import pages
 from tests.runbooks.machine import Machine
-from tests.runbooks.pages import GOING_BACK, PAGES
+from tests.runbooks.pages import PAGES, UNDO
 from tests.support.cli import rmqstore
 from tests.support.stores import content, sample_store, snapshot
 from tests.support.verifying import DATA_PARTS, errors, verify
@@ -38,7 +38,7 @@ def test_a_page_done_word_for_word(path: Path, tmp_path: Path) -> None:
     before = _files(machine.store)
 
     for block in others:
-        if block.section == GOING_BACK:
+        if block.section == UNDO:
             _assert_sound(machine)
         _assert_shown(block.shown, machine.run(block))
 

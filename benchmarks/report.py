@@ -38,13 +38,13 @@ def log_lines(body_length: int, runs: dict[str, Runs]) -> Iterator[Line]:
     where = f"{body_length} B"
     base = runs["mapped"]
     yield Line(f"{where}: read mapped file", _speed(base), "100 %", "100 %")
-    yield Line(f"{where}: read, mapping made anew", *_ratios(runs["mapped_new"], base))
+    yield Line(f"{where}: read, new mapping", *_ratios(runs["mapped_new"], base))
     promises = {("scan_crc", 1024): 0.60, ("scan_crc", 128): 0.25, ("verify_2_alone", 1024): 0.30}
     names = {
         "scan": "scan, 1 thread",
         "scan_crc": "scan with CRC, 1 thread",
         "scan_all": "scan with CRC and key hashes, 1 thread",
-        "scan_new": "scan with CRC, windows mapped anew",
+        "scan_new": "scan with CRC, new windows",
         "verify_1_alone": "verify, 1 thread",
         "verify_2_alone": "verify, 2 threads",
         "verify_1": "verify, 1 thread, whole process",

@@ -1,4 +1,4 @@
-"""Makes the tables in docs/formats anew from the declarations; run it after a declaration changed."""
+"""Regenerate the tables in docs/formats from the declarations; run it after a declaration changed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def main() -> None:
         new = render_page(old)
         if new != old:
             page.write_text(new, encoding="utf-8")
-            print(f"{page.name}: tables made anew")
+            print(f"{page.name}: tables regenerated")
 
 
 if __name__ == "__main__":

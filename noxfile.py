@@ -1,4 +1,4 @@
-"""What is run while working on the project; the sessions use the interpreter that nox runs in."""
+"""Development sessions; they use the interpreter that nox runs in."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FAST = ("formats", "store", "scan", "rebuild", "api", "shell")
 
 @nox.session
 def check(session: nox.Session) -> None:
-    """Lint, types, import layers and the fast tests: below a minute."""
+    """Run linter, type checker, import layers and the fast tests: below a minute."""
     session.run(sys.executable, "-m", "ruff", "check", ".")
     session.run(sys.executable, "-m", "ruff", "format", "--check", ".")
     session.run(".ci/typecheck-tree", external=True)
@@ -28,17 +28,17 @@ def check(session: nox.Session) -> None:
 
 @nox.session
 def test(session: nox.Session) -> None:
-    """All tests; arguments go to pytest."""
+    """Run all tests; arguments go to pytest."""
     session.run(sys.executable, "-m", "pytest", *session.posargs)
 
 
 @nox.session
 def exhaustive(session: nox.Session) -> None:
-    """What the other session leaves out of large products."""
+    """Run the cases of large products that the other session leaves out."""
     session.run(sys.executable, "-m", "pytest", "-m", "exhaustive", *session.posargs)
 
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """The benchmarks; arguments go to them."""
+    """Run the benchmarks; arguments go to them."""
     session.run(sys.executable, "-m", "benchmarks", *session.posargs)

@@ -64,7 +64,7 @@ class Group:
         return tuple(dict.fromkeys(both))
 
     def values(self) -> dict[str, list[str]]:
-        """The distinct values by name, in order of appearance."""
+        """Return the distinct values by name, in order of appearance."""
         names: dict[str, dict[str, None]] = {}
         for place in self.places:
             for name, value in place.items():

@@ -18,7 +18,7 @@ from rmqstore.pipeline.spark.java_classes import KeptClasses
 
 NOBODY = 65534
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give directories to other users")
-MADE = "import sys; from rmqstore.scan import raw; from numba.core import config; print(config.CACHE_DIR)"
+MADE = "import sys; from rmqstore.scan.kernels import raw; from numba.core import config; print(config.CACHE_DIR)"
 
 
 @pytest.fixture(autouse=True)
@@ -199,7 +199,7 @@ def test_the_home_of_another_user(tmp_path: Path) -> None:
 def test_a_planted_kernel_is_not_unpickled(tmp_path: Path) -> None:
     """The file that numba would load is replaced by one that leaves a mark."""
     code = (
-        "import sys; from rmqstore.scan import raw; from rmqstore.scan.compilation import _memory\n"
+        "import sys; from rmqstore.scan.kernels import raw; from rmqstore.scan.compilation import _memory\n"
         "memory = _memory(); raw.first_nonzero(memory.ctypes.data, 0, 0)"
     )
     variables = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}

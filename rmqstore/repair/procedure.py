@@ -37,8 +37,12 @@ SCHEMA = 1
 Planner = Callable[[Store, PlanBuilder, Staging], None]
 """Reads a store and tells the builder what to do; new files of any size are made in the staging area."""
 
-Verify = Callable[[Store], Mapping[str, int]]
-"""Verifies a store: how many findings of severity error there are of each code."""
+
+class Verify(Protocol):
+    """A verification: how many errors of each code a store has."""
+
+    def __call__(self, store: Store, *, crashed: bool | None = None) -> Mapping[str, int]:
+        """`crashed`: whether the broker counts as killed, None asks for `abort`. Raises UnreadableError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,21 +272,19 @@ def _verified(wish: Wish, store: Store, staging: Staging, plan: Plan, verify: Ve
     try:
         with planned_store(plan, store, staging) as planned:
             errors = verify(planned)
-            _refuse_worse(store, errors, crashed=planned.abort_present)
+            if errors:
+                _refuse_worse(verify(store, crashed=planned.abort_present), errors)
             after = After(errors, None if wish.remote else _left(wish, planned))
     except NoRoomError as error:
         return replace(plan, notes=(*plan.notes, f"The planned store was not verified: {error.message} {error.hint}"))
     return replace(plan, after=after)
 
 
-def _refuse_worse(store: Store, errors: Mapping[str, int], *, crashed: bool) -> None:
+def _refuse_worse(present: Mapping[str, int], planned: Mapping[str, int]) -> None:
     """Raises RefusedError where the planned store has more errors than the present one, both judged as if they ended in the same way."""
-    if not errors:
-        return
-    present = verification_errors(store, crashed=crashed)
-    if sum(errors.values()) > sum(present.values()):
+    if sum(planned.values()) > sum(present.values()):
         raise RefusedError(
-            f"The plan would make the store worse: {listed(errors)} after it, {listed(present) or 'no errors'} now. Nothing was changed.",
+            f"The plan would make the store worse: {listed(planned)} after it, {listed(present) or 'no errors'} now. Nothing was changed.",
             "Keep the store as it is, and report the output of `rmqstore verify`.",
         )
 

@@ -50,7 +50,7 @@ class Yes:
         self.done.append(action)
 
 
-def no_errors(store: Store) -> dict[str, int]:
+def no_errors(store: Store, *, crashed: bool | None = None) -> dict[str, int]:
     return {}
 
 

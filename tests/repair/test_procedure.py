@@ -50,7 +50,7 @@ def one_write(store: Store, builder: PlanBuilder, staging: Staging) -> None:
 
 def test_it_plans_applies_verifies_and_finds_nothing_more_to_do(changing: Changing) -> None:
     dialog = Yes()
-    result = procedure.carry_out(changing.wish, dialog, verify=lambda store: {"RMQ-CL-CRC": 1 if store.abort_present else 0})
+    result = procedure.carry_out(changing.wish, dialog, verify=lambda store, crashed=None: {"RMQ-CL-CRC": 1})
     assert result.transaction is not None and result.transaction.state is State.APPLIED
     assert (result.errors, result.left, result.complete) == ({"RMQ-CL-CRC": 1}, 0, False)
     assert dialog.shown == [result.plan]

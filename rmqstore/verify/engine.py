@@ -6,6 +6,7 @@ before the end of the first one (`horizon`). Nothing is written.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +26,8 @@ from rmqstore.verify.queues.exchanged import Held
 __all__ = ["Advance", "Outcome", "Passes", "Totals", "Verification", "files_as_mapped", "last_file_with_data", "verify"]
 
 
-_MOST_LOOKS = 5  # that end because a file is gone
+_MOST_LOOKS = 5  # that end because a file is gone, unless they take less than
+_LOOKING = 60.0  # seconds together
 
 
 class Verification:
@@ -93,7 +95,9 @@ class Verification:
 
     def _looked(self, advance: Advance = lambda count: None) -> list[Finding]:
         """What a look finds. Where old files are removed while it looks, it begins again."""
-        for _ in range(_MOST_LOOKS):
+        began, looks = time.monotonic(), 0
+        while looks < _MOST_LOOKS or time.monotonic() < began + _LOOKING:
+            looks += 1
             try:
                 findings = list(self._look.run(advance))
                 if all(finding.code != "RMQ-ST-UNREADABLE" for finding in findings) or self._has_its_files():

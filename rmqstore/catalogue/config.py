@@ -113,7 +113,9 @@ ENTRIES = (
         ERROR,
         "configuration that a broker always writes is lost",
         meaning="topics.json, subscriptionGroup.json or consumerOffset.json is missing or holds nothing, and so does its .bak, although a "
-        "broker wrote other files of the configuration; or topics.json does not have a topic that has messages.",
+        "broker has written it by then: consumerOffset.json ten seconds after its first start, topics.json with the first topic, "
+        "subscriptionGroup.json with the first group, all by a clean stop (4.9.x: not the groups); or topics.json lacks a topic that has "
+        "messages.",
         broker={
             ALL: "Starts with defaults and writes them down. Without topics.json user topics cannot be consumed, and with batch queues the "
             "broker does not start (5.x); without subscriptionGroup.json groups have default settings; without consumerOffset.json groups "

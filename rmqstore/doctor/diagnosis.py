@@ -14,6 +14,7 @@ from rmqstore.doctor.areas import Area, Effect, State
 from rmqstore.doctor.assumed import Assumed, assumptions, contradicted
 from rmqstore.doctor.checks import configuration, machine, otherparts, progress, space, timerstart, traps
 from rmqstore.doctor.checks.configfiles import ConfigFiles
+from rmqstore.doctor.checks.due import Due, running
 from rmqstore.doctor.checks.effects import effects_of
 from rmqstore.doctor.checks.losses import Loss, losses_behind
 from rmqstore.doctor.checks.sample import read_sample
@@ -253,10 +254,12 @@ def _all(context: Context, seen: Observed, prediction: Prediction, files: Config
     """What the start does to every area, as effects and findings; what cannot be read becomes a finding."""
     profile = profile_of(seen.chosen.release)
     known = frozenset((queue.topic, queue.queue_id) for queue in prediction.behind)
+    topics = frozenset(name.rpartition("/")[0] for name in prediction.after)
+    due = Due(context, files, profile, topics, living=running(seen.liveness))
     checks: tuple[Callable[[], Iterator[Effect | Finding]], ...] = (
         lambda: effects_of(prediction),
-        lambda: progress.check(context, files, prediction.after, known),
-        lambda: otherparts.check(context, files, prediction.after, profile),
+        lambda: progress.check(context, files, due, prediction.after, known),
+        lambda: otherparts.check(context, files, due, prediction.after, profile),
         lambda: timerstart.check(context) if profile.newer_parts else iter(()),
     )
     for check in checks:

@@ -43,7 +43,6 @@ STORE_RELEASES = {"4.9.7": "4.9.8"}
 _BODY_LENGTH = fixed_layout(record_head(False, False))["body_length"]
 _LOG_FILE = int(SIZES["mappedFileSizeCommitLog"])
 _LOSSES = frozenset({"RMQ-ST-CUT", "RMQ-CL-EMPTY", "RMQ-CF-LOST", "RMQ-CQ-GONE", "RMQ-CQ-START"})
-_PATIENCE = 60
 _PAUSE = 0.05
 
 
@@ -61,13 +60,12 @@ def beside(release: str, directory: Path, *, runs: int, rate: int, seed: int) ->
     told, random, root = Told(), Random(seed), directory / "store"
     root.mkdir()
     with BusyBroker(release, root, directory / "scratch", rate=rate, seed=seed) as broker:
-        broker.wait_for(_LOG_FILE)
-        _wait_for_offsets(root, broker)
-        for _ in range(runs):
+        for _ in range(runs):  # from the first message on, when some files of the configuration are still to be written
             for words in COMMANDS:
                 told.wrong += _live(root, words)
             told.runs += 1
             time.sleep(random.random() * _PAUSE)
+        broker.wait_for(_LOG_FILE)
         told.wrong += _damaged(root, random, broker)
         if not broker.runs:
             raise NotServed("the broker ended by itself")
@@ -138,15 +136,6 @@ def _flip(stream: Any, position: int) -> None:
     byte = stream.read(1)[0]
     stream.seek(position)
     stream.write(bytes([byte ^ 0x10]))
-
-
-def _wait_for_offsets(root: Path, broker: BusyBroker) -> None:
-    """Returns when the offsets of consumers are written for the first time, which takes a broker ten seconds."""
-    deadline = time.monotonic() + _PATIENCE
-    while not (root / "config" / "consumerOffset.json").exists():
-        if time.monotonic() > deadline or not broker.runs:
-            raise NotServed("the broker does not write offsets")
-        time.sleep(_PAUSE)
 
 
 def _killed(release: str, root: Path, directory: Path, acknowledged: list[dict[str, Any]]) -> Iterator[str]:

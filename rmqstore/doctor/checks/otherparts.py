@@ -11,8 +11,10 @@ from typing import Any
 
 from rmqstore.doctor.areas import Area, Effect, Harm, State, counted
 from rmqstore.doctor.checks.configfiles import GROUPS, ConfigFiles
+from rmqstore.doctor.checks.due import Due, is_of_broker
 from rmqstore.doctor.checks.progress import Found, Queues
-from rmqstore.formats.naming import HALF_TOPIC, LMQ_PREFIX, OP_HALF_TOPIC, SCHEDULE_TOPIC, SYSTEM_PREFIX, TIMER_TOPIC
+from rmqstore.doctor.checks.queueunits import stored_at
+from rmqstore.formats.naming import TIMER_TOPIC
 from rmqstore.formats.record import BLANK_MAGIC, MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2
 from rmqstore.prediction.outcome import QueueState
 from rmqstore.store.entries import Entry
@@ -24,19 +26,20 @@ from rmqstore.verify.parts.config import CONSUMER_OFFSETS, TOPICS
 from rmqstore.verify.timer.files import TimerFiles, open_timer
 from rmqstore.versions import Profile
 
-_SYSTEM_TOPICS = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, "TRANS_CHECK_MAX_TIME_TOPIC", "OFFSET_MOVED_EVENT"})
 _REPLAYED_FILES = 2
 """Files of the timer log from whose units a start fills a wheel that is gone."""
 _HEAD = 8  # bytes, of TOTALSIZE and MAGICCODE
 _MAGICS = frozenset(magic & 0xFFFF_FFFF for magic in (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, BLANK_MAGIC))
 _CLOCK_SLACK_MS = 86_400_000
+_ENQUEUED_MS = 5_000
+"""A running timer has taken a message from its queue by then, and written that to timercheck, which it does every second."""
 
 
-def check(context: Context, files: ConfigFiles, queues: Queues, profile: Profile) -> Iterator[Found]:
+def check(context: Context, files: ConfigFiles, due: Due, queues: Queues, profile: Profile) -> Iterator[Found]:
     """Yield effects and findings. `queues`: by `topic/queueId`, as after the start."""
     if not files.in_rocksdb:
-        yield from _topics(context, files, queues)
-        yield from _groups(context, files)
+        yield from _topics(context, files, due, queues)
+        yield from _groups(context, files, due)
     if profile.newer_parts and context.store.config.flag("timerWheelEnable"):
         yield from _timer(context, queues)
     if profile.compaction and context.store.config.flag("enableCompaction"):
@@ -47,17 +50,20 @@ def check(context: Context, files: ConfigFiles, queues: Queues, profile: Profile
 # Topics and groups
 
 
-def _topics(context: Context, files: ConfigFiles, queues: Queues) -> Iterator[Found]:
+def _topics(context: Context, files: ConfigFiles, due: Due, queues: Queues) -> Iterator[Found]:
     """Topics that have messages and that the broker will not know: clients cannot pull them."""
-    why = files.lost(TOPICS)
+    why = due.lost(TOPICS)
     table = files.table(TOPICS, "topicConfigTable")
     if why is None and not table:
         return
     unknown: dict[str, int] = {}
     for name, state in queues.items():
         topic = name.rpartition("/")[0]
-        if topic not in table and not _is_system(topic) and state.max_offset > state.min_offset:
+        if topic not in table and not is_of_broker(topic) and state.max_offset > state.min_offset:
             unknown[topic] = unknown.get(topic, 0) + state.max_offset - state.min_offset
+    if unknown:  # a running broker makes topics while the store is looked at
+        now = due.table_now(TOPICS, "topicConfigTable")
+        unknown = {topic: count for topic, count in unknown.items() if topic not in now}
     reason = f"{TOPICS} is {why}" if why is not None else f"{TOPICS} does not have them"
     path = context.store.config_path / TOPICS
     if unknown:
@@ -72,12 +78,8 @@ def _topics(context: Context, files: ConfigFiles, queues: Queues) -> Iterator[Fo
         yield context.finding("RMQ-CF-LOST", text, file=path)
 
 
-def _is_system(topic: str) -> bool:
-    return topic in _SYSTEM_TOPICS or topic.startswith((LMQ_PREFIX, SYSTEM_PREFIX, "RMQ_SYS_"))
-
-
-def _groups(context: Context, files: ConfigFiles) -> Iterator[Found]:
-    why = files.lost(GROUPS)
+def _groups(context: Context, files: ConfigFiles, due: Due) -> Iterator[Found]:
+    why = due.lost(GROUPS)
     if why is not None:
         groups = {key.partition("@")[2] for key in files.table(CONSUMER_OFFSETS, "offsetTable")}
         text = f"the settings of all consumer groups are lost: {GROUPS} is {why}"
@@ -103,7 +105,7 @@ def _timer(context: Context, queues: Queues) -> Iterator[Found]:
             why = "missing" if files.check is None else "damaged"
             text = f"up to {counted(entries, 'timed message')} delivered again: timercheck is {why}"
             yield from _timer_found(context, files.check_path, text, Harm.REPEATED, entries)
-    elif state is not None and _goes_back(files, state):
+    elif state is not None and _goes_back(context, files, state):
         text = f"up to {counted(entries, 'timed message')} delivered again: the queue offset in timercheck is 0"
         yield from _timer_found(context, files.check_path, text, Harm.REPEATED, entries)
     yield from _pending(context, files)
@@ -115,13 +117,12 @@ def _plausible(context: Context, files: TimerFiles) -> bool:
     return not last or files.read_time <= last + _CLOCK_SLACK_MS
 
 
-def _goes_back(files: TimerFiles, state: QueueState) -> bool:
-    """Whether the timer begins its queue anew although it was in it."""
-    return (
-        files.check is not None
-        and files.check.last_timer_queue_offset <= state.min_offset < state.max_offset
-        and bool(files.log.queue.files)
-    )
+def _goes_back(context: Context, files: TimerFiles, state: QueueState) -> bool:
+    """Whether the timer begins its queue again although it was in it, longer than a moment before the last write of the check point."""
+    if files.check is None or not files.check.last_timer_queue_offset <= state.min_offset < state.max_offset or not files.log.queue.files:
+        return False
+    first = stored_at(context, TIMER_TOPIC, 0, state.min_offset)
+    return first is None or first + _ENQUEUED_MS < files.read_time
 
 
 def _pending(context: Context, files: TimerFiles) -> Iterator[Found]:

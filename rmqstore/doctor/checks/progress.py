@@ -14,7 +14,8 @@ from typing import Any
 from rmqstore.doctor.areas import Area, Effect, Harm, State, counted, short_queue
 from rmqstore.doctor.checks import revive
 from rmqstore.doctor.checks.configfiles import GROUPS, ConfigFiles
-from rmqstore.doctor.checks.queueunits import unit_reader
+from rmqstore.doctor.checks.due import Due
+from rmqstore.doctor.checks.queueunits import stored_at, unit_reader
 from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding
 from rmqstore.formats.naming import HALF_TOPIC, LMQ_PREFIX, OP_HALF_TOPIC, SCHEDULE_TOPIC
@@ -35,7 +36,7 @@ Queues = Mapping[str, QueueState]
 Found = Effect | Finding
 
 
-def check(context: Context, files: ConfigFiles, queues: Queues, known: frozenset[QueueKey]) -> Iterator[Found]:
+def check(context: Context, files: ConfigFiles, due: Due, queues: Queues, known: frozenset[QueueKey]) -> Iterator[Found]:
     """Yield effects and findings about offsets.
 
     `queues`: by `topic/queueId`, as after the start; `known`: queues whose loss was found elsewhere.
@@ -43,7 +44,7 @@ def check(context: Context, files: ConfigFiles, queues: Queues, known: frozenset
     if files.in_rocksdb:
         for area in (Area.PROGRESS, Area.TOPICS):
             yield Effect(area, State.NOT_CHECKED, "the configuration in RocksDB was not read")
-    yield from _lost_offsets(context, files)
+    yield from _lost_offsets(context, files, due)
     if context.store.rocksdb_queues:
         return
     yield from _consumers(context, files, queues, known)
@@ -53,9 +54,12 @@ def check(context: Context, files: ConfigFiles, queues: Queues, known: frozenset
 # Consumers
 
 
-def _lost_offsets(context: Context, files: ConfigFiles) -> Iterator[Found]:
-    why = files.lost(CONSUMER_OFFSETS)
+def _lost_offsets(context: Context, files: ConfigFiles, due: Due) -> Iterator[Found]:
+    why = due.lost(CONSUMER_OFFSETS)
     if why is None:
+        if due.not_yet(CONSUMER_OFFSETS):
+            text = f"{CONSUMER_OFFSETS} is not written yet: a broker does that ten seconds after its first start"
+            yield Effect(Area.PROGRESS, State.OK, text)
         return
     groups = len(files.table(GROUPS, "subscriptionGroupTable"))
     text = f"consumer groups start again without their offsets: {CONSUMER_OFFSETS} is {why}"
@@ -104,12 +108,8 @@ def _consumers(context: Context, files: ConfigFiles, queues: Queues, known: froz
 
 def _old(context: Context, stored: StoredOffset, state: QueueState) -> bool:
     """Whether the first message of a queue was stored so long before the last one of the log that its group must have gone on."""
-    try:
-        unit = unit_reader(context.store, stored.topic, stored.queue_id)(state.min_offset)
-        record = None if unit is None else context.record_at(unit.physical_offset)
-    except RmqstoreError:
-        return False
-    return record is not None and record.store_timestamp < context.log.last_timestamp - _BUSY_MS
+    first = stored_at(context, stored.topic, stored.queue_id, state.min_offset)
+    return first is not None and first < context.log.last_timestamp - _BUSY_MS
 
 
 def _effect(area: Area, found: list[tuple[StoredOffset, int]], text: str, harm: Harm) -> Effect:

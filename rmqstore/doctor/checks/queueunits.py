@@ -1,15 +1,17 @@
-"""Single entries of a consume queue by queue offset."""
+"""Single entries of a consume queue by queue offset, and when their messages were stored."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+from rmqstore.errors import RmqstoreError
 from rmqstore.formats import consumequeue
 from rmqstore.store.mapped import MappedFileQueue
 from rmqstore.store.parts import PartKind
 from rmqstore.store.root import Store
 from rmqstore.store.window import read_at
+from rmqstore.verify.context import Context
 
 
 def unit_reader(store: Store, topic: str, queue_id: int) -> Callable[[int], Any]:
@@ -25,3 +27,13 @@ def unit_reader(store: Store, topic: str, queue_id: int) -> Callable[[int], Any]
         return consumequeue.UNIT.parse(read_at(file, position - file.start, consumequeue.UNIT_SIZE))
 
     return unit_at
+
+
+def stored_at(context: Context, topic: str, queue_id: int, offset: int) -> int | None:
+    """Return when the message at a queue offset was stored (ms since epoch), None where that cannot be read."""
+    try:
+        unit = unit_reader(context.store, topic, queue_id)(offset)
+        record = None if unit is None else context.record_at(unit.physical_offset)
+    except RmqstoreError:
+        return None
+    return None if record is None else record.store_timestamp

@@ -1,0 +1,146 @@
+"""Which configuration files a broker has written by now: some come with the first topic or group, some ten seconds after its first start.
+
+Observed on brokers of 4.9.7, 5.3.3 and 5.5.1 that were started on empty directories. Offsets of consumers, filters and delay levels are
+written for the first time ten seconds after a start, also without any consumer. topics.json is written when a topic is made, and by a clean
+stop; subscriptionGroup.json when a group is made, before its retry topic, and by a clean stop of 5.x.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from rmqstore.doctor.checks.configfiles import GROUPS, ConfigFiles
+from rmqstore.errors import RmqstoreError
+from rmqstore.formats.naming import HALF_TOPIC, LMQ_PREFIX, OP_HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, SYSTEM_PREFIX, TIMER_TOPIC
+from rmqstore.store.liveness import Liveness
+from rmqstore.verify.context import Context
+from rmqstore.verify.parts import config
+from rmqstore.verify.parts.config import CONSUMER_OFFSETS, DELAY_OFFSETS, LMQ_OFFSETS, TOPICS, State
+from rmqstore.versions import Profile
+
+_WRITTEN_WITH_OFFSETS = ("consumerFilter.json", "consumerOrderInfo.json", DELAY_OFFSETS)
+_YOUNG_MS = 30_000
+"""A broker that ran longer has written all files of its first ten seconds, also on a slow machine."""
+_WRITTEN_BY_A_RUN = ("lock", "checkpoint", "config/timercheck")
+_TOPICS_OF_BROKERS = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, "TRANS_CHECK_MAX_TIME_TOPIC", "OFFSET_MOVED_EVENT"})
+_GROUPS_OF_BROKERS = frozenset(
+    {"TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP", "CID_ONS-HTTP-PROXY", "CID_ONSAPI_PULL", "CID_ONSAPI_PERMISSION"}
+    | {"CID_ONSAPI_OWNER", "CID_DefaultHeartBeatSyncerTopic"}
+)
+_GROUP_OF_BROKER_PREFIX = "CID_RMQ_SYS_"
+
+
+class Due:
+    """What has to be there of the files that a store lacks.
+
+    `living`: a broker runs on it. `topics`: those that have queues.
+    """
+
+    def __init__(self, context: Context, files: ConfigFiles, profile: Profile, topics: frozenset[str], *, living: bool) -> None:
+        self._context = context
+        self._files = files
+        self._profile = profile
+        self._topics = topics
+        self._living = living
+
+    def lost(self, name: str) -> str | None:
+        """Return why nothing is loaded of a file that has to be there; None where something is, or where it was not written yet.
+
+        A running broker writes while it is looked at, so a missing file is looked for again.
+        """
+        why = self._files.lost(name)
+        if why is None or self._files.texts[name].state is not State.MISSING:
+            return why
+        rules = {CONSUMER_OFFSETS: self._offsets, TOPICS: self._all_topics, GROUPS: self._groups}
+        return why if rules[name]() and not self._is_there_now(name) else None
+
+    def not_yet(self, name: str) -> bool:
+        """Whether a file is missing because the broker did not run long enough to write it."""
+        return self._files.lost(name) is not None and self.lost(name) is None and not self._is_there_now(name)
+
+    def table_now(self, name: str, key: str) -> Mapping[str, Any]:
+        """Return a table of a file as it is by now, empty where there is none."""
+        table = (self._now(name) or {}).get(key)
+        return table if isinstance(table, dict) else {}
+
+    def _offsets(self) -> bool:
+        return self._stopped_cleanly or any(map(self._is_present, _WRITTEN_WITH_OFFSETS)) or self._ran_long
+
+    def _all_topics(self) -> bool:
+        return self._stopped_cleanly or not all(map(is_of_broker, self._topics)) or any(self._groups_of_users())
+
+    def _groups(self) -> bool:
+        return (self._stopped_cleanly and self._profile.newer_parts) or any(self._groups_of_users())
+
+    # Evidence
+
+    @property
+    def _stopped_cleanly(self) -> bool:
+        """Whether the last run came to its end. A store that holds nothing yet may be one that a broker begins to use."""
+        used = self._context.log.end_offset > 0 or any(text.state is not State.MISSING for text in self._files.texts.values())
+        return not self._context.crashed and not self._living and (used or _now_ms() - self._last_written > _YOUNG_MS)
+
+    @property
+    def _ran_long(self) -> bool:
+        """Whether messages or files tell of a run, or of several, that took longer than any broker needs to write its first files.
+
+        Times of messages and of files are not compared with each other: those of a copy are its own.
+        """
+        log = self._context.log
+        until = _now_ms() if self._living else self._last_written
+        began = _modified_ms(self._context.store.abort_path) or until
+        return log.min_offset > 0 or max(log.last_timestamp - log.first_timestamp, until - began) > _YOUNG_MS
+
+    @property
+    def _last_written(self) -> int:
+        return max(_modified_ms(self._context.store.root / name) for name in _WRITTEN_BY_A_RUN)
+
+    def _groups_of_users(self) -> Iterator[str]:
+        """Yield groups of consumers that the rest of the store knows; a group is made before its retry topic and its offsets."""
+        for name in (CONSUMER_OFFSETS, LMQ_OFFSETS):
+            groups = (key.partition("@")[2] for key in self._files.table(name, "offsetTable"))
+            yield from (group for group in groups if _is_of_a_user(group))
+        yield from filter(_is_of_a_user, self._files.table(GROUPS, "subscriptionGroupTable"))
+        topics = {*self._files.table(TOPICS, "topicConfigTable"), *self._topics}
+        yield from (topic for topic in topics if topic.startswith(RETRY_PREFIX))
+
+    def _is_present(self, name: str) -> bool:
+        path = self._context.store.config_path / name
+        return name in self._files.unreadable or path.exists() or path.with_name(name + ".bak").exists()
+
+    def _is_there_now(self, name: str) -> bool:
+        return self._now(name) is not None
+
+    def _now(self, name: str) -> Mapping[str, Any] | None:
+        try:
+            return config.in_use(*config.read_both(self._context.store.config_path / name)).value
+        except (RmqstoreError, OSError):
+            return None
+
+
+def running(liveness: Liveness) -> bool:
+    """Return whether a broker runs on the store, by its lock, its open files, or the process that `abort` names."""
+    return liveness.in_use or liveness.abort_pid_alive
+
+
+def _modified_ms(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns // 1_000_000
+    except OSError:
+        return 0
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def is_of_broker(topic: str) -> bool:
+    """Return whether a broker keeps messages of its own under this name, whatever topics are configured."""
+    return topic in _TOPICS_OF_BROKERS or topic.startswith((LMQ_PREFIX, SYSTEM_PREFIX, "RMQ_SYS_"))
+
+
+def _is_of_a_user(group: str) -> bool:
+    return group != "" and group not in _GROUPS_OF_BROKERS and not group.startswith(_GROUP_OF_BROKER_PREFIX)

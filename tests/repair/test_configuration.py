@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -137,7 +138,46 @@ def test_broken_offsets_of_delay_levels_come_from_the_log(base: str, text: str, 
     assert (result.errors, result.left) == ({}, 0)
     wanted = {str(level): offset for level, offset in _first_undelivered(base).items()}
     assert json.loads(delays.read_text())["offsetTable"] == wanted
-    assert any("was still to be delivered" in note for note in result.plan.notes)
+    assert any("whose delivery is not in the log" in note for note in result.plan.notes)
+
+
+@pytest.mark.parametrize(("base", "kept"), [("broker-4.9.7-lmq-crash", 16), ("broker-5.3.3-cqext-crash", 20), ("broker-5.5.1-crash", 53)])
+def test_missing_offsets_of_delay_levels_come_from_the_log(base: str, kept: int, tmp_path: Path) -> None:
+    """`kept`: messages that a broker delivers again without the file (`delay-missing` of tests/doctor), and with it does not."""
+    store = Damaged(base, stores.fresh_store(base, tmp_path))
+    delays = store.root / "config" / config.DELAY_OFFSETS
+    for path in (delays, delays.with_name(f"{delays.name}.bak")):
+        path.unlink(missing_ok=True)
+    result = store.recover()
+    assert (result.errors, result.left) == ({}, 0)
+    offsets = json.loads(delays.read_text())["offsetTable"]
+    assert offsets == {str(level): offset for level, offset in _first_undelivered(base).items()}
+    assert sum(offsets.values()) == kept
+    assert any("every delayed message in the queues would be delivered again" in note for note in result.plan.notes)
+
+
+@pytest.mark.parametrize("base", ["4.9.8-schedule-crash", "5.3.3-schedule", "5.3.3-plain"])
+def test_a_file_of_delay_levels_that_delivered_nothing_is_not_missed(base: str, tmp_path: Path) -> None:
+    store = Damaged(base, stores.fresh_store(base, tmp_path))
+    delays = store.root / "config" / config.DELAY_OFFSETS
+    assert not delays.exists()
+    assert store.recover().errors == {}
+    assert not delays.exists()
+
+
+def test_messages_that_were_due_while_no_broker_ran_are_not_left_out(tmp_path: Path) -> None:
+    """A record of much later time, as after a start that ended at once, does not mean that anything was delivered."""
+    base = "broker-5.3.3-cqext-crash"
+    store = Damaged(base, stores.fresh_store(base, tmp_path))
+    last = view_of(base).records[-1]
+    with (store.root / last.path).open("r+b") as stream:
+        stream.seek(last.fields["store_timestamp"].offset)
+        stream.write((last.record.store_timestamp + 7_200_000 * 2).to_bytes(8, "big"))
+    os.utime(store.root / last.path, (last.record.store_timestamp / 1000 + 20_000,) * 2)
+    delays = write(store, config.DELAY_OFFSETS, "")
+    delays.with_name(f"{delays.name}.bak").unlink(missing_ok=True)
+    assert store.recover().errors == {}
+    assert json.loads(delays.read_text())["offsetTable"] == {str(level): at for level, at in _first_undelivered(base).items()}
 
 
 def _first_undelivered(base: str) -> dict[int, int]:

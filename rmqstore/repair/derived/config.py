@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rmqstore.formats.naming import LMQ_PREFIX, SCHEDULE_TOPIC
-from rmqstore.repair.derived.delays import Pending, pending
+from rmqstore.repair.derived.delays import Levels, levels_of
 from rmqstore.repair.log.future import FutureLog
 from rmqstore.repair.plan.builder import PlanBuilder
 from rmqstore.store.fastjson import with_integers
@@ -56,8 +56,8 @@ def plan_configuration(builder: PlanBuilder, store: Store, queues: FutureQueues,
         changes[stored.path][stored.keys] = offset
         notes.append(note)
     if restores and not store.rocksdb_queues and _is_lost(*found[config.DELAY_OFFSETS]):
-        del found[config.DELAY_OFFSETS]
-        _plan_delay_levels(builder, store, queues)
+        text, _ = found.pop(config.DELAY_OFFSETS)
+        _plan_delay_levels(builder, store, queues, text)
     _plan(builder, store, found, changes, restores=restores)
     for note in notes[:_MOST_NOTES]:
         builder.note(note)
@@ -67,7 +67,7 @@ def plan_configuration(builder: PlanBuilder, store: Store, queues: FutureQueues,
 
 def _corrected(store: Store, queues: FutureQueues, texts: Mapping[str, config.Text]) -> Iterator[tuple[config.StoredOffset, int, str]]:
     """Yield the offsets outside of their queues, what each becomes, and a sentence on what is delivered again and what is skipped."""
-    still_due: Pending | None = None
+    levels: Levels | None = None
     for stored in config.stored_offsets(store, texts) if not store.rocksdb_queues else ():
         if stored.topic.startswith(LMQ_PREFIX):
             continue  # clients set any offset there
@@ -75,22 +75,21 @@ def _corrected(store: Store, queues: FutureQueues, texts: Mapping[str, config.Te
         if end is None or stored.offset == stored.within(end):
             continue
         if stored.topic == SCHEDULE_TOPIC:
-            still_due = still_due or pending(store, queues.log)
-            offset = still_due.first.get(stored.queue_id, end)
-            yield stored, offset, _level_note(stored, offset, end, still_due.last_time_text)
+            levels = levels or levels_of(store, queues.log)
+            offset = levels.goes_on(stored.queue_id, end)
+            yield stored, offset, _level_note(stored, offset, end)
         else:
             offset = stored.within(end)
             yield stored, offset, _group_note(stored, offset, end)
 
 
-def _level_note(stored: config.StoredOffset, offset: int, end: int, last_time: str) -> str:
-    """What becomes of a delay level; what was due and not delivered yet when the broker stopped cannot be told from what was."""
+def _level_note(stored: config.StoredOffset, offset: int, end: int) -> str:
+    """What becomes of a delay level."""
     was = f"The offset {stored.offset} of {stored.owner} is outside of its queue, which ends at {end}"
-    until = f"at {last_time}, the newest time in the log or the checkpoint"
     if offset == end:
-        return f"{was}: set to {end}, because no message was still to be delivered {until}; none is delivered again."
+        return f"{was}: set to {end}, because the log holds the delivery of the last message; none is delivered again."
     return (
-        f"{was}: set to {offset}, the first message that was still to be delivered {until}; {_messages(end - offset)} from there on are "
+        f"{was}: set to {offset}, the first message whose delivery is not in the log; {_messages(end - offset)} from there on are "
         f"delivered, {_messages(offset)} before count as delivered."
     )
 
@@ -124,22 +123,34 @@ def _plan(builder: PlanBuilder, store: Store, found: Mapping[str, Both], changes
 
 
 def _is_lost(text: config.Text, backup: config.Text) -> bool:
-    return text.state in _BROKEN and backup.state is not config.State.WHOLE
+    return config.State.WHOLE not in (text.state, backup.state)
 
 
-def _plan_delay_levels(builder: PlanBuilder, store: Store, queues: FutureQueues) -> None:
-    """Plan a new delayOffset.json: each level goes on with the first message that was still to be delivered."""
-    still_due = pending(store, queues.log)
-    levels = sorted(queue.queue_id for queue in store.queue_directories() if queue.topic == SCHEDULE_TOPIC)
-    ends = {queue_id: queues.end(store, SCHEDULE_TOPIC, queue_id) or 0 for queue_id in levels}
-    offsets = {str(queue_id + 1): still_due.first.get(queue_id, end) for queue_id, end in ends.items()}
-    path = store.config_path / config.DELAY_OFFSETS
+def _plan_delay_levels(builder: PlanBuilder, store: Store, queues: FutureQueues, text: config.Text) -> None:
+    """Plan a new delayOffset.json: each level goes on with the first message that was not delivered.
+
+    A file that is not there is not missed before a message was delivered: a broker writes it ten seconds after its first start.
+    """
+    ids = sorted(queue.queue_id for queue in store.queue_directories() if queue.topic == SCHEDULE_TOPIC)
+    ends = {queue_id: queues.end(store, SCHEDULE_TOPIC, queue_id) or 0 for queue_id in ids}
+    missing = text.state is config.State.MISSING
+    if missing and not any(ends.values()):
+        return
+    levels = levels_of(store, queues.log)
+    if missing and not levels.any_delivered(ends):
+        return
+    offsets = {str(queue_id + 1): levels.goes_on(queue_id, end) for queue_id, end in ends.items()}
     data = json.dumps({"offsetTable": offsets}).encode()
-    builder.replace(path, data, reason="it cannot be read, and the log tells what was still to be delivered", code="RMQ-CF-JSON")
+    path, name = store.config_path / config.DELAY_OFFSETS, store.relative(text.path)
+    if missing:
+        was = f"{name} is not there, so that every delayed message in the queues would be delivered again."
+        builder.create(path, data, reason="it is missing, and the log tells what was delivered", code="RMQ-CF-DELAY")
+    else:
+        was = f"{name} held nothing that a broker can read."
+        builder.replace(path, data, reason="it cannot be read, and the log tells what was delivered", code="RMQ-CF-JSON")
     again = sum(end - offsets[str(queue_id + 1)] for queue_id, end in ends.items())
     builder.note(
-        f"{store.relative(path)} held nothing that a broker can read. Each delay level goes on with the first message that was still to be "
-        f"delivered at {still_due.last_time_text}, the newest time in the log or the checkpoint: {_messages(again)} from there on are "
+        f"{was} Each delay level goes on with the first message whose delivery is not in the log: {_messages(again)} from there on are "
         "delivered, and those before count as delivered."
     )
 

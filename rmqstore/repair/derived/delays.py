@@ -1,99 +1,111 @@
-"""Which scheduled messages are still to be delivered: what a delay level goes on with whose stored offset says nothing.
+"""Which scheduled messages were delivered: what a delay level goes on with whose stored offset says nothing.
 
-A broker that finds an offset beyond the end of its queue sets it to the end, and never delivers what is pending; with 0 it
-delivers everything again (observed on 4.9.7 and 5.3.3, fact sheet timer-and-config observed §2). Between them is the first
-message that was not due yet when the broker stopped. When that was, only the log and the checkpoint say: their newest
-STORETIMESTAMP, because each delivery is a new record. Times of files belong to copies as often as to the broker, so they only
-bound it: a time later than the last write to any file is damaged.
+A broker that finds an offset beyond the end of its queue sets it to the end, and never delivers what is pending; with 0, or without the
+file, it delivers everything again (observed on 4.9.7, 5.3.3 and 5.5.1, fact sheet timer-and-config observed §2). Between them is the first
+message that was not delivered. The log tells: each delivery is a record of its own, with body, born time and number of retries of the
+scheduled one, stored when it was due or later, and a level delivers its messages in order. What the log does not tell to be delivered is
+delivered again, never left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from typing import NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from rmqstore.formats.checkpoint import parse_checkpoint
 from rmqstore.formats.naming import SCHEDULE_TOPIC
 from rmqstore.repair.derived.rebuild import records_of
 from rmqstore.repair.log.future import FutureLog
 from rmqstore.scan.columns import Mark
 from rmqstore.store.root import Store
-from rmqstore.store.window import read_whole
-from rmqstore.verify.context import Context, Options
 
-_FILE_LENGTH = 4096
+_SAME = ("born_timestamp", "body_crc", "body_length", "reconsume_times")
+"""Columns that a delivered record has in common with the scheduled one."""
+_EARLY_MS = 1000
+"""A level looks ahead of the clock by less."""
 
-
-@dataclass(frozen=True, slots=True)
-class Pending:
-    """What was pending when the broker stopped: `last_time` is the newest time known of the store (ms since epoch, 0 for none), `first` the
-    queue offset of the first pending message by queue id, for queues that have one."""
-
-    last_time: int
-    first: Mapping[int, int]
-
-    @property
-    def last_time_text(self) -> str:
-        """The newest time for people, in UTC."""
-        return f"{datetime.fromtimestamp(self.last_time // 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
-
-
-def pending(store: Store, log: FutureLog) -> Pending:
-    """Return what is pending in the schedule topic of the future `log`.
-
-    Reads the log from its end back to where no message can be pending any more. Raises UnreadableError, StoreChangedError.
-    """
-    limit = Context(store, Options()).last_write_ms
-    last_time = _checkpoint_time(store, limit)
-    longest = max(store.config.known_delay_levels, default=0)
-    scheduled: list[_Scheduled] = []
-    for file in reversed(log.files):
-        if file.start >= log.end_offset:
-            continue
-        oldest = None
-        for times, found in _read(store, replace(log, files=(file,))):
-            sane = times[(times > 0) & (times <= limit)]
-            if sane.size:
-                oldest = int(sane.min()) if oldest is None else min(oldest, int(sane.min()))
-                last_time = max(last_time, int(sane.max()))
-            scheduled += (one for one in found if one.due > last_time)
-        if oldest is not None and oldest + longest <= last_time:
-            break
-    first: dict[int, int] = {}
-    for one in scheduled:
-        if one.due > last_time:
-            first[one.queue_id] = min(first.get(one.queue_id, one.queue_offset), one.queue_offset)
-    return Pending(last_time, first)
+_Key = tuple[Any, ...]
 
 
 class _Scheduled(NamedTuple):
-    """A scheduled message: its place in the queues, and when it is to be delivered (ms since epoch)."""
+    """A scheduled message: when it is to be delivered (ms since epoch), and its place in the log and the queues."""
 
+    due: int
+    position: int
     queue_id: int
     queue_offset: int
-    due: int
 
 
-def _read(store: Store, log: FutureLog) -> Iterator[tuple[npt.NDArray[np.int64], list[_Scheduled]]]:
-    """Yield the STORETIMESTAMPs of each batch of records, and the scheduled messages in it."""
+@dataclass(slots=True)
+class Levels:
+    """The delay levels by queue id: the `first` queue offset in the log, and the last one of which a delivery is there."""
+
+    first: dict[int, int] = field(default_factory=dict)
+    delivered: dict[int, int] = field(default_factory=dict)
+
+    def goes_on(self, queue_id: int, end: int) -> int:
+        """Return the queue offset of the first message that was not delivered, `end` where all were or the log has none."""
+        if queue_id in self.delivered:
+            return min(self.delivered[queue_id] + 1, end)
+        return min(self.first.get(queue_id, end), end)
+
+    def any_delivered(self, ends: Mapping[int, int]) -> bool:
+        """Whether messages were delivered that are still in one of these queues."""
+        return any(end > 0 and queue_id in self.delivered for queue_id, end in ends.items())
+
+
+def levels_of(store: Store, log: FutureLog) -> Levels:
+    """Return what was delivered of the schedule topic in the future `log`, which is read. Raises UnreadableError, StoreChangedError."""
+    levels, pending = Levels(), _Pending()
     found = records_of(store, log, keys=False)
     for batch in found:
-        rows = batch.records[(batch.records["marks"] & int(Mark.SCHEDULED)) != 0]
-        messages = [
-            _Scheduled(queue_id, int(row["queue_offset"]), int(row["tags_code"]))
-            for row in rows
-            for topic, queue_id in [found.scanner.queue(int(row["queue"]))]
-            if topic == SCHEDULE_TOPIC
-        ]
-        yield batch.records["store_timestamp"].astype(np.int64), messages
+        records = batch.records
+        marked = (records["marks"] & int(Mark.SCHEDULED)) != 0
+        for row in records[marked]:
+            topic, queue_id = found.scanner.queue(int(row["queue"]))
+            if topic == SCHEDULE_TOPIC:
+                levels.first.setdefault(queue_id, int(row["queue_offset"]))
+                pending.add(row, queue_id)
+        for row in records[~marked & pending.may_hold(records["born_timestamp"])]:
+            one = pending.take(row)
+            if one is not None:
+                levels.delivered[one.queue_id] = max(levels.delivered.get(one.queue_id, -1), one.queue_offset)
+    return levels
 
 
-def _checkpoint_time(store: Store, limit: int) -> int:
-    path = store.checkpoint_path
-    time = int(parse_checkpoint(read_whole(path, _FILE_LENGTH)).physic_msg_timestamp) if path.is_file() else 0
-    return time if 0 < time <= limit else 0
+class _Pending:
+    """Scheduled messages of which no delivery was seen yet; of equal ones the first is that which is due first."""
+
+    def __init__(self) -> None:
+        self._messages: dict[_Key, list[_Scheduled]] = {}
+        self._born: set[int] = set()
+
+    def add(self, row: Any, queue_id: int) -> None:
+        one = _Scheduled(int(row["tags_code"]), int(row["position"]), queue_id, int(row["queue_offset"]))
+        heappush(self._messages.setdefault(_key(row), []), one)
+        self._born.add(int(row["born_timestamp"]))
+
+    def may_hold(self, born: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Which of these born times scheduled messages have."""
+        if not self._born:
+            return np.zeros(len(born), np.bool_)
+        return np.fromiter((time in self._born for time in born.tolist()), np.bool_, len(born))
+
+    def take(self, row: Any) -> _Scheduled | None:
+        """Return the message that this record delivers, which is not pending any more; None where there is none."""
+        key = _key(row)
+        equal = self._messages.get(key)
+        if not equal or equal[0].position >= row["position"] or equal[0].due > row["store_timestamp"] + _EARLY_MS:
+            return None
+        one = heappop(equal)
+        if not equal:
+            del self._messages[key]
+        return one
+
+
+def _key(row: Any) -> _Key:
+    return tuple(int(row[name]) for name in _SAME)

@@ -1,0 +1,61 @@
+"""delayOffset.json is gone: what `recover` writes keeps a whole broker from delivering again, and leaves out nothing.
+
+The same store is started with the file that `recover` makes and without it. The two differ by as many deliveries as `doctor` says, and what
+was still to be delivered is delivered in both.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rmqstore.store.ends import queue_ends
+from rmqstore.store.root import Store
+from tests.broker.toolchain import WHOLE, JarsMissing, missing, prepared
+from tests.broker.wholestart import Asked, start
+from tests.doctor.test_observed_starts import OBSERVED, SETTINGS
+from tests.support import sparse
+from tests.support.cli import rmqstore
+
+SET = [text for name, value in SETTINGS.items() for text in ("--set", f"{name}={value}")]
+WAIT = 12  # seconds, until everything that was due has been delivered
+QUEUES = ("delay/0", "delay/1", "%RETRY%g_fail/0")
+
+pytestmark = [
+    pytest.mark.broker,
+    pytest.mark.skipif(missing() is not None, reason=f"whole brokers cannot run here: {missing()}"),
+]
+
+
+def ends(root: Path) -> int:
+    """How many messages the queues have in which scheduled messages are delivered."""
+    found = {f"{one.topic}/{one.queue_id}": one for one in Store.open(root, settings=SETTINGS).queue_directories()}
+    return sum(queue_ends(found[name].files).max_offset for name in QUEUES)
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize(("release", "undelivered"), [("4.9.7", 26), ("5.3.3", 127), ("5.5.1", 127)])
+def test_nothing_is_delivered_again(release: str, undelivered: int, tmp_path: Path) -> None:
+    try:
+        prepared(release, WHOLE)
+    except JarsMissing as error:
+        pytest.skip(f"Maven cannot get the jars of a broker {release}: {error}")
+    sparse.unpack(OBSERVED / f"broker-{release}-clean.tar.xz", tmp_path)
+    root = tmp_path / "store"
+    for name in ("delayOffset.json", "delayOffset.json.bak"):
+        (root / "config" / name).unlink()
+    before, lost = ends(root), sparse.copy_tree(root, tmp_path / "lost")
+    diagnosed = rmqstore("doctor", root, "--format", "json", *SET).objects[-1]
+    again = next(area["count"] for area in diagnosed["areas"] if area["area"] == "delayed and timed messages")
+    assert diagnosed["next"].startswith("rmqstore recover ")
+
+    assert rmqstore("recover", root, "--yes", *SET).status == 0
+    assert rmqstore("doctor", root, "--format", "json", *SET).objects[-1]["class"] == "STARTS, NOTHING LOST"
+
+    for number, place in enumerate((root, lost)):
+        scratch = tmp_path / f"scratch-{number}"
+        scratch.mkdir()
+        start(release, place, SETTINGS, Asked(wait=WAIT), scratch)
+    assert ends(root) - before == undelivered
+    assert ends(lost) - ends(root) == again

@@ -115,6 +115,19 @@ ENTRIES = (
         "its own name. Never rename files to close a gap: the name is the offset.",
     ),
     Entry(
+        "RMQ-CL-REMOVED",
+        ERROR,
+        "first files of the commit log removed",
+        meaning="The log does not begin at offset 0, and its first files have not expired: queue or index files for their messages alone "
+        "are still here, which a broker removes in the same round, and it has not lived for fileReservedTime since the first record.",
+        broker={
+            ALL: "Starts without a word. Queues begin with the first message that the log has; groups that have not read the messages "
+            "before it pass over them."
+        },
+        mend="Look for the files in the other directories of storePathCommitLog, in a copy and on a replica, and put them back under their "
+        "own names before a start.",
+    ),
+    Entry(
         "RMQ-CL-OVERLAP",
         ERROR,
         "commit log files overlap",

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from rmqstore.doctor.areas import Area, Effect, State
 from rmqstore.doctor.assumed import Assumed, assumptions, contradicted
-from rmqstore.doctor.checks import configuration, machine, otherparts, progress, space, timerstart, traps
+from rmqstore.doctor.checks import configuration, machine, otherparts, progress, removed, space, timerstart, traps
 from rmqstore.doctor.checks.configfiles import ConfigFiles
 from rmqstore.doctor.checks.due import Due, running
 from rmqstore.doctor.checks.effects import effects_of
@@ -260,6 +260,7 @@ def _all(context: Context, seen: Observed, prediction: Prediction, files: Config
         lambda: effects_of(prediction),
         lambda: progress.check(context, files, due, prediction.after, known),
         lambda: otherparts.check(context, files, due, prediction.after, profile),
+        lambda: removed.check(prediction, files, living=running(seen.liveness)),
         lambda: timerstart.check(context) if profile.newer_parts else iter(()),
     )
     for check in checks:

@@ -6,12 +6,14 @@ was still to be delivered is delivered in both.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from rmqstore.store.ends import queue_ends
+from rmqstore.formats.naming import SCHEDULE_TOPIC
 from rmqstore.store.root import Store
+from rmqstore.verify.parts.config import queue_end
 from tests.broker.toolchain import WHOLE, JarsMissing, missing, prepared
 from tests.broker.wholestart import Asked, start
 from tests.doctor.test_observed_starts import OBSERVED, SETTINGS
@@ -20,6 +22,8 @@ from tests.support.cli import rmqstore
 
 SET = [text for name, value in SETTINGS.items() for text in ("--set", f"{name}={value}")]
 WAIT = 12  # seconds, until everything that was due has been delivered
+TIMED = 3
+"""Messages of the timer of 5.x that fall due between the two starts."""
 QUEUES = ("delay/0", "delay/1", "%RETRY%g_fail/0")
 
 pytestmark = [
@@ -30,13 +34,17 @@ pytestmark = [
 
 def ends(root: Path) -> int:
     """How many messages the queues have in which scheduled messages are delivered."""
-    found = {f"{one.topic}/{one.queue_id}": one for one in Store.open(root, settings=SETTINGS).queue_directories()}
-    return sum(queue_ends(found[name].files).max_offset for name in QUEUES)
+    return sum(_end(root, name) for name in QUEUES)
+
+
+def _end(root: Path, name: str) -> int:
+    topic, _, number = name.rpartition("/")
+    return queue_end(Store.open(root, settings=SETTINGS), topic, int(number)) or 0
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize(("release", "undelivered"), [("4.9.7", 26), ("5.3.3", 127), ("5.5.1", 127)])
-def test_nothing_is_delivered_again(release: str, undelivered: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("release", ["4.9.7", "5.3.3", "5.5.1"])
+def test_nothing_is_delivered_again(release: str, tmp_path: Path) -> None:
     try:
         prepared(release, WHOLE)
     except JarsMissing as error:
@@ -53,9 +61,12 @@ def test_nothing_is_delivered_again(release: str, undelivered: int, tmp_path: Pa
     assert rmqstore("recover", root, "--yes", *SET).status == 0
     assert rmqstore("doctor", root, "--format", "json", *SET).objects[-1]["class"] == "STARTS, NOTHING LOST"
 
+    levels = {int(level) - 1: at for level, at in json.loads((root / "config" / "delayOffset.json").read_text())["offsetTable"].items()}
+    undelivered = sum(_end(root, f"{SCHEDULE_TOPIC}/{queue_id}") - at for queue_id, at in levels.items())
+
     for number, place in enumerate((root, lost)):
         scratch = tmp_path / f"scratch-{number}"
         scratch.mkdir()
         start(release, place, SETTINGS, Asked(wait=WAIT), scratch)
-    assert ends(root) - before == undelivered
-    assert ends(lost) - ends(root) == again
+    assert ends(root) - before >= undelivered
+    assert abs(ends(lost) - ends(root) - again) <= TIMED

@@ -218,6 +218,57 @@ def test_a_log_that_does_not_begin_at_zero_says_so(clean: Path, tmp_path: Path) 
     assert "the log begins at offset 1048576: the files before it have expired, or they are missing" in reason
 
 
+@pytest.mark.parametrize(("base", "count"), [("4.9.8-plain", 109), ("5.3.3-plain", 108), ("5.3.3-plain-crash", 108), ("5.5.1-plain", 108)])
+def test_a_first_log_file_that_was_removed(base: str, count: int, fresh_store: FreshStore) -> None:
+    """Queue files for its messages alone are there, which a broker removes together with a file that expires."""
+    root = fresh_store(base)
+    gone = root / "commitlog" / "00000000000000000000"
+    assert count == sum(one["physicalOffset"] < gone.stat().st_size for one in _in_queues(base))
+    gone.unlink()
+    found = diagnosis_of(root, base)
+    assert found.verdict.headline.startswith(f"STARTS, BUT up to {count} messages are gone: log files before offset 65536 were removed")
+    assert found.next == "rmqstore explain RMQ-CL-REMOVED"
+
+
+def test_of_removed_messages_those_count_that_a_group_has_not_read(fresh_store: FreshStore) -> None:
+    root = fresh_store(PLAIN)
+    (root / "commitlog" / "00000000000000000000").unlink()
+    ends = diagnosis_of(root, PLAIN).outcome.after_load.queues
+    assert ends is not None
+    offsets: dict[str, dict[str, int]] = {}
+    for name, state in ends.items():
+        topic, _, number = name.rpartition("/")
+        offsets.setdefault(f"{topic}@group", {})[number] = state.max_offset
+    (root / "config").mkdir(exist_ok=True)
+    path = root / "config" / "consumerOffset.json"
+    path.write_text(json.dumps({"offsetTable": offsets}))
+    assert "RMQ-CL-REMOVED" not in {one.code for one in diagnosis_of(root, PLAIN).findings}
+    first = next(iter(offsets))
+    offsets[first]["0"] = 1
+    path.write_text(json.dumps({"offsetTable": offsets}))
+    (removed,) = (one for one in diagnosis_of(root, PLAIN).findings if one.code == "RMQ-CL-REMOVED")
+    assert "messages that consumers have not read are gone" in removed.message
+
+
+def test_a_first_log_file_that_may_have_expired(fresh_store: FreshStore) -> None:
+    """The broker lived for more than the 72 hours for which it keeps a file, or a queue has lost its first file as well."""
+    for name in ("lived longer", "cleaned"):
+        root = fresh_store(PLAIN)
+        (root / "commitlog" / "00000000000000000000").unlink()
+        if name == "cleaned":
+            next(path for path in sorted((root / "consumequeue").glob("*/*/0*0")) if len(list(path.parent.iterdir())) > 1).unlink()
+        else:
+            written = (root / "checkpoint").stat().st_mtime + 73 * 3600
+            os.utime(root / "checkpoint", (written, written))
+        assert "RMQ-CL-REMOVED" not in {one.code for one in diagnosis_of(root, PLAIN).findings}
+        shutil.rmtree(root)
+
+
+def _in_queues(base: str) -> list[dict[str, Any]]:
+    """The messages that producers were told of and that are in queues of files: no prepared and no rolled back ones."""
+    return [one for one in case(base).truth() if not one["sysFlag"] & 4 or one["sysFlag"] & 12 == 8]
+
+
 # Rights and foreign objects
 
 

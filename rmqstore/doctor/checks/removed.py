@@ -1,0 +1,96 @@
+"""Log files that were removed and have not expired, with messages that no consumer has read.
+
+A log that begins behind offset 0 has lost its first files. A broker that removes them, because they are old or the disk is full, removes in
+the same round the queue files and index files that lie before the new begin (fact sheet commit log §8.1). So it was not the broker where
+such files are left, no queue has lost its first file, and the broker has not lived as long after the first record as it keeps a file.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+
+from rmqstore.doctor.areas import Area, Effect, Harm, State, counted
+from rmqstore.doctor.checks.configfiles import ConfigFiles
+from rmqstore.doctor.checks.progress import Found
+from rmqstore.doctor.checks.queueunits import unit_reader
+from rmqstore.doctor.predicted import Prediction
+from rmqstore.errors import RmqstoreError
+from rmqstore.formats import consumequeue, index
+from rmqstore.formats.naming import LMQ_PREFIX
+from rmqstore.store.mapped import MappedFile
+from rmqstore.store.root import QueueDirectory, Store
+from rmqstore.store.window import read_at, read_whole
+from rmqstore.verify.parts.config import CONSUMER_OFFSETS, LMQ_OFFSETS, queue_end, stored_offsets
+from rmqstore.verify.queues.units import QueueKey
+
+_HOUR_MS = 3_600_000
+
+
+def check(prediction: Prediction, files: ConfigFiles, *, living: bool) -> Iterator[Found]:
+    """Yield the loss of messages that were in removed files of the log and that not every group has read, at most."""
+    context = prediction.context
+    begin = context.log.min_offset
+    if begin <= 0 or living or context.store.rocksdb_queues or not _is_younger_than_kept(prediction):
+        return
+    try:
+        left = any(_is_left(queue, begin) for queue in prediction.queues.values()) or _index_is_left(context.store, begin)
+        cleaned = any(queue.files.files and queue.files.files[0].start > 0 for queue in prediction.queues.values())
+        count = _unread(prediction, files, begin) if left and not cleaned else 0
+    except RmqstoreError:
+        return
+    if count:
+        known = files.texts[CONSUMER_OFFSETS].value is not None or files.texts[LMQ_OFFSETS].value is not None
+        unread = " that consumers have not read" if known else ""
+        text = (
+            f"up to {counted(count, 'message')}{unread} {'is' if count == 1 else 'are'} gone: log files before offset {begin} were removed"
+        )
+        yield Effect(Area.COMMIT_LOG, State.LOSES, text, Harm.LOST, count)
+        first = context.store.message_log.files[0].path
+        yield context.finding("RMQ-CL-REMOVED", text, file=first, offset=begin, expected=0, found=begin)
+
+
+def _is_younger_than_kept(prediction: Prediction) -> bool:
+    """Whether the broker, which wrote its last file some time after the first record, cannot have removed a file for its age."""
+    context = prediction.context
+    log, kept = context.log, context.store.config.integer("fileReservedTime") * _HOUR_MS
+    return log.first_timestamp > 0 and max(context.last_write_ms, log.last_timestamp) - log.first_timestamp < kept
+
+
+def _is_left(queue: QueueDirectory, begin: int) -> bool:
+    """Whether the first of several files of a queue has units for messages before `begin` alone."""
+    files: tuple[MappedFile, ...] = tuple(queue.files.files)
+    if len(files) < 2 or files[0].length < consumequeue.UNIT_SIZE:
+        return False
+    unit = consumequeue.UNIT.parse(read_at(files[0], files[0].length - consumequeue.UNIT_SIZE, consumequeue.UNIT_SIZE))
+    return bool(0 < unit.physical_offset < begin)
+
+
+def _index_is_left(store: Store, begin: int) -> bool:
+    """Whether an index file that is not the last one has entries of messages before `begin` alone."""
+    named = [file for file in store.index_files() if file.named_right and file.length >= index.HEADER_SIZE][:-1]
+    ends = (int(index.HEADER.parse(read_whole(file.path, index.HEADER_SIZE)).end_phy_offset) for file in named)
+    return any(0 < end < begin for end in ends)
+
+
+def _unread(prediction: Prediction, files: ConfigFiles, begin: int) -> int:
+    """Return how many messages before `begin` the slowest group of each queue has not read; where no group has an offset, all."""
+    store = prediction.context.store
+    slowest: dict[QueueKey, int] = {}
+    for stored in stored_offsets(store, files.texts):
+        key = stored.topic, stored.queue_id
+        slowest[key] = min(slowest.get(key, stored.offset), stored.offset)
+    keys = (key for key in prediction.queues if not key[0].startswith(LMQ_PREFIX))
+    return sum(max(0, _first_left(store, key, begin) - max(0, slowest.get(key, 0))) for key in keys)
+
+
+def _first_left(store: Store, key: QueueKey, begin: int) -> int:
+    """Return the first queue offset of a message at `begin` or later; physical offsets rise in a queue."""
+    unit_at = unit_reader(store, *key)
+
+    def before(offset: int) -> bool:
+        unit = unit_at(offset)
+        return bool(unit is not None and unit.size > 0 and unit.physical_offset < begin)
+
+    end = queue_end(store, *key) or 0
+    return bisect_left(range(end), True, key=lambda offset: not before(offset))

@@ -1,10 +1,11 @@
-"""Runs as a program: a writer that appends to a store as a broker does, while `verify` reads it.
+"""Runs as a program: a writer that appends to a store as a broker does, while `verify` and `doctor` read it.
 
     python -m tests.verify.appending --runs 1000 [--rate 500] [--seed 1]
 
 Writes go through maps into preallocated files, in the order of a broker: the record, then its units, then its index items (item, slot,
 header); the configuration is replaced by a rename. The dispatcher is some records late, and a record may be there in part for a while.
-No run may report what the writer explains. A store in three was damaged before the writer began: that has to be found, and nothing else.
+No run may report what the writer explains, and `doctor` says of no start that it loses messages. A store in three was damaged before the
+writer began: that has to be found, and nothing else.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ Write = tuple[str, int, bytes]
 SIZES: Mapping[str, Any] = {"log_file_size": 64 << 10, "queue_file_size": 200 * 20, "slots": 64, "items": 600}
 EXPLAINED = frozenset({"RMQ-ST-IN-USE", "RMQ-ST-ABORT", "RMQ-ST-LOCK", "RMQ-CQ-EXPIRED"})
 """Findings that are true of every store with a writer, and of one whose log was cleaned."""
+LOSSES = frozenset({"RMQ-ST-CUT", "RMQ-CL-EMPTY", "RMQ-CL-REMOVED", "RMQ-CF-LOST", "RMQ-CQ-GONE", "RMQ-CQ-START"})
 _RUNS_PER_STORE = 10
 _ALREADY_THERE = 400
 _FASTEST = 100_000
@@ -151,6 +153,7 @@ def prepare(root: Path) -> Recorder:
     (root / "lock").write_bytes(b"lock")
     table = {f"Topic{number}": {"topicName": f"Topic{number}"} for number in range(3)}
     replace_file(root / "config" / "topics.json", json.dumps({"topicConfigTable": table}))
+    replace_file(root / "config" / "subscriptionGroup.json", json.dumps({"subscriptionGroupTable": {"group": {"groupName": "group"}}}))
     return recorder
 
 
@@ -256,8 +259,9 @@ def run_all(directory: Path, runs: int, rate: int, seed: int, *, notes: bool = F
         # As people run it: no sizes are given, those of the files hold.
         speed = rate or dice.choice((5, 50, 500, 5000, _FASTEST))
         cleans = damage is None and dice.random() < 0.3
-        for objects, rest in _beside_writer(recorder, speed, dice, runs - told.runs, cleans=cleans):
+        for objects, rest, diagnosis in _beside_writer(recorder, speed, dice, runs - told.runs, cleans=cleans):
             told.runs += 1
+            told.wrong += [f"run {told.runs}, doctor: {problem}" for problem in _doctor_problems(diagnosis) if damage is None]
             told.wrong += [f"run {told.runs}: {problem}" for problem in _problems(objects, damage, rest, notes=notes)]
             told.codes.update(one["code"] for one in objects if one["type"] == "finding")
         shutil.rmtree(root)
@@ -266,7 +270,7 @@ def run_all(directory: Path, runs: int, rate: int, seed: int, *, notes: bool = F
 
 def _beside_writer(
     recorder: Recorder, rate: int, dice: random.Random, most: int, *, cleans: bool
-) -> Iterator[tuple[list[dict[str, Any]], str]]:
+) -> Iterator[tuple[list[dict[str, Any]], str, list[dict[str, Any]]]]:
     context = multiprocessing.get_context("fork")
     goes, stops = context.Event(), context.Event()
     writer = context.Process(target=append, args=(recorder, rate, dice.random(), goes, stops), kwargs={"cleans": cleans})
@@ -276,11 +280,21 @@ def _beside_writer(
         sizes = [f"--set={name}={value}" for name, value in recorder.settings.items()]
         for _ in range(min(_RUNS_PER_STORE, most)):
             run = rmqstore("verify", recorder.root, "--format", "json", "--threads", "2", "--allow-unchecked", *sizes)
-            yield run.objects if run.out else [], run.err
+            diagnosis = rmqstore("doctor", recorder.root, "--format", "json", *sizes).objects
+            yield run.objects if run.out else [], run.err, diagnosis
             time.sleep(dice.random() * 0.01)
     finally:
         stops.set()
         writer.join()
+
+
+def _doctor_problems(objects: list[dict[str, Any]]) -> Iterator[str]:
+    """What is said to be lost at a start beside a writer that loses nothing; entries of the index are what every crash costs."""
+    if not objects or objects[-1]["type"] != "doctor":
+        yield "no verdict"
+        return
+    yield from (json.dumps(one) for one in objects[-1]["areas"] if one["state"] == "loses or repeats" and one["area"] != "index")
+    yield from (one["message"] for one in objects if one["type"] == "finding" and one["code"] in LOSSES)
 
 
 def _problems(objects: list[dict[str, Any]], damage: Damage | None, stderr: str, *, notes: bool) -> Iterator[str]:

@@ -55,7 +55,8 @@ ENTRIES = (
         "RMQ-CM-GONE",
         ERROR,
         "compacted log of a topic is gone",
-        meaning="A topic with cleanup.policy=COMPACTION has messages, and the compaction store has no files of its queue.",
+        meaning="A topic with cleanup.policy=COMPACTION has messages, and the compaction store has no files of its queue, or a file of its "
+        "log begins with no record.",
         broker={R5X: "Starts; the topic cannot be pulled, and nothing builds the compacted log again from the commit log."},
         mend="Bring the directory compaction back from a copy or a replica before a start; look whether its volume is mounted.",
     ),

@@ -29,6 +29,7 @@ _SLOTS, _ITEMS = "maxHashSlotNum", "maxIndexNum"
 _COMPACTED, _COMPACTED_QUEUE = "compactionMappedFileSize", "compactionCqMappedFileSize"
 DEFAULT = "the broker's default"
 _ROUND = 4096
+NOT_CONFIGURED = "no file of it is here; taken for the store of a message store alone, without topics, groups and consumers"
 NOT_STARTING = "with the default this broker would not start"
 
 
@@ -54,9 +55,10 @@ class _Length:
     files: tuple[MappedFile, ...]
 
 
-def assumptions(store: Store, places: Places, release: str, because: str, *, asked: bool) -> tuple[Assumed, ...]:
-    """Return what was assumed, lengths first. `asked`: whether the release was stated."""
-    return tuple(_assumptions(store, places, release, because, asked=asked))
+def assumptions(store: Store, places: Places, release: str, because: str, *, asked: bool, configured: bool) -> tuple[Assumed, ...]:
+    """Return what was assumed, lengths first. `asked`: whether the release was stated; `configured`: a broker's configuration is here."""
+    none = () if configured else (Assumed("configuration", "none", NOT_CONFIGURED),)
+    return (*_assumptions(store, places, release, because, asked=asked), *none)
 
 
 def _assumptions(store: Store, places: Places, release: str, because: str, *, asked: bool) -> Iterator[Assumed]:

@@ -242,7 +242,9 @@ def _diagnose(store: Store, asked_release: str, commands: Commands) -> Diagnosis
         loss=loss,
         verdict=verdict,
         sentence=words,
-        assumed=assumptions(store, places, seen.chosen.release, seen.chosen.because, asked=asked_release != AUTO),
+        assumed=assumptions(
+            store, places, seen.chosen.release, seen.chosen.because, asked=asked_release != AUTO, configured=files.whole_broker
+        ),
         log=tuple(_log(outcome, prediction, reasons)),
         findings=ordered,
         next=the_next_step(commands, verdict, ordered),

@@ -121,7 +121,7 @@ def _log(commands: Commands, finding: Finding) -> str:
 
 def _queue(commands: Commands, finding: Finding) -> str:
     topic = ("--topic", finding.topic) if finding.topic is not None else ()
-    queue = ("--queue", f"{finding.topic}/{finding.queue_id}") if topic and finding.queue_id is not None else ()
+    queue = ("--queue", f"{finding.topic}/{finding.queue_id}") if topic and finding.queue_id is not None else topic
     return _of_error(commands, finding, "rebuild-consumequeue", *queue) or commands.verify("--part", "consumequeue", *topic)
 
 
@@ -261,4 +261,15 @@ def the_next_step(commands: Commands, verdict: Verdict, findings: Sequence[Findi
         return commands.repair("recover") or next_step(commands, worth_it[0])
     # What costs something is worth a repair, also where a crash explains it.
     costs = verdict.cls in (Class.DOES_NOT_START, Class.STARTS_BUT)
-    return next_step(commands, replace(worth_it[0], severity=Severity.ERROR) if costs else worth_it[0])
+    first = _of_all_queues(worth_it)
+    return next_step(commands, replace(first, severity=Severity.ERROR) if costs else first)
+
+
+def _of_all_queues(findings: Sequence[Finding]) -> Finding:
+    """The first finding; where others are about more queues, without the queue, and with several topics without the topic."""
+    first = findings[0]
+    if first.queue_id is None:
+        return first
+    queues = {(one.topic, one.queue_id) for one in findings if one.code == first.code}
+    topic = first.topic if len({topic for topic, _ in queues}) == 1 else None
+    return replace(first, topic=topic, queue_id=first.queue_id if len(queues) == 1 else None)

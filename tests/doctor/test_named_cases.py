@@ -116,6 +116,26 @@ def test_a_topic_cut_out_of_the_configuration(clean: Path, tmp_path: Path) -> No
     assert found.verdict.headline.startswith("STARTS, BUT 630 messages of orders cannot be consumed"), found.verdict.headline
 
 
+@pytest.mark.parametrize(
+    ("gone", "filters"),
+    [(["orders/1"], "--queue orders/1"), (["orders/0", "orders/1"], "--topic orders"), (["orders/0", "delay/0"], "")],
+)
+def test_one_step_for_all_queues_that_are_gone(gone: list[str], filters: str, clean: Path, tmp_path: Path) -> None:
+    root = sparse.copy_tree(clean, tmp_path / "store")
+    remove(*(f"consumequeue/{name}" for name in gone))(root)
+    assert triage(root).next == f"rmqstore rebuild-consumequeue {root} {filters}".rstrip()
+
+
+def test_a_store_without_any_configuration_says_so(tmp_path: Path) -> None:
+    """4.9.7 has no timer files, which would tell that a broker wrote it."""
+    sparse.unpack(OBSERVED / "broker-4.9.7-clean.tar.xz", tmp_path)
+    root = tmp_path / "store"
+    shutil.rmtree(root / "config")
+    found = triage(root, "4.9.7")
+    assert next(one.value for one in found.assumed if one.name == "configuration") == "none"
+    assert next(one.reason for one in found.verdict.areas if one.area is Area.TOPICS).startswith("no configuration is here")
+
+
 def test_an_offset_below_the_begin_of_its_queue_is_a_note(fresh_store: FreshStore) -> None:
     base = "5.3.3-headless-crash"
     root = fresh_store(base)

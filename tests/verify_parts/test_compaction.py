@@ -45,6 +45,14 @@ def test_what_brokers_leave(name: str) -> None:
     assert run(compaction, store) == []
 
 
+@pytest.mark.parametrize(("data", "found"), [(b"\xa5" * LOG_FILE, 1), (bytes(LOG_FILE), 0)])
+def test_a_file_that_begins_with_no_record(data: bytes, found: int, root: Path) -> None:
+    file = f"{LOG}/compact/1/{3 * LOG_FILE:020d}"
+    (root / file).write_bytes(data)
+    findings = run(compaction, root, SETTINGS)
+    assert [(one.code, one.file) for one in findings] == [("RMQ-CM-GONE", file)] * found
+
+
 @pytest.mark.parametrize("settings", [{}, SETTINGS])
 @pytest.mark.parametrize(("tree", "length"), [(LOG, LOG_FILE), (QUEUE, QUEUE_FILE)])
 @pytest.mark.parametrize("found", [0, 1, 46, 10_000])

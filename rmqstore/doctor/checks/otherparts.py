@@ -15,21 +15,18 @@ from rmqstore.doctor.checks.due import Due, is_of_broker
 from rmqstore.doctor.checks.progress import Found, Queues
 from rmqstore.doctor.checks.queueunits import stored_at
 from rmqstore.formats.naming import TIMER_TOPIC
-from rmqstore.formats.record import BLANK_MAGIC, MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2
 from rmqstore.prediction.outcome import QueueState
 from rmqstore.store.entries import Entry
-from rmqstore.store.mapped import MappedFile, list_directory
+from rmqstore.store.mapped import list_directory
 from rmqstore.store.parts import PartKind
-from rmqstore.store.window import read_at
 from rmqstore.verify.context import Context
+from rmqstore.verify.parts.compaction import without_records
 from rmqstore.verify.parts.config import CONSUMER_OFFSETS, TOPICS
 from rmqstore.verify.timer.files import TimerFiles, open_timer
 from rmqstore.versions import Profile
 
 _REPLAYED_FILES = 2
 """Files of the timer log from whose units a start fills a wheel that is gone."""
-_HEAD = 8  # bytes, of TOTALSIZE and MAGICCODE
-_MAGICS = frozenset(magic & 0xFFFF_FFFF for magic in (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, BLANK_MAGIC))
 _CLOCK_SLACK_MS = 86_400_000
 _ENQUEUED_MS = 5_000
 """A running timer has taken a message from its queue by then, and written that to timercheck, which it does every second."""
@@ -37,6 +34,8 @@ _ENQUEUED_MS = 5_000
 
 def check(context: Context, files: ConfigFiles, due: Due, queues: Queues, profile: Profile) -> Iterator[Found]:
     """Yield effects and findings. `queues`: by `topic/queueId`, as after the start."""
+    if not files.whole_broker and context.log.end_offset > 0:
+        yield Effect(Area.TOPICS, State.OK, "no configuration is here: of a broker, topics, groups and offsets of consumers would be lost")
     if not files.in_rocksdb:
         yield from _topics(context, files, due, queues)
         yield from _groups(context, files, due)
@@ -153,9 +152,7 @@ def _compaction(context: Context, files: ConfigFiles, queues: Queues) -> Iterato
 
     Of the compacted logs that are there only the first bytes of each file are looked at.
     """
-    foreign = [file.path for one in context.store.compaction_log_directories() for file in one.files.files if not _begins_with_record(file)]
-    for path in foreign:
-        yield context.finding("RMQ-CM-GONE", "the file begins with no record", file=path)
+    foreign = list(without_records(context.store))
     if foreign:
         text = f"{counted(len(foreign), 'file')} of compacted logs hold no messages: {context.store.relative(foreign[0])}"
         yield Effect(Area.OTHER, State.LOSES, text, Harm.LOST, len(foreign))
@@ -174,12 +171,6 @@ def _compaction(context: Context, files: ConfigFiles, queues: Queues) -> Iterato
         text = f"{counted(count, 'message')} of {which} cannot be consumed: their compacted log is gone"
         yield Effect(Area.OTHER, State.LOSES, text, Harm.INVISIBLE, count)
         yield context.finding("RMQ-CM-GONE", text, file=context.store.path_of(PartKind.COMPACTION), found=len(missing))
-
-
-def _begins_with_record(file: MappedFile) -> bool:
-    """Whether a file of a compacted log begins with a record, a closing BLANK, or the zeros of one that is not used yet."""
-    head = read_at(file, 0, min(_HEAD, file.length))
-    return not any(head) or int.from_bytes(head[4:], "big") in _MAGICS
 
 
 def _is_compacted(topic: Any) -> bool:

@@ -14,10 +14,12 @@ from pathlib import Path
 from rmqstore.findings import Finding
 from rmqstore.formats import batchconsumequeue
 from rmqstore.formats.compaction import log_file_size, queue_file_size
+from rmqstore.formats.record import BLANK_MAGIC, MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2
 from rmqstore.store.mapped import MappedFileQueue, OddEntry, ProblemKind, parse_offset_name
 from rmqstore.store.obstacles import kind_of
 from rmqstore.store.parts import PartKind
-from rmqstore.store.root import QueueDirectory
+from rmqstore.store.root import QueueDirectory, Store
+from rmqstore.store.window import read_at
 from rmqstore.verify.context import Context
 from rmqstore.verify.guard import guarded, limited
 from rmqstore.verify.parts.config import State, read
@@ -28,6 +30,8 @@ LOG, QUEUE, POSITIONS = "compactionLog", "compactionCq", "position-checkpoint"
 _WORK_DIRECTORIES = frozenset({"compacting", "replicating"})
 _SMALLEST_LOG_QUEUES = 5
 _DELETED = ".delete"
+_HEAD = 8  # bytes, of TOTALSIZE and MAGICCODE
+_MAGICS = frozenset(magic & 0xFFFF_FFFF for magic in (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, BLANK_MAGIC))
 
 Queues = Mapping[QueueKey, QueueDirectory]
 
@@ -41,11 +45,12 @@ class _Lengths:
 
 
 def check(context: Context) -> Iterator[Finding]:
-    """Findings about `compaction`. Lists directories and reads the position file."""
+    """Findings about `compaction`. Lists directories, and reads the position file and the first bytes of each file of a log."""
     store = context.store
     path = store.path_of(PartKind.COMPACTION)
     if store.covers(PartKind.COMPACTION) and path.is_dir():
         yield from guarded(context, path, lambda: limited(context, path, _files(context, path)))
+        yield from guarded(context, path, lambda: limited(context, path, _contents(context)))
         yield from guarded(context, path / POSITIONS, partial(_positions, context, path / POSITIONS))
 
 
@@ -124,6 +129,20 @@ def _names(context: Context, path: Path, key: QueueKey, log: QueueDirectory | No
 
 def _file_names(directory: QueueDirectory | None) -> set[str]:
     return set() if directory is None else {file.path.name for file in directory.files.files}
+
+
+def _contents(context: Context) -> Iterator[Finding]:
+    for path in without_records(context.store):
+        yield context.finding("RMQ-CM-GONE", "the file begins with no record", file=path)
+
+
+def without_records(store: Store) -> Iterator[Path]:
+    """Yield the files of compacted logs that begin neither with a record or a closing BLANK, nor with the zeros of one not used yet."""
+    for directory in store.compaction_log_directories():
+        for file in directory.files.files:
+            head = read_at(file, 0, min(_HEAD, file.length))
+            if any(head) and int.from_bytes(head[4:], "big") not in _MAGICS:
+                yield file.path
 
 
 # Position file

@@ -133,7 +133,7 @@ ENTRIES = (
             ALL: "0 or missing: everything that is still in the queue of the level is delivered again. Beyond the end: set to the end "
             "(`correct delay offset`), so what was still to be delivered never is."
         },
-        mend="Bring delayOffset.json or its .bak back from a copy before a start. `rmqstore recover` makes a missing or unreadable file "
+        mend="Bring delayOffset.json or its .bak back from a copy before a start. `rmqstore recover` makes the offsets "
         "from the log, which holds every delivery.",
     ),
 )

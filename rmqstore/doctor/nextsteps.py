@@ -168,12 +168,6 @@ def _restore(commands: Commands, finding: Finding) -> str:
     return commands.explain(finding.code)
 
 
-def _delays(commands: Commands, finding: Finding) -> str:
-    """Offsets that are lost are made from the log; a whole file that says 0 is believed."""
-    lost = finding.file is not None and config.read(commands.store / finding.file).state is not config.State.WHOLE
-    return (commands.repair("recover") if lost else None) or commands.explain(finding.code)
-
-
 def _link(commands: Commands, finding: Finding) -> str:
     """The same with the setting that names the target of a part; what else a link can be is explained."""
     return commands.explain(finding.code) if finding.expected is None else commands.verify("--set", str(finding.expected))
@@ -191,7 +185,7 @@ _BY_CODE: Mapping[str, Step] = {
     "RMQ-ST-MODE": lambda commands, finding: commands.give(finding),
     "RMQ-ST-UNREADABLE": lambda commands, finding: commands.give(finding),
     "RMQ-CF-LOST": _restore,
-    "RMQ-CF-DELAY": _delays,
+    "RMQ-CF-DELAY": lambda commands, finding: commands.repair("recover") or commands.explain(finding.code),
     "RMQ-TM-GONE": lambda commands, finding: commands.explain(finding.code),
     "RMQ-CM-GONE": lambda commands, finding: commands.explain(finding.code),
     "RMQ-IX-INCOMPLETE": lambda commands, finding: commands.repair("rebuild-index") or commands.verify("--part", "index"),

@@ -156,6 +156,20 @@ def test_missing_offsets_of_delay_levels_come_from_the_log(base: str, kept: int,
     assert any("every delayed message in the queues would be delivered again" in note for note in result.plan.notes)
 
 
+@pytest.mark.parametrize("base", ["broker-4.9.7-lmq-crash", "broker-5.3.3-cqext-crash", "broker-5.5.1-crash"])
+def test_offsets_of_delay_levels_that_were_reset_come_from_the_log(base: str, tmp_path: Path) -> None:
+    """A level that delivered nothing, or nothing before the last seconds, keeps its 0."""
+    store = Damaged(base, stores.fresh_store(base, tmp_path))
+    undelivered = _first_undelivered(base)
+    delays = write(store, config.DELAY_OFFSETS, json.dumps({"offsetTable": dict.fromkeys(map(str, undelivered), 0)}))
+    result = store.recover()
+    assert (result.errors, result.left) == ({}, 0)
+    offsets = {int(level): offset for level, offset in json.loads(delays.read_text())["offsetTable"].items()}
+    assert all(offset in (0, undelivered[level]) for level, offset in offsets.items())
+    assert offsets[1] == undelivered[1] > 0
+    assert sum("was reset" in note for note in result.plan.notes) == sum(offset > 0 for offset in offsets.values())
+
+
 @pytest.mark.parametrize("base", ["4.9.8-schedule-crash", "5.3.3-schedule", "5.3.3-plain"])
 def test_a_file_of_delay_levels_that_delivered_nothing_is_not_missed(base: str, tmp_path: Path) -> None:
     store = Damaged(base, stores.fresh_store(base, tmp_path))

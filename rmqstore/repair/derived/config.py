@@ -66,18 +66,20 @@ def plan_configuration(builder: PlanBuilder, store: Store, queues: FutureQueues,
 
 
 def _corrected(store: Store, queues: FutureQueues, texts: Mapping[str, config.Text]) -> Iterator[tuple[config.StoredOffset, int, str]]:
-    """Yield the offsets outside of their queues, what each becomes, and a sentence on what is delivered again and what is skipped."""
+    """Yield the offsets outside of their queues or reset, what each becomes, and a sentence on what is delivered again or skipped."""
     levels: Levels | None = None
     for stored in config.stored_offsets(store, texts) if not store.rocksdb_queues else ():
         if stored.topic.startswith(LMQ_PREFIX):
             continue  # clients set any offset there
         end = queues.end(store, stored.topic, stored.queue_id)
-        if end is None or stored.offset == stored.within(end):
+        scheduled = stored.topic == SCHEDULE_TOPIC
+        if end is None or (stored.offset == stored.within(end) and not (scheduled and stored.offset == 0 < end)):
             continue
-        if stored.topic == SCHEDULE_TOPIC:
+        if scheduled:
             levels = levels or levels_of(store, queues.log)
             offset = levels.goes_on(stored.queue_id, end)
-            yield stored, offset, _level_note(stored, offset, end)
+            if stored.offset != 0 or levels.was_reset(stored.queue_id):
+                yield stored, offset, _level_note(stored, offset, end)
         else:
             offset = stored.within(end)
             yield stored, offset, _group_note(stored, offset, end)
@@ -85,7 +87,10 @@ def _corrected(store: Store, queues: FutureQueues, texts: Mapping[str, config.Te
 
 def _level_note(stored: config.StoredOffset, offset: int, end: int) -> str:
     """What becomes of a delay level."""
-    was = f"The offset {stored.offset} of {stored.owner} is outside of its queue, which ends at {end}"
+    if stored.offset == 0:
+        was = f"The offset 0 of {stored.owner} was reset, since the log holds deliveries; its queue ends at {end}"
+    else:
+        was = f"The offset {stored.offset} of {stored.owner} is outside of its queue, which ends at {end}"
     if offset == end:
         return f"{was}: set to {end}, because the log holds the delivery of the last message; none is delivered again."
     return (

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rmqstore.doctor.areas import Area, Effect, State
+from rmqstore.doctor.areas import Area, Effect, Harm, State
 from rmqstore.doctor.assumed import Assumed, assumptions, contradicted
 from rmqstore.doctor.checks import configuration, machine, otherparts, progress, removed, space, timerstart, traps
 from rmqstore.doctor.checks.configfiles import ConfigFiles
@@ -41,7 +41,7 @@ from rmqstore.store.mapped import list_directory, skipping_denied
 from rmqstore.store.root import QueueDirectory, Store
 from rmqstore.store.transactions import read_transactions
 from rmqstore.verify.context import Context, LogFacts, Options
-from rmqstore.verify.horizon import Horizon, is_written, mark_of
+from rmqstore.verify.horizon import Horizon, Mark, is_written, mark_of
 from rmqstore.verify.parts import checkpoint, compaction, config, files, rocksdb, surroundings, transactions
 from rmqstore.verify.parts.config import TOPICS, stored_offsets
 from rmqstore.verify.queues.units import QueueKey
@@ -49,6 +49,8 @@ from rmqstore.versions import PROFILES, profile_of
 
 SCHEMA = 1
 """Version of the JSON object; it rises when a member changes its meaning or goes away."""
+_LOOKS = 4
+"""At a store that a writer changes, before what is said of it counts."""
 IN_USE, CONFIGURATION = "in-use", "configuration"
 _Found = TypeVar("_Found")
 
@@ -162,11 +164,23 @@ def diagnose(store: Store, asked_release: str, commands: Commands) -> Diagnosis:
         # What is listed here is incomplete, and other readers must not get it.
         store = store.reopened()
         try:
-            return _diagnose(store, asked_release, commands)
+            return _confirmed(store, asked_release, commands)
         except UsageError:
             raise
         except (RmqstoreError, OSError) as error:
             return _ended(store, asked_release, commands, error)
+
+
+def _confirmed(store: Store, asked_release: str, commands: Commands) -> Diagnosis:
+    """The triage; of a store that is written to meanwhile, a loss has to be there in every look: parts are read one after the other."""
+    for _ in range(_LOOKS - 1):
+        before = mark_of(store)
+        found = _diagnose(store, asked_release, commands, before)
+        loses = any(effect.state is State.LOSES and effect.harm is not Harm.UNREACHABLE for effect in found.verdict.effects)
+        store = store.reopened()
+        if not loses or before is None or not is_written(store, before, ()):
+            return found
+    return _diagnose(store, asked_release, commands, mark_of(store))
 
 
 def _ended(store: Store, asked_release: str, commands: Commands, error: RmqstoreError | OSError) -> Diagnosis:
@@ -197,9 +211,8 @@ def _ended(store: Store, asked_release: str, commands: Commands, error: Rmqstore
     )
 
 
-def _diagnose(store: Store, asked_release: str, commands: Commands) -> Diagnosis:
+def _diagnose(store: Store, asked_release: str, commands: Commands, before: Mark | None) -> Diagnosis:
     context = Context(store, Options(threads=1))
-    before = mark_of(store)
     seen = observe(context, asked_release)
     outcome, files = seen.outcome, seen.files
     queues, batch_queues = _queues(store.queue_directories()), _queues(store.batch_queue_directories())

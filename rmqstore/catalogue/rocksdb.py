@@ -97,6 +97,20 @@ ENTRIES = (
         crash_severity=INFO,
     ),
     Entry(
+        "RMQ-RD-AHEAD",
+        ERROR,
+        "queues in RocksDB go on after the end of the log",
+        meaning="The database says up to which physical offset the log was dispatched into the queues, and the log ends before it: its "
+        "last records are lost, or the log was copied earlier than the queues.",
+        broker={
+            ALL: "Looks in each queue for the last entry before the end of the log by a search that can give an entry long before it. "
+            "The messages after that entry are not served, and new ones take their places in the queue. Entries after the end stay: "
+            "queues that are not lowered serve whatever is stored at their positions later, and nothing after them.",
+        },
+        mend=_REBUILD,
+        crash_severity=WARNING,
+    ),
+    Entry(
         "RMQ-RD-REACH",
         ERROR,
         "the next start builds queues from a part of the log only",

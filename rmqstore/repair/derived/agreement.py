@@ -12,7 +12,7 @@ from rmqstore.repair.derived.consumequeues import LostUnits, QueueWish, choose_q
 from rmqstore.repair.derived.index import choose_index, full_until, plan_index
 from rmqstore.repair.derived.judgement import judge, present_log
 from rmqstore.repair.derived.rebuild import Rebuilder, rebuild_derived
-from rmqstore.repair.derived.rocksdb import plan_queue_database
+from rmqstore.repair.derived.rocksdb import goes_beyond, plan_queue_database
 from rmqstore.repair.derived.settings_evidence import note_on_log
 from rmqstore.repair.derived.timer import plan_timer
 from rmqstore.repair.log.future import FutureLog
@@ -54,8 +54,9 @@ def plan_derived(
     plan_timer(builder, store, log, judgement.log.last_timestamp, ends.get((TIMER_TOPIC, 0)))
     plan_configuration(builder, store, FutureQueues(log, ends), restores=complete)
     plan_checkpoint(builder, store, profile, log, index_full_until)  # which depends on whether anything else changes
-    if complete:
+    if complete or goes_beyond(store, log.end_offset):
         plan_queue_database(builder, store, profile, log.files, log.end_offset)
+    if complete:
         plan_abort(builder, store, log)
     about_log = note_on_log(store) if builder.changes_something else None
     if about_log is not None:

@@ -113,7 +113,7 @@ class ChosenQueues:
         are. Raises UsageError, RefusedError, UnreadableError, StoreChangedError, OSError.
         """
         store, queues, wish, choice = self.store, self.queues, self.wish, self.choice
-        if store.rocksdb_queues and not queues.simple and not builds_queues(store):
+        if store.rocksdb_queues and not queues.simple and not builds_queues(store, self.log.end_offset):
             builder.note("The queues of this store are kept in RocksDB; they are left as they are.")
         if made is None:
             return {}

@@ -21,50 +21,56 @@ _BUILT = (
     "`rmqstore verify` reports this. On 5.3.3 consumers do not get across a gap in a queue. A queue without a record in the log "
     "begins at queue offset 0 again."
 )
+_AHEAD = "RMQ-RD-AHEAD"
 
 
-def builds_queues(store: Store) -> bool:
-    """Return whether the next start has to build the queues in RocksDB: there is no database, or none that can be used."""
-    return store.rocksdb_queues and (not store.rocksdb_database or next(_unusable(store), None) is not None)
+def builds_queues(store: Store, end_offset: int) -> bool:
+    """Return whether the next start has to build the queues in RocksDB: there is no database, or none that fits a log that ends there."""
+    return store.rocksdb_queues and (not store.rocksdb_database or next(_unusable(store, end_offset), None) is not None)
+
+
+def goes_beyond(store: Store, end_offset: int) -> bool:
+    """Return whether queues in RocksDB go on after the end of the log."""
+    return store.rocksdb_queues and any(code == _AHEAD for _, code, _ in _unusable(store, end_offset))
 
 
 def needs_dispatch(store: Store, end_offset: int) -> bool:
     """Return whether queues in RocksDB lack records of a log that ends there: only a start after a crash dispatches all of them."""
-    reached = _reached(store)
+    reached = _reached(store, end_offset)
     return reached is not None and reached < end_offset
 
 
 def plan_queue_database(builder: PlanBuilder, store: Store, profile: Profile, files: Sequence[MappedFile], end_offset: int) -> None:
-    """Plan that the next start builds the queues in RocksDB, where they cannot be used or lack records of the log.
+    """Plan that the next start builds the queues in RocksDB, where they cannot be used, go beyond the log, or lack records of it.
 
     `files` are those of the log, whose records end at `end_offset`. Raises RefusedError where that start would not go back far enough,
     UnreadableError, OSError.
     """
     _note_on_configuration(builder, store)
-    for report, code, reason in _unusable(store):
+    for report, code, reason in _unusable(store, end_offset):
         for name in report.database.files:
             if name not in KEPT:
                 builder.quarantine(report.database.directory / name, reason=reason, code=code)
-    reached = _reached(store)
+    reached = _reached(store, end_offset)
     if reached is None or reached >= end_offset:
         return
     _demand_reach(store, profile, sum(file.end > reached for file in files), len(files))
     builder.set_abort(reason="a start after a crash dispatches what the queues in RocksDB lack", code="RMQ-RD-BEHIND")
-    if builds_queues(store):
+    if builds_queues(store, end_offset):
         builder.note(_BUILT)
 
 
-def _reached(store: Store) -> int | None:
+def _reached(store: Store, end_offset: int) -> int | None:
     """Return the physical offset up to which the queues in RocksDB will know the log, None where they are not in RocksDB, or not known."""
     if not store.rocksdb_queues or next(store.queue_directories(), None) is not None:
         return None
-    if builds_queues(store):
+    if builds_queues(store, end_offset):
         return 0
     return probe(next(databases(store, DatabaseUse.QUEUES))).reached
 
 
-def _unusable(store: Store) -> Iterator[tuple[Report, str, str]]:
-    """The databases of queues that no broker reads whole, with the code of the finding and a short reason."""
+def _unusable(store: Store, end_offset: int) -> Iterator[tuple[Report, str, str]]:
+    """The databases of queues that no broker reads whole or brings to the end of the log, with the code of the finding and a reason."""
     for database in databases(store, DatabaseUse.QUEUES):
         if not is_needed(store, database):
             continue
@@ -75,6 +81,8 @@ def _unusable(store: Store) -> Iterator[tuple[Report, str, str]]:
             yield report, "RMQ-RD-BLOCK", "RocksDB cannot read this database of queues"
         elif report.unlisted and not store.abort_present:
             yield report, "RMQ-RD-UNLISTED", "the MANIFEST of this database of queues lacks tables"
+        elif report.reached is not None and report.reached > end_offset and next(store.queue_directories(), None) is None:
+            yield report, _AHEAD, "this database of queues goes on after the end of the log"  # beside file queues it is a second copy
 
 
 def _demand_reach(store: Store, profile: Profile, needed: int, files: int) -> None:

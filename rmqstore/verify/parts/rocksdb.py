@@ -60,7 +60,7 @@ def _database(context: Context, database: Database, limit: int) -> Iterator[Find
         yield from _damaged(context, report)
         yield from _unlisted(context, report)
         yield from _damaged_log(context, report)
-        yield from _behind(context, report)
+        yield from _against_log(context, report)
 
 
 def _unused(context: Context, report: Report) -> Iterator[Finding]:
@@ -105,15 +105,20 @@ def _damaged_log(context: Context, report: Report) -> Iterator[Finding]:
         yield _finding(context, "RMQ-RD-WAL", message, report.database, report.log_damage)
 
 
-def _behind(context: Context, report: Report) -> Iterator[Finding]:
-    """Queues that end before the log does. A database beside file queues is a second copy, and no broker waits for it."""
-    end = context.log.end_offset
+def _against_log(context: Context, report: Report) -> Iterator[Finding]:
+    """Queues that end before the log does, or after it. A database beside file queues is a second copy, and no broker waits for it."""
+    reached, end = report.reached, context.log.end_offset
     beside_files = next(context.store.queue_directories(), None) is not None
-    if report.reached is not None and report.reached < end and not report.unlisted and not beside_files:
+    if reached is None or reached == end or report.unlisted or beside_files or not end:  # without an end the log was not read
+        return
+    if reached < end:
+        code = "RMQ-RD-BEHIND"
         then = "the next start dispatches the rest" if context.store.abort_present else "without `abort` a start leaves records out"
-        message = f"the queues in RocksDB know the log up to {report.reached}, its records end at {end}: {then}"
-        where = report.database.directory
-        yield context.finding("RMQ-RD-BEHIND", message, file=where, offset=report.reached, expected=end, found=report.reached)
+    else:
+        code = "RMQ-RD-AHEAD"
+        then = "brokers do not always find the last entry before that end"
+    message = f"the queues in RocksDB know the log up to {reached}, its records end at {end}: {then}"
+    yield context.finding(code, message, file=report.database.directory, offset=reached, expected=end, found=reached)
 
 
 def _finding(context: Context, code: str, message: str, database: Database, text: str) -> Finding:

@@ -109,6 +109,34 @@ def test_an_injured_extension_is_made_to_agree_again(injury: str, tmp_path: Path
     assert all(path.startswith(name) for path in changed)
 
 
+@pytest.mark.parametrize("where", ["store time of all", "heads of all"])
+def test_a_head_is_written_again_around_its_bitmap(where: str, tmp_path: Path) -> None:
+    """A start reads ext units one after the other: bytes of a bitmap that are left over after the last one are a size to it."""
+    mending = Mending.of_sample("5.3.3-cqext", tmp_path)
+    before = mending.contents
+    for path in files_below(mending.root, "consumequeue_ext"):
+        data = bytearray(path.read_bytes())
+        position = 0
+        while size := int.from_bytes(data[position : position + 2], "big"):
+            changed = slice(position + 10, position + 18) if where == "store time of all" else slice(position, position + 20)
+            data[changed] = b"\x55" * (changed.stop - changed.start)
+            position += size
+        path.write_bytes(data)
+
+    result = mending.mend()
+
+    assert (result.errors, result.left) == ({}, 0)
+    after = mending.contents
+    if where == "store time of all":
+        assert after == before
+    for name in (name for name in after if name.startswith("consumequeue_ext/")):
+        position, data = 0, after[name]
+        while size := int.from_bytes(data[position : position + 2], "big"):
+            assert int.from_bytes(data[position + 18 : position + 20], "big") == size - 20
+            position += size
+        assert not any(data[position:])
+
+
 def test_units_before_the_log_stay_and_those_in_it_come_back(tmp_path: Path) -> None:
     mending = Mending.of_sample("4.9.8-headless", tmp_path)
     log_start = mending.open().message_log.min_offset

@@ -193,7 +193,7 @@ class _Extension:
         return fit.take_away_others()
 
     def _mend(self, fitter: FileFitter, addresses: Addresses, *, cut: bool) -> bool:
-        """Damaged heads are written again; behind the last unit that the queue names, a start would cut."""
+        """Damaged heads are written again; behind the last unit that the queue names, a start would cut, or read what a head leaves over."""
         builder, why = self._work.builder, self._why
         good = {file.path for file in self._found.files}
         wrong = [path for path in (*(file.path for file in self._files.files), *_odd_files(self._files)) if path not in good]
@@ -203,7 +203,7 @@ class _Extension:
             file = self._found.holds(head.offset)
             if file is not None:
                 builder.write(file.path, head.offset - file.start, head.data, reason=why.reason, code=why.code)
-        if cut and addresses.last is not None:
+        if (cut or addresses.heads) and addresses.last is not None:
             for file in self._found.files:
                 if file.start >= addresses.last:
                     fitter.take_away(file.path, _NO_FILE)

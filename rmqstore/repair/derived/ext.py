@@ -93,12 +93,12 @@ class Addresses:
             if sound[row]:
                 self._step(int(codes[row]), int(there["size"][row]))
                 continue
-            behind = int(claimed[row + 1]) if row + 1 < len(codes) and sound[row + 1] else None
-            codes[row] = self._code(made[row], int(claimed[row]), behind)
+            behind = int(claimed[row + 1]) if row + 1 < len(codes) else 0
+            codes[row] = self._code(made[row], there[row], int(claimed[row]), behind)
         return codes
 
-    def _code(self, made: npt.NDArray[np.void], claimed: int, behind: int | None) -> int:
-        """The tagsCode of a message whose unit names no sound ext unit of it; `behind`: the sound address in the unit behind it."""
+    def _code(self, made: np.void, there: np.void, claimed: int, behind: int) -> int:
+        """The tagsCode of a message whose unit claims an address with another head `there`; `behind`: what the unit behind it claims."""
         for address in self._likely():
             head = self._found.heads(np.array([address], np.int64))
             if bool((_is_sound(head) & _agree(head, made))[0]):
@@ -106,7 +106,7 @@ class Addresses:
                 return address
         offset = declared.decode_address(claimed)
         if claimed == self._next and self._found.holds(offset) is not None:
-            size = behind - claimed if behind is not None and _HEAD_SIZE <= behind - claimed < 1 << 15 else _HEAD_SIZE
+            size = int(there["size"]) if bool(_is_sound(there)) else behind - claimed if _is_size(behind - claimed) else _HEAD_SIZE
             head = np.array([(size, made["tags_code"], made["msg_store_time"], size - _HEAD_SIZE)], HEAD_ROWS)
             self.heads.append(Head(offset, head.tobytes()))
             self._step(claimed, size)
@@ -123,7 +123,11 @@ class Addresses:
         self.last = declared.decode_address(self._next)
 
 
-def _is_sound(heads: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
+def _is_size(size: int) -> bool:
+    return _HEAD_SIZE <= size <= np.iinfo(HEAD_ROWS["size"]).max
+
+
+def _is_sound(heads: npt.NDArray[np.void] | np.void) -> npt.NDArray[np.bool_]:
     sound: npt.NDArray[np.bool_] = (heads["bit_map_size"] >= 0) & (heads["size"] == heads["bit_map_size"].astype(np.int32) + _HEAD_SIZE)
     return sound
 

@@ -350,10 +350,12 @@ ENTRIES = (
         ERROR,
         "extended unit missing or different",
         meaning="With enableConsumeQueueExt the tags code of a unit is the address of an extended unit (tags code, store time, filter "
-        "bits). The address leads nowhere, or the extended unit belongs to another message.",
+        "bits). The address leads nowhere, or the extended unit belongs to another message; or the lengths of the extended units, which "
+        "follow each other from the first byte of a file on, lead out of it.",
         broker={
             ALL: "`[BUG] can't find consume queue extend file content`: the address is taken for the tags code, so filtering by tag "
-            "goes wrong."
+            "goes wrong. Where the lengths lead out of the file, the broker does not start (`load exception`, "
+            "`IllegalArgumentException: newPosition > limit`)."
         },
         mend="Broker stopped: move consumequeue_ext and consumequeue away and rebuild both. " + REBUILD_QUEUES,
     ),

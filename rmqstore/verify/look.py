@@ -25,7 +25,7 @@ from rmqstore.verify.log import displaced, tail
 from rmqstore.verify.log.commitlog import FilePass, FileResult, Surroundings
 from rmqstore.verify.log.runs import Run
 from rmqstore.verify.parts import checkpoint, compaction, config, files, rocksdb, surroundings, transactions
-from rmqstore.verify.queues import batchqueue, judgement
+from rmqstore.verify.queues import batchqueue, ext, judgement
 from rmqstore.verify.queues.exchanged import Held
 from rmqstore.verify.queues.units import QueueKey
 from rmqstore.verify.timer import wheel
@@ -50,6 +50,7 @@ BEFORE_LOG = (
     Check(transactions.check),
     Check(files.check),
     Check(compaction.check, ("consumequeue",)),
+    Check(ext.check_lengths, ("consumequeue",)),
 )
 BESIDE_LOG = Check(surroundings.check, ("store",))
 AFTER_LOG = (

@@ -137,6 +137,26 @@ def test_a_head_is_written_again_around_its_bitmap(where: str, tmp_path: Path) -
         assert not any(data[position:])
 
 
+def test_what_no_start_gets_through_is_taken_away(tmp_path: Path) -> None:
+    """Two bytes after the last ext unit, which a start takes for the length of another one."""
+    mending = Mending.of_sample("4.9.8-cqext", tmp_path)
+    before = mending.contents
+    path = files_below(mending.root, "consumequeue_ext")[-1]
+    data = bytearray(path.read_bytes())
+    end = 0
+    while size := int.from_bytes(data[end : end + 2], "big"):
+        end += size
+    data[end : end + 2] = b"\x7f\xff"
+    path.write_bytes(data)
+
+    found = verify(mending.root, mending.settings)
+    result = mending.mend()
+
+    assert [(finding.code, finding.position) for finding in found] == [("RMQ-CQ-EXT", end)]
+    assert mending.contents == before
+    assert (result.errors, result.left) == ({}, 0)
+
+
 def test_units_before_the_log_stay_and_those_in_it_come_back(tmp_path: Path) -> None:
     mending = Mending.of_sample("4.9.8-headless", tmp_path)
     log_start = mending.open().message_log.min_offset

@@ -114,7 +114,7 @@ def plan_simple_queue(
         as_rebuilt = rebuilt_units is not None and bool(np.array_equal(rebuilt_units.view(np.uint8), units.view(np.uint8)))
         fit.file(number * size, units.view(np.uint8), work.made[made[number]] if as_rebuilt else None)
     changed = fit.take_away_others()
-    return Planned(extension.plan(cut=changed) or changed, target.end)
+    return Planned(extension.plan() or changed, target.end)
 
 
 def plan_batch_queue(work: Work, key: QueueKey, found: QueueDirectory | None, rebuilt: RebuiltQueue | None, why: Why) -> Planned:
@@ -180,11 +180,11 @@ class _Extension:
             return units
         return self._addresses.settle(units, np.zeros(len(units), UNIT_ROWS) if found is None else found)
 
-    def plan(self, *, cut: bool) -> bool:
-        """Plans the ext files; `cut`: the queue changes. Whether anything changes."""
+    def plan(self) -> bool:
+        """Plans the ext files. Whether anything changes."""
         fitter = FileFitter(self._work.builder, self._work.staging, 1, self._why.reason, self._why.code)
         if self._addresses is not None:
-            return self._mend(fitter, self._addresses, cut=cut)
+            return self._mend(fitter, self._addresses)
         if not self._made:
             return False
         fit = _Fit(fitter, self._files, self._directory)
@@ -192,8 +192,8 @@ class _Extension:
             fit.file(_start(path), self._work.read_made(path), self._work.made[path])
         return fit.take_away_others()
 
-    def _mend(self, fitter: FileFitter, addresses: Addresses, *, cut: bool) -> bool:
-        """Damaged heads are written again; behind the last unit that the queue names, a start would cut, or read what a head leaves over."""
+    def _mend(self, fitter: FileFitter, addresses: Addresses) -> bool:
+        """Damaged heads are written again; what follows the last unit that the queue names, a start would cut, or not get through."""
         builder, why = self._work.builder, self._why
         good = {file.path for file in self._found.files}
         wrong = [path for path in (*(file.path for file in self._files.files), *_odd_files(self._files)) if path not in good]
@@ -203,7 +203,7 @@ class _Extension:
             file = self._found.holds(head.offset)
             if file is not None:
                 builder.write(file.path, head.offset - file.start, head.data, reason=why.reason, code=why.code)
-        if (cut or addresses.heads) and addresses.last is not None:
+        if addresses.last is not None:
             for file in self._found.files:
                 if file.start >= addresses.last:
                     fitter.take_away(file.path, _NO_FILE)

@@ -1,8 +1,12 @@
-"""Ext units: where a queue unit stores an address, the ext unit there must hold the record's tagsCode and store time."""
+"""Ext units: where a queue unit stores an address, the ext unit there must hold the record's tagsCode and store time.
+
+And the lengths of the ext units of a file, which a start adds up from byte 0 on until one is not positive, must not lead out of it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -11,12 +15,41 @@ from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding
 from rmqstore.formats import consumequeue_ext
 from rmqstore.scan.walk import LogScanner
+from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import QueueDirectory
 from rmqstore.store.window import read_at
 from rmqstore.verify.context import Context
+from rmqstore.verify.guard import guarded
 from rmqstore.verify.queues.units import QueueKey
 
 HEAD_SIZE = 20
+_LENGTH = 2
+_PIECE = 1 << 20
+
+
+def check_lengths(context: Context) -> Iterator[Finding]:
+    """Findings about files of ext units that a start does not get through."""
+    for queue in context.store.ext_queue_directories():
+        for file in queue.files.files:
+            yield from guarded(context, file.path, partial(_lengths, context, (queue.topic, queue.queue_id), file))
+
+
+def _lengths(context: Context, key: QueueKey, file: MappedFile) -> Iterator[Finding]:
+    position = last = start = 0
+    piece = b""
+    while position + _LENGTH <= file.length:
+        if position + _LENGTH > start + len(piece):
+            start, piece = position, read_at(file, position, min(_PIECE, file.length - position))
+        size = int.from_bytes(piece[position - start : position - start + _LENGTH], "big", signed=True)
+        if size <= 0:
+            return
+        last, position = position, position + size
+    if not position:
+        return  # an empty file; `files.py` says so
+    message = "the length of this ext unit leads out of the file: a broker does not start"
+    yield context.finding(
+        "RMQ-CQ-EXT", message, file=file.path, position=last, length=_LENGTH, topic=key[0], queue_id=key[1], found=position - last
+    )
 
 
 class ExtReader:

@@ -39,8 +39,9 @@ def command(
 ) -> None:
     """Cut the commit log of STORE: zeroes from the cut to the end of that file, later files to the folder of the transaction.
 
-    Entries of what is cut are removed from queues and index, checkpoint and epoch file are adapted; `abort` stays unchanged. No file
-    changes its length. Damage before the cut stays: use `rmqstore recover` for it.
+    Entries of what is cut are removed from queues and index, checkpoint and epoch file are adapted; `abort` stays unchanged, but is set
+    where the next start has to build queues in RocksDB. No file changes its length. Damage before the cut stays: use `rmqstore recover`
+    for it.
     """
     from rmqstore.prediction.release import choose_release
     from rmqstore.repair.procedure import Wish

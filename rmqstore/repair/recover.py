@@ -111,7 +111,8 @@ def plan_truncate(
 ) -> None:
     """Plans to cut the log at physical offset `at`, or behind its last sound record, and everything derived from it.
 
-    `abort` stays as it is. Raises RefusedError, UnreadableError, StoreChangedError, OSError.
+    `abort` stays as it is, but is set for queues in RocksDB that have to be built.
+    Raises RefusedError, UnreadableError, StoreChangedError, OSError.
     """
     repair = truncate(store, release, at, advance=advance)
     plan_log(builder, staging, repair)

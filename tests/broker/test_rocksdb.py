@@ -13,7 +13,7 @@ from tests.broker.repaired import RepairCase
 from tests.broker.toolchain import WHOLE, JarsMissing, missing, prepared
 from tests.rocksdb.damages import long_sst, manifest, short_sst
 from tests.support.damages import DAMAGES, Plan
-from tests.support.operations import Delete, Flip, Op, Resize
+from tests.support.operations import Delete, Flip, Op, Resize, Zero
 from tests.support.storeview import StoreView
 
 RELEASES = ("5.2.0", "5.3.3", "5.5.1")
@@ -37,6 +37,7 @@ PLANS: dict[str, Plan] = {
     "rocksdb-current-missing": lambda view: [Delete(f"{DATABASE}/CURRENT")],
     "rocksdb-entries-flip": _op(lambda path, length: Flip(path, length // 4, _BIT), long_sst),
     "rocksdb-offsets-flip": _op(lambda path, length: Flip(path, length // 4, _BIT), short_sst),
+    "rocksdb-ahead": lambda view: [Zero((cut := view.records[-40]).path, cut.position, view.log_file_size - cut.position)],
 }
 BOTH = "rocksdb-entries-flip+body-flip-mid"
 """Damage of the log at the same time."""
@@ -47,6 +48,7 @@ CASES = (
     ("rocksdb-current-missing", "no"),
     ("rocksdb-entries-flip", "no"),
     ("rocksdb-offsets-flip", "no"),
+    ("rocksdb-ahead", "no"),
     (BOTH, "yes"),
 )
 _EARLY = re.compile(r"a new message of .* is not found: by queue \[\], by key \[[0-9]+\]")

@@ -16,6 +16,7 @@ from rmqstore.store.kinds.recognise import is_index_name
 from rmqstore.store.mapped import list_directory, parse_offset_name
 from rmqstore.store.parts import PartKind, part_kind
 from rmqstore.store.queues import tree_queues, tree_strays
+from rmqstore.store.rocksdb.databases import is_database_name
 
 QUEUE_TREES = (PartKind.CONSUMEQUEUE, PartKind.CONSUMEQUEUE_EXT, PartKind.BATCHCONSUMEQUEUE)
 ROOT_FILES = frozenset(
@@ -92,6 +93,10 @@ def _in_part(directory: Path, part: PartKind, *, rocksdb: bool) -> Iterator[Obst
 def _in_queues(tree: Path, *, rocksdb: bool) -> Iterator[Obstacle]:
     for stray in tree_strays(tree, rocksdb=rocksdb):
         yield Obstacle(stray.path, kind_of(stray.path), None)
+    for entry in list_directory(tree) if rocksdb else ():
+        found = kind_of(Path(entry.path))
+        if is_database_name(entry.name) and found != _FILE:
+            yield Obstacle(Path(entry.path), found, _FILE)
     for _, _, queue in tree_queues(tree):
         yield from in_files(queue, named=_is_offset)
 

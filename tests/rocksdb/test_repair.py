@@ -15,7 +15,7 @@ from tests.rocksdb.bases import QUEUES, STORES, damaged_store, set_reached
 from tests.rocksdb.damages import DATABASE_DAMAGES
 from tests.support import stores
 from tests.support.cli import rmqstore
-from tests.support.operations import Delete, Zero
+from tests.support.operations import Delete, Special, Zero
 from tests.support.verifying import verify
 
 BROKEN = (
@@ -60,6 +60,19 @@ def test_the_database_leaves_the_store_and_abort_is_set(base: str, damage: str, 
     assert undone.status == 0, undone.err
     after = {path: digest for path, digest in stores.content(store.root).items() if not path.startswith(".rmqstore")}
     assert after == before
+
+
+@pytest.mark.parametrize("kind", ["directory", "fifo", "dangling-link"])
+def test_what_is_in_the_place_of_a_table_leaves_the_store_too(kind: str, tmp_path: Path) -> None:
+    """RocksDB deletes tables that it does not know, and does not open where one is a directory."""
+    store = _damaged("5.2.0-rocksdb", "intact", tmp_path)
+    table = min((store.root / QUEUES).glob("*.sst"))
+    Special(f"{QUEUES}/{table.name}", kind).apply(store.root)
+
+    result = store.recover()
+
+    assert sorted(path.name for path in (store.root / QUEUES).iterdir()) == ["IDENTITY", "LOCK"]
+    assert (result.errors, result.left) == ({}, 0)
 
 
 @pytest.mark.parametrize("base", STORES)

@@ -109,9 +109,14 @@ def databases(store: _Store, use: DatabaseUse | None = None) -> Iterator[Databas
                     yield database
 
 
+def is_database_name(name: str) -> bool:
+    """Return whether a file of this name belongs to a database."""
+    return _OWN.fullmatch(name) is not None
+
+
 def database_in(directory: Path, use: DatabaseUse) -> Database | None:
     """Return the database in a directory, None without one. Raises UnreadableError."""
-    files = tuple(entry.name for entry in list_directory(directory) if _OWN.fullmatch(entry.name) and entry.is_file())
+    files = tuple(entry.name for entry in list_directory(directory) if is_database_name(entry.name) and entry.is_file())
     return Database(directory, use, files) if any(map(_DATA.fullmatch, files)) else None
 
 

@@ -198,6 +198,24 @@ def test_a_stray_record_that_ends_before_the_next_one_takes_no_other_with_it(tmp
     assert [place for place, _ in future_records(repair)] == [place for place, _ in records if place != target[0]]
 
 
+def test_both_records_below_a_longer_stray_one_are_named_at_their_places(tmp_path: Path) -> None:
+    """It covers one record and the head of the next; a hole follows it, and the queue entry of the second one points into the stray one."""
+    builder = StoreBuilder(tmp_path / "store", log_file_size=8192)
+    for number in range(12):
+        builder.message(body=bytes([number]) * (200 if number != 6 else 290))
+    builder.build()
+    records = records_of(builder)
+    view = StoreView(builder.root, builder.settings)
+    stray = next(record for record in view.records if record.offset == records[6][0])
+    change(builder, records[2][0], view.read(stray.path)[stray.position : stray.end])
+
+    repair = repaired(builder)
+
+    assert [(lost.physical_offset, lost.size) for lost in repair.lost] == records[2:4]
+    assert [lost.queue_offset for lost in repair.lost] == [2, 3]
+    assert [place for place, _ in future_records(repair)] == [place for place, _ in records[:2] + records[4:]]
+
+
 def test_a_release_that_does_not_read_long_topics_loses_their_messages(tmp_path: Path) -> None:
     builder = StoreBuilder(tmp_path / "store").message().message(topic="t" * 200).message()
     builder.build()

@@ -64,7 +64,9 @@ def witnesses(units: Sequence[LostUnit], start: int, end: int) -> tuple[LostReco
 
 
 def widened(plugs: Sequence[Plug], read: ReadRecord, style: Style) -> tuple[list[Plug], list[LostMessage]]:
-    """The plugs by offset, each large enough: those that touch are joined, and a hole too small for a filler takes the next record with it.
+    """The plugs by offset, each large enough: those that touch are joined if one is too small for a filler or a lost record is in both.
+
+    A hole that is too small on its own takes the next record with it.
 
     The messages that are lost only for that come with them. Raises RefusedError where a hole is too small even for a BLANK.
     """
@@ -75,7 +77,8 @@ def widened(plugs: Sequence[Plug], read: ReadRecord, style: Style) -> tuple[list
         if before is not None and plug.end <= before.end:
             continue
         touches = before is not None and before.end == plug.start and before.file == plug.file
-        if before is not None and touches and (_too_small(before, style) or _too_small(plug, style)):
+        in_both = before is not None and any(record.end > before.end for record in before.known)
+        if before is not None and touches and (in_both or _too_small(before, style) or _too_small(plug, style)):
             plug = replace(plug, start=result.pop().start, known=(*before.known, *plug.known))
         while _too_small(plug, style) and not _meets(plugs, plug.end):
             record = read(plug.end)

@@ -115,7 +115,7 @@ class _Salvage:
         for position in self._jumps:
             result = self._kept[bisect_right(self._kept, position, key=lambda result: result.file.start) - 1]
             result.suspects.setdefault(position, Suspect(position, Fault(0), False))
-        odd = [(position, position + 1) for result in self._kept for position in result.suspects]
+        odd = [(one.position, one.position + self._length(one)) for result in self._kept for one in result.suspects.values()]
         facts = LogFacts(self._kept[0].file.start, self._end, damages=[*gone, (self._end, _BEYOND)])
         self._units: Sequence[LostUnit] = [unit for unit in lost_units(store, facts, odd) if self._fits(unit)]
 
@@ -246,6 +246,10 @@ class _Salvage:
     def _units_at(self, position: int) -> Sequence[LostUnit]:
         low = bisect_left(self._units, position, key=lambda unit: unit.position)
         return self._units[low : bisect_left(self._units, position + 1, lo=low, key=lambda unit: unit.position)]
+
+    def _length(self, suspect: Suspect) -> int:
+        """How many bytes of an odd record may have been other records: all of one of another place."""
+        return len(self._record_bytes(suspect.position)) if Fault.PHYSICAL_OFFSET in suspect.faults else 1
 
     def _record_bytes(self, position: int) -> bytes:
         return self._bytes(position, int.from_bytes(self._bytes(position, 4), "big"))

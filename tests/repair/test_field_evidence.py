@@ -125,6 +125,24 @@ def test_the_last_record_of_a_queue_keeps_a_queue_id_that_only_the_queue_contrad
     assert any("no other evidence supports the entries" in note for note in result.plan.notes)
 
 
+def test_the_last_record_of_a_queue_comes_back_from_a_queue_that_has_no_room_for_it(tmp_path: Path) -> None:
+    """In the queue that it names, the records before and after it follow each other."""
+    builder = StoreBuilder(tmp_path / "store", log_file_size=4096)
+    for number in range(30):
+        builder.message(queue_id=int(number % 3 == 0 and number < 28), body=bytes([number]) * 200)
+    builder.message(queue_id=1, body=bytes(200))
+    builder.build()
+    before = contents(builder.root)
+    position, _ = unit(builder.root, "TopicA", 19)
+    write(builder, position + 12, (1).to_bytes(4, "big"))
+    assert contents(builder.root) != before
+
+    result = recover(builder)
+
+    assert (result.errors, result.left, result.plan.lost) == ({}, 0, ())
+    assert contents(builder.root) == before
+
+
 def test_the_queue_offset_of_the_last_record_of_a_queue_is_put_right(equal_lengths: StoreBuilder) -> None:
     """The record before it in the log and unbroken queue entries say the same."""
     root = equal_lengths.root

@@ -83,7 +83,8 @@ class Evidence:
 
     def __init__(self, store: Store, proposals: Sequence[Proposal]) -> None:
         """Read the log (without bodies) and, for proposed topics, the index. Raises UnreadableError, StoreChangedError."""
-        self._near = records_near(store, [place for proposal in proposals for place in (proposal.present, proposal.proposed)])
+        places = {place: proposal.position for proposal in proposals for place in (proposal.present, proposal.proposed)}
+        self._near = records_near(store, places)
         self._queues = {(queue.topic, queue.queue_id): queue for queue in store.queue_directories()} if proposals else {}
         moved = {proposal.position for proposal in proposals if proposal.change.field == "TOPIC"}
         self._hashes = index_hashes(store, moved) if moved else {}
@@ -122,8 +123,14 @@ class Evidence:
         beside = self._beside(proposal.proposed, proposal.position)
         if all(beside) or (proposal.bracketed and not self._near[proposal.proposed].own - {proposal.position}):
             return True
-        one_side = proposal.change.field == "QUEUEOFFSET" and any(beside) and not any(present)
-        return True if one_side and (proposal.beside_lost or self._at_border(proposal, *beside)) else None
+        in_queue = proposal.change.field == "QUEUEOFFSET"
+        one_side = any(beside) and not any(present) and (in_queue or self._is_foreign(proposal))
+        return True if one_side and ((in_queue and proposal.beside_lost) or self._at_border(proposal, *beside)) else None
+
+    def _is_foreign(self, proposal: Proposal) -> bool:
+        """Return whether the records around it in its present queue follow each other there: no record was between them."""
+        near = self._near[proposal.present]
+        return proposal.change.field == "QUEUEID" and near.position == proposal.position and near.end_before == near.begin_after >= 0
 
     def _at_border(self, proposal: Proposal, before: bool, after: bool) -> bool:
         """Return whether the side without neighbour is beyond the records of the queue in the log, and the entries on both sides fit.
@@ -131,10 +138,11 @@ class Evidence:
         So it is with the last record of a queue, and with the first one whose messages before expired.
         """
         place, near = proposal.proposed, self._near[proposal.proposed]
-        if near.own - {proposal.position} or (near.last if before else near.first) != proposal.position:
+        neighbours = (near.before if before else near.after) - {proposal.position}
+        if near.own - {proposal.position} or (near.last if before else near.first) not in {proposal.position, *neighbours}:
             return False
         unit = self._unit(place, place.queue_offset - 1 if before else place.end)
-        return unit is not None and {unit} == (near.before if before else near.after) - {proposal.position}
+        return unit is not None and {unit} == neighbours
 
     def _unit(self, place: Place, queue_offset: int) -> int | None:
         """Return the physical offset in the queue entry of `place`'s queue at a queue offset, None without one."""
@@ -156,19 +164,26 @@ class Evidence:
 class Near:
     """Physical offsets of the records at a place of a queue, and of those whose places end and begin next to it.
 
-    `first` and `last` are those of the first and last record of the queue in the log, -1 without any.
+    `first` and `last` are those of the first and last record of the queue in the log, -1 without any. `end_before` and `begin_after`: the
+    queue offsets at which the record of the queue before physical offset `position` ends and the one after it begins, -1 without any.
     """
 
+    position: int
     before: set[int] = field(default_factory=set)
     own: set[int] = field(default_factory=set)
     after: set[int] = field(default_factory=set)
     first: int = -1
     last: int = -1
+    end_before: int = -1
+    begin_after: int = -1
 
 
-def records_near(store: Store, places: Iterable[Place]) -> dict[Place, Near]:
-    """Return what the log holds at these places and beside them, without displaced records. Raises UnreadableError, StoreChangedError."""
-    found = {place: Near() for place in places}
+def records_near(store: Store, places: Mapping[Place, int]) -> dict[Place, Near]:
+    """Return what the log holds at these places and beside them, and around a physical offset for each, without displaced records.
+
+    Raises UnreadableError, StoreChangedError.
+    """
+    found = {place: Near(position) for place, position in places.items()}
     by_queue: dict[tuple[str, int], list[Place]] = defaultdict(list)
     for place in found:
         by_queue[place.topic, place.queue_id].append(place)
@@ -205,6 +220,9 @@ def _note(records: npt.NDArray[np.void], places: Sequence[Place], found: Mapping
         one.after |= at_begin.get(place.end, set())
         one.first = one.first if one.first >= 0 else int(positions[0])
         one.last = int(positions[-1])
+        low, high = np.searchsorted(positions, one.position).item(), np.searchsorted(positions, one.position, side="right").item()
+        one.end_before = int(ends[low - 1]) if low else one.end_before
+        one.begin_after = int(begins[high]) if high < len(positions) and one.begin_after < 0 else one.begin_after
 
 
 def _only(positions: set[int], lies: Callable[[int], bool]) -> bool:

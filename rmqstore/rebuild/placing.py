@@ -148,7 +148,9 @@ class UsefulPlacing:
         queue, history = self._queue, self._queue.history
         expected = queue.next_offset
         if self._is_ahead(message):
-            if queue.can_miss(message.queue_offset - expected, message.physical_offset - queue.max_physic_offset):
+            missed = queue.can_miss(message.queue_offset - expected, message.physical_offset - queue.max_physic_offset)
+            # What would be filled in front of a queue that begins here leaves the messages before it in their places.
+            if missed or (confirmed and self._lost_before(message)):
                 history.gaps.append(Gap(expected, message.queue_offset, message.physical_offset))
                 queue.bridge(message.queue_offset)
                 self._append(message)
@@ -166,12 +168,15 @@ class UsefulPlacing:
             self._begin(message)
 
     def _begin(self, message: Message) -> None:
-        """Start the queue; if the log begins with a broker's first message, offsets before the queue's first message were lost, too."""
-        lost = message.queue_offset if self._log_start == 0 else 0
-        missing = lost if self._queue.can_miss(lost, message.physical_offset) else 0
+        missing = self._lost_before(message)
         if missing:
             self._queue.history.gaps.append(Gap(0, missing, message.physical_offset))
         self._queue.begin(self._queue.leave_ext_unit(message), missing)
+
+    def _lost_before(self, message: Message) -> int:
+        """Return how many were lost before the queue: all offsets before, if the log begins with a broker's first message."""
+        lost = message.queue_offset if self._log_start == 0 else 0
+        return lost if self._queue.can_miss(lost, message.physical_offset) else 0
 
     def _append(self, message: Message) -> None:
         self._queue.append(self._queue.leave_ext_unit(message))

@@ -21,8 +21,10 @@ from rmqstore.store.root import Store
 from rmqstore.versions import profile_of
 from tests.repair.mending import Mending, described
 from tests.repair.queuefiles import QUEUE_INJURIES
+from tests.repair.recovering import Damaged, view_of
 from tests.support import stores
 from tests.support.builder import StoreBuilder
+from tests.support.damages import set_field
 from tests.support.verifying import verify
 from tests.verify.damaging import SIZE, filled, queue_name, unit
 
@@ -155,6 +157,26 @@ def test_what_no_start_gets_through_is_taken_away(tmp_path: Path) -> None:
     assert [(finding.code, finding.position) for finding in found] == [("RMQ-CQ-EXT", end)]
     assert mending.contents == before
     assert (result.errors, result.left) == ({}, 0)
+
+
+@pytest.mark.parametrize("halved", [True, False], ids=["old queue", "whole queue"])
+def test_records_before_queue_offsets_that_jump_keep_their_places(halved: bool, tmp_path: Path) -> None:
+    """The last two records of a queue have QUEUEOFFSETs that agree, and there is no room for what they leave out but in the whole log."""
+    base, key, by = "5.3.3-manyfiles-crash", ("TopicA", 3), 1000
+    store = Damaged(base, stores.fresh_store(base, tmp_path))
+    view = view_of(base)
+    records = [record for record in view.records if (record.record.topic, record.record.queue_id) == key]
+    for record in records[-2:]:
+        set_field(record, "queue_offset", record.record.queue_offset + by).apply(store.root)
+    for path in files_below(store.root, "consumequeue/TopicA/3") if halved else ():
+        data = path.read_bytes()
+        path.write_bytes(data[: len(data) // 2].ljust(len(data), b"\0"))
+
+    result = store.recover()
+
+    assert (result.errors, result.left, result.plan.lost) == ({}, 0, ())
+    places = [record.record.queue_offset + (by if record in records[-2:] else 0) for record in records]
+    assert [store.unit((*key, place)) for place in places] == [(record.offset, record.size) for record in records]
 
 
 def test_units_before_the_log_stay_and_those_in_it_come_back(tmp_path: Path) -> None:

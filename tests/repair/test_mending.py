@@ -76,6 +76,15 @@ def test_what_is_mended_is_proven(first: int, second: int, mask: int, other: int
         assert body_crc(decoded.body) == decoded.body_crc
 
 
+def test_zeros_over_the_end_of_a_record_make_no_shorter_one() -> None:
+    """The properties are gone, and so is their length; TOTALSIZE and queue unit agree on where the record ended."""
+    fields = record_fields(SOUND, 0)
+    harmed = SOUND[: fields["properties_length"].offset].ljust(len(SOUND), b"\0")
+    shorter = fields["properties_length"].end
+    assert mending.of_structure(harmed[:shorter], POSITION, [UNIT]) is None
+    assert mending.of_structure(harmed, POSITION, [UNIT]) is None
+
+
 def test_another_place_is_never_mended() -> None:
     assert corrections.of_structure(with_value(record_fields(SOUND, 0)["magic_code"], 0), POSITION + 1) is None
 

@@ -198,6 +198,22 @@ def test_a_stray_record_that_ends_before_the_next_one_takes_no_other_with_it(tmp
     assert [place for place, _ in future_records(repair)] == [place for place, _ in records if place != target[0]]
 
 
+def test_a_mended_record_is_not_lost_elsewhere(tmp_path: Path) -> None:
+    """The first record of a queue is put right, so the end of an earlier file, of which nothing tells, held no message of it."""
+    builder = StoreBuilder(tmp_path / "store", log_file_size=4096)
+    for number in range(24):
+        builder.message(queue_id=int(number > 17), body=bytes([number]) * 200)
+    builder.build()
+    view = StoreView(builder.root, builder.settings)
+    end = max(record.end for record in view.records if record.path == view.records[0].path)
+    change(builder, end, bytes(4096 - end))
+    first = view.records[18]
+    assert first.path != view.records[0].path
+    change(builder, first.offset - first.position + first.fields["sys_flag"].offset, b"\xff" * 4)
+
+    assert repaired(builder).lost == ()
+
+
 def test_both_records_below_a_longer_stray_one_are_named_at_their_places(tmp_path: Path) -> None:
     """It covers one record and the head of the next; a hole follows it, and the queue entry of the second one points into the stray one."""
     builder = StoreBuilder(tmp_path / "store", log_file_size=8192)

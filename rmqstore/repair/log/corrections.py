@@ -54,12 +54,20 @@ def of_structure(
 
     The proof: the body has the CRC that the record stores, PHYSICALOFFSET is the position, all lengths add up, topic and properties look
     like what brokers write. Where several changes pass, one of the queue `units` that point at the record decides by topic and queue.
+    A TOTALSIZE that a unit has as well is right: zeros over the end of a record are no shorter record without properties.
     `unqueued` returns the type of a record that no queue holds although later ones are held, None for one that belongs into its queue.
     """
     found = {mended for mended in _changes(data, unqueued) if is_proven(mended.applied(data), position)}
     if len(found) > 1:
         found = {mended for mended in found if _witnessed(decode_record(mended.applied(data)), units)}
-    return found.pop() if len(found) == 1 else None
+    change = found.pop() if len(found) == 1 else None
+    if (
+        change is not None
+        and change.field == "TOTALSIZE"
+        and _integer(data, change.offset, len(change.new)) in {unit.size for unit in units}
+    ):
+        return None
+    return change
 
 
 def _witnessed(record: Record, units: Sequence[LostUnit]) -> bool:

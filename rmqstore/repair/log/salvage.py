@@ -106,6 +106,7 @@ class _Salvage:
         self._plugs: list[Plug] = []
         self._notes: list[str] = []
         self._mended: list[int] = []
+        self._filled: set[Place] = set()  # the places of records that were holes to the scan, and are mended
         self._end = self._kept[-1].end_offset
         self._last_kept = -1  # the last odd record that stays as it is
         self._breaks = breaks_of([result.queues for result in self._kept], from_zero=self._kept[0].file.start == 0)
@@ -292,6 +293,8 @@ class _Salvage:
         for size in sorted(sizes, reverse=True):
             change = corrections.of_structure(data[:size], start, units, partial(self._unqueued, start))
             if change is not None:
+                record = decode_record(change.applied(data[:size]))
+                self._filled.add((record.topic, record.queue_id, record.queue_offset))
                 self._mend(start, change, code)
                 return size
         return 0
@@ -393,8 +396,10 @@ class _Salvage:
         return found
 
     def _is_elsewhere(self, damages: Sequence[Range], place: Place) -> bool:
-        """Whether the queue unit at a place points at a sound record of the queue, outside of all damage."""
+        """Whether a mended record is at a place, or the queue unit there points at a sound record of the queue, outside of all damage."""
         topic, queue_id, queue_offset = place
+        if place in self._filled:
+            return True
         found = self._judge.unit((topic, queue_id), queue_offset)
         if found is None or damage_at(damages, found[0]) is not None:
             return False

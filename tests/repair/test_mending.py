@@ -81,8 +81,8 @@ def test_zeros_over_the_end_of_a_record_make_no_shorter_one() -> None:
     fields = record_fields(SOUND, 0)
     harmed = SOUND[: fields["properties_length"].offset].ljust(len(SOUND), b"\0")
     shorter = fields["properties_length"].end
-    assert mending.of_structure(harmed[:shorter], POSITION, [UNIT]) is None
-    assert mending.of_structure(harmed, POSITION, [UNIT]) is None
+    assert corrections.of_structure(harmed[:shorter], POSITION, [UNIT]) is None
+    assert corrections.of_structure(harmed, POSITION, [UNIT]) is None
 
 
 def test_another_place_is_never_mended() -> None:

@@ -132,6 +132,6 @@ def _is_sound(heads: npt.NDArray[np.void] | np.void) -> npt.NDArray[np.bool_]:
     return sound
 
 
-def _agree(heads: npt.NDArray[np.void], made: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
+def _agree(heads: npt.NDArray[np.void], made: npt.NDArray[np.void] | np.void) -> npt.NDArray[np.bool_]:
     agree: npt.NDArray[np.bool_] = (heads["tags_code"] == made["tags_code"]) & (heads["msg_store_time"] == made["msg_store_time"])
     return agree

@@ -15,7 +15,8 @@ def load_packages(names: Iterable[str]) -> None:
     modules = []
     for name in names:
         package = importlib.import_module(f"rmqstore.{name}")
-        modules += [importlib.import_module(f"{package.__name__}.{one.name}") for one in pkgutil.iter_modules(package.__path__)]
+        below = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+        modules += [importlib.import_module(one.name) for one in below]
     # Numba looks for a place of its cache as soon as a kernel is declared, so it is loaded here only.
     from rmqstore.scan import sigbus
     from rmqstore.scan.preload import load_kernels

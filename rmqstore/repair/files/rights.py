@@ -25,7 +25,7 @@ from rmqstore.repair.files import beneath
 from rmqstore.repair.files.loading import importing_with, load_packages
 from rmqstore.repair.plan.paths import Places
 
-_PACKAGES = ("store", "scan", "catalogue", "verify", "recovery", "rebuild", "render", "repair")
+_PACKAGES = ("store", "scan", "catalogue", "verify", "prediction", "rebuild", "render", "repair")
 """Packages of this project that writing commands use; some of their modules are loaded late."""
 
 

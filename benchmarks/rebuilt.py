@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmqstore.cli import set_up_process
-from rmqstore.pipeline.engine import Choice, Wish, runner_of
+from rmqstore.pipeline.engine import Choice, EngineOptions, runner_of
 from rmqstore.pipeline.job import StoreAt
 
 if TYPE_CHECKING:
@@ -22,10 +22,10 @@ def main() -> None:
     store = at.open()
     rebuilder: Rebuilder | None = None
     if engine == "spark":
-        runner = runner_of(Choice("spark", "it is measured"), Wish())
-        from rmqstore.pipeline.rebuild.jobs import Elsewhere
+        runner = runner_of(Choice("spark", "it is measured"), EngineOptions())
+        from rmqstore.pipeline.rebuild.jobs import DistributedRebuild
 
-        rebuilder = Elsewhere(runner, at)
+        rebuilder = DistributedRebuild(runner, at)
     from benchmarks.rebuilding import WRITTEN_AS
     from rmqstore.rebuild import Mode
     from rmqstore.repair.derived.rebuild import IndexRequest, QueueRequest, rebuild_derived

@@ -28,7 +28,7 @@ def report(denied: Sequence[Denied], view: View) -> None:
     click.get_current_context().exit(EXIT_FINDINGS)
 
 
-def demand_readable(store: Store) -> None:
+def require_readable(store: Store) -> None:
     """Refuse a plan that depends on a file without read permission. Raises UnreadableError."""
     from rmqstore.errors import UnreadableError
     from rmqstore.prediction.needed import decides

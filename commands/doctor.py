@@ -35,11 +35,11 @@ def command(
     """
     from rmqstore.doctor.diagnosis import diagnose
     from rmqstore.doctor.nextsteps import Commands
-    from rmqstore.scan.compilation import prepare
+    from rmqstore.scan.compilation import compile_kernels
     from rmqstore.store.root import Store
 
     opened = Store.open(store, broker_conf=broker_conf, settings=settings)
-    prepare(quiet=view.quiet)
+    compile_kernels(quiet=view.quiet)
     words = [] if broker_conf is None else ["--broker-conf", str(broker_conf.absolute())]
     for key, value in settings.items():
         words += ["--set", f"{key}={value}"]

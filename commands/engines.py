@@ -14,7 +14,7 @@ from rmqstore.commands.common import Decorated, parse_settings
 from rmqstore.errors import RefusedError
 
 if TYPE_CHECKING:
-    from rmqstore.pipeline.engine import Wish
+    from rmqstore.pipeline.engine import EngineOptions
     from rmqstore.pipeline.job import StoreAt
     from rmqstore.repair.derived.rebuild import Rebuilder
     from rmqstore.store.root import Store
@@ -82,13 +82,13 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )(spark_options(with_wish))
 
 
-def _wish(engine: str, master: str | None, conf: dict[str, str], threads: int | None) -> Wish:
-    from rmqstore.pipeline.engine import Wish
+def _wish(engine: str, master: str | None, conf: dict[str, str], threads: int | None) -> EngineOptions:
+    from rmqstore.pipeline.engine import EngineOptions
 
-    return Wish(engine, master, conf, threads)
+    return EngineOptions(engine, master, conf, threads)
 
 
-def rebuilder_of(wish: Wish, store: Store, at: StoreAt) -> Rebuilder | None:
+def rebuilder_of(wish: EngineOptions, store: Store, at: StoreAt) -> Rebuilder | None:
     """Return the rebuilder of queues and index, None for this process. Raises RefusedError if Spark cannot be started or used."""
     from rmqstore.pipeline.engine import REBUILD, choose, runner_of
     from rmqstore.repair.files import rights
@@ -103,6 +103,6 @@ def rebuilder_of(wish: Wish, store: Store, at: StoreAt) -> Rebuilder | None:
         return None
     runner = runner_of(choice, wish)
     # Slow imports happen while Spark starts; for this reason commands request their rebuilder first.
-    from rmqstore.pipeline.rebuild.jobs import Elsewhere
+    from rmqstore.pipeline.rebuild.jobs import DistributedRebuild
 
-    return Elsewhere(runner, at)
+    return DistributedRebuild(runner, at)

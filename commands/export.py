@@ -17,7 +17,7 @@ from rmqstore.commands.filters import filter_options
 
 if TYPE_CHECKING:
     from rmqstore.dump.request import Filters
-    from rmqstore.pipeline.engine import Choice, Wish
+    from rmqstore.pipeline.engine import Choice, EngineOptions
     from rmqstore.pipeline.export.destination import Destination
     from rmqstore.pipeline.export.request import ExportRequest
     from rmqstore.pipeline.logparts import LogPiece
@@ -63,7 +63,7 @@ def command(
     filters: Filters,
     broker_conf: Path | None,
     settings: dict[str, str],
-    wish: Wish,
+    wish: EngineOptions,
     view: View,
 ) -> None:
     """Write the messages of STORE to files in the directory OUT, one or more for each piece of the log, in the order of the log.
@@ -79,7 +79,7 @@ def command(
     from rmqstore.pipeline.job import StoreAt
     from rmqstore.pipeline.remote import at_hand
     from rmqstore.pipeline.tables.message_parts import wanted_pieces
-    from rmqstore.scan.compilation import prepare
+    from rmqstore.scan.compilation import compile_kernels
 
     started = time.monotonic()
     request = ExportRequest.of(Format(file_format), columns, Body(body), partition_by or (), filters, csv_raw=view.csv_raw)
@@ -91,7 +91,7 @@ def command(
         _note_begun(len(pieces) - len(missing), len(pieces), view)
         choice = choose(wish, sum(piece.size for piece in missing), EXPORT)
         if choice.engine == "local":
-            prepare(quiet=view.quiet)
+            compile_kernels(quiet=view.quiet)
         _run(destination, missing, request, out.absolute(), choice, wish, view)
         sums = destination.finish()
     engine = {"engine": choice.engine, "engine_because": choice.why, "seconds": round(time.monotonic() - started, 3)}
@@ -100,7 +100,13 @@ def command(
 
 
 def _run(
-    destination: Destination, missing: Sequence[LogPiece], request: ExportRequest, out: Path, choice: Choice, wish: Wish, view: View
+    destination: Destination,
+    missing: Sequence[LogPiece],
+    request: ExportRequest,
+    out: Path,
+    choice: Choice,
+    wish: EngineOptions,
+    view: View,
 ) -> None:
     from rmqstore.pipeline.engine import runner_of
     from rmqstore.pipeline.export.attempt import PieceDone

@@ -23,10 +23,10 @@ def command(store: Path, view: View) -> None:
     """
     from rmqstore.repair.transaction.folder import State
     from rmqstore.repair.transaction.history import history
-    from rmqstore.store.kinds.recognise import demand_directory
+    from rmqstore.store.kinds.recognise import require_directory
 
     root = store.absolute()
-    demand_directory(root)
+    require_directory(root)
     entries = history(root)
     view.output().rows((entry.as_json() for entry in entries), None if view.format == "json" else COLUMNS)
     if any(entry.state is State.DAMAGED for entry in entries):

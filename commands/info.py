@@ -31,11 +31,11 @@ def command(store: Path, broker_conf: Path | None, settings: Mapping[str, str], 
     are read, so this takes moments on a store of any size; `rmqstore verify` reads everything. Files without read permission are
     findings at the end, and the exit status is 1.
     """
-    from rmqstore.scan.tail import last_records
+    from rmqstore.scan.tail import tail_records
     from rmqstore.store.root import Store
     from rmqstore.store.summary import summarize
 
-    summary = summarize(Store.open(store, broker_conf=broker_conf, settings=settings), last_records)
+    summary = summarize(Store.open(store, broker_conf=broker_conf, settings=settings), tail_records)
     view.output().object(summary.as_json() if view.format != "table" else for_people(summary))
     denied.report(summary.denied, view)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rmqstore.commands.common import View, broker_version_option, output_options, store_argument, store_options
-from rmqstore.commands.writing import How, writing_options
+from rmqstore.commands.writing import RepairRunner, writing_options
 
 if TYPE_CHECKING:
     from rmqstore.repair.plan.builder import PlanBuilder
@@ -31,7 +31,7 @@ def command(
     broker_conf: Path | None,
     settings: Mapping[str, str],
     view: View,
-    how: How,
+    how: RepairRunner,
 ) -> None:
     """Rebuild the checkpoint of STORE from its commit log and index, if it is missing, damaged, ahead of them or out of date.
 
@@ -40,8 +40,8 @@ def command(
     """
     from rmqstore.prediction.release import choose_release
     from rmqstore.repair.derived.agreement import plan_rebuilt_checkpoint
-    from rmqstore.repair.procedure import Wish
-    from rmqstore.scan.compilation import prepare
+    from rmqstore.repair.procedure import RepairRequest
+    from rmqstore.scan.compilation import compile_kernels
     from rmqstore.store.root import Store
     from rmqstore.versions import profile_of
 
@@ -50,10 +50,10 @@ def command(
 
     chosen = choose_release(open_store(), broker_version)
     profile = profile_of(chosen.release)
-    prepare(quiet=view.quiet)
+    compile_kernels(quiet=view.quiet)
 
     def plan(opened: Store, builder: PlanBuilder, staging: Staging) -> None:
         with view.progress("plan", opened.message_log.length or None) as bar:
             plan_rebuilt_checkpoint(builder, opened, profile, bar.advance)
 
-    how(Wish(NAME, chosen.release, open_store, plan))
+    how(RepairRequest(NAME, chosen.release, open_store, plan))

@@ -11,10 +11,10 @@ import click
 
 from rmqstore.commands.common import View, broker_version_option, output_options, store_argument, store_options
 from rmqstore.commands.engines import engine_options, rebuilder_of
-from rmqstore.commands.writing import How, writing_options
+from rmqstore.commands.writing import RepairRunner, writing_options
 
 if TYPE_CHECKING:
-    from rmqstore.pipeline.engine import Wish as EngineWish
+    from rmqstore.pipeline.engine import EngineOptions
     from rmqstore.repair.plan.builder import PlanBuilder
     from rmqstore.repair.plan.staging import Staging
     from rmqstore.store.root import Store
@@ -56,11 +56,11 @@ def command(
     only_missing: bool,
     mode: str,
     broker_version: str,
-    wish: EngineWish,
+    wish: EngineOptions,
     broker_conf: Path | None,
     settings: Mapping[str, str],
     view: View,
-    how: How,
+    how: RepairRunner,
 ) -> None:
     """Rebuild the consume queues of STORE from its commit log: all, or those of --topic and --queue, with extensions and batch queues.
 
@@ -76,14 +76,14 @@ def command(
     from rmqstore.rebuild import Mode
     from rmqstore.repair.derived.agreement import plan_rebuilt_queues
     from rmqstore.repair.derived.consumequeues import QueueWish
-    from rmqstore.repair.procedure import Planner, Wish
-    from rmqstore.scan.compilation import prepare
+    from rmqstore.repair.procedure import Planner, RepairRequest
+    from rmqstore.scan.compilation import compile_kernels
     from rmqstore.versions import profile_of
 
     chosen = choose_release(present, broker_version)
     profile = profile_of(chosen.release)
     queue_wish = QueueWish(True, frozenset(topics), queues, only_missing, mode=Mode(mode))
-    prepare(quiet=view.quiet)
+    compile_kernels(quiet=view.quiet)
 
     def planner(queue_wish: QueueWish) -> Planner:
         def plan(opened: Store, builder: PlanBuilder, staging: Staging) -> None:
@@ -94,4 +94,4 @@ def command(
 
     # Of the rebuilt queues, only those with findings of verification are rebuilt and compared again.
     second = planner(replace(queue_wish, only_needed=True))
-    how(Wish(NAME, chosen.release, at.open, planner(queue_wish), second, remote=rebuilder is not None))
+    how(RepairRequest(NAME, chosen.release, at.open, planner(queue_wish), second, remote=rebuilder is not None))

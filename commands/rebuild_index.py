@@ -10,10 +10,10 @@ import click
 
 from rmqstore.commands.common import View, broker_version_option, output_options, store_argument, store_options
 from rmqstore.commands.engines import engine_options, rebuilder_of
-from rmqstore.commands.writing import How, writing_options
+from rmqstore.commands.writing import RepairRunner, writing_options
 
 if TYPE_CHECKING:
-    from rmqstore.pipeline.engine import Wish as EngineWish
+    from rmqstore.pipeline.engine import EngineOptions
     from rmqstore.repair.plan.builder import PlanBuilder
     from rmqstore.repair.plan.staging import Staging
     from rmqstore.store.root import Store
@@ -33,11 +33,11 @@ def command(
     store: Path,
     everything: bool,
     broker_version: str,
-    wish: EngineWish,
+    wish: EngineOptions,
     broker_conf: Path | None,
     settings: Mapping[str, str],
     view: View,
-    how: How,
+    how: RepairRunner,
 ) -> None:
     """Complete the index of STORE from its commit log: damaged and missing files, and entries missing at its beginning or end.
 
@@ -51,16 +51,16 @@ def command(
     rebuilder = rebuilder_of(wish, present, at)
     from rmqstore.prediction.release import choose_release
     from rmqstore.repair.derived.agreement import plan_rebuilt_index
-    from rmqstore.repair.procedure import Wish
-    from rmqstore.scan.compilation import prepare
+    from rmqstore.repair.procedure import RepairRequest
+    from rmqstore.scan.compilation import compile_kernels
     from rmqstore.versions import profile_of
 
     chosen = choose_release(present, broker_version)
     profile = profile_of(chosen.release)
-    prepare(quiet=view.quiet)
+    compile_kernels(quiet=view.quiet)
 
     def plan(opened: Store, builder: PlanBuilder, staging: Staging) -> None:
         with view.progress("plan", 2 * opened.message_log.length or None) as bar:
             plan_rebuilt_index(builder, staging, opened, profile, everything=everything, advance=bar.advance, rebuilder=rebuilder)
 
-    how(Wish(NAME, chosen.release, at.open, plan, remote=rebuilder is not None))
+    how(RepairRequest(NAME, chosen.release, at.open, plan, remote=rebuilder is not None))

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from rmqstore.commands.common import View, broker_version_option, output_options, store_argument, store_options
-from rmqstore.commands.denied import demand_readable
+from rmqstore.commands.denied import require_readable
 from rmqstore.commands.engines import engine_options, rebuilder_of
-from rmqstore.commands.writing import How, plan_out_option, yes_option
+from rmqstore.commands.writing import RepairRunner, plan_out_option, yes_option
 from rmqstore.errors import UsageError
 
 if TYPE_CHECKING:
-    from rmqstore.pipeline.engine import Wish as EngineWish
+    from rmqstore.pipeline.engine import EngineOptions
     from rmqstore.repair.plan.builder import PlanBuilder
     from rmqstore.repair.plan.staging import Staging
     from rmqstore.store.root import Store
@@ -67,7 +67,7 @@ def command(
     yes: bool,
     plan_out: Path | None,
     broker_version: str,
-    wish: EngineWish,
+    wish: EngineOptions,
     broker_conf: Path | None,
     settings: Mapping[str, str],
     view: View,
@@ -94,21 +94,21 @@ def command(
     opened = at.open()
     if dry_run and strategy is None:
         from rmqstore.commands.predicting import predict, read_ways
-        from rmqstore.scan.compilation import prepare
+        from rmqstore.scan.compilation import compile_kernels
 
         chosen = choose_release(opened, broker_version)
         ways = read_ways([*what_if, *tried], chosen.release)
-        prepare(quiet=view.quiet)
+        compile_kernels(quiet=view.quiet)
         predict(opened, ways, chosen, view)
         return
-    demand_readable(opened)
+    require_readable(opened)
     rebuilder = rebuilder_of(wish, opened, at)
     from rmqstore.repair.derived.consumequeues import LostUnits
-    from rmqstore.repair.procedure import Wish
+    from rmqstore.repair.procedure import RepairRequest
     from rmqstore.repair.recover import Recovery, Strategy
-    from rmqstore.scan.compilation import prepare
+    from rmqstore.scan.compilation import compile_kernels
 
-    prepare(quiet=view.quiet)
+    compile_kernels(quiet=view.quiet)
     chosen = choose_release(opened, broker_version)
     recovery = Recovery(chosen.release, Strategy(strategy or "salvage"), LostUnits(lost_units))
 
@@ -116,4 +116,4 @@ def command(
         with view.progress("plan", _PASSES * opened.message_log.length or None) as bar:
             recovery.plan(opened, builder, staging, advance=bar.advance, rebuilder=rebuilder)
 
-    How(view, dry_run, yes, plan_out)(Wish(NAME, chosen.release, at.open, plan, remote=rebuilder is not None))
+    RepairRunner(view, dry_run, yes, plan_out)(RepairRequest(NAME, chosen.release, at.open, plan, remote=rebuilder is not None))

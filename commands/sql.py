@@ -81,6 +81,6 @@ def _prepare(statement: str, view: View) -> None:
     from rmqstore.pipeline.tables.registry import named_in
 
     if {"messages", "findings"} & set(named_in(statement)):
-        from rmqstore.scan.compilation import prepare
+        from rmqstore.scan.compilation import compile_kernels
 
-        prepare(quiet=view.quiet)
+        compile_kernels(quiet=view.quiet)

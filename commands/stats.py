@@ -13,7 +13,7 @@ from rmqstore.commands.common import View, on_interrupt, output_options, store_o
 from rmqstore.commands.engines import engine_options, stores_argument
 
 if TYPE_CHECKING:
-    from rmqstore.pipeline.engine import Wish
+    from rmqstore.pipeline.engine import EngineOptions
     from rmqstore.pipeline.job import Runner
     from rmqstore.pipeline.stats.counts import Counts
     from rmqstore.pipeline.stats.job import StatsJob
@@ -46,7 +46,7 @@ def command(
     html: Path | None,
     broker_conf: Path | None,
     settings: dict[str, str],
-    wish: Wish,
+    wish: EngineOptions,
     view: View,
 ) -> None:
     """Count the messages of STORE and their bytes by topic, queue, day, hour, tag, host of the producer, size and compression.
@@ -72,9 +72,9 @@ def command(
 
     job = StatsJob.over(places)
     if choice.engine == "local":
-        from rmqstore.scan.compilation import prepare
+        from rmqstore.scan.compilation import compile_kernels
 
-        prepare(quiet=view.quiet)
+        compile_kernels(quiet=view.quiet)
     counts = _run(job, runner, view)
     found = list(objects(counts, top))
     sums = summary(counts, job.stores)

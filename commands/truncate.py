@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rmqstore.commands.common import View, broker_version_option, output_options, store_argument, store_options
-from rmqstore.commands.writing import How, writing_options
+from rmqstore.commands.writing import RepairRunner, writing_options
 
 if TYPE_CHECKING:
     from rmqstore.repair.plan.builder import PlanBuilder
@@ -35,7 +35,7 @@ def command(
     broker_conf: Path | None,
     settings: Mapping[str, str],
     view: View,
-    how: How,
+    how: RepairRunner,
 ) -> None:
     """Cut the commit log of STORE: zeroes from the cut to the end of that file, later files to the folder of the transaction.
 
@@ -44,19 +44,19 @@ def command(
     for it.
     """
     from rmqstore.prediction.release import choose_release
-    from rmqstore.repair.procedure import Wish
+    from rmqstore.repair.procedure import RepairRequest
     from rmqstore.repair.recover import plan_truncate
-    from rmqstore.scan.compilation import prepare
+    from rmqstore.scan.compilation import compile_kernels
     from rmqstore.store.root import Store
 
     def open_store() -> Store:
         return Store.open(store, broker_conf=broker_conf, settings=settings)
 
     chosen = choose_release(open_store(), broker_version)
-    prepare(quiet=view.quiet)
+    compile_kernels(quiet=view.quiet)
 
     def plan(opened: Store, builder: PlanBuilder, staging: Staging) -> None:
         with view.progress("plan", _PASSES * opened.message_log.length or None) as bar:
             plan_truncate(builder, staging, opened, chosen.release, at, advance=bar.advance)
 
-    how(Wish(NAME, chosen.release, open_store, plan))
+    how(RepairRequest(NAME, chosen.release, open_store, plan))

@@ -19,7 +19,7 @@ from rmqstore.errors import UnreadableError
 
 if TYPE_CHECKING:
     from rmqstore.findings import Finding
-    from rmqstore.pipeline.engine import Choice, Wish
+    from rmqstore.pipeline.engine import Choice, EngineOptions
     from rmqstore.pipeline.job import Runner, StoreAt
     from rmqstore.store.root import Store
     from rmqstore.verify.context import Options
@@ -78,7 +78,7 @@ def command(
     everything: bool,
     baseline: Path | None,
     allow_unchecked: bool,
-    wish: Wish,
+    wish: EngineOptions,
     broker_conf: Path | None,
     settings: Mapping[str, str],
     view: View,
@@ -108,9 +108,9 @@ def command(
     # Spark, if it is the engine, starts here, and slow imports happen meanwhile.
     runner = runner_of(choice, wish)
     if choice.engine == "local":
-        from rmqstore.scan.compilation import prepare
+        from rmqstore.scan.compilation import compile_kernels
 
-        prepare(quiet=view.quiet)
+        compile_kernels(quiet=view.quiet)
     if alone is not None:
         _verify_one(report, alone, places[0], options, choice, runner)
     else:

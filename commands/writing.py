@@ -15,7 +15,7 @@ from rmqstore.shellwords import command
 
 if TYPE_CHECKING:
     from rmqstore.repair.plan.model import Action, After, Plan
-    from rmqstore.repair.procedure import Result, Wish
+    from rmqstore.repair.procedure import RepairRequest, Result
     from rmqstore.repair.transaction.folder import Transaction
 
 EXIT_ERRORS_REMAIN = 1
@@ -42,12 +42,12 @@ def writing_options(decorated: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(decorated)
     def with_how(*arguments: Any, dry_run: bool, yes: bool, plan_out: Path | None, view: View, **options: Any) -> Any:
-        return decorated(*arguments, view=view, how=How(view, dry_run, yes, plan_out), **options)
+        return decorated(*arguments, view=view, how=RepairRunner(view, dry_run, yes, plan_out), **options)
 
     return dry_run_option(yes_option(plan_out_option(with_how)))
 
 
-class How:
+class RepairRunner:
     """Execution of a writing command: only show the plan, save it, or apply it."""
 
     def __init__(self, view: View, dry_run: bool, yes: bool, plan_out: Path | None) -> None:
@@ -56,13 +56,13 @@ class How:
         self._plan_out = plan_out
         self._dialog = PlanDialog(view, yes)
 
-    def __call__(self, wish: Wish) -> None:
+    def __call__(self, wish: RepairRequest) -> None:
         """Run the procedure and print its result; end the command with status 1 if errors remain."""
         from rmqstore.repair import procedure
 
         tell(
             self._view,
-            procedure.show(wish, self._dialog, self._plan_out) if self._show_only else procedure.carry_out(wish, self._dialog),
+            procedure.show(wish, self._dialog, self._plan_out) if self._show_only else procedure.execute(wish, self._dialog),
         )
 
 
@@ -89,9 +89,9 @@ class PlanDialog:
 
     def started(self, transaction: Transaction, plan: Plan) -> None:
         """From now on, let the message of an interruption say how to continue."""
-        from rmqstore.repair.transaction.folder import ways_out
+        from rmqstore.repair.transaction.folder import resume_commands
 
-        continued, undone = ways_out(transaction)
+        continued, undone = resume_commands(transaction)
         on_interrupt(lambda: f"{self._done} of {len(plan.actions)} actions done; continue with `{continued}`, undo with `{undone}`")
 
     def advance(self, action: Action) -> None:

@@ -82,7 +82,7 @@ def plan_recover(at: StoreAt, release: str, strategy: str, lost_units: str) -> P
     directory = private_directory("rmqstore-plan-")
     kept_in = directory / "plan.json"
     try:
-        result = procedure.show(procedure.Wish("recover", chosen, at.open, recovery.plan), _Consent(), kept_in)
+        result = procedure.show(procedure.RepairRequest("recover", chosen, at.open, recovery.plan), _Consent(), kept_in)
     except BaseException:
         shutil.rmtree(directory, ignore_errors=True)
         raise

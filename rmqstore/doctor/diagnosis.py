@@ -191,7 +191,7 @@ def _ended(store: Store, asked_release: str, commands: Commands, error: Rmqstore
     outcome = unknown_outcome(store, chosen.release, found[0].message)
     effects = [Effect(area, State.NOT_CHECKED, found[0].message) for area in Area]
     stopped = read_transactions(store.root).stopped
-    commands = replace(commands, repairs=False, ways_out=() if stopped is None else stopped.ways_out)
+    commands = replace(commands, repairs=False, resume_commands=() if stopped is None else stopped.resume_commands)
     ordered = tuple(_with_next(commands, finding) for finding in sorted(found, key=_danger))
     verdict = conclude(effects, ordered, starts=None, unfinished=None if stopped is None else stopped.message)
     return Diagnosis(
@@ -238,7 +238,7 @@ def _diagnose(store: Store, asked_release: str, commands: Commands, before: Mark
         found = [one for one in found if not horizon.explains(one)]
     findings = weighed(without_guesses(store, found, seen.denied), effects, prediction, files)
     stopped = seen.transactions.stopped
-    commands = replace(commands, repairs=may_repair(findings), ways_out=() if stopped is None else stopped.ways_out)
+    commands = replace(commands, repairs=may_repair(findings), resume_commands=() if stopped is None else stopped.resume_commands)
     ordered = tuple(_with_next(commands, finding) for finding in sorted(findings, key=_danger))
     verdict = conclude(effects, ordered, starts=starts, unfinished=None if stopped is None else stopped.message)
     words = sentence(verdict, outcome, starts=starts, reason=reasons[0].line if reasons else None)

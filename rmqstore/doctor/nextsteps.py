@@ -18,7 +18,7 @@ from rmqstore.verify.parts import config
 class Commands:
     """Writes commands about one store. `settings` are words that every command on it needs, `release` is "" where none was asked for.
 
-    `repairs`: whether commands may change the store; they show a plan and ask before they do. `ways_out` are the commands that end a
+    `repairs`: whether commands may change the store; they show a plan and ask before they do. `resume_commands` are the commands that end a
     repair that was stopped in the middle.
     """
 
@@ -26,7 +26,7 @@ class Commands:
     settings: Sequence[str] = ()
     release: str = ""
     repairs: bool = True
-    ways_out: Sequence[str] = ()
+    resume_commands: Sequence[str] = ()
 
     def verify(self, *words: str) -> str:
         """`rmqstore verify STORE ...`."""
@@ -175,7 +175,7 @@ def _link(commands: Commands, finding: Finding) -> str:
 
 # By code; then by the part that the code names.
 _BY_CODE: Mapping[str, Step] = {
-    "RMQ-ST-UNFINISHED": lambda commands, finding: commands.ways_out[0],
+    "RMQ-ST-UNFINISHED": lambda commands, finding: commands.resume_commands[0],
     "RMQ-ST-LINK": _link,
     "RMQ-ST-NO-START": _no_start,
     "RMQ-ST-CUT": _cut,
@@ -235,8 +235,8 @@ CUTS_ITSELF = "Start the broker: it will cut the unfinished record itself."
 
 def the_next_step(commands: Commands, verdict: Verdict, findings: Sequence[Finding]) -> str:
     """The one step for the whole store: a command, or that the broker can be started. `findings` are in the order of danger."""
-    if commands.ways_out:
-        return commands.ways_out[0]
+    if commands.resume_commands:
+        return commands.resume_commands[0]
     if verdict.cls is Class.NOTHING_LOST:
         return CUTS_ITSELF if any(finding.code == "RMQ-CL-TORN" for finding in findings) else START
     unread = next((finding for finding in findings if finding.code == "RMQ-ST-UNREADABLE"), None)

@@ -16,7 +16,7 @@ from rmqstore.findings import Finding
 from rmqstore.prediction.outcome import Outcome
 from rmqstore.prediction.readable import simulate_readable, unknown_outcome
 from rmqstore.prediction.release import AUTO, Chosen, choose_release
-from rmqstore.scan.tail import last_records
+from rmqstore.scan.tail import tail_records
 from rmqstore.store.access import Denied, denied_entries
 from rmqstore.store.kinds.writer import WriterGuess, guess_writer
 from rmqstore.store.liveness import Liveness, liveness
@@ -49,7 +49,7 @@ def observe(context: Context, asked_release: str) -> Observed:
     findings = list(denied_findings(context, denied))
     summary: StoreSummary | None = None
     try:
-        summary = summarize(store, last_records)
+        summary = summarize(store, tail_records)
     except UsageError:
         raise
     except (RmqstoreError, OSError) as error:

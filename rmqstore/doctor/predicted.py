@@ -15,7 +15,7 @@ from rmqstore.doctor.checks.sample import Sample, SampledQueue, uncovered
 from rmqstore.doctor.checks.scanrange import ScanRange
 from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding
-from rmqstore.prediction.consequences import Consequences, Fate, QueueFate
+from rmqstore.prediction.consequences import Consequences, QueueFate, QueueOutcome
 from rmqstore.prediction.outcome import Outcome, QueueState
 from rmqstore.store.ends import batch_queue_ends, queue_ends
 from rmqstore.store.root import QueueDirectory
@@ -119,11 +119,11 @@ class Prediction:
 
     def _of_fate(self, fate: QueueFate) -> Finding:
         where = {"file": f"consumequeue/{fate.topic}/{fate.queue_id}", "topic": fate.topic, "queue_id": fate.queue_id}
-        if fate.fate is Fate.SHIFTED:
+        if fate.fate is QueueOutcome.SHIFTED:
             text = f"the start puts messages {abs(fate.shift)} places before their own queue offset"
             return self.context.finding("RMQ-CQ-START", text, found=fate.shift, **where)
         text = f"the queue ends at {fate.before}, after the start at {fate.after}: these offsets are given to new messages"
-        code = "RMQ-CQ-START" if self.cuts_log or fate.fate is Fate.RESET else "RMQ-CQ-BEYOND"
+        code = "RMQ-CQ-START" if self.cuts_log or fate.fate is QueueOutcome.RESET else "RMQ-CQ-BEYOND"
         if code == "RMQ-CQ-BEYOND":
             text = f"the last units point behind the end of the log; {text}"
         return self.context.finding(code, text, expected=fate.before, found=fate.after, queue_offset=fate.after, **where)

@@ -13,7 +13,7 @@ from rmqstore.dump.log import LogDump
 from rmqstore.dump.message import message_object
 from rmqstore.dump.queues import QueueFiles
 from rmqstore.dump.request import Request
-from rmqstore.dump.target import Target, demand_sensible
+from rmqstore.dump.target import Target, require_sensible
 from rmqstore.store.kinds.identify import FileKind
 from rmqstore.store.mapped import MappedFile
 
@@ -46,7 +46,7 @@ class Engine:
 
 def dump(target: Target, request: Request, engine: Engine = Engine()) -> Iterator[Item]:
     """Yield the objects of a target that match a request, in stored order. Raises UsageError, UnreadableError, StoreChangedError."""
-    demand_sensible(target.kind, request.filters)
+    require_sensible(target.kind, request.filters)
     if request.tail is None:
         yield from limited(_items(target, request, target.files, engine), request.limit)
     else:

@@ -313,7 +313,7 @@ _FILTERS: Mapping[FileKind, tuple[str, ...]] = {
 }
 
 
-def demand_sensible(kind: FileKind, filters: Filters) -> None:
+def require_sensible(kind: FileKind, filters: Filters) -> None:
     """Refuse filters that the part cannot answer. Raises UsageError."""
     known = _FILTERS.get(kind, ())
     for name in _ALL_FILTERS:

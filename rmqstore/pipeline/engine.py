@@ -19,7 +19,7 @@ SPARK_START = 2.3
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class Throughput:
     """The cost of a kind of job: bytes of log per second and core here and on Spark; more `threads` than those are of no use here."""
 
     local: float
@@ -35,14 +35,14 @@ class Pace:
         return SPARK_START + size / (self.spark * cores)
 
 
-VERIFY = Pace(local=2.2e9, threads=8, spark=2.0e9)
-REBUILD = Pace(local=1.8e9, threads=2, spark=1.1e9)
-STATS = Pace(local=1.7e9, threads=4, spark=1.7e9)
-EXPORT = Pace(local=110e6, threads=2, spark=100e6)
+VERIFY = Throughput(local=2.2e9, threads=8, spark=2.0e9)
+REBUILD = Throughput(local=1.8e9, threads=2, spark=1.1e9)
+STATS = Throughput(local=1.7e9, threads=4, spark=1.7e9)
+EXPORT = Throughput(local=110e6, threads=2, spark=100e6)
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class EngineOptions:
     """The options of the command line: `engine` auto, local or spark; where Spark runs and with which settings; threads here."""
 
     engine: str = "auto"
@@ -64,7 +64,7 @@ class Choice:
     why: str
 
 
-def choose(wish: Wish, size: int, pace: Pace, *, remote: bool = False) -> Choice:
+def choose(wish: EngineOptions, size: int, pace: Throughput, *, remote: bool = False) -> Choice:
     """Choose the engine for a job that reads `size` bytes, remote bytes if `remote`. Raises UsageError for contradicting options."""
     if wish.engine == "local":
         if wish.master is not None or wish.conf:
@@ -106,7 +106,7 @@ class Starting:
         return self._made.run(job, advance)
 
 
-def runner_of(choice: Choice, wish: Wish) -> Runner:
+def runner_of(choice: Choice, wish: EngineOptions) -> Runner:
     """Return the runner of a choice; Spark begins to start here. Raises RefusedError if Spark has no Java."""
     if choice.engine == "local":
         from rmqstore.pipeline.local import LocalRunner

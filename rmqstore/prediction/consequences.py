@@ -16,7 +16,7 @@ from rmqstore.store.window import read_whole
 _LARGEST_OFFSETS_FILE = 256 << 20
 
 
-class Fate(StrEnum):
+class QueueOutcome(StrEnum):
     """The result of the start for a queue."""
 
     CUT = "cut"
@@ -30,7 +30,7 @@ class QueueFate:
 
     topic: str
     queue_id: int
-    fate: Fate
+    fate: QueueOutcome
     before: int
     after: int
     shift: int
@@ -101,11 +101,11 @@ def _fates(before: Mapping[tuple[str, int], int], after: Mapping[str, QueueState
         now = after.get(f"{topic}/{queue_id}")
         new = 0 if now is None else now.max_offset
         if new < old:
-            yield QueueFate(topic, queue_id, Fate.RESET if new == 0 else Fate.CUT, old, new, 0)
+            yield QueueFate(topic, queue_id, QueueOutcome.RESET if new == 0 else QueueOutcome.CUT, old, new, 0)
     for name, state in sorted(after.items()):
         if state.shifted:
             topic, _, number = name.rpartition("/")
-            yield QueueFate(topic, int(number), Fate.SHIFTED, before.get((topic, int(number)), 0), state.max_offset, state.shifted)
+            yield QueueFate(topic, int(number), QueueOutcome.SHIFTED, before.get((topic, int(number)), 0), state.max_offset, state.shifted)
 
 
 def _beyond(store: Store, after: Mapping[str, QueueState]) -> Iterator[ConsumerBeyond]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rmqstore.scan.tail import last_records
+from rmqstore.scan.tail import tail_records
 from rmqstore.store.kinds.writer import WriterGuess
 from rmqstore.store.root import Store
 from rmqstore.store.summary import summarize
@@ -26,7 +26,7 @@ def choose_release(store: Store, asked: str, guess: WriterGuess | None = None) -
     if asked != AUTO:
         profile_of(asked)
         return Chosen(asked, "requested")
-    guess = guess or summarize(store, last_records).writer
+    guess = guess or summarize(store, tail_records).writer
     deciding = [sign.text for sign in guess.signs if sign.since == guess.lowest or sign.until == guess.highest]
     signs = "; ".join(deciding) or "no sign narrows it down"
     if guess.contradicting:

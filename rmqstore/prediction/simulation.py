@@ -167,7 +167,7 @@ class _Start:
             state = state_of(self._store, DatabaseUse.CONFIGURATION, self._profile)
             if state.stop is not None:
                 raise BrokerKilled(state.stop.code, state.stop.message, state.stop.file)
-            state.demand_open()
+            state.require_open()
         self._surroundings.construct()
         return True
 

@@ -146,7 +146,7 @@ class IndexBuilder:
             name = _wall_clock(store_timestamp, self._zone)
         except (OverflowError, ValueError):
             name = ""
-        return rising(name, self._name)
+        return next_index_file_name(name, self._name)
 
     def _write_block(self) -> None:
         count = int(self._header["index_count"][0]) - self._written
@@ -176,7 +176,7 @@ def _wall_clock(milliseconds: int, zone: tzinfo | None) -> str:
     return _name_of((_EPOCH + timedelta(milliseconds=milliseconds)).astimezone(zone))
 
 
-def rising(name: str, before: str) -> str:
+def next_index_file_name(name: str, before: str) -> str:
     """Return the name, or the one after `before` if the name is not greater; `before` is empty for the first file."""
     return name if name > before else following_name(before)
 

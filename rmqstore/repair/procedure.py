@@ -28,7 +28,7 @@ from rmqstore.repair.transaction import apply, history
 from rmqstore.repair.transaction.folder import State, Transaction, begin, find, refusal, remove_remains, transaction_of, unfinished
 from rmqstore.repair.transaction.perform import ForeignChangeError
 from rmqstore.repair.transaction.undo import plan_undo
-from rmqstore.store.kinds.recognise import demand_directory
+from rmqstore.store.kinds.recognise import require_directory
 from rmqstore.store.root import Store
 
 SCHEMA = 1
@@ -46,7 +46,7 @@ class Verify(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class RepairRequest:
     """What a writing command wants: its name, a way to open the store anew, and the planner.
 
     `second`: a planner that finds whether anything is left more cheaply than asking the same one again, if there is one.
@@ -120,7 +120,7 @@ def verification_errors(store: Store, *, crashed: bool | None = None) -> Mapping
     return Counter(finding.code for finding in Verification(store, Options(crashed=crashed)).run() if finding.severity is Severity.ERROR)
 
 
-def show(wish: Wish, dialog: Dialog, plan_out: Path | None = None, *, verify: Verify = verification_errors) -> Result:
+def show(wish: RepairRequest, dialog: Dialog, plan_out: Path | None = None, *, verify: Verify = verification_errors) -> Result:
     """Plans and shows; the store stays as it is. `plan_out` keeps the plan in a file, with its contents beside it.
 
     Raises RefusedError, UnreadableError, OSError.
@@ -135,7 +135,7 @@ def show(wish: Wish, dialog: Dialog, plan_out: Path | None = None, *, verify: Ve
     return Result(plan, kept_in=kept_in)
 
 
-def carry_out(wish: Wish, dialog: Dialog, *, verify: Verify = verification_errors, writer: Writer | None = None) -> Result:
+def execute(wish: RepairRequest, dialog: Dialog, *, verify: Verify = verification_errors, writer: Writer | None = None) -> Result:
     """The whole procedure. Raises RefusedError, UnreadableError, WriteFailedError, KeyboardInterrupt."""
     store = wish.open_store()
     writer = writer or Writer()
@@ -151,7 +151,7 @@ def carry_out(wish: Wish, dialog: Dialog, *, verify: Verify = verification_error
             dialog.show(plan)
             if plan.empty:
                 return Result(plan, errors=verify(_opened_again(wish)), left=0)
-            _demand_consent(plan, dialog)
+            _require_consent(plan, dialog)
             apply.put_plan(new.transaction, plan, writer)
             new.keep = True
         _apply(new.transaction, store, dialog, writer)
@@ -163,7 +163,7 @@ def carry_out(wish: Wish, dialog: Dialog, *, verify: Verify = verification_error
 
 
 def apply_file(path: Path, dialog: Dialog, *, verify: Verify = verification_errors, writer: Writer | None = None) -> Result:
-    """Applies a kept plan, or continues the transaction that it began; nothing where it is done already. Raises as `carry_out` does."""
+    """Applies a kept plan, or continues the transaction that it began; nothing where it is done already. Raises as `execute` does."""
     transaction = transaction_of(path)
     plan = read_plan(path) if transaction is None else transaction.plan
     store = open_as_planned(plan, None if transaction is None else transaction.root)
@@ -177,14 +177,14 @@ def apply_file(path: Path, dialog: Dialog, *, verify: Verify = verification_erro
             return Result(plan)
         if transaction is None:
             check_plan(plan, Places(store))
-            _demand_consent(plan, dialog)
+            _require_consent(plan, dialog)
             remove_remains(store.root, writer)
             with _fresh(store.root, writer) as new:
                 apply.put_plan(new.transaction, plan, writer, contents_directory(path))
                 new.keep = True
             transaction = new.transaction
         elif transaction.state is not State.APPLIED:
-            _demand_consent(plan, dialog)
+            _require_consent(plan, dialog)
         _apply(transaction, store, dialog, writer)
         return Result(plan, transaction, None if plan.undoes else verify(open_as_planned(plan, store.root)))
 
@@ -198,12 +198,12 @@ def undo(
     dry_run: bool = False,
     settings: Mapping[str, str] | None = None,
 ) -> Result:
-    """Takes a transaction back, or, without a name, continues an undo that was stopped. Raises as `carry_out` does.
+    """Takes a transaction back, or, without a name, continues an undo that was stopped. Raises as `execute` does.
 
     An undo that was stopped is finished before it is taken back itself. Where somebody else's changes keep it from being finished, it is
     planned anew from what is there. `settings` win over those of the transaction.
     """
-    demand_directory(root)
+    require_directory(root)
     writer = writer or Writer()
     store = open_as_planned(history.to_undo(root, name).plan, root, settings)
     with _at_work(store), lock.locked_for_reading(store) if dry_run else lock.locked(store, writer):
@@ -221,7 +221,7 @@ def undo(
             return _continue(target, store, dialog, writer)
         except ForeignChangeError:
             undone = find(root, target.plan.undoes or "")
-            return _take_back(undone, _plan_undo(undone, store, whatever_happened=True), dialog, writer)
+            return _take_back(undone, _plan_undo(undone, store, force=True), dialog, writer)
 
 
 def open_as_planned(plan: Plan, root: Path | None = None, settings: Mapping[str, str] | None = None) -> Store:
@@ -248,24 +248,24 @@ def _refuse_unfinished(root: Path) -> None:
         raise refusal(stopped)
 
 
-def _opened_again(wish: Wish) -> Store:
+def _opened_again(wish: RepairRequest) -> Store:
     with rights.of_starter():  # the broker.conf is a file of the operator
         return wish.open_store()
 
 
-def _plan(wish: Wish, store: Store, staging: Staging) -> Plan:
+def _plan(wish: RepairRequest, store: Store, staging: Staging) -> Plan:
     builder = PlanBuilder(store, staging, wish.command, wish.broker_version)
     wish.planner(store, builder, staging)
     return builder.build()
 
 
-def _left(wish: Wish, store: Store) -> int:
+def _left(wish: RepairRequest, store: Store) -> int:
     """Return how many actions a second plan has."""
     with Staging.temporary() as staging:
         return len(_plan(replace(wish, planner=wish.second or wish.planner), store, staging).actions)
 
 
-def _verified(wish: Wish, store: Store, staging: Staging, plan: Plan, verify: Verify) -> Plan:
+def _verified(wish: RepairRequest, store: Store, staging: Staging, plan: Plan, verify: Verify) -> Plan:
     """Return a plan with what a verification and a second plan find in the store that it leads to."""
     if plan.empty:
         return plan
@@ -294,8 +294,8 @@ def listed(errors: Mapping[str, int]) -> str:
     return ", ".join(f"{count} x {code}" for code, count in sorted(errors.items()))
 
 
-def _plan_undo(target: Transaction, store: Store, *, whatever_happened: bool = False) -> Plan:
-    return replace(plan_undo(target, Places(store), whatever_happened=whatever_happened), settings=dict(store.config.given))
+def _plan_undo(target: Transaction, store: Store, *, force: bool = False) -> Plan:
+    return replace(plan_undo(target, Places(store), force=force), settings=dict(store.config.given))
 
 
 def _is_stopped_undo(transaction: Transaction) -> bool:
@@ -305,7 +305,7 @@ def _is_stopped_undo(transaction: Transaction) -> bool:
 def _take_back(target: Transaction, plan: Plan, dialog: Dialog, writer: Writer) -> Result:
     store = open_as_planned(plan, target.root)
     dialog.show(plan)
-    _demand_consent(plan, dialog)
+    _require_consent(plan, dialog)
     with _fresh(target.root, writer) as new:
         apply.put_plan(new.transaction, plan, writer)
         new.keep = True
@@ -315,12 +315,12 @@ def _take_back(target: Transaction, plan: Plan, dialog: Dialog, writer: Writer) 
 
 def _continue(transaction: Transaction, store: Store, dialog: Dialog, writer: Writer) -> Result:
     dialog.show(transaction.plan)
-    _demand_consent(transaction.plan, dialog)
+    _require_consent(transaction.plan, dialog)
     _apply(transaction, store, dialog, writer)
     return Result(transaction.plan, transaction)
 
 
-def _demand_consent(plan: Plan, dialog: Dialog) -> None:
+def _require_consent(plan: Plan, dialog: Dialog) -> None:
     if not dialog.confirm(plan):
         raise RefusedError("Nothing was changed: the plan was not confirmed.", "Add --yes to confirm it without being asked.")
 

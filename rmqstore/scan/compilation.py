@@ -19,7 +19,7 @@ from rmqstore.scan import sigbus
 from rmqstore.scan.kernels import index, queue, raw, record
 
 
-def prepare(*, quiet: bool) -> None:
+def compile_kernels(*, quiet: bool) -> None:
     """Compile all kernels of a verification unless the cache has them, and report that on standard error."""
     sigbus.install()
     if _cached():

@@ -1,7 +1,7 @@
 """Topics and queues as dense numbers: learned once each, then found by compiled code in a table of cache lines.
 
 The walker looks up (topic bytes, queue id) for every record. An entry of the table holds the last 32 bytes of the topic, so most lookups
-are one cache line and no loop; the walker leaves names that it does not find to `Names.learn`, and continues.
+are one cache line and no loop; the walker leaves names that it does not find to `QueueRegistry.learn`, and continues.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SCHEDULE = SCHEDULE_TOPIC.encode("ascii")
 _CACHE_LINE = 64
 
 
-class Names:
+class QueueRegistry:
     """Interned topics and queues of one scanner, and the state it shares with the walker."""
 
     def __init__(self, capacity: int = 1024) -> None:

@@ -7,7 +7,7 @@ from collections import deque
 from rmqstore.store.mapped import MappedFile
 
 
-def last_records(file: MappedFile, position: int, entry_header: int, count: int) -> deque[tuple[int, int]]:
+def tail_records(file: MappedFile, position: int, entry_header: int, count: int) -> deque[tuple[int, int]]:
     """Return (physical offset, size) of the last `count` records that follow each other from `position`, the first one included.
 
     `entry_header` bytes are before each record. Compiled code is loaded on the first call. Raises UnreadableError, StoreChangedError.

@@ -20,7 +20,7 @@ from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE, Check, Fault, Mark, O
 from rmqstore.scan.kernels.offsets import ENTRY_SIZE, QUEUE_ID, SIZE
 from rmqstore.scan.kernels.raw import first_nonzero
 from rmqstore.scan.kernels.record import resync, walk
-from rmqstore.scan.names import Names
+from rmqstore.scan.names import QueueRegistry
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.window import Window, data_extents, map_window
 
@@ -93,7 +93,7 @@ class LogScanner:
         any PHYSICALOFFSET.
         """
         sigbus.install()
-        self._names = Names()
+        self._names = QueueRegistry()
         self._checks = int(checks)
         self._delays = delays
         self._lead = lead

@@ -13,7 +13,7 @@ from rmqstore.store.brokerconf import ROCKSDB_STORE, BrokerConfig
 from rmqstore.store.commitlogpaths import CommitLogDirectories, find_commit_log_directories
 from rmqstore.store.entries import Entry
 from rmqstore.store.kinds.identify import identify_directory
-from rmqstore.store.kinds.recognise import demand_directory, is_index_name, not_a_store, tells_a_root
+from rmqstore.store.kinds.recognise import is_index_name, not_a_store, require_directory, tells_a_root
 from rmqstore.store.links import PartLink, part_links
 from rmqstore.store.mapped import MappedFile, MappedFileQueue, list_directory
 from rmqstore.store.obstacles import Obstacle, in_files, obstacles
@@ -71,7 +71,7 @@ class Store:
         """
         root = Path(path).absolute()
         config = BrokerConfig.load(broker_conf, settings, root=root)
-        demand_directory(root)
+        require_directory(root)
         entries = list_directory(root)
         if any(map(tells_a_root, entries)):
             return cls(root, config)

@@ -44,9 +44,9 @@ class Stopped:
         return self.root / PartKind.TOOL / self.id
 
     @property
-    def ways_out(self) -> tuple[str, str]:
+    def resume_commands(self) -> tuple[str, str]:
         """Return the commands that continue it and that undo it."""
-        return ways_out(self.root, self.id, self.undoes)
+        return resume_commands(self.root, self.id, self.undoes)
 
     @property
     def message(self) -> str:
@@ -55,13 +55,13 @@ class Stopped:
 
     def as_json(self) -> dict[str, Any]:
         """Return the transaction as commands print it with `--format json`."""
-        continued, undone = self.ways_out
+        continued, undone = self.resume_commands
         return {"id": self.id, "command": self.command, "undoes": self.undoes, "continue": continued, "undo": undone}
 
     @property
     def hint(self) -> str:
         """Return what to do, for users."""
-        return "Continue it with `{}`, or undo it with `{}`.".format(*self.ways_out)
+        return "Continue it with `{}`, or undo it with `{}`.".format(*self.resume_commands)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class _Folder:
         return self.prepared and not self.applied
 
 
-def ways_out(root: Path, name: str, undoes: str | None) -> tuple[str, str]:
+def resume_commands(root: Path, name: str, undoes: str | None) -> tuple[str, str]:
     """Return the commands that continue a stopped transaction and that undo it."""
     plan = root / PartKind.TOOL / name / "plan.json"
     continued = command("rmqstore", "apply", plan) if undoes is None else command("rmqstore", "undo", root)

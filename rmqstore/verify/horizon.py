@@ -18,7 +18,7 @@ from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding
 from rmqstore.formats import index
 from rmqstore.formats.consumequeue import UNIT_SIZE
-from rmqstore.scan.tail import last_records
+from rmqstore.scan.tail import tail_records
 from rmqstore.store.ends import log_ends, queue_ends
 from rmqstore.store.liveness import liveness
 from rmqstore.store.root import Store
@@ -74,7 +74,7 @@ def _mark_of(store: Store) -> Mark:
     log = store.message_log
     late = max((offset for offset in named if log.find(offset) is not None), default=-1)
     header = store.entry_header(log.files[-1]) if log.files else 0
-    end = log_ends(log, entry_header=header, hint=late, tail_records=1, far=last_records).end_offset
+    end = log_ends(log, entry_header=header, hint=late, tail_records=1, far=tail_records).end_offset
     file = log.find(end)
     after = read_at(file, end - file.start, min(_AFTER, file.end - end)) if file is not None else b""
     return Mark(

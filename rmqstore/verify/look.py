@@ -22,7 +22,7 @@ from rmqstore.verify import index
 from rmqstore.verify.context import Context, LogFacts, Options
 from rmqstore.verify.index import IndexView
 from rmqstore.verify.log import displaced, tail
-from rmqstore.verify.log.commitlog import FilePass, FileResult, Surroundings
+from rmqstore.verify.log.commitlog import FileResult, FileVerifier, Surroundings
 from rmqstore.verify.log.runs import Run
 from rmqstore.verify.parts import checkpoint, compaction, config, files, rocksdb, surroundings, transactions
 from rmqstore.verify.queues import batchqueue, ext, judgement
@@ -209,7 +209,7 @@ class Look:
 
     def _pass(self, around: Surroundings, file: MappedFile, advance: Advance) -> Outcome:
         try:
-            return FilePass(self.context, around, file, advance).run()
+            return FileVerifier(self.context, around, file, advance).run()
         except RmqstoreError as error:
             return error
 

@@ -112,7 +112,7 @@ class RepairedStore:
         self.problems: list[str] = []
         self.lost = Lost(())
         if self.promise.refused:
-            self._demand_refusal()
+            self._require_refusal()
         else:
             self.lost = self._repair()
             self.promise.note_repair()
@@ -130,7 +130,7 @@ class RepairedStore:
     def _recover(self) -> Run:
         return self._run("recover", "--yes", "--broker-version", self.case.release)
 
-    def _demand_refusal(self) -> None:
+    def _require_refusal(self) -> None:
         before = stores.content(self.root)
         done = self._recover()
         if done.status != _REFUSED or stores.content(self.root) != before:

@@ -12,7 +12,7 @@ import pytest
 
 from rmqstore.errors import RmqstoreError
 from rmqstore.repair.plan.model import Action, ActionKind
-from rmqstore.repair.procedure import Wish, carry_out
+from rmqstore.repair.procedure import RepairRequest, execute
 from rmqstore.repair.recover import Recovery
 from rmqstore.repair.transaction.folder import State, Transaction, unfinished
 from tests.broker.harness import Harness
@@ -65,7 +65,7 @@ class Scene:
 
     def repair(self, dialog: Yes) -> None:
         """`rmqstore recover --yes`."""
-        carry_out(Wish("recover", self.store.release, self.store.open, Recovery(self.store.release).plan), dialog)
+        execute(RepairRequest("recover", self.store.release, self.store.open, Recovery(self.store.release).plan), dialog)
 
     @property
     def transaction(self) -> Transaction:

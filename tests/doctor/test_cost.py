@@ -11,7 +11,7 @@ import pytest
 
 from rmqstore.doctor.diagnosis import diagnose
 from rmqstore.doctor.nextsteps import Commands
-from rmqstore.scan.compilation import prepare
+from rmqstore.scan.compilation import compile_kernels
 from rmqstore.store.root import Store
 from tests.support.builder import StoreBuilder
 
@@ -61,7 +61,7 @@ def test_a_store_of_a_tebibyte(release: str, abort: bool, tmp_path: Path) -> Non
         (root / "abort").touch()
     store = Store.open(root)
     assert store.commitlog.length == FILES * FILE_SIZE
-    prepare(quiet=True)
+    compile_kernels(quiet=True)
     diagnose(store, release, Commands(root))  # what is loaded and compiled at the first use is not the store's
     assert cost(lambda: diagnose(Store.open(root), release, Commands(root))) < FILES * MOST_PER_FILE + MOST
 

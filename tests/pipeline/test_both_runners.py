@@ -22,7 +22,7 @@ from rmqstore.pipeline.local import LocalRunner
 from rmqstore.pipeline.rebuild.futureparts import Source
 from rmqstore.pipeline.rebuild.gather import GatherJob
 from rmqstore.pipeline.rebuild.jobs import outputs_of
-from rmqstore.pipeline.rebuild.scatter import Scattered, ScatterJob
+from rmqstore.pipeline.rebuild.scatter import ScatterJob, ShuffleOutput
 from rmqstore.pipeline.spark.runner import SparkRunner
 from rmqstore.pipeline.stats.counts import Counts
 from rmqstore.pipeline.stats.job import StatsJob
@@ -68,7 +68,7 @@ def scatter_job(at: StoreAt, out: Path) -> ScatterJob:
     return ScatterJob(source, source.pieces(PIECE, ()), Mode.USEFUL, SHARES, [IndexRequest()], str(out / "rebuilt"))
 
 
-def gather_job(scatter: ScatterJob, scattered: Sequence[Scattered]) -> GatherJob:
+def gather_job(scatter: ScatterJob, scattered: Sequence[ShuffleOutput]) -> GatherJob:
     """What is built of them."""
     capacity = scatter.source.settings.index_capacity
     return GatherJob(scatter.source, outputs_of(scatter, scattered, capacity), scatter.directory, forced=False)
@@ -84,7 +84,7 @@ def _exported(out: Path) -> Decode:
 
 
 def _scattered(key: str, data: bytes) -> Any:
-    scattered: Scattered = pickle.loads(data)
+    scattered: ShuffleOutput = pickle.loads(data)
     regions = {
         name: [(read_at(Path(region.path), region.position, region.length), region.keys) for region in regions]
         for name, regions in scattered.regions.items()
@@ -107,7 +107,7 @@ def outcome(runner: Runner, places: Sequence[StoreAt], out: Path) -> dict[tuple[
     outs = {at: out / at.path.lstrip("/") for at in places}
     owned = [(at, number, job, decode) for at in places for number, (job, decode) in enumerate(jobs_of(at, outs[at]))]
     found: dict[tuple[str, int, str], Any] = {}
-    scattered: dict[StoreAt, list[Scattered]] = defaultdict(list)
+    scattered: dict[StoreAt, list[ShuffleOutput]] = defaultdict(list)
     for key, data in runner.run(Together([job for _, _, job, _ in owned]), silent):
         which, _, own = key.partition("/")
         at, number, _, decode = owned[int(which)]

@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 
 from rmqstore.errors import RefusedError, UsageError
-from rmqstore.pipeline.engine import SPARK_START, Choice, Pace, Wish, choose
+from rmqstore.pipeline.engine import SPARK_START, Choice, EngineOptions, Throughput, choose
 from rmqstore.pipeline.spark import find_java, session
 from tests.support import stores
 from tests.support.cli import rmqstore
 
 GIB = 1 << 30
-PACE = Pace(local=1e9, threads=1, spark=1e9)
+PACE = Throughput(local=1e9, threads=1, spark=1e9)
 
 
 def test_small_stores_stay_here() -> None:
-    choice = choose(Wish(), GIB, PACE)
+    choice = choose(EngineOptions(), GIB, PACE)
     assert choice.engine == "local"
     assert "Spark" in choice.why
 
@@ -28,20 +28,20 @@ def test_small_stores_stay_here() -> None:
 def test_spark_is_taken_when_its_start_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(16)))
     border = int(SPARK_START * 1e9 * 16 / 15)
-    assert choose(Wish(), border - GIB // 10, PACE).engine == "local"
-    assert choose(Wish(), border + GIB // 10, PACE).engine == "spark"
-    assert choose(Wish(), 100 * GIB, Pace(local=1e9, threads=16, spark=1e9)).engine == "local"
+    assert choose(EngineOptions(), border - GIB // 10, PACE).engine == "local"
+    assert choose(EngineOptions(), border + GIB // 10, PACE).engine == "spark"
+    assert choose(EngineOptions(), 100 * GIB, Throughput(local=1e9, threads=16, spark=1e9)).engine == "local"
 
 
 def test_what_was_asked_for_is_taken() -> None:
-    assert choose(Wish("spark"), 0, PACE) == Choice("spark", "it was requested")
-    assert choose(Wish("local"), 1 << 60, PACE) == Choice("local", "it was requested")
-    assert choose(Wish(master="spark://there:7077"), 0, PACE).engine == "spark"
+    assert choose(EngineOptions("spark"), 0, PACE) == Choice("spark", "it was requested")
+    assert choose(EngineOptions("local"), 1 << 60, PACE) == Choice("local", "it was requested")
+    assert choose(EngineOptions(master="spark://there:7077"), 0, PACE).engine == "spark"
 
 
 def test_contradictions_are_refused() -> None:
     with pytest.raises(UsageError):
-        choose(Wish("local", conf={"spark.executor.memory": "2g"}), 0, PACE)
+        choose(EngineOptions("local", conf={"spark.executor.memory": "2g"}), 0, PACE)
 
 
 # Java

@@ -13,7 +13,7 @@ import pytest
 from numba.core import config
 
 from rmqstore.kept import kept_directory
-from rmqstore.pipeline.spark.java_classes import KeptClasses
+from rmqstore.pipeline.spark.java_classes import CdsArchive
 from tests.support import stores
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,20 +25,20 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache" / "rmqstore" / "java"
 
 
-def classes(tmp_path: Path, *, version: int = 17, options: tuple[str, ...] = (), kind: str = "jobs") -> KeptClasses:
+def classes(tmp_path: Path, *, version: int = 17, options: tuple[str, ...] = (), kind: str = "jobs") -> CdsArchive:
     java = tmp_path / "java" / "bin" / "java"
     java.parent.mkdir(parents=True, exist_ok=True)
     java.touch()
-    return KeptClasses(java, version, tmp_path / "jars", options, kind)
+    return CdsArchive(java, version, tmp_path / "jars", options, kind)
 
 
-def second(tmp_path: Path, **how: Any) -> KeptClasses:
+def second(tmp_path: Path, **how: Any) -> CdsArchive:
     """Those of the second start, which keeps them."""
     assert classes(tmp_path, **how).option == []
     return classes(tmp_path, **how)
 
 
-def leave(made: KeptClasses) -> None:
+def leave(made: CdsArchive) -> None:
     """What a Java that ends by itself does with the option."""
     Path(made.option[0].partition("=")[2]).write_bytes(b"classes")
 

@@ -16,8 +16,8 @@ from rmqstore.pipeline.job import Advance, Job, StoreAt, silent
 from rmqstore.pipeline.local import LocalRunner
 from rmqstore.pipeline.logparts import LARGEST_PIECE
 from rmqstore.pipeline.rebuild import scatter
-from rmqstore.pipeline.rebuild.futureparts import Source, TornPieceError
-from rmqstore.pipeline.rebuild.jobs import Elsewhere
+from rmqstore.pipeline.rebuild.futureparts import MisalignedSplitError, Source
+from rmqstore.pipeline.rebuild.jobs import DistributedRebuild
 from rmqstore.pipeline.spark.runner import SparkRunner
 from rmqstore.prediction.release import choose_release
 from rmqstore.rebuild import Mode
@@ -65,7 +65,7 @@ def test_in_shares(name: str, mode: Mode, tmp_path: Path) -> None:
     at = StoreAt.of(root, settings=stores.case(name).settings(root))
     expected = made(at, tmp_path / "here", None, mode)
     for largest in (LARGEST_PIECE, 50_000):
-        assert made(at, tmp_path / f"there-{largest}", Elsewhere(LocalRunner(2), at, largest=largest), mode) == expected
+        assert made(at, tmp_path / f"there-{largest}", DistributedRebuild(LocalRunner(2), at, largest=largest), mode) == expected
         assert not list((tmp_path / f"there-{largest}").glob("attempts-*"))
 
 
@@ -76,7 +76,7 @@ def test_a_file_of_the_index_begins_where_the_one_before_is_full(name: str, item
     root = stores.sample_store(name)
     at = StoreAt.of(root, settings={**stores.case(name).settings(root), "maxIndexNum": str(items)})
     expected = made(at, tmp_path / "here", None, Mode.USEFUL)
-    assert made(at, tmp_path / "there", Elsewhere(LocalRunner(2), at, largest=50_000), Mode.USEFUL) == expected
+    assert made(at, tmp_path / "there", DistributedRebuild(LocalRunner(2), at, largest=50_000), Mode.USEFUL) == expected
     files = expected["index"].files
     assert len(files) > 3
     assert {file.index_count for file in files[:-1]} == {items}
@@ -91,7 +91,7 @@ def test_records_without_keys_behind_a_full_file_ask_for_another_one(tmp_path: P
     at = StoreAt.of(log.build(), settings=log.settings)
     expected = made(at, tmp_path / "here", None, Mode.USEFUL)
     for largest in (100, 200, 10_000):
-        assert made(at, tmp_path / f"there-{largest}", Elsewhere(LocalRunner(2), at, largest=largest), Mode.USEFUL) == expected
+        assert made(at, tmp_path / f"there-{largest}", DistributedRebuild(LocalRunner(2), at, largest=largest), Mode.USEFUL) == expected
     assert [file.index_count for file in expected["index"].files] == [4, 4, 0]
 
 
@@ -103,7 +103,7 @@ def test_records_that_do_not_wait_in_memory(name: str, tmp_path: Path, monkeypat
     monkeypatch.setattr(rebuild, "BATCH", 16)
     monkeypatch.setattr(scatter, "_MOST_WAITING", 5_000)
     runner = Noting()
-    assert made(at, tmp_path / "there", Elsewhere(runner, at), Mode.USEFUL) == expected
+    assert made(at, tmp_path / "there", DistributedRebuild(runner, at), Mode.USEFUL) == expected
     assert max(len(regions) for each in runner.scattered for regions in each.regions.values()) > 2
 
 
@@ -111,7 +111,7 @@ class Noting:
     """Runs jobs and notes what pieces of the log became."""
 
     def __init__(self) -> None:
-        self.scattered: list[scatter.Scattered] = []
+        self.scattered: list[scatter.ShuffleOutput] = []
 
     def run(self, job: Job, advance: Advance) -> Iterator[tuple[str, bytes]]:
         for key, data in LocalRunner(2).run(job, advance):
@@ -139,10 +139,10 @@ def test_a_piece_never_begins_inside_of_a_message(tmp_path: Path) -> None:
     source = Source(at, present_log(store, judge(store).log), profile_of("5.3.3"), settings_of(store))
     pieces = source.pieces(cut, ())
     assert [piece.start for piece in pieces] == [0, body_at + 3000]
-    with pytest.raises(TornPieceError):
+    with pytest.raises(MisalignedSplitError):
         list(source.batches(source.scanner(pieces[0], keys=False), pieces[0], silent))
     assert [piece.start for piece in source.pieces(cut, {pieces[0].name})] == [0]
-    assert made(at, tmp_path / "there", Elsewhere(LocalRunner(2), at, largest=cut), Mode.USEFUL) == expected
+    assert made(at, tmp_path / "there", DistributedRebuild(LocalRunner(2), at, largest=cut), Mode.USEFUL) == expected
     assert sum(queue.end_offset for queue in expected["queues"].queues) == 41
 
 
@@ -192,7 +192,7 @@ def test_by_spark(session: SparkSession, name: str, tmp_path: Path) -> None:
     root = stores.sample_store(name)
     at = StoreAt.of(root, settings=stores.case(name).settings(root))
     expected = made(at, tmp_path / "here", None, Mode.USEFUL)
-    assert made(at, tmp_path / "there", Elsewhere(SparkRunner(session.sparkContext), at), Mode.USEFUL) == expected
+    assert made(at, tmp_path / "there", DistributedRebuild(SparkRunner(session.sparkContext), at), Mode.USEFUL) == expected
 
 
 def test_the_commands(session: SparkSession, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import pytest
 from rmqstore.errors import RmqstoreError
 from rmqstore.pipeline.job import Advance, Job, StoreAt
 from rmqstore.pipeline.local import LocalRunner
-from rmqstore.pipeline.rebuild.jobs import Elsewhere
+from rmqstore.pipeline.rebuild.jobs import DistributedRebuild
 from rmqstore.prediction.release import choose_release
 from rmqstore.repair.derived.consumequeues import LostUnits
 from rmqstore.repair.derived.rebuild import Rebuilder
@@ -81,7 +81,7 @@ def test_every_damage(base: str, strategy: Strategy, lost_units: LostUnits, tmp_
     rebuilt = 0
     for at in [*places, StoreAt.of(bare, settings=stores.case(base).settings(bare))]:
         here = planned(at, strategy, lost_units, None)
-        assert planned(at, strategy, lost_units, Elsewhere(Shipped(), at, largest=PIECE)) == here, at.path
+        assert planned(at, strategy, lost_units, DistributedRebuild(Shipped(), at, largest=PIECE)) == here, at.path
         rebuilt += any(digest is not None for _, digest in here[0]) if isinstance(here, tuple) else 0
     assert rebuilt > len(places) // 20
 
@@ -93,7 +93,7 @@ def test_only_what_no_broker_starts_with(tmp_path: Path) -> None:
         min((root / "consumequeue" / "TopicA" / part).iterdir()).write_bytes(b"short")
     here = planned(at, Strategy.MINIMAL, LostUnits.NEIGHBOUR, None)
     runner = Shipped()
-    there = planned(at, Strategy.MINIMAL, LostUnits.NEIGHBOUR, Elsewhere(runner, at))
+    there = planned(at, Strategy.MINIMAL, LostUnits.NEIGHBOUR, DistributedRebuild(runner, at))
     assert there == here
     assert isinstance(here, tuple)
     assert len([digest for _, digest in here[0] if digest is not None]) == 2

@@ -16,7 +16,7 @@ from rmqstore.repair.files.writer import Hook, Writer
 from rmqstore.repair.plan.builder import PlanBuilder
 from rmqstore.repair.plan.model import Action, Plan
 from rmqstore.repair.plan.staging import Staging
-from rmqstore.repair.procedure import Result, Wish
+from rmqstore.repair.procedure import RepairRequest, Result
 from rmqstore.repair.transaction.folder import Transaction, transactions
 from rmqstore.store.root import Store
 
@@ -90,8 +90,8 @@ class Changing:
         return Store.open(self.root, settings=self.settings)
 
     @property
-    def wish(self) -> Wish:
-        return Wish("everything", "5.3.3", self.open, every_kind)
+    def wish(self) -> RepairRequest:
+        return RepairRequest("everything", "5.3.3", self.open, every_kind)
 
     def keep_plan(self) -> Plan:
         """The plan in `plan_file`."""

@@ -16,7 +16,7 @@ from rmqstore.repair.log.future import FutureLog
 from rmqstore.repair.plan.builder import PlanBuilder
 from rmqstore.repair.plan.model import Plan
 from rmqstore.repair.plan.staging import Staging
-from rmqstore.repair.procedure import Result, Wish
+from rmqstore.repair.procedure import RepairRequest, Result
 from rmqstore.store.root import Store
 from rmqstore.versions import Profile, profile_of
 from tests.repair.changing import Yes
@@ -89,7 +89,7 @@ class Mending:
         return self._carry_out(plan)
 
     def _carry_out(self, planner: procedure.Planner) -> Result:
-        return procedure.carry_out(Wish("test", self.release, self.open, planner), Yes())
+        return procedure.execute(RepairRequest("test", self.release, self.open, planner), Yes())
 
 
 def described(plan: Plan) -> list[tuple[str, str]]:

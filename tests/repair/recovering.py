@@ -12,7 +12,7 @@ from rmqstore.formats.sysflag import SysFlag
 from rmqstore.prediction.outcome import Outcome
 from rmqstore.prediction.simulation import simulate
 from rmqstore.repair.derived.consumequeues import LostUnits
-from rmqstore.repair.procedure import Result, Wish, carry_out, show
+from rmqstore.repair.procedure import RepairRequest, Result, execute, show
 from rmqstore.repair.recover import Recovery, Strategy
 from rmqstore.store.root import Store
 from tests.repair.changing import Yes
@@ -50,8 +50,8 @@ class Damaged:
     ) -> Result:
         """`rmqstore recover --yes`; what the plan says of the store afterwards has to be so on the disk."""
         recovery = Recovery(release or self.release, strategy, lost_units)
-        wish = Wish("recover", recovery.release, self.open, recovery.plan)
-        result = carry_out(wish, Yes())
+        wish = RepairRequest("recover", recovery.release, self.open, recovery.plan)
+        result = execute(wish, Yes())
         if result.transaction is not None:
             after = result.plan.after
             assert after is not None

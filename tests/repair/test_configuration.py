@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rmqstore.formats.naming import SCHEDULE_TOPIC
-from rmqstore.repair.procedure import Wish, carry_out
+from rmqstore.repair.procedure import RepairRequest, execute
 from rmqstore.repair.recover import Strategy, plan_truncate
 from rmqstore.verify.parts import config
 from tests.repair.changing import Yes
@@ -69,10 +69,10 @@ def test_offsets_of_a_log_that_is_cut_follow_their_queues(store: Damaged) -> Non
     kept = [sum(record.record.queue_id == queue_id and record.offset < at for record in records) for queue_id in (0, 1)]
     path = write(store, config.CONSUMER_OFFSETS, TEXT % (topic, first, second))
 
-    wish = Wish(
+    wish = RepairRequest(
         "truncate", store.release, store.open, lambda opened, builder, staging: plan_truncate(builder, staging, opened, store.release, at)
     )
-    assert carry_out(wish, Yes()).errors == {}
+    assert execute(wish, Yes()).errors == {}
 
     assert 0 < kept[0] < first
     assert path.read_text(encoding="utf-8") == TEXT % (topic, *kept)

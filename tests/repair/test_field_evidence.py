@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from rmqstore.formats.naming import offset_to_file_name
-from rmqstore.repair.log.corrections import Mended
+from rmqstore.repair.log.corrections import Correction
 from rmqstore.repair.log.evidence import CONFIRMED_BY, Evidence, Place, Proposal, Witness, index_hashes
-from rmqstore.repair.procedure import Result, Wish, carry_out
+from rmqstore.repair.procedure import RepairRequest, Result, execute
 from rmqstore.repair.recover import Recovery
 from rmqstore.store.root import Store
 from rmqstore.verify.engine import verify
@@ -196,8 +196,8 @@ def test_index_entries_speak_for_or_against_a_topic(equal_lengths: StoreBuilder)
     wrong = raw.replace(b"orders", b"ordurs", 1)
     there, away = Place("orders", 0, 7), Place("ordurs", 0, 7)
     assert index_hashes(store, [position])
-    right = Proposal(position, wrong, Mended(at, b"orders", "TOPIC"), away, there)
-    foreign = Proposal(position, raw, Mended(at, b"ordurs", "TOPIC"), there, away)
+    right = Proposal(position, wrong, Correction(at, b"orders", "TOPIC"), away, there)
+    foreign = Proposal(position, raw, Correction(at, b"ordurs", "TOPIC"), there, away)
     assert Evidence(store, [right]).confirms(right)
     assert not Evidence(store, [foreign]).confirms(foreign)
 
@@ -212,7 +212,7 @@ def test_every_field_that_an_entry_can_contradict_needs_a_second_witness() -> No
 
 def recover(builder: StoreBuilder) -> Result:
     recovery = Recovery("5.3.3")
-    return carry_out(Wish("recover", "5.3.3", lambda: Store.open(builder.root, settings=builder.settings), recovery.plan), Yes())
+    return execute(RepairRequest("recover", "5.3.3", lambda: Store.open(builder.root, settings=builder.settings), recovery.plan), Yes())
 
 
 def unit(root: Path, topic: str, queue_offset: int) -> tuple[int, int]:

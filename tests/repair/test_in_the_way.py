@@ -216,8 +216,8 @@ def test_a_linked_part_keeps_the_mode_of_its_directory(tmp_path: Path) -> None:
     (store.root / "commitlog").symlink_to(other)
     (other / "stray").write_text("x")
     settings = {**stores.case(BASE).settings(store.root), "storePathCommitLog": str(other)}
-    wish = procedure.Wish("recover", "5.3.3", lambda: Store.open(store.root, settings=settings), Recovery("5.3.3").plan)
-    result = procedure.carry_out(wish, Yes())
+    wish = procedure.RepairRequest("recover", "5.3.3", lambda: Store.open(store.root, settings=settings), Recovery("5.3.3").plan)
+    result = procedure.execute(wish, Yes())
     assert (result.errors, result.left) == ({}, 0)
     assert stat.S_IMODE(other.stat().st_mode) == 0o711
     procedure.undo(store.root, None if result.transaction is None else result.transaction.id, Yes())
@@ -252,7 +252,7 @@ def test_a_plan_that_takes_the_lock_itself_away_is_refused(tmp_path: Path) -> No
         builder.quarantine("lock", reason="a test")
 
     with pytest.raises(RefusedError, match="brokers lock"):
-        procedure.carry_out(procedure.Wish("recover", "5.3.3", lambda: Store.open(store.root), planner), Yes())
+        procedure.execute(procedure.RepairRequest("recover", "5.3.3", lambda: Store.open(store.root), planner), Yes())
     assert (store.root / "lock").read_text() == "lock"
 
 
@@ -268,7 +268,7 @@ def test_a_special_file_on_another_file_system_is_refused(tmp_path: Path) -> Non
             (volume / path.name).write_bytes(path.read_bytes())
         settings = {**stores.case(BASE).settings(store.root), "storePathCommitLog": str(volume)}
         named_pipe(volume / f"{10**6 // 65536 * 65536:020d}")
-        wish = procedure.Wish("recover", "5.3.3", lambda: Store.open(store.root, settings=settings), Recovery("5.3.3").plan)
+        wish = procedure.RepairRequest("recover", "5.3.3", lambda: Store.open(store.root, settings=settings), Recovery("5.3.3").plan)
         with pytest.raises(RefusedError, match="on another file system"):
             procedure.show(wish, Yes())
     finally:

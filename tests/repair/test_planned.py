@@ -86,8 +86,8 @@ def test_the_answer_is_a_part_of_the_plan(tmp_path: Path) -> None:
 def test_what_remains_is_said_before(tmp_path: Path) -> None:
     """The least that lets a broker start leaves the damage in the log."""
     store = damaged("5.3.3-plain", "file-middle-empty", tmp_path)
-    wish = procedure.Wish("recover", "5.3.3", store.open, Recovery("5.3.3", Strategy.MINIMAL).plan)
-    result = procedure.carry_out(wish, Yes())
+    wish = procedure.RepairRequest("recover", "5.3.3", store.open, Recovery("5.3.3", Strategy.MINIMAL).plan)
+    result = procedure.execute(wish, Yes())
     assert result.plan.after is not None
     assert result.plan.after.errors == result.errors == procedure.verification_errors(store.open())
     assert result.errors
@@ -100,18 +100,18 @@ def test_a_plan_that_adds_errors_is_refused(tmp_path: Path) -> None:
         builder.write(store.commitlog.files[0].path, 200, b"no record", reason="a test")
 
     before = listing(root)
-    wish = procedure.Wish("test", "5.3.3", lambda: Store.open(root), planner)
+    wish = procedure.RepairRequest("test", "5.3.3", lambda: Store.open(root), planner)
     with pytest.raises(RefusedError, match=r"1 x RMQ-CL-LENGTHS.* after it, no errors now"):
         procedure.show(wish, Yes())
     with pytest.raises(RefusedError, match="worse"):
-        procedure.carry_out(wish, Yes())
+        procedure.execute(wish, Yes())
     assert listing(root) == before
 
 
 def test_without_room_for_copies_the_plan_says_that_it_was_not_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = damaged("5.3.3-plain", "body-flip-mid", tmp_path)
     monkeypatch.setattr(planned, "_MARGIN", 1 << 62)
-    result = procedure.carry_out(procedure.Wish("recover", "5.3.3", store.open, Recovery("5.3.3").plan), Yes())
+    result = procedure.execute(procedure.RepairRequest("recover", "5.3.3", store.open, Recovery("5.3.3").plan), Yes())
     assert result.plan.after is None
     assert any("was not verified" in note and "TMPDIR" in note for note in result.plan.notes)
     assert (result.errors, result.left) == ({}, 0)
@@ -124,7 +124,7 @@ def test_a_full_temporary_directory_does_not_end_a_repair(tmp_path: Path, monkey
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(planned, "_like", full)
-    result = procedure.carry_out(procedure.Wish("recover", "5.3.3", store.open, Recovery("5.3.3").plan), Yes())
+    result = procedure.execute(procedure.RepairRequest("recover", "5.3.3", store.open, Recovery("5.3.3").plan), Yes())
     assert result.plan.after is None
     assert any("No space left" in note for note in result.plan.notes)
     assert (result.errors, result.left) == ({}, 0)
@@ -157,6 +157,6 @@ def test_every_kind_of_action(tmp_path: Path) -> None:
         changing.wish.planner(opened, builder, staging)
         with planned_store(builder.build(), opened, staging) as future:
             shown = listing(future.root)
-    procedure.carry_out(changing.wish, Yes(), verify=no_errors)
+    procedure.execute(changing.wish, Yes(), verify=no_errors)
     real = listing(changing.root)
     assert [path for path in shown.keys() | real.keys() if path != "lock" and shown.get(path) != real.get(path)] == []

@@ -17,7 +17,7 @@ from rmqstore.repair.plan import space
 from rmqstore.repair.plan.builder import PlanBuilder
 from rmqstore.repair.plan.model import Action
 from rmqstore.repair.plan.staging import Staging
-from rmqstore.repair.procedure import Wish
+from rmqstore.repair.procedure import RepairRequest
 from rmqstore.repair.transaction.folder import State, unfinished
 from rmqstore.repair.transaction.history import history
 from rmqstore.repair.transaction.perform import ForeignChangeError
@@ -37,8 +37,8 @@ def changing(fresh_store: Callable[[str], Path]) -> Changing:
     return Changing(root)
 
 
-def carry_out(changing: Changing, planner: Planner, dialog: Yes | None = None) -> procedure.Result:
-    return procedure.carry_out(Wish("test", "5.3.3", changing.open, planner), dialog or Yes(), verify=no_errors)
+def execute(changing: Changing, planner: Planner, dialog: Yes | None = None) -> procedure.Result:
+    return procedure.execute(RepairRequest("test", "5.3.3", changing.open, planner), dialog or Yes(), verify=no_errors)
 
 
 def one_write(store: Store, builder: PlanBuilder, staging: Staging) -> None:
@@ -50,7 +50,7 @@ def one_write(store: Store, builder: PlanBuilder, staging: Staging) -> None:
 
 def test_it_plans_applies_verifies_and_finds_nothing_more_to_do(changing: Changing) -> None:
     dialog = Yes()
-    result = procedure.carry_out(changing.wish, dialog, verify=lambda store, crashed=None: {"RMQ-CL-CRC": 1})
+    result = procedure.execute(changing.wish, dialog, verify=lambda store, crashed=None: {"RMQ-CL-CRC": 1})
     assert result.transaction is not None and result.transaction.state is State.APPLIED
     assert (result.errors, result.left, result.complete) == ({"RMQ-CL-CRC": 1}, 0, False)
     assert dialog.shown == [result.plan]
@@ -61,13 +61,13 @@ def test_a_second_plan_that_is_not_empty_is_told(changing: Changing) -> None:
     def never_content(store: Store, builder: PlanBuilder, staging: Staging) -> None:
         builder.write(store.checkpoint_path, 0, os.urandom(8), reason="different every time")
 
-    result = carry_out(changing, never_content)
+    result = execute(changing, never_content)
     assert (result.left, result.complete) == (1, False)
 
 
 def test_nothing_to_do_leaves_no_trace(changing: Changing) -> None:
     before = stores.snapshot(changing.root)
-    result = carry_out(changing, lambda store, builder, staging: None)
+    result = execute(changing, lambda store, builder, staging: None)
     assert (result.transaction, result.complete) == (None, True)
     assert stores.snapshot(changing.root) == before
 
@@ -75,7 +75,7 @@ def test_nothing_to_do_leaves_no_trace(changing: Changing) -> None:
 def test_a_plan_that_is_not_confirmed_leaves_no_trace(changing: Changing) -> None:
     before = stores.snapshot(changing.root)
     with pytest.raises(RefusedError, match="not confirmed"):
-        carry_out(changing, every_kind, Yes(answer=False))
+        execute(changing, every_kind, Yes(answer=False))
     assert stores.snapshot(changing.root) == before
 
 
@@ -86,7 +86,7 @@ def test_a_planner_that_fails_leaves_no_trace(changing: Changing) -> None:
 
     before = stores.snapshot(changing.root)
     with pytest.raises(RefusedError, match="no"):
-        carry_out(changing, fails)
+        execute(changing, fails)
     assert stores.snapshot(changing.root) == before
 
 
@@ -111,7 +111,7 @@ def test_without_space_nothing_is_written(changing: Changing, monkeypatch: pytes
 
 def test_the_root_keeps_its_time(changing: Changing) -> None:
     before = changing.root.stat().st_mtime_ns
-    carry_out(changing, one_write)
+    execute(changing, one_write)
     assert changing.root.stat().st_mtime_ns == before
 
 
@@ -150,7 +150,7 @@ def test_an_undo_of_a_store_that_changed_is_refused(changing: Changing) -> None:
 
 
 def test_an_undo_sees_other_bytes_behind_the_same_time(changing: Changing) -> None:
-    carry_out(changing, one_write)
+    execute(changing, one_write)
     log = min((changing.root / "commitlog").iterdir())
     kept = log.stat()
     _write(log, 2, b"?")
@@ -193,7 +193,7 @@ INTRUSIONS: dict[str, Callable[[Path], None]] = {
 def test_a_change_in_the_middle_stops_it_and_undo_restores_what_it_holds(changing: Changing, name: str) -> None:
     before = changing.state
     with pytest.raises(ForeignChangeError) as raised:
-        carry_out(changing, every_kind, Intruding(lambda: INTRUSIONS[name](changing.root)))
+        execute(changing, every_kind, Intruding(lambda: INTRUSIONS[name](changing.root)))
     assert raised.value.exit_status == 3
     assert "Something else changed the store meanwhile" in raised.value.message
     stopped = unfinished(changing.root)
@@ -213,7 +213,7 @@ def test_a_change_in_the_middle_stops_it_and_undo_restores_what_it_holds(changin
 
 def test_an_undo_that_meets_other_changes_puts_back_the_rest_when_it_is_run_again(changing: Changing) -> None:
     before = changing.state
-    carry_out(changing, every_kind)
+    execute(changing, every_kind)
     intruder = changing.root / "index" / "20300101000000000"
     with pytest.raises(ForeignChangeError) as raised:
         procedure.undo(changing.root, None, Intruding(lambda: intruder.write_bytes(b"new") and None))
@@ -236,7 +236,7 @@ def test_after_a_stop_every_other_change_is_refused(changing: Changing) -> None:
         changing.apply(KillAt(120))
     stopped = unfinished(changing.root)
     assert stopped is not None and counting.calls == 0
-    for attempt in (lambda: carry_out(changing, one_write), lambda: procedure.show(changing.wish, Yes(), verify=no_errors)):
+    for attempt in (lambda: execute(changing, one_write), lambda: procedure.show(changing.wish, Yes(), verify=no_errors)):
         with pytest.raises(RefusedError, match=f"Transaction {stopped.id} .everything. .* was stopped in the middle") as raised:
             attempt()
         assert f"rmqstore apply {stopped.plan_path}" in raised.value.hint
@@ -250,7 +250,7 @@ def test_what_a_dead_run_left_before_it_changed_anything_is_cleared_away(changin
     with pytest.raises(Killed):
         changing.apply(KillAt(20))
     assert [one.state for one in changing.transactions] == [State.INCOMPLETE]
-    result = carry_out(changing, one_write)
+    result = execute(changing, one_write)
     assert changing.transactions == [result.transaction]
 
 
@@ -304,7 +304,7 @@ def test_directories_that_leave_the_store_come_back(changing: Changing) -> None:
             builder.quarantine_directory(store.abort_path, reason="a directory")
             builder.create(store.abort_path, b"", reason="the file")
 
-    result = carry_out(changing, clear)
+    result = execute(changing, clear)
     assert result.left == 0
     assert not tree.exists()
     assert stat.S_ISREG((changing.root / "abort").stat().st_mode)
@@ -322,9 +322,9 @@ def test_directories_that_leave_the_store_come_back(changing: Changing) -> None:
 def test_history_and_what_can_be_taken_back(changing: Changing) -> None:
     assert history(changing.root) == []
     before = changing.state
-    first = carry_out(changing, one_write).transaction
+    first = execute(changing, one_write).transaction
     middle = changing.state
-    second = carry_out(changing, every_kind).transaction
+    second = execute(changing, every_kind).transaction
     assert first is not None and second is not None
     assert [(entry.transaction, entry.can_be_undone) for entry in history(changing.root)] == [(first, False), (second, True)]
     with pytest.raises(RefusedError, match="later ones"):

@@ -194,7 +194,7 @@ def test_a_store_may_be_given_by_a_link(changing: Changing, tmp_path: Path) -> N
     (tmp_path / "link").symlink_to(changing.root)
     before = changing.state
     through = Changing(tmp_path / "link")
-    procedure.carry_out(through.wish, Yes(), verify=no_errors)
+    procedure.execute(through.wish, Yes(), verify=no_errors)
     assert changing.state != before
     through.undo()
     assert changing.state == before
@@ -448,7 +448,7 @@ def test_many_linked_files_are_counted(changing: Changing, tmp_path: Path) -> No
             for file in directory.files.files:
                 builder.write(file.path, 0, os.urandom(20), reason="a change")
 
-    plan = procedure.show(procedure.Wish("test", "5.3.3", changing.open, all_files), Yes(), verify=no_errors).plan
+    plan = procedure.show(procedure.RepairRequest("test", "5.3.3", changing.open, all_files), Yes(), verify=no_errors).plan
     (note,) = plan.notes
     assert f"and {len(plan.actions) - 5} more" in note
 
@@ -561,7 +561,7 @@ def test_root_works_with_the_rights_of_the_owner(user: int) -> None:
         changing = Changing(store_of(user, directory))
         before = changing.state
         hook = Watching()
-        procedure.carry_out(changing.wish, Yes(), verify=no_errors, writer=Writer(hook))
+        procedure.execute(changing.wish, Yes(), verify=no_errors, writer=Writer(hook))
         changing.undo(hook)
         assert changing.state == before
         assert {one[:2] for one in hook.users} == {(user, user)}
@@ -581,7 +581,7 @@ def test_rights_come_back_after_an_error() -> None:
             raise RefusedError("no", "no")
 
         with pytest.raises(RefusedError, match="no"):
-            procedure.carry_out(procedure.Wish("test", "5.3.3", changing.open, fails), Yes(), verify=no_errors)
+            procedure.execute(procedure.RepairRequest("test", "5.3.3", changing.open, fails), Yes(), verify=no_errors)
         assert (os.geteuid(), os.getegid(), os.getgroups()) == (0, 0, groups)
 
 
@@ -631,7 +631,7 @@ def test_a_store_that_its_owner_cannot_reach_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     changing = Changing(store_of(KNOWN_USER, tmp_path))
     with pytest.raises(RefusedError, match="may not enter a directory above it"):
-        procedure.carry_out(changing.wish, Yes(), verify=no_errors)
+        procedure.execute(changing.wish, Yes(), verify=no_errors)
 
 
 @needs_root

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rmqstore.repair.derived.settings_evidence import evidence_of, settings_of
-from rmqstore.repair.procedure import Result, Wish, carry_out
+from rmqstore.repair.procedure import RepairRequest, Result, execute
 from rmqstore.repair.recover import Recovery
 from rmqstore.store.root import Store
 from tests.repair.changing import Yes
@@ -26,7 +26,7 @@ def recover(root: Path, base: str, settings: Mapping[str, str], *, completely: b
     def opened() -> Store:
         return Store.open(root, settings=settings)
 
-    result = carry_out(Wish("recover", release, opened, Recovery(release).plan), Yes())
+    result = execute(RepairRequest("recover", release, opened, Recovery(release).plan), Yes())
     assert not completely or (result.errors, result.left) == ({}, 0)
     return result
 

@@ -14,7 +14,7 @@ import pytest
 from rmqstore.formats import timer
 from rmqstore.repair.plan.builder import PlanBuilder
 from rmqstore.repair.plan.staging import Staging
-from rmqstore.repair.procedure import Result, Wish, carry_out
+from rmqstore.repair.procedure import RepairRequest, Result, execute
 from rmqstore.repair.recover import Recovery, plan_truncate
 from rmqstore.store.root import Store
 from tests.repair.changing import Yes
@@ -52,7 +52,7 @@ class Given:
         return Store.open(self.root, settings=self.timer.settings)
 
     def done(self, command: str, plan: Plan) -> Result:
-        return carry_out(Wish(command, RELEASE, self.open, plan), Yes())
+        return execute(RepairRequest(command, RELEASE, self.open, plan), Yes())
 
     def recover(self) -> Result:
         return self.done("recover", Recovery(RELEASE).plan)

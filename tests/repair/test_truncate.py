@@ -11,7 +11,7 @@ import pytest
 from rmqstore.errors import RefusedError
 from rmqstore.formats.epoch import EpochEntry, EpochFile, build_epoch_file, epoch_checksum, parse_epoch_file
 from rmqstore.repair.log.truncate import truncate
-from rmqstore.repair.procedure import Result, Wish, carry_out
+from rmqstore.repair.procedure import RepairRequest, Result, execute
 from rmqstore.repair.recover import plan_truncate
 from tests.repair.changing import Yes
 from tests.repair.recovering import Damaged, damaged, messages_of, view_of
@@ -29,10 +29,10 @@ def store(tmp_path: Path) -> Damaged:
 
 def cut(store: Damaged, at: int | None = None) -> Result:
     """`rmqstore truncate --yes`."""
-    wish = Wish(
+    wish = RepairRequest(
         "truncate", store.release, store.open, lambda opened, builder, staging: plan_truncate(builder, staging, opened, store.release, at)
     )
-    return carry_out(wish, Yes())
+    return execute(wish, Yes())
 
 
 def lengths(store: Damaged) -> dict[str, int]:

@@ -17,7 +17,7 @@ from rmqstore.scan.kernels.index import ITEM_SIZE, LINK_DTYPE, MATCHED_DTYPE, OD
 from rmqstore.scan.kernels.offsets import ENTRY_HEADER_SIZE, QUEUE_ID
 from rmqstore.scan.kernels.raw import first_nonzero
 from rmqstore.scan.kernels.record import resync, walk
-from rmqstore.scan.names import TOPIC_LENGTH, TOPIC_START, Names
+from rmqstore.scan.names import TOPIC_LENGTH, TOPIC_START, QueueRegistry
 from tests.scan.samples import encoded, varied
 from tests.scan.walking import EVERYTHING
 
@@ -74,7 +74,7 @@ def inputs() -> Iterator[bytes]:
 
 def through(base: int, data: bytes, file_end: int, lead: int) -> None:
     """Walks from the start on, with names that know nothing before."""
-    names = Names(8)
+    names = QueueRegistry(8)
     at = count = key_count = 0
     while True:
         place = (base, at, len(data), file_end, 0, lead, int(EVERYTHING), DELAYS.ctypes.data, DELAYS.size - 1, names.state.ctypes.data)

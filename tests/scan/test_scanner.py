@@ -17,7 +17,7 @@ from rmqstore.formats.dledger import END_OF_FILE, ENTRY_HEADER, ENTRY_HEADER_SIZ
 from rmqstore.formats.record import BLANK, BLANK_MAGIC, RecordError, decode_record
 from rmqstore.scan import walk as scanning
 from rmqstore.scan.columns import Check, Fault, Stop
-from rmqstore.scan.names import Names
+from rmqstore.scan.names import QueueRegistry
 from rmqstore.scan.walk import Batch, Damage, FileEnd, LogScanner
 from rmqstore.store.mapped import MappedFile
 from tests.scan.samples import encoded
@@ -235,7 +235,7 @@ def test_a_blank_that_does_not_tell_the_rest_of_the_file_is_damage(tmp_path: Pat
 
 
 def test_more_topics_queues_and_keys_than_the_tables_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scanning, "Names", lambda: Names(8))
+    monkeypatch.setattr(scanning, "QueueRegistry", lambda: QueueRegistry(8))
     scanner = LogScanner(checks=EVERYTHING, delays=np.array([0], np.int64))
     names = [f"Topic{number}".encode() for number in range(300)]
     data = b""

@@ -12,7 +12,7 @@ from rmqstore.formats.delay import DEFAULT_DELAY_LEVELS
 from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE, Check, Stop
 from rmqstore.scan.kernels.offsets import QUEUE_ID
 from rmqstore.scan.kernels.record import walk
-from rmqstore.scan.names import TOPIC_LENGTH, TOPIC_START, Names
+from rmqstore.scan.names import TOPIC_LENGTH, TOPIC_START, QueueRegistry
 
 EVERYTHING = Check.BODY_CRC | Check.PROPERTY_CRC | Check.KEYS
 
@@ -25,7 +25,7 @@ class Walked:
     keys: npt.NDArray[np.void]
     position: int
     stop: Stop
-    names: Names
+    names: QueueRegistry
 
     def topic(self, row: int) -> bytes:
         return self.names.topics[int(self.records["topic"][row])]
@@ -49,7 +49,7 @@ def walked(
 ) -> Walked:
     """`walk` over all of `data`; `end` is the end of the mapped bytes where that is not the end of the file."""
     memory = np.frombuffer(data + b"\xff", np.uint8)
-    records, keys, names = np.zeros(batch, RECORD_DTYPE), np.zeros(batch * 8 + 256, KEY_DTYPE), Names(8)
+    records, keys, names = np.zeros(batch, RECORD_DTYPE), np.zeros(batch * 8 + 256, KEY_DTYPE), QueueRegistry(8)
     delays = np.array([0, *delay_levels], np.int64)
     position = count = key_count = 0
     while True:

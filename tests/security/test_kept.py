@@ -14,7 +14,7 @@ import pytest
 from rmqstore import kept
 from rmqstore.kept import kept_directory, private_directory
 from rmqstore.ownership import problem_of
-from rmqstore.pipeline.spark.java_classes import KeptClasses
+from rmqstore.pipeline.spark.java_classes import CdsArchive
 
 NOBODY = 65534
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give directories to other users")
@@ -156,12 +156,12 @@ def test_classes_of_java_of_another_user_are_not_loaded(tmp_path: Path) -> None:
     java = tmp_path / "jdk" / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.touch()
-    first = KeptClasses(java, 17, tmp_path / "jars", (), "jobs")
+    first = CdsArchive(java, 17, tmp_path / "jars", (), "jobs")
     assert first._path is not None
     first._path.write_bytes(b"planted")
-    assert KeptClasses(java, 17, tmp_path / "jars", (), "jobs").are_kept
+    assert CdsArchive(java, 17, tmp_path / "jars", (), "jobs").are_kept
     _given_away(first._path.parent)
-    assert not KeptClasses(java, 17, tmp_path / "jars", (), "jobs").are_kept
+    assert not CdsArchive(java, 17, tmp_path / "jars", (), "jobs").are_kept
 
 
 def _used(**environment: str) -> tuple[Path, str]:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqstore.errors import RefusedError
-from rmqstore.repair.transaction.folder import find, refusal, ways_out
+from rmqstore.repair.transaction.folder import find, refusal, resume_commands
 from rmqstore.shellwords import command, quoted
 from rmqstore.terminal import printable
 from tests.repair.changing import SAMPLE, Changing
@@ -60,9 +60,9 @@ def test_the_ways_out_of_a_stopped_transaction(stopped: Changing) -> None:
     (transaction,) = stopped.transactions
     folder = root + b"/.rmqstore/" + transaction.id.encode()
     expected = [[b"rmqstore", b"apply", folder + b"/plan.json"], [b"rmqstore", b"undo", root, transaction.id.encode()]]
-    assert [_words(line) for line in ways_out(transaction)] == expected
+    assert [_words(line) for line in resume_commands(transaction)] == expected
     refused = refusal(transaction)
-    assert all(line in refused.hint for line in ways_out(transaction))
+    assert all(line in refused.hint for line in resume_commands(transaction))
     assert printable(refused.hint) == refused.hint
     (entry,) = rmqstore("history", stopped.root, "--format", "json").objects
     assert [_words(entry[name]) for name in ("continue", "undo")] == expected

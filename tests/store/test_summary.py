@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from rmqstore.formats.checkpoint import parse_checkpoint
-from rmqstore.scan.tail import last_records
+from rmqstore.scan.tail import tail_records
 from rmqstore.store import ends
 from rmqstore.store.ends import log_ends, queue_ends
 from rmqstore.store.kinds.writer import RELEASES, release_key
@@ -176,7 +176,7 @@ def test_compiled_code_that_walks_on_finds_the_same_end(name: str, monkeypatch: 
     stepped = log_ends(log, entry_header=header)
     monkeypatch.setattr(ends, "_NEAR", 2)
     assert bool(stepped.tail) == bool(log.files)
-    assert log_ends(log, entry_header=header, far=last_records) == stepped
+    assert log_ends(log, entry_header=header, far=tail_records) == stepped
 
 
 @pytest.mark.parametrize("at", [4, 28, 84], ids=["magic", "physical offset", "body length"])
@@ -192,7 +192,7 @@ def test_compiled_code_stops_where_the_chain_of_records_does(at: int, tmp_path: 
         stream.seek(places[25] + at)
         stream.write(b"\xff" * 4)
     monkeypatch.setattr(ends, "_NEAR", 3)
-    found = log_ends(Store.open(tmp_path).commitlog, far=last_records)
+    found = log_ends(Store.open(tmp_path).commitlog, far=tail_records)
     assert found.end_offset == places[25]
     assert [offset for offset, _ in found.tail] == places[:25]
 

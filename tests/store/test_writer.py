@@ -11,7 +11,7 @@ import pytest
 from rmqstore.doctor.diagnosis import diagnose
 from rmqstore.doctor.nextsteps import Commands
 from rmqstore.prediction.release import choose_release
-from rmqstore.scan.tail import last_records
+from rmqstore.scan.tail import tail_records
 from rmqstore.store.kinds.writer import WriterGuess
 from rmqstore.store.root import Store
 from rmqstore.store.summary import summarize
@@ -22,7 +22,7 @@ FreshStore = Callable[[str], Path]
 
 
 def guess(root: Path, **settings: str) -> WriterGuess:
-    return summarize(Store.open(root, settings=settings), last_records).writer
+    return summarize(Store.open(root, settings=settings), tail_records).writer
 
 
 def put_long(root: Path, position: int, value: int) -> None:

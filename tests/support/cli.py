@@ -59,7 +59,7 @@ def rmqstore(*arguments: str | Path) -> Run:
             stream.flush()
             stream.seek(0)
         run = Run(status, out.read(), err.read())
-    _demand_described(run, *map(str, arguments))
+    _require_described(run, *map(str, arguments))
     return run
 
 
@@ -75,7 +75,7 @@ def without_privileges(*arguments: str | Path) -> subprocess.CompletedProcess[st
     return subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
 
 
-def _demand_described(run: Run, *arguments: str) -> None:
+def _require_described(run: Run, *arguments: str) -> None:
     """Every object of these commands that any test sees is one of docs/json.md."""
     if not DESCRIBED.isdisjoint(arguments) and ("json" in arguments or "--format=json" in arguments) and not run.crashed:
         wrong = {problem for value in run.objects for problem in misfits(value)}

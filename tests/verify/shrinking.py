@@ -16,14 +16,14 @@ from typing import Any
 from rmqstore.scan import sigbus
 from rmqstore.store.root import Store
 from rmqstore.verify.engine import Verification
-from rmqstore.verify.log.commitlog import FilePass, FileResult
+from rmqstore.verify.log.commitlog import FileResult, FileVerifier
 
 _mine = threading.local()
 _both_read = threading.Barrier(2)
-_run = FilePass.run
+_run = FileVerifier.run
 
 
-def run(self: FilePass) -> FileResult:
+def run(self: FileVerifier) -> FileResult:
     _mine.file, _mine.batches = self.result.file, 0
     return _run(self)
 
@@ -41,7 +41,7 @@ def advance(count: int) -> None:
 
 
 def main() -> None:
-    patched: Any = FilePass
+    patched: Any = FileVerifier
     patched.run = run
     findings = list(Verification(Store.open(Path(sys.argv[1]))).run(advance))
     print(bool(sigbus.faults()), [finding.file for finding in findings if finding.code == "RMQ-ST-UNREADABLE"])

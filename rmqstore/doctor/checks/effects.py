@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from rmqstore.doctor.areas import Area, Effect, Harm, State, counted, short_queue
 from rmqstore.doctor.predicted import Prediction, lost_words
-from rmqstore.prediction.consequences import Fate, QueueFate
+from rmqstore.prediction.consequences import QueueFate, QueueOutcome
 
 
 def effects_of(prediction: Prediction) -> Iterator[Effect]:
@@ -49,8 +49,8 @@ def _log(prediction: Prediction) -> Iterator[Effect]:
 
 
 def _fates(prediction: Prediction) -> Iterator[Effect]:
-    shifted = [queue for queue in prediction.harmed if queue.fate is Fate.SHIFTED]
-    shorter = [queue for queue in prediction.harmed if queue.fate is not Fate.SHIFTED]
+    shifted = [queue for queue in prediction.harmed if queue.fate is QueueOutcome.SHIFTED]
+    shorter = [queue for queue in prediction.harmed if queue.fate is not QueueOutcome.SHIFTED]
     if shifted:
         yield Effect(Area.QUEUES, State.LOSES, f"{_queues(shifted)} will have messages at wrong offsets", Harm.INVISIBLE, len(shifted))
     if shorter:

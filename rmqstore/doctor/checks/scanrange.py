@@ -15,7 +15,7 @@ from rmqstore.verify.context import Context
 from rmqstore.verify.engine import last_file_with_data
 from rmqstore.verify.guard import limited
 from rmqstore.verify.log import tail
-from rmqstore.verify.log.commitlog import FilePass, FileResult, Surroundings
+from rmqstore.verify.log.commitlog import FileResult, FileVerifier, Surroundings
 from rmqstore.verify.queues.units import QueueKey, QueueSpan
 
 _HEAD = 64  # bytes, as many as tell a file of zeros from one with records
@@ -55,7 +55,7 @@ def read_range(context: Context, scan: Scan | None, queues: Mapping[QueueKey, Qu
             unread += [file] if holds else []
             continue
         try:
-            result = FilePass(context, around, file, lambda count: None).run()
+            result = FileVerifier(context, around, file, lambda count: None).run()
         except RmqstoreError as error:
             found.append(context.finding("RMQ-ST-UNREADABLE", error.message, file=file.path, offset=file.start, mend=error.hint))
             continue

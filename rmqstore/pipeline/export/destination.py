@@ -17,7 +17,7 @@ from typing import IO, Any, Self
 
 from rmqstore.errors import RefusedError, UsageError
 from rmqstore.pipeline.export.attempt import STAGING, PieceDone
-from rmqstore.pipeline.export.manifest import MANIFEST, demand_same, head_of, json_line, line_of, read_manifest
+from rmqstore.pipeline.export.manifest import MANIFEST, head_of, json_line, line_of, read_manifest, require_same
 from rmqstore.pipeline.export.request import ExportRequest
 from rmqstore.pipeline.logparts import LogPiece
 from rmqstore.pipeline.publish import publish, write_whole, writing
@@ -42,14 +42,14 @@ class Destination:
 
     def __enter__(self) -> Self:
         """Begin or continue the export. Raises RefusedError, UsageError, NotWrittenError."""
-        self._demand_outside()
+        self._require_outside()
         if self._out.exists() and not self._out.is_dir():
             raise RefusedError(f"{self._out} is a file.", _CHOOSE)
         path = self._out / MANIFEST
         with writing(self._out):
             self._out.mkdir(parents=True, exist_ok=True)
             if not path.exists():
-                self._demand_empty()
+                self._require_empty()
                 write_whole(path, json_line(self._head))
             self._manifest = path.open("r+b")
             try:
@@ -107,7 +107,7 @@ class Destination:
                 f"Another export into {self._out} is under way.", "Wait for its end, or choose another directory."
             ) from error
         head, done, length = read_manifest(path)
-        demand_same(self._out, head, self._head)
+        require_same(self._out, head, self._head)
         manifest.truncate(length)
         manifest.seek(length)
         self._done = {one.part: one for one in done}
@@ -120,11 +120,11 @@ class Destination:
             self._manifest.flush()
             os.fsync(self._manifest.fileno())
 
-    def _demand_outside(self) -> None:
+    def _require_outside(self) -> None:
         if self._out.resolve().is_relative_to(self._store.root.resolve()):
             raise UsageError(f"{self._out} is inside of the store.", "Choose a directory outside of it.")
 
-    def _demand_empty(self) -> None:
+    def _require_empty(self) -> None:
         found = sorted({entry.name for entry in self._out.iterdir()} - _NOTHING)
         if found:
             raise RefusedError(f"{self._out} contains other files ({found[0]}).", _CHOOSE)

@@ -49,7 +49,7 @@ def read_manifest(path: Path) -> tuple[dict[str, Any], list[PieceDone], int]:
     return head, done, sum(map(len, whole))
 
 
-def demand_same(path: Path, head: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+def require_same(path: Path, head: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     """Raise RefusedError if an export that was begun is not the requested one. The store may have been moved."""
     differing = [name for name in wanted if name != "store" and head.get(name) != wanted[name]]
     if differing in (["fingerprint"], ["pieces", "fingerprint"]):

@@ -30,11 +30,11 @@ class FuturePiece(Part):
     entry_header: int
 
 
-class TornPieceError(RmqstoreError):
+class MisalignedSplitError(RmqstoreError):
     """A piece of the file that `message` names ends where no record begins."""
 
     @classmethod
-    def of(cls, piece: FuturePiece) -> TornPieceError:
+    def of(cls, piece: FuturePiece) -> MisalignedSplitError:
         """Return the error for a piece."""
         return cls(piece.name, "Read the file as a whole.")
 
@@ -98,7 +98,7 @@ class Source:
                     yield batch
                 if len(batch.records) < len(event.records):
                     if int(event.records["position"][len(batch.records)]) != end:
-                        raise TornPieceError.of(piece)
+                        raise MisalignedSplitError.of(piece)
                     return
                 last = event.records[-1]
                 if not is_last and int(last["position"]) + int(last["size"]) == piece.end:
@@ -110,4 +110,4 @@ class Source:
                 if stopped == piece.end:
                     return
                 if isinstance(event, FileEnd) or event.end > piece.end:
-                    raise TornPieceError.of(piece)
+                    raise MisalignedSplitError.of(piece)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rmqstore.pipeline.job import Advance, MapOnly, Packet, Part
 from rmqstore.pipeline.rebuild.futureparts import Source
-from rmqstore.pipeline.rebuild.scatter import Region, share_of
+from rmqstore.pipeline.rebuild.scatter import Segment, share_of
 from rmqstore.rebuild import IndexBuilder, IndexResult, Mode, QueueBuilder, QueueResult, rebuild
 from rmqstore.rebuild.packing import Unpacker, packets
 from rmqstore.repair.derived.rebuild import StagedFiles
@@ -26,7 +26,7 @@ from rmqstore.scan.walk import Batch
 class QueueShare(Part):
     """The queues of a share, of `shares` altogether. The result is (QueueResult, files by path)."""
 
-    regions: Sequence[Region]
+    regions: Sequence[Segment]
     share: int
     shares: int
     mode: Mode
@@ -39,7 +39,7 @@ class IndexFile(Part):
     `follows` as an IndexBuilder takes it, for a file without skipped keys; with some, the last of them is the end of the file before.
     """
 
-    regions: Sequence[Region]
+    regions: Sequence[Segment]
     range: int
     skipped: int
     follows: tuple[int, int]
@@ -89,7 +89,7 @@ class GatherJob(MapOnly):
         return builder.finish()
 
 
-def _batches(regions: Sequence[Region], unpacker: Unpacker) -> Iterator[Batch]:
+def _batches(regions: Sequence[Segment], unpacker: Unpacker) -> Iterator[Batch]:
     for region in regions:
         with Path(region.path).open("rb") as file:
             file.seek(region.position)

@@ -15,11 +15,11 @@ from typing import Any
 
 from rmqstore.pipeline.job import Advance, Runner, StoreAt, silent
 from rmqstore.pipeline.logparts import LARGEST_PIECE
-from rmqstore.pipeline.rebuild.futureparts import Source, TornPieceError
+from rmqstore.pipeline.rebuild.futureparts import MisalignedSplitError, Source
 from rmqstore.pipeline.rebuild.gather import GatherJob, IndexFile, QueueShare
-from rmqstore.pipeline.rebuild.scatter import QUEUES, Scattered, ScatterJob, of_range, of_share
+from rmqstore.pipeline.rebuild.scatter import QUEUES, ScatterJob, ShuffleOutput, of_range, of_share
 from rmqstore.rebuild import IndexResult, Mode, QueueResult, RebuiltIndexFile
-from rmqstore.rebuild.index import rising
+from rmqstore.rebuild.index import next_index_file_name
 from rmqstore.repair.derived.rebuild import IndexRequest, Made, QueueRequest, Rebuilt
 from rmqstore.repair.derived.settings_evidence import settings_of
 from rmqstore.repair.log.future import FutureLog
@@ -35,7 +35,7 @@ Built = tuple[QueueShare | IndexFile, Any, Made]
 """The request, its result, and its files where they were made."""
 
 
-class Elsewhere:
+class DistributedRebuild:
     """Rebuilds by a runner, for the planners of `rmqstore.repair`."""
 
     def __init__(self, runner: Runner, at: StoreAt, *, largest: int = LARGEST_PIECE) -> None:
@@ -71,18 +71,18 @@ class Elsewhere:
                 [_index(scattered, built, number, staging) for number in range(len(index))],
             )
 
-    def _scattered(self, job: ScatterJob, advance: Advance) -> list[Scattered]:
+    def _scattered(self, job: ScatterJob, advance: Advance) -> list[ShuffleOutput]:
         """Return the results of all pieces of the log. A file cut in the wrong place is not cut; if there is another one, no file is."""
         whole: set[str] = set()
         while True:
             pieces = job.source.pieces(self._largest, whole)
             try:
                 return [pickle.loads(data) for _, data in self._runner.run(replace(job, parts=pieces), advance)]
-            except TornPieceError as error:
+            except MisalignedSplitError as error:
                 whole |= {piece.name for piece in pieces} if whole else {error.message}
 
 
-def outputs_of(job: ScatterJob, scattered: Sequence[Scattered], capacity: int) -> list[QueueShare | IndexFile]:
+def outputs_of(job: ScatterJob, scattered: Sequence[ShuffleOutput], capacity: int) -> list[QueueShare | IndexFile]:
     """Return what is built of scattered records; `capacity` = entries of an index file."""
     outputs: list[QueueShare | IndexFile] = []
     if job.mode is not None:
@@ -92,7 +92,7 @@ def outputs_of(job: ScatterJob, scattered: Sequence[Scattered], capacity: int) -
     return [replace(output, number=number) for number, output in enumerate(outputs)]
 
 
-def _shares(scattered: Sequence[Scattered], shares: int, mode: Mode) -> Iterator[QueueShare]:
+def _shares(scattered: Sequence[ShuffleOutput], shares: int, mode: Mode) -> Iterator[QueueShare]:
     for share in range(shares):
         name = of_share(share)
         regions = [region for each in scattered for region in each.regions.get(name, ())]
@@ -100,7 +100,7 @@ def _shares(scattered: Sequence[Scattered], shares: int, mode: Mode) -> Iterator
             yield QueueShare(0, name, sum(region.length for region in regions), regions, share, shares, mode)
 
 
-def _index_files(scattered: Sequence[Scattered], number: int, request: IndexRequest, capacity: int) -> Iterator[IndexFile]:
+def _index_files(scattered: Sequence[ShuffleOutput], number: int, request: IndexRequest, capacity: int) -> Iterator[IndexFile]:
     """Yield the files of a range; maybe an unused one after a full one."""
     name = of_range(number)
     regions = [region for each in scattered for region in each.regions.get(name, ())]
@@ -115,7 +115,9 @@ def _index_files(scattered: Sequence[Scattered], number: int, request: IndexRequ
         first += capacity
 
 
-def _queues(scattered: Sequence[Scattered], built: Sequence[Built], request: QueueRequest, staging: Staging) -> tuple[QueueResult, Made]:
+def _queues(
+    scattered: Sequence[ShuffleOutput], built: Sequence[Built], request: QueueRequest, staging: Staging
+) -> tuple[QueueResult, Made]:
     shares = [(result, files) for output, result, files in built if isinstance(output, QueueShare)]
     refused = sum(each.refused.get(QUEUES, 0) for each in scattered)
     result = _merged([share for share, _ in shares], refused, request.wanted)
@@ -124,7 +126,7 @@ def _queues(scattered: Sequence[Scattered], built: Sequence[Built], request: Que
     return result, {path: staging.adopt(made[path]) for path in listed}
 
 
-def _index(scattered: Sequence[Scattered], built: Sequence[Built], number: int, staging: Staging) -> tuple[IndexResult, Made]:
+def _index(scattered: Sequence[ShuffleOutput], built: Sequence[Built], number: int, staging: Staging) -> tuple[IndexResult, Made]:
     """Return the files of a range one after the other, under names that rise."""
     files: list[RebuiltIndexFile] = []
     made: Made = {}
@@ -132,7 +134,7 @@ def _index(scattered: Sequence[Scattered], built: Sequence[Built], number: int, 
     for output, result, staged in built:
         if isinstance(output, IndexFile) and output.range == number:
             for file in result.files:
-                path = f"index/{rising(file.name, files[-1].name if files else '')}"
+                path = f"index/{next_index_file_name(file.name, files[-1].name if files else '')}"
                 full_until = (max(0, files[-1].end_timestamp) if files else 0) or full_until
                 made[path] = staging.adopt(staged[file.path])
                 files.append(replace(file, path=path))

@@ -33,7 +33,7 @@ _MOST_WAITING = 32 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class Segment:
     """Consecutive packets in a file, and the number of index keys in them."""
 
     path: str
@@ -43,10 +43,10 @@ class Region:
 
 
 @dataclass(frozen=True, slots=True)
-class Scattered:
+class ShuffleOutput:
     """The result of a piece: regions by what is built of them, in the order of the log, and the records that were refused there."""
 
-    regions: Mapping[str, Sequence[Region]]
+    regions: Mapping[str, Sequence[Segment]]
     refused: Mapping[str, int]
 
 
@@ -61,7 +61,7 @@ def of_range(number: int) -> str:
 
 
 QUEUES = "queues"
-"""Key in `Scattered.refused` of the records that no queue gets."""
+"""Key in `ShuffleOutput.refused` of the records that no queue gets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,17 +85,17 @@ class ScatterJob(MapOnly):
         queue_of = scanner.queue
         shares = _Shares(queue_of, self.shares)
         refused: Counter[str] = Counter()
-        with _Shelves(self.directory) as shelves:
+        with _PartitionSpill(self.directory) as shelves:
             for batch in self.source.batches(scanner, part, advance):
                 if self.mode is not None:
                     refused[QUEUES] += _for_queues(shelves, batch, self.mode, shares, settings.enable_multi_dispatch, queue_of)
                 for number, request in requests:
                     name = of_range(number)
                     refused[name] += _for_index(shelves, name, batch, request, self.source.profile.indexes_tags, queue_of)
-        yield Packet(part.name, 0, pickle.dumps(Scattered(dict(shelves.regions), dict(refused))))
+        yield Packet(part.name, 0, pickle.dumps(ShuffleOutput(dict(shelves.regions), dict(refused))))
 
 
-def _for_queues(shelves: _Shelves, batch: Batch, mode: Mode, shares: _Shares, fans_out: bool, queue_of: QueueOf) -> int:
+def _for_queues(shelves: _PartitionSpill, batch: Batch, mode: Mode, shares: _Shares, fans_out: bool, queue_of: QueueOf) -> int:
     """Add the records of a batch for every share and return how many were refused."""
     kept, refused = requests_of(batch, mode, queue_of)
     # Text that is no UTF-8 was read there.
@@ -116,7 +116,7 @@ def _for_queues(shelves: _Shelves, batch: Batch, mode: Mode, shares: _Shares, fa
     return refused
 
 
-def _for_index(shelves: _Shelves, name: str, batch: Batch, request: IndexRequest, tags: bool, queue_of: QueueOf) -> int:
+def _for_index(shelves: _PartitionSpill, name: str, batch: Batch, request: IndexRequest, tags: bool, queue_of: QueueOf) -> int:
     """Add the records of a batch with their keys and return how many were refused."""
     refused = 0
     for chosen in request.select([batch], tags=tags):
@@ -141,7 +141,7 @@ def _taken(batch: Batch, rows: npt.NDArray[np.int64]) -> Batch:
     return replace(batch, records=records, keys=batch.keys[:0], marks=marks)
 
 
-class _Shelves:
+class _PartitionSpill:
     """The packets of a piece, in memory until they are many, then region by region in a file."""
 
     def __init__(self, directory: str) -> None:
@@ -151,7 +151,7 @@ class _Shelves:
         self._packets: defaultdict[str, list[bytes]] = defaultdict(list)
         self._keys: Counter[str] = Counter()
         self._waiting = 0
-        self.regions: defaultdict[str, list[Region]] = defaultdict(list)
+        self.regions: defaultdict[str, list[Segment]] = defaultdict(list)
 
     def add(self, name: str, packet: bytes, keys: int = 0) -> None:
         """Append a packet to those of its name. Raises OSError."""
@@ -163,7 +163,7 @@ class _Shelves:
 
     def _write(self) -> None:
         for name, packets in self._packets.items():
-            self.regions[name].append(Region(self._path, self._file.tell(), sum(map(len, packets)), self._keys[name]))
+            self.regions[name].append(Segment(self._path, self._file.tell(), sum(map(len, packets)), self._keys[name]))
             self._file.writelines(packets)
         self._packets.clear()
         self._keys.clear()

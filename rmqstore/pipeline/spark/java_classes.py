@@ -24,7 +24,7 @@ _MOST_KEPT = 4
 _SEEN = ".seen"
 
 
-class KeptClasses:
+class CdsArchive:
     """The classes of one kind of work of one Java."""
 
     def __init__(self, java: Path, version: int, jars: Path, options: Sequence[str], kind: str) -> None:

@@ -23,7 +23,7 @@ from rmqstore.errors import RefusedError
 from rmqstore.kept import private_directory
 from rmqstore.pipeline.spark.find_java import find_java, version_of
 from rmqstore.pipeline.spark.handover import DAEMON, WAITING
-from rmqstore.pipeline.spark.java_classes import KeptClasses
+from rmqstore.pipeline.spark.java_classes import CdsArchive
 
 _PATIENCE = 60
 """Seconds for Java to listen, and to keep its classes."""
@@ -76,7 +76,7 @@ class SparkJava:
         outside = any(os.environ.get(name) for name in _SET_OUTSIDE) or (self._home / "conf" / "spark-defaults.conf").exists()
         self._plain = plain and not outside
         version = version_of(self._java) or 0
-        self._classes = KeptClasses(self._java, version, self._home / "jars", _OPTIONS, kind) if self._plain else None
+        self._classes = CdsArchive(self._java, version, self._home / "jars", _OPTIONS, kind) if self._plain else None
         self._directory = private_directory("rmqstore-spark-")
         self.has_worked = False
         """Whether it completed its work: then its classes are worth keeping."""
@@ -178,7 +178,7 @@ class SparkJava:
             self._classes.discard()
         shutil.rmtree(self._directory, ignore_errors=True)
 
-    def _keep_classes(self, classes: KeptClasses) -> None:
+    def _keep_classes(self, classes: CdsArchive) -> None:
         """Let Java keep the classes when it ends normally, as it does with its input; Ctrl-C postpones that to another run."""
         if sys.stderr is not None and sys.stderr.isatty():
             sys.stderr.write("Keeping the classes of Spark for later starts, once; this takes about ten seconds ...\n")

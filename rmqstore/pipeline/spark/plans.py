@@ -22,7 +22,7 @@ _WRITING = re.compile(r"Insert|Append|Overwrite|Replace|Merge|Update|Delete|Crea
 _READ_ONLY = "Only statements that read are possible: select, with, values, describe, show, explain."
 
 
-def demand_reading(session: SparkSession, plan: Plan) -> None:
+def require_reading(session: SparkSession, plan: Plan) -> None:
     """Raise UsageError for a statement that does more than read."""
     gateway = session.sparkContext._gateway
     for node in _nodes(plan):

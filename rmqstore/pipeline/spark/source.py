@@ -96,7 +96,7 @@ class RocketmqSource(DataSource):
     def schema(self) -> str:
         """Return the columns that options request."""
         try:
-            self._demand_known_options()
+            self._require_known_options()
             named = self.options.get("columns")
             return columns_ddl(self._table(), named and [name.strip() for name in named.split(",")])
         except RmqstoreError as error:
@@ -105,9 +105,9 @@ class RocketmqSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader of the columns of a schema, which are columns of the table with their types."""
         try:
-            self._demand_known_options()
+            self._require_known_options()
             table = self._table()
-            _demand_types(table, schema)
+            _require_types(table, schema)
             largest = _number(self.options.get("part_bytes", str(LARGEST_PART)))
             kind = FilteringReader if self._flag("pushdown") else RocketmqReader
             return kind(table, self._store(), tuple(schema.fieldNames()), largest, self.options.get("metrics"))
@@ -142,7 +142,7 @@ class RocketmqSource(DataSource):
     def _settings(self) -> Mapping[str, str]:
         return {key.lower(): value for key, value in self.options.items() if key.lower().startswith(_SETTING)}
 
-    def _demand_known_options(self) -> None:
+    def _require_known_options(self) -> None:
         unknown = [key for key in self.options if key.lower() not in _OPTIONS and not key.lower().startswith(_SETTING)]
         if unknown:
             raise UsageError(f"There is no option {unknown[0]!r}.", f"Options are {', '.join(_OPTIONS[1:])} and {_SETTING}KEY.")
@@ -154,7 +154,7 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def _demand_types(table: Table, given: StructType) -> None:
+def _require_types(table: Table, given: StructType) -> None:
     wanted, known = to_arrow_schema(given, timezone="UTC"), schema(table, given.fieldNames())
     for mine, theirs in zip(known, wanted, strict=True):
         if mine.type != theirs.type:

@@ -30,7 +30,7 @@ from pyspark.sql.types import CalendarIntervalType, VariantType, YearMonthInterv
 from rmqstore.errors import RmqstoreError, UsageError
 from rmqstore.pipeline.job import Advance, StoreAt, silent
 from rmqstore.pipeline.spark import source
-from rmqstore.pipeline.spark.plans import Need, demand_reading, gathers, needs, optimized
+from rmqstore.pipeline.spark.plans import Need, gathers, needs, optimized, require_reading
 from rmqstore.pipeline.spark.progress import tasks_told
 from rmqstore.pipeline.spark.session import OF_JAVA, java_ended
 from rmqstore.pipeline.spark.source import SourceError, columns_ddl
@@ -96,7 +96,7 @@ def _planned(session: SparkSession, at: StoreAt, text: str) -> DataFrame:
     plan = session._jsparkSession.sessionState().sqlParser().parsePlan(text)
     kind = plan.getClass().getSimpleName()
     if not kind.startswith(_ASKING):
-        demand_reading(session, plan)
+        require_reading(session, plan)
     named = TABLE_NAMES if kind.startswith("Show") else named_in(text)
     for name in named:
         _shape(session, name).createOrReplaceTempView(name)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from rmqstore.errors import RmqstoreError
 from rmqstore.formats.naming import DLQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC, SYSTEM_PREFIX, is_filler_topic
 from rmqstore.formats.sysflag import SysFlag
-from rmqstore.scan.tail import last_records
+from rmqstore.scan.tail import tail_records
 from rmqstore.scan.walk import Batch, LogScanner
 from rmqstore.store.ends import QueueEnds, batch_queue_ends, log_ends, queue_ends
 from rmqstore.store.root import Store
@@ -134,5 +134,5 @@ def _expired_before(store: Store, late: int) -> int:
     log = store.message_log
     if not log.files:
         return 0
-    last = log_ends(log, entry_header=store.entry_header(log.files[-1]), hint=late, far=last_records).last
+    last = log_ends(log, entry_header=store.entry_header(log.files[-1]), hint=late, far=tail_records).last
     return 0 if last is None else last.store_timestamp - store.config.integer("fileReservedTime") * _HOUR_MS

@@ -55,12 +55,12 @@ class Findings:
         """Yield all findings that meet the conditions."""
         assert isinstance(part, StorePart)
         from rmqstore.pipeline.foresight import foresee
-        from rmqstore.scan.compilation import prepare
+        from rmqstore.scan.compilation import compile_kernels
         from rmqstore.verify.engine import Verification
         from rmqstore.verify.mends import spelled_out
 
         store = part.store.open()
-        prepare(quiet=True)
+        compile_kernels(quiet=True)
         found = Verification(store, foresight=foresee).run(advance)
         rows = (_row(spelled_out(finding, part.store.path, part.store.options)) for finding in found)
         yield from batches_of_rows(rows, selection, schema(self, selection.columns), _BATCH_ROWS)

@@ -42,7 +42,7 @@ class DatabaseState:
     doubt: str | None = None
     reached: int | None = NOTHING_KNOWN
 
-    def demand_open(self) -> None:
+    def require_open(self) -> None:
         """Raise LoadStopped if the broker ends, Unknown if that cannot be determined."""
         if self.stop is not None:
             raise LoadStopped(self.stop.code, self.stop.message, self.stop.file)
@@ -115,7 +115,7 @@ class RocksDBQueues:
 
     def load(self) -> None:
         """Open the database. Raises LoadStopped, Unknown."""
-        self._state.demand_open()
+        self._state.require_open()
 
     def recover(self) -> None:
         """Do nothing: the database recovers alone."""

@@ -34,7 +34,7 @@ _NO_FILE = "the queue should not have this file"
 
 
 @dataclass(frozen=True, slots=True)
-class Why:
+class Reason:
     """What stands at the actions of a queue: the reason, and the code of the finding behind it."""
 
     reason: str
@@ -77,7 +77,7 @@ def plan_simple_queue(
     found: QueueDirectory | None,
     ext: QueueDirectory | None,
     rebuilt: RebuiltQueue | None,
-    why: Why,
+    why: Reason,
     placeholders: Mapping[int, bytes],
 ) -> Planned:
     """Plans a consume queue and its extension. Raises UnreadableError, StoreChangedError, OSError."""
@@ -117,7 +117,7 @@ def plan_simple_queue(
     return Planned(extension.plan() or changed, target.end)
 
 
-def plan_batch_queue(work: Work, key: QueueKey, found: QueueDirectory | None, rebuilt: RebuiltQueue | None, why: Why) -> Planned:
+def plan_batch_queue(work: Work, key: QueueKey, found: QueueDirectory | None, rebuilt: RebuiltQueue | None, why: Reason) -> Planned:
     """Plans a batch queue. Raises UnreadableError, StoreChangedError, OSError."""
     size = work.settings.mapper_file_size_batch_consume_queue
     files = found.files if found is not None else EMPTY
@@ -160,7 +160,7 @@ class _Fit:
 class _Extension:
     """The extension of one queue: left alone without one; made anew if it has no file; else its addresses are found again."""
 
-    def __init__(self, work: Work, key: QueueKey, found: QueueDirectory | None, rebuilt: RebuiltQueue | None, why: Why) -> None:
+    def __init__(self, work: Work, key: QueueKey, found: QueueDirectory | None, rebuilt: RebuiltQueue | None, why: Reason) -> None:
         self._work = work
         self._why = why
         self._made = rebuilt.ext_files if rebuilt is not None else ()

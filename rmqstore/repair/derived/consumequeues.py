@@ -21,7 +21,7 @@ from rmqstore.formats.naming import LMQ_PREFIX
 from rmqstore.formats.sysflag import TransactionType
 from rmqstore.rebuild.result import QueueKind, QueueResult, RebuiltQueue
 from rmqstore.rebuild.settings import Mode
-from rmqstore.repair.derived.consumequeue import Planned, Why, Work, plan_batch_queue, plan_simple_queue
+from rmqstore.repair.derived.consumequeue import Planned, Reason, Work, plan_batch_queue, plan_simple_queue
 from rmqstore.repair.derived.judgement import Judgement
 from rmqstore.repair.derived.rebuild import Made, QueueRequest, Rebuilder, inner_batch_topics, rebuild_derived
 from rmqstore.repair.derived.rocksdb import builds_queues
@@ -40,10 +40,10 @@ from rmqstore.verify.queues.units import QueueKey
 from rmqstore.versions import Profile
 
 Advance = Callable[[int], None]
-_ASKED = Why("rebuilt from the commit log")
-_CUT = Why("units of records that the log will not have", "RMQ-CQ-BEYOND")
-_LOST = Why("units of lost messages", "RMQ-CQ-LOST")
-_MENDED = Why("no unit of a record that is put right", "RMQ-CQ-BEHIND")
+_ASKED = Reason("rebuilt from the commit log")
+_CUT = Reason("units of records that the log will not have", "RMQ-CQ-BEYOND")
+_LOST = Reason("units of lost messages", "RMQ-CQ-LOST")
+_MENDED = Reason("no unit of a record that is put right", "RMQ-CQ-BEHIND")
 _MOST_NOTES = 20
 
 
@@ -101,7 +101,7 @@ class ChosenQueues:
     log: FutureLog
     wish: QueueWish
     queues: _Queues
-    reasons: Mapping[QueueKey, Why]
+    reasons: Mapping[QueueKey, Reason]
     choice: _Choice
     request: QueueRequest | None
     exchanged: Mapping[Path, Held] = field(default_factory=dict)
@@ -120,7 +120,7 @@ class ChosenQueues:
         result, files = made
         rebuilt = {(queue.topic, queue.queue_id): queue for queue in result.queues}
         keys = {key for key in {*queues.simple, *queues.batch} if choice(key)} | rebuilt.keys()
-        _demand_named(wish, keys, queues)
+        _require_named(wish, keys, queues)
         placeholders = _placeholders(store, self.log) if wish.lost_units is LostUnits.PLACEHOLDER else {}
         evidence = evidence_of(store)
         settings = evidence.settings if self.request is None else self.request.settings(evidence.settings)
@@ -174,7 +174,7 @@ def plan_queues(
     chosen.plan(builder, staging, rebuilt.queues)
 
 
-def _batch_topics(store: Store, log: FutureLog, queues: _Queues, reasons: Mapping[QueueKey, Why], wish: QueueWish) -> frozenset[str]:
+def _batch_topics(store: Store, log: FutureLog, queues: _Queues, reasons: Mapping[QueueKey, Reason], wish: QueueWish) -> frozenset[str]:
     """Return the topics without files and without configuration whose records say that their queues are batch queues.
 
     Reads the log only if there can be such a topic.
@@ -189,7 +189,9 @@ def _batch_topics(store: Store, log: FutureLog, queues: _Queues, reasons: Mappin
     return frozenset(topic for topic in inner_batch_topics(store, log) if topic in unknown or (any_topic and topic not in with_files))
 
 
-def _plan(work: Work, key: QueueKey, queues: _Queues, rebuilt: RebuiltQueue | None, why: Why, placeholders: Mapping[int, bytes]) -> Planned:
+def _plan(
+    work: Work, key: QueueKey, queues: _Queues, rebuilt: RebuiltQueue | None, why: Reason, placeholders: Mapping[int, bytes]
+) -> Planned:
     if key in queues.batch or (rebuilt is not None and rebuilt.kind is QueueKind.BATCH):
         return plan_batch_queue(work, key, queues.batch.get(key), rebuilt, why)
     return plan_simple_queue(work, key, queues.simple.get(key), queues.ext.get(key), rebuilt, why, placeholders)
@@ -201,7 +203,7 @@ def _plan(work: Work, key: QueueKey, queues: _Queues, rebuilt: RebuiltQueue | No
 class _Choice:
     """Tells which queues are rebuilt. `left_out`: queues that were asked about, and that nobody named although they need it."""
 
-    def __init__(self, queues: _Queues, reasons: Mapping[QueueKey, Why], judgement: Judgement, wish: QueueWish) -> None:
+    def __init__(self, queues: _Queues, reasons: Mapping[QueueKey, Reason], judgement: Judgement, wish: QueueWish) -> None:
         self._queues = queues
         self._reasons = reasons
         self._absent = judgement.absent
@@ -226,7 +228,7 @@ class _Choice:
         return key not in self._absent
 
 
-def _demand_named(wish: QueueWish, found: Set[QueueKey], queues: _Queues) -> None:
+def _require_named(wish: QueueWish, found: Set[QueueKey], queues: _Queues) -> None:
     """Refuses names that neither the log nor the store knows."""
     known = {*found, *queues.simple, *queues.batch}
     topics = {topic for topic, _ in known}
@@ -238,7 +240,7 @@ def _demand_named(wish: QueueWish, found: Set[QueueKey], queues: _Queues) -> Non
         )
 
 
-def _reasons(queues: _Queues, log: FutureLog, judgement: Judgement, wish: QueueWish) -> dict[QueueKey, Why]:
+def _reasons(queues: _Queues, log: FutureLog, judgement: Judgement, wish: QueueWish) -> dict[QueueKey, Reason]:
     """The queues that need a repair, and what for."""
     reasons = {key: _why(findings) for key, findings in judgement.queues.items() if findings}
     for key in _without_units(queues.simple, log):
@@ -268,14 +270,14 @@ def _without_units(queues: Mapping[QueueKey, QueueDirectory], log: FutureLog) ->
             yield record.topic, record.queue_id
 
 
-def _why(findings: list[Finding]) -> Why:
+def _why(findings: list[Finding]) -> Reason:
     """The worst finding speaks for all."""
     worst = next((finding for finding in findings if finding.severity is Severity.ERROR), findings[0])
     more = f", and {len(findings) - 1} more findings" if len(findings) > 1 else ""
-    return Why(f"{CATALOGUE[worst.code].title}{more}", worst.code)
+    return Reason(f"{CATALOGUE[worst.code].title}{more}", worst.code)
 
 
-def _what_is_gone(queue: QueueDirectory, dtype: np.dtype[np.void], log: FutureLog) -> Why | None:
+def _what_is_gone(queue: QueueDirectory, dtype: np.dtype[np.void], log: FutureLog) -> Reason | None:
     """Whether a queue has units behind the end of the future log, or of messages that it lost."""
     damages = np.array(log.damages, np.int64).reshape(-1, 2)
     for file in queue.files.files:

@@ -54,7 +54,7 @@ def plan_queue_database(builder: PlanBuilder, store: Store, profile: Profile, fi
     reached = _reached(store, end_offset)
     if reached is None or reached >= end_offset:
         return
-    _demand_reach(store, profile, sum(file.end > reached for file in files), len(files))
+    _require_reach(store, profile, sum(file.end > reached for file in files), len(files))
     builder.set_abort(reason="a start after a crash dispatches what the queues in RocksDB lack", code="RMQ-RD-BEHIND")
     if builds_queues(store, end_offset):
         builder.note(_BUILT)
@@ -85,7 +85,7 @@ def _unusable(store: Store, end_offset: int) -> Iterator[tuple[Report, str, str]
             yield report, _AHEAD, "this database of queues goes on after the end of the log"  # beside file queues it is a second copy
 
 
-def _demand_reach(store: Store, profile: Profile, needed: int, files: int) -> None:
+def _require_reach(store: Store, profile: Profile, needed: int, files: int) -> None:
     """Raise RefusedError where the search of the next start ends before the first file of the log."""
     reach = searched_files(store)
     if profile.limits_search and reach < needed:

@@ -24,7 +24,7 @@ def is_linked(path: Path) -> bool:
     return status is not None and status.st_nlink > 1
 
 
-def demand_one_step(path: Path, folder: Path) -> None:
+def require_one_step(path: Path, folder: Path) -> None:
     """Raises RefusedError where a copy made in `folder` cannot take the place of `path` by a rename."""
     if device(path) != device(folder):
         here, copy = shlex.quote(str(path)), shlex.quote(f"{path}.copy")

@@ -32,7 +32,7 @@ _LEFT_OVER = re.compile(rb"(INNER_MULTI_QUEUE_OFFSET\x01[0-9,]*\x02).*", re.DOTA
 
 
 @dataclass(frozen=True, slots=True)
-class Mended:
+class Correction:
     """The change: bytes `new` at `offset` inside the record, and the field that it puts right, by its RocketMQ name."""
 
     offset: int
@@ -49,7 +49,7 @@ class Mended:
 
 def of_structure(
     data: bytes, position: int, units: Sequence[LostUnit] = (), unqueued: Callable[[], TransactionType | None] = lambda: None
-) -> Mended | None:
+) -> Correction | None:
     """What makes `data`, the bytes of a hole at physical offset `position`, one record of that length; None unless exactly one change does.
 
     The proof: the body has the CRC that the record stores, PHYSICALOFFSET is the position, all lengths add up, topic and properties look
@@ -115,7 +115,7 @@ def _are_written(block: bytes) -> bool:
     return b"\0" not in block and all(piece.find(_NAME_END) > 0 for piece in pieces)
 
 
-def _changes(data: bytes, unqueued: Callable[[], TransactionType | None]) -> Iterator[Mended]:
+def _changes(data: bytes, unqueued: Callable[[], TransactionType | None]) -> Iterator[Correction]:
     """Every single field that may be what is wrong, with the value that the others demand."""
     if len(data) < smallest_record(MESSAGE_MAGIC_V1, 0):
         return
@@ -133,7 +133,7 @@ def _changes(data: bytes, unqueued: Callable[[], TransactionType | None]) -> Ite
         yield from _lengths(data, magic)
 
 
-def _sys_flags(data: bytes, unqueued: Callable[[], TransactionType | None]) -> Iterator[Mended]:
+def _sys_flags(data: bytes, unqueued: Callable[[], TransactionType | None]) -> Iterator[Correction]:
     """SYSFLAGs in place of one with bits that no release writes, of which no bit is believed: one for each length of the hosts."""
     for hosts in (0, SysFlag.BORN_HOST_V6, SysFlag.STORE_HOST_V6, _HOST_BITS):
         change = _header("sys_flag", hosts, "SYSFLAG")
@@ -168,24 +168,24 @@ def _compression_bits(body: bytes) -> int:
     return 0
 
 
-def _lengths(data: bytes, magic: int) -> Iterator[Mended]:
+def _lengths(data: bytes, magic: int) -> Iterator[Correction]:
     """Changes of one of the three lengths inside the record."""
     head, width = _head_size(data), topic_length_width(magic)
     for body in range(len(data) - head - width - _PROPERTIES_WIDTH + 1):
         topic = _integer(data, head + body, width)
         if topic >= 0 and _behind_properties(data, head + body + width + topic) == len(data):
-            yield Mended(head - 4, body.to_bytes(4, "big"), "BODYLEN")
+            yield Correction(head - 4, body.to_bytes(4, "big"), "BODYLEN")
     body = _integer(data, head - 4, 4)
     topic_start = head + body + width
     if body < 0 or topic_start + _PROPERTIES_WIDTH > len(data):
         return
     for topic in range(min(_LONGEST_TOPIC, (1 << (8 * width - 1)) - 1) + 1):
         if _behind_properties(data, topic_start + topic) == len(data):
-            yield Mended(topic_start - width, topic.to_bytes(width, "big"), "TOPICLEN")
+            yield Correction(topic_start - width, topic.to_bytes(width, "big"), "TOPICLEN")
     properties_at = topic_start + _integer(data, topic_start - width, width)
     length = len(data) - properties_at - _PROPERTIES_WIDTH
     if topic_start <= properties_at and 0 <= length < 1 << 15:
-        yield Mended(properties_at, length.to_bytes(_PROPERTIES_WIDTH, "big"), "PROPLEN")
+        yield Correction(properties_at, length.to_bytes(_PROPERTIES_WIDTH, "big"), "PROPLEN")
 
 
 def _ends(data: bytes, magic: int) -> tuple[int, int, int] | None:
@@ -217,15 +217,15 @@ def _integer(data: bytes, offset: int, width: int) -> int:
     return int.from_bytes(data[offset : offset + width], "big", signed=True)
 
 
-def _header(name: str, value: int, field: str) -> Mended:
+def _header(name: str, value: int, field: str) -> Correction:
     place = _PREFIX[name]
-    return Mended(place.offset, (value % (1 << (8 * place.width))).to_bytes(place.width, "big"), field)
+    return Correction(place.offset, (value % (1 << (8 * place.width))).to_bytes(place.width, "big"), field)
 
 
 # Records of sound structure
 
 
-def of_body_crc(record: Record) -> Mended | None:
+def of_body_crc(record: Record) -> Correction | None:
     """BODYCRC where only its top bit is set, which brokers clear, or of an empty body, which has 0."""
     true = zlib.crc32(record.body) & _CRC_MASK
     if record.body_crc != true and (not record.body or record.body_crc & _CRC_MASK == true):
@@ -233,12 +233,12 @@ def of_body_crc(record: Record) -> Mended | None:
     return None
 
 
-def of_physical_offset(position: int) -> Mended:
+def of_physical_offset(position: int) -> Correction:
     """PHYSICALOFFSET of a record that belongs where it lies."""
     return _header("physical_offset", position, "PHYSICALOFFSET")
 
 
-def of_sys_flag(record: Record, *, compressed: bool, queued: bool) -> Mended | None:
+def of_sys_flag(record: Record, *, compressed: bool, queued: bool) -> Correction | None:
     """SYSFLAG without what the record cannot be: a compressed body (unless `compressed`), and a type that no queue holds (if `queued`).
 
     Prepared and rolled back records get no place in a queue (fact sheet queues §1). None where nothing of it is wrong.
@@ -254,12 +254,12 @@ def of_sys_flag(record: Record, *, compressed: bool, queued: bool) -> Mended | N
     return None if value == record.sys_flag else _header("sys_flag", value, "SYSFLAG")
 
 
-def of_queue_offset(value: int) -> Mended:
+def of_queue_offset(value: int) -> Correction:
     """QUEUEOFFSET of a record whose neighbours leave no other."""
     return _header("queue_offset", value, "QUEUEOFFSET")
 
 
-def of_queue_position(raw: bytes, record: Record, units: Sequence[LostUnit]) -> Mended | None:
+def of_queue_position(raw: bytes, record: Record, units: Sequence[LostUnit]) -> Correction | None:
     """Topic, QUEUEID or QUEUEOFFSET, where the one unit that points at the record differs from it in just that field."""
     witnesses = [unit for unit in units if unit.size == record.size]
     if len(witnesses) != 1:
@@ -276,10 +276,10 @@ def of_queue_position(raw: bytes, record: Record, units: Sequence[LostUnit]) -> 
     return None
 
 
-def _topic(raw: bytes, record: Record, topic: str) -> Mended | None:
+def _topic(raw: bytes, record: Record, topic: str) -> Correction | None:
     """Another topic of the same length in bytes."""
     new = topic.encode("utf-8", "surrogateescape")
     ends = _ends(raw, record.magic)
     if ends is None or ends[1] - ends[0] - topic_length_width(record.magic) != len(new):
         return None
-    return Mended(ends[1] - len(new), new, "TOPIC")
+    return Correction(ends[1] - len(new), new, "TOPIC")

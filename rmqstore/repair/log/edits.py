@@ -20,7 +20,7 @@ from rmqstore.store.window import data_extents, map_window
 _PIECE = 8 << 20
 
 
-class Fate(StrEnum):
+class FileAction(StrEnum):
     """What becomes of a whole file."""
 
     CREATED = "created"
@@ -42,7 +42,7 @@ class FileEdit:
     """A whole file that comes, changes its length or goes. `assembled`: the staged file that holds its bytes before the edits."""
 
     path: Path
-    fate: Fate
+    fate: FileAction
     reason: str
     code: str | None = None
     assembled: StagedFile | None = None
@@ -78,7 +78,7 @@ def plan_log(builder: PlanBuilder, staging: Staging, repair: LogRepair) -> None:
     """Tells the builder everything that `repair` wants. Raises UnreadableError, StoreChangedError, OSError."""
     whole = {edit.read_at: edit for edit in repair.files}
     for edit in repair.files:
-        if edit.fate is not Fate.QUARANTINED:
+        if edit.fate is not FileAction.QUARANTINED:
             continue
         if edit.path.is_dir() and not builder.holds(edit.path):
             builder.note(f"{edit.path} is {edit.reason}, on another disk; brokers of 4.9 do not start with it: move it away by hand.")
@@ -89,7 +89,7 @@ def plan_log(builder: PlanBuilder, staging: Staging, repair: LogRepair) -> None:
         if anew is None:
             _in_place(builder, file, repair.edits)
         else:
-            put = builder.create if anew.fate is Fate.CREATED else builder.replace
+            put = builder.create if anew.fate is FileAction.CREATED else builder.replace
             put(anew.path, _staged(staging, repair.future, file, anew), reason=anew.reason, code=anew.code, like=anew.like)
     for message in repair.lost:
         builder.lose(message)

@@ -19,7 +19,7 @@ from rmqstore.formats.index import message_keys
 from rmqstore.formats.javahash import index_key_hash
 from rmqstore.formats.properties import property_crc_matches
 from rmqstore.formats.record import Record, decode_record
-from rmqstore.repair.log.corrections import Mended
+from rmqstore.repair.log.corrections import Correction
 from rmqstore.scan.columns import Check, Fault
 from rmqstore.scan.ranges import in_ranges
 from rmqstore.scan.walk import Batch, LogScanner
@@ -71,7 +71,7 @@ class Proposal:
 
     position: int
     raw: bytes
-    change: Mended
+    change: Correction
     present: Place
     proposed: Place
     beside_lost: bool = False

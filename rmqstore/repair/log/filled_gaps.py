@@ -23,7 +23,7 @@ ReadRecord = Callable[[int], Record | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Plug:
+class FilledGap:
     """A hole: bytes [start, end) of `file` (of full length), why it is one, and the records that are known to have stood there.
 
     `closes`: nothing behind it in the file is a record, so a BLANK ends it; `anew`: the file is made anew, and fillers cost nothing.
@@ -63,14 +63,14 @@ def witnesses(units: Sequence[LostUnit], start: int, end: int) -> tuple[LostReco
     return tuple(found)
 
 
-def widened(plugs: Sequence[Plug], read: ReadRecord, style: Style) -> tuple[list[Plug], list[LostMessage]]:
+def widened(plugs: Sequence[FilledGap], read: ReadRecord, style: Style) -> tuple[list[FilledGap], list[LostMessage]]:
     """The plugs by offset, each large enough: those that touch are joined if one is too small for a filler or a lost record is in both.
 
     A hole that is too small on its own takes the next record with it.
 
     The messages that are lost only for that come with them. Raises RefusedError where a hole is too small even for a BLANK.
     """
-    result: list[Plug] = []
+    result: list[FilledGap] = []
     sacrificed: list[LostMessage] = []
     for plug in sorted(plugs, key=lambda plug: plug.start):
         before = result[-1] if result else None
@@ -96,11 +96,11 @@ def widened(plugs: Sequence[Plug], read: ReadRecord, style: Style) -> tuple[list
     return result, sacrificed
 
 
-def _too_small(plug: Plug, style: Style) -> bool:
+def _too_small(plug: FilledGap, style: Style) -> bool:
     return not plug.closes and plug.end - plug.start < style.smallest
 
 
-def _meets(plugs: Sequence[Plug], offset: int) -> bool:
+def _meets(plugs: Sequence[FilledGap], offset: int) -> bool:
     return any(plug.start == offset for plug in plugs)
 
 
@@ -114,14 +114,14 @@ def told(record: Record, why: str) -> LostMessage:
     return LostMessage(record.topic, record.queue_id, record.queue_offset, record.physical_offset, record.size, why)
 
 
-def fill(plugs: Sequence[Plug], read: ReadRecord, last: Neighbour, style: Style) -> Filled:
+def fill(plugs: Sequence[FilledGap], read: ReadRecord, last: Neighbour, style: Style) -> Filled:
     """The fillers of plugs that `widened` made; `last` is what fillers behind all records take over."""
     edits: list[Edit] = []
     lost: list[LostMessage] = []
     damages: list[tuple[int, int]] = []
     closed: list[LostMessage] = []
     neighbour = last
-    following: Plug | None = None
+    following: FilledGap | None = None
     for plug in reversed(plugs):
         neighbour = _neighbour(plug, following, read) or neighbour
         following = plug
@@ -140,7 +140,7 @@ def fill(plugs: Sequence[Plug], read: ReadRecord, last: Neighbour, style: Style)
     return Filled(tuple(edits), tuple(lost), tuple(union(damages)), tuple(closed))
 
 
-def _neighbour(plug: Plug, following: Plug | None, read: ReadRecord) -> Neighbour | None:
+def _neighbour(plug: FilledGap, following: FilledGap | None, read: ReadRecord) -> Neighbour | None:
     """What the record behind a plug has to give; None where the next plug follows at once."""
     for offset in (plug.end, plug.file.end):
         if following is not None and following.start == offset:
@@ -151,7 +151,7 @@ def _neighbour(plug: Plug, following: Plug | None, read: ReadRecord) -> Neighbou
     return None
 
 
-def _filled_up_to(plug: Plug, style: Style) -> int:
+def _filled_up_to(plug: FilledGap, style: Style) -> int:
     """Where the fillers of a plug end and its BLANK begins: behind the last record that is known, unless fillers cost nothing.
 
     A file of which nothing is known gets one, too: verification and brokers take a file without any record for a damaged one.
@@ -164,16 +164,16 @@ def _filled_up_to(plug: Plug, style: Style) -> int:
     return max((record.end for record in plug.known if record.size >= style.smallest and record.end <= limit), default=plug.start)
 
 
-def _segments(plug: Plug, style: Style) -> list[Segment]:
+def _segments(plug: FilledGap, style: Style) -> list[Segment]:
     end = _filled_up_to(plug, style)
     return lay_out(plug.start, end, plug.known, style) if end > plug.start else []
 
 
-def _closing(plug: Plug, style: Style) -> int | None:
+def _closing(plug: FilledGap, style: Style) -> int | None:
     return _filled_up_to(plug, style) if plug.closes else None
 
 
-def _messages(plug: Plug, style: Style) -> Iterator[LostMessage]:
+def _messages(plug: FilledGap, style: Style) -> Iterator[LostMessage]:
     """The messages of a plug: those that are known, and one for each range between them that nothing tells of; last the rest of it."""
     reached = plug.start
     for record in sorted(plug.known, key=lambda record: record.start):

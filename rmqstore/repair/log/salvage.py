@@ -13,17 +13,17 @@ from rmqstore.formats.record import Record, decode_record
 from rmqstore.formats.sysflag import TransactionType
 from rmqstore.reading.records import record_at
 from rmqstore.repair.log import corrections, filled_gaps, segments
-from rmqstore.repair.log.corrections import Mended
-from rmqstore.repair.log.edits import Edit, Fate, FileEdit, LogRepair, merged
+from rmqstore.repair.log.corrections import Correction
+from rmqstore.repair.log.edits import Edit, FileAction, FileEdit, LogRepair, merged
 from rmqstore.repair.log.evidence import Evidence, Proposal, indexed_behind, indexed_starts
-from rmqstore.repair.log.filled_gaps import Plug, witnesses
+from rmqstore.repair.log.filled_gaps import FilledGap, witnesses
 from rmqstore.repair.log.fillers import LARGEST_FILLER, LostRecord, Neighbour, Style
 from rmqstore.repair.log.future import FutureLog, LostUnit, Patch
 from rmqstore.repair.log.gaps import Place, Range, breaks_of, damage_at, gaps_of, jumps_of, named_by_gaps
 from rmqstore.repair.log.pointers import last_position, lost_units
 from rmqstore.repair.log.relocation import Relocation, needs_relocation, relocate
-from rmqstore.repair.log.survey import FileSurvey, Hole, Suspect, demand_records, survey
-from rmqstore.repair.log.triage import Judge
+from rmqstore.repair.log.survey import FileSurvey, Hole, SuspectRecord, require_records, survey
+from rmqstore.repair.log.triage import RecordTriage
 from rmqstore.repair.plan.model import Doubt, LostMessage
 from rmqstore.repair.plan.staging import Staging
 from rmqstore.scan.columns import Fault, Stop
@@ -65,7 +65,7 @@ def salvage(
             relocation = found
             results = survey(found.store, list(found.log.files), reads_v2=profile.reads_v2, advance=advance)
     if not relocation.log.files:
-        segments.demand_no_messages(store)
+        segments.require_no_messages(store)
         return LogRepair(FutureLog((), 0), files=tuple(segments.gone(log.odd)))
     return _Salvage(relocation, results, profile, placeholders).run()
 
@@ -81,7 +81,7 @@ class _Odd:
     """A suspect in `file` (of full length) with its bytes and the queue entries that point at it."""
 
     file: MappedFile
-    suspect: Suspect
+    suspect: SuspectRecord
     raw: bytes
     units: Sequence[LostUnit]
 
@@ -94,16 +94,16 @@ class _Salvage:
         store = self._store = relocation.store
         self._log = relocation.log
         self._style = _style(store, profile, placeholders)
-        self._judge = Judge(store, profile)
-        demand_records(results)
-        demand_property_crcs(store, profile, results)
+        self._judge = RecordTriage(store, profile)
+        require_records(results)
+        require_property_crcs(store, profile, results)
         last = max((number for number, result in enumerate(results) if result.records), default=0)
         kept = last + 1 + any(self._begins_mendable(result) for result in results[last + 1 : last + 2])
         self._kept, self._behind = results[:kept], results[kept:]
         self._made = list(segments.missing([result.file for result in self._kept], self._log.file_size, relocation.place))
         self._holes = [(self._log.full(result.file), hole) for result in self._kept for hole in self._holes_of(result)]
         self._edits: list[Edit] = []
-        self._plugs: list[Plug] = []
+        self._plugs: list[FilledGap] = []
         self._notes: list[str] = []
         self._mended: list[int] = []
         self._filled: set[Place] = set()  # the places of records that were holes to the scan, and are mended
@@ -115,7 +115,7 @@ class _Salvage:
         self._jumps = {jump.position: jump for jump in jumps_of(self._breaks, gone)}
         for position in self._jumps:
             result = self._kept[bisect_right(self._kept, position, key=lambda result: result.file.start) - 1]
-            result.suspects.setdefault(position, Suspect(position, Fault(0), False))
+            result.suspects.setdefault(position, SuspectRecord(position, Fault(0), False))
         odd = [(one.position, one.position + self._length(one)) for result in self._kept for one in result.suspects.values()]
         facts = LogFacts(self._kept[0].file.start, self._end, damages=[*gone, (self._end, _BEYOND)])
         self._units: Sequence[LostUnit] = [unit for unit in lost_units(store, facts, odd) if self._fits(unit)]
@@ -127,7 +127,7 @@ class _Salvage:
             self._plug_hole(file, hole)
         for file in self._made:
             known = witnesses(self._units, file.start, file.end)
-            self._plugs.append(Plug(file, file.start, file.end, "its file is missing", "RMQ-CL-GAP", known, closes=True, anew=True))
+            self._plugs.append(FilledGap(file, file.start, file.end, "its file is missing", "RMQ-CL-GAP", known, closes=True, anew=True))
         self._close_log(self._kept[-1])
         ready, sacrificed = filled_gaps.widened(self._plugs, self._record_at, self._style)
         filled = filled_gaps.fill(ready, self._record_at, self._last_neighbour(), self._style)
@@ -232,7 +232,7 @@ class _Salvage:
         if refused:
             self._notes.append(_contradicted(refused))
 
-    def _judge_suspect(self, odd: _Odd, confirmed: Mended | None) -> None:
+    def _judge_suspect(self, odd: _Odd, confirmed: Correction | None) -> None:
         suspect, raw = odd.suspect, odd.raw
         verdict = self._judge.judge(suspect, raw, odd.units, confirmed)
         for change in verdict.changes:
@@ -242,27 +242,27 @@ class _Salvage:
         if verdict.why is not None:
             end = suspect.position + len(raw)
             known = witnesses(self._units, suspect.position, end) or self._named(suspect, raw)
-            self._plugs.append(Plug(odd.file, suspect.position, end, verdict.why, verdict.code or "RMQ-CL-DAMAGE", known))
+            self._plugs.append(FilledGap(odd.file, suspect.position, end, verdict.why, verdict.code or "RMQ-CL-DAMAGE", known))
 
     def _units_at(self, position: int) -> Sequence[LostUnit]:
         low = bisect_left(self._units, position, key=lambda unit: unit.position)
         return self._units[low : bisect_left(self._units, position + 1, lo=low, key=lambda unit: unit.position)]
 
-    def _length(self, suspect: Suspect) -> int:
+    def _length(self, suspect: SuspectRecord) -> int:
         """How many bytes of an odd record may have been other records: all of one of another place."""
         return len(self._record_bytes(suspect.position)) if Fault.PHYSICAL_OFFSET in suspect.faults else 1
 
     def _record_bytes(self, position: int) -> bytes:
         return self._bytes(position, int.from_bytes(self._bytes(position, 4), "big"))
 
-    def _named(self, suspect: Suspect, raw: bytes) -> tuple[LostRecord, ...]:
+    def _named(self, suspect: SuspectRecord, raw: bytes) -> tuple[LostRecord, ...]:
         """What the header of a lost record says, unless it is that of a record of another place."""
         if Fault.PHYSICAL_OFFSET in suspect.faults:
             return ()
         record = decode_record(raw)
         return (LostRecord(suspect.position, len(raw), record.topic, record.queue_id, record.queue_offset),)
 
-    def _mend(self, position: int, change: Mended, code: str | None) -> None:
+    def _mend(self, position: int, change: Correction, code: str | None) -> None:
         reason = f"{change.field} put right: the rest of the record leaves no other value"
         self._edits.append(Edit(Patch.write(position + change.offset, change.new), reason, code))
         self._mended.append(position)
@@ -280,7 +280,7 @@ class _Salvage:
             return
         known = witnesses(self._units, start, hole.end) or self._header_at(start, hole.end)
         why = DAMAGE_TEXTS.get(hole.reason, "records of another place")
-        self._plugs.append(Plug(file, start, hole.end, why, code, known, closes=hole.to_file_end))
+        self._plugs.append(FilledGap(file, start, hole.end, why, code, known, closes=hole.to_file_end))
 
     def _mend_at(self, start: int, end: int, code: str, *, exactly: bool) -> int:
         """Mends the record at `start` of a hole; its size, 0 if there is nothing to mend. `exactly`: records follow the hole."""
@@ -412,27 +412,30 @@ class _Salvage:
         for result in self._behind:
             if result.tail is not None:
                 code, text = TAIL_TEXTS[result.tail.kind]
-                yield FileEdit(self._relocation.place(result.file), Fate.QUARANTINED, f"nothing but {text}", code)
+                yield FileEdit(self._relocation.place(result.file), FileAction.QUARANTINED, f"nothing but {text}", code)
             else:
                 text = "a file without records behind the end of the log"
-                yield FileEdit(self._relocation.place(result.file), Fate.QUARANTINED, text, "RMQ-CL-PREALLOC")
+                yield FileEdit(self._relocation.place(result.file), FileAction.QUARANTINED, text, "RMQ-CL-PREALLOC")
         lengths = {file.path: file.length for file in self._store.commitlog.files}
         for result in self._kept:
             one = self._relocation.assembled.get(result.file.path)
             if one is not None:
-                fate = Fate.REPLACED if one.exists else Fate.CREATED
+                fate = FileAction.REPLACED if one.exists else FileAction.CREATED
                 yield FileEdit(one.path, fate, one.reason, "RMQ-CL-MOVED", one.staged, one.like)
             elif lengths[result.file.path] != self._log.file_size:
                 yield FileEdit(
-                    result.file.path, Fate.REPLACED, f"brought to its full length of {self._log.file_size} bytes", "RMQ-CL-FILELEN"
+                    result.file.path, FileAction.REPLACED, f"brought to its full length of {self._log.file_size} bytes", "RMQ-CL-FILELEN"
                 )
         there = {entry.path for entry in self._log.odd}
         for file in self._made:
             yield FileEdit(
-                file.path, Fate.REPLACED if file.path in there else Fate.CREATED, "fillers in place of a missing file", "RMQ-CL-GAP"
+                file.path,
+                FileAction.REPLACED if file.path in there else FileAction.CREATED,
+                "fillers in place of a missing file",
+                "RMQ-CL-GAP",
             )
 
-    def _future(self, edits: Sequence[Edit], damages: tuple[tuple[int, int], ...], filled: Sequence[Plug]) -> FutureLog:
+    def _future(self, edits: Sequence[Edit], damages: tuple[tuple[int, int], ...], filled: Sequence[FilledGap]) -> FutureLog:
         present = {str(result.file.path): result.file.length for result in self._kept} | {str(file.path): 0 for file in self._made}
         files = sorted([*(self._log.full(result.file) for result in self._kept), *self._made], key=lambda file: file.start)
         places = {unit for unit in self._units if damage_at(damages, unit.position) is not None}
@@ -486,7 +489,7 @@ def _style(store: Store, profile: Profile, placeholders: bool) -> Style:
     return Style(min(LARGEST_FILLER, max(config.integer("maxMessageSize"), 4096)), property_crc, stands_for_it)
 
 
-def demand_property_crcs(store: Store, profile: Profile, results: Sequence[FileSurvey]) -> None:
+def require_property_crcs(store: Store, profile: Profile, results: Sequence[FileSurvey]) -> None:
     """With forceVerifyPropCRC every record without property CRC is damage to a broker (commit log Q12). Raises RefusedError."""
     without = sum(result.without_property_crc for result in results)
     if without and profile.verifies_property_crc and store.config.flag("forceVerifyPropCRC"):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rmqstore.errors import RefusedError
 from rmqstore.formats.naming import offset_to_file_name
-from rmqstore.repair.log.edits import Fate, FileEdit
+from rmqstore.repair.log.edits import FileAction, FileEdit
 from rmqstore.store.mapped import MappedFile, OddEntry, ProblemKind, infer_file_size
 from rmqstore.store.root import Store
 from rmqstore.verify.log.runs import runs_of
@@ -48,7 +48,7 @@ def files_of(store: Store) -> LogFiles:
         )
     log = store.commitlog
     if not log.files and not log.odd:
-        demand_no_messages(store)
+        require_no_messages(store)
     size = log.file_size or store.config.integer("mappedFileSizeCommitLog")
     inferred = infer_file_size(log.files, size)
     if inferred != size and 2 * sum(file.length == inferred for file in log.files) > len(log.files):
@@ -65,11 +65,11 @@ def files_of(store: Store) -> LogFiles:
             )
     files = tuple(replace(file, length=min(file.length, size)) for file in log.files if file not in misnamed)
     odd = (*log.odd, *(OddEntry(file.path, ProblemKind.FOREIGN_NAME, file.length, "the name is no offset of a file") for file in misnamed))
-    _demand_directories(store, files, size)
+    _require_directories(store, files, size)
     return LogFiles(files, odd, size)
 
 
-def demand_no_messages(store: Store) -> None:
+def require_no_messages(store: Store) -> None:
     """Raise RefusedError for a store without a log file in which something else tells of messages."""
     evidence = evidence_of_messages(store)
     if evidence is not None:
@@ -79,7 +79,7 @@ def demand_no_messages(store: Store) -> None:
         )
 
 
-def _demand_directories(store: Store, files: Sequence[MappedFile], size: int) -> None:
+def _require_directories(store: Store, files: Sequence[MappedFile], size: int) -> None:
     """Refuses a log with missing files, one of whose directories does not exist: a volume that is not mounted looks so."""
     directories = store.commitlog_directories
     absent = next((path for path in (*directories.writable, *directories.read_only) if not path.is_dir()), None)
@@ -95,7 +95,7 @@ def gone(entries: tuple[OddEntry, ...], made: frozenset[Path] = frozenset()) -> 
     for entry in entries:
         if entry.path not in made:
             code, reason = _ODD_CODES.get(entry.kind, _ODD_CODES[ProblemKind.FOREIGN_NAME])
-            yield FileEdit(entry.path, Fate.QUARANTINED, reason, code)
+            yield FileEdit(entry.path, FileAction.QUARANTINED, reason, code)
 
 
 def brought_to_length(store: Store, kept: Sequence[MappedFile], size: int) -> Iterator[FileEdit]:
@@ -103,7 +103,7 @@ def brought_to_length(store: Store, kept: Sequence[MappedFile], size: int) -> It
     lengths = {file.path: file.length for file in store.commitlog.files}
     for file in kept:
         if lengths[file.path] != size:
-            yield FileEdit(file.path, Fate.REPLACED, f"brought to its full length of {size} bytes", "RMQ-CL-FILELEN")
+            yield FileEdit(file.path, FileAction.REPLACED, f"brought to its full length of {size} bytes", "RMQ-CL-FILELEN")
 
 
 def missing(files: Sequence[MappedFile], size: int, place: Callable[[MappedFile], Path] = lambda file: file.path) -> Iterator[MappedFile]:

@@ -37,7 +37,7 @@ _ALONE = 2  # so many consecutive claims that fail are looked at one by one; mor
 
 
 @dataclass(frozen=True, slots=True)
-class Suspect:
+class SuspectRecord:
     """A live record of sound structure that is odd in some other way."""
 
     position: int
@@ -64,7 +64,7 @@ class FileSurvey:
     end_offset: int = 0
     last_sound: int = -1
     holes: list[Hole] = field(default_factory=list)
-    suspects: dict[int, Suspect] = field(default_factory=dict)
+    suspects: dict[int, SuspectRecord] = field(default_factory=dict)
     tail: Tail | None = None
     end: FileEnd | None = None
     without_property_crc: int = 0
@@ -88,7 +88,7 @@ def survey(
         return [run.result() for run in runs]
 
 
-def demand_records(results: Sequence[FileSurvey]) -> None:
+def require_records(results: Sequence[FileSurvey]) -> None:
     """Refuses a log that has bytes and not one record: what it was, is for people to find out. Raises RefusedError."""
     if is_without_records((result.records, bool(result.holes), result.tail) for result in results):
         raise no_record()
@@ -124,7 +124,7 @@ class _Pass:
                 result.end = event
         spans, events = self._claims.finish()
         for position in _misplaced(spans):
-            result.suspects.setdefault(position, Suspect(position, Fault(0), False))
+            result.suspects.setdefault(position, SuspectRecord(position, Fault(0), False))
         columns = ("expected", "found", "after", "position")
         result.queues = QueuesOfFile(spans, [Break(key, *(int(row[name]) for name in columns)) for key, row in events])
         return result
@@ -137,7 +137,7 @@ class _Pass:
         v2 = _are_v2(batch)
         for row in np.flatnonzero(odd).tolist():
             record = records[row]
-            suspect = Suspect(int(record["position"]), Fault(int(record["faults"])), bool(v2[row]))
+            suspect = SuspectRecord(int(record["position"]), Fault(int(record["faults"])), bool(v2[row]))
             result.suspects[suspect.position] = suspect
         sound = np.flatnonzero(~odd)
         if sound.size:

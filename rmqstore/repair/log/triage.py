@@ -16,11 +16,11 @@ from rmqstore.prediction.log.record_check import RecordCheck
 from rmqstore.prediction.options import Options
 from rmqstore.reading.records import record_at
 from rmqstore.repair.log import corrections
-from rmqstore.repair.log.corrections import Mended
+from rmqstore.repair.log.corrections import Correction
 from rmqstore.repair.log.evidence import Place, Proposal
 from rmqstore.repair.log.future import LostUnit
 from rmqstore.repair.log.gaps import Jump
-from rmqstore.repair.log.survey import Suspect
+from rmqstore.repair.log.survey import SuspectRecord
 from rmqstore.scan.columns import Fault
 from rmqstore.store.root import Store
 from rmqstore.store.window import read_at
@@ -28,18 +28,18 @@ from rmqstore.versions import Profile
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Disposition:
     """What becomes of a record: `changes` that mend it, or `why` it is lost; neither: it stays as it is. `code`: the finding behind it."""
 
-    changes: tuple[Mended, ...] = ()
+    changes: tuple[Correction, ...] = ()
     why: str | None = None
     code: str | None = None
 
 
-KEPT = Verdict()
+KEPT = Disposition()
 
 
-class Judge:
+class RecordTriage:
     """Judges the suspects of one store for one release."""
 
     def __init__(self, store: Store, profile: Profile) -> None:
@@ -47,7 +47,7 @@ class Judge:
         self._queues = {(queue.topic, queue.queue_id): queue.files for queue in store.queue_directories()}
         self._check = RecordCheck.of_recovery(profile, Options.of(store.config))
 
-    def proposal(self, suspect: Suspect, raw: bytes, units: Sequence[LostUnit], jump: Jump | None) -> Proposal | None:
+    def proposal(self, suspect: SuspectRecord, raw: bytes, units: Sequence[LostUnit], jump: Jump | None) -> Proposal | None:
         """Return the change of a header field that the queue entries pointing at a record propose, None for none.
 
         Where they propose none, the records of its queue before and after it in the log may propose its QUEUEOFFSET (`jump`).
@@ -73,7 +73,7 @@ class Judge:
         bracketed = jump is not None and change.field == "QUEUEOFFSET" and jump.first <= proposed.queue_offset < jump.end
         return Proposal(suspect.position, raw, change, own, proposed, bracketed=bracketed)
 
-    def judge(self, suspect: Suspect, raw: bytes, units: Sequence[LostUnit], confirmed: Mended | None) -> Verdict:
+    def judge(self, suspect: SuspectRecord, raw: bytes, units: Sequence[LostUnit], confirmed: Correction | None) -> Disposition:
         """Return what becomes of a record.
 
         `raw` are its bytes, `units` the queue entries that point at it, `confirmed` is the change that they propose, if other evidence
@@ -81,17 +81,17 @@ class Judge:
         """
         record = decode_record(raw)
         proven = property_crc_matches(raw, record.properties)
-        changes: list[Mended] = []
+        changes: list[Correction] = []
         code = None
         if Fault.PHYSICAL_OFFSET in suspect.faults:
             if proven or not self._belongs_here(record, suspect.position, units):
-                return Verdict(why="it is a record of another place", code="RMQ-CL-PHYOFFSET")
+                return Disposition(why="it is a record of another place", code="RMQ-CL-PHYOFFSET")
             changes.append(corrections.of_physical_offset(suspect.position))
             code = "RMQ-CL-PHYOFFSET"
         if Fault.BODY_CRC in suspect.faults:
             mended = corrections.of_body_crc(record)
             if mended is None:
-                return Verdict(why="its body does not have the CRC that it stores", code="RMQ-CL-CRC")
+                return Disposition(why="its body does not have the CRC that it stores", code="RMQ-CL-CRC")
             changes.append(mended)
             code = "RMQ-CL-CRC"
         if not proven:
@@ -102,10 +102,10 @@ class Judge:
         for change in changes:
             mended_raw = change.applied(mended_raw)
         if property_crc_matches(mended_raw, record.properties) is False:
-            return Verdict(why="it does not have the CRC that its properties store", code="RMQ-CL-PROPCRC")
+            return Disposition(why="it does not have the CRC that its properties store", code="RMQ-CL-PROPCRC")
         if self._check.at(np.frombuffer(mended_raw, np.uint8), 0).request is None:
-            return Verdict(why="no broker of this release reads over it", code="RMQ-CL-MAGIC" if suspect.v2 else "RMQ-CL-FIELD")
-        return Verdict(tuple(changes), code=code)
+            return Disposition(why="no broker of this release reads over it", code="RMQ-CL-MAGIC" if suspect.v2 else "RMQ-CL-FIELD")
+        return Disposition(tuple(changes), code=code)
 
     def _belongs_here(self, record: Record, position: int, units: Sequence[LostUnit]) -> bool:
         """Whether a record with another PHYSICALOFFSET was written where it lies: its queue unit says so, or nothing speaks against."""
@@ -144,7 +144,7 @@ def _queue_offsets_of(record: Record) -> int:
     return max(1, int(number)) if record.is_inner_batch and number.isascii() and number.isdecimal() else 1
 
 
-def _header_changes(suspect: Suspect, record: Record, confirmed: Mended | None) -> list[Mended]:
+def _header_changes(suspect: SuspectRecord, record: Record, confirmed: Correction | None) -> list[Correction]:
     """Changes of header fields, which no checksum covers."""
     if confirmed is not None and confirmed.field == "SYSFLAG":
         return [confirmed]

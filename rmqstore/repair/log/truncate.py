@@ -10,10 +10,10 @@ import numpy as np
 
 from rmqstore.errors import RefusedError
 from rmqstore.repair.log import segments
-from rmqstore.repair.log.edits import Edit, Fate, FileEdit, LogRepair
+from rmqstore.repair.log.edits import Edit, FileAction, FileEdit, LogRepair
 from rmqstore.repair.log.future import FutureLog, Patch
 from rmqstore.repair.log.segments import LogFiles
-from rmqstore.repair.log.survey import FileSurvey, demand_records, survey
+from rmqstore.repair.log.survey import FileSurvey, require_records, survey
 from rmqstore.repair.plan.model import LostMessage
 from rmqstore.scan.columns import Check, Fault, Stop
 from rmqstore.scan.walk import Batch, LogScanner
@@ -38,10 +38,10 @@ def truncate(
     if not log.files:
         return LogRepair(FutureLog((), 0))
     results = survey(store, list(log.files), reads_v2=profile_of(release).reads_v2, advance=advance)
-    demand_records(results)
+    require_records(results)
     natural = max((result.end_offset for result in results if result.records), default=log.files[0].start)
     if at is not None and at not in (natural, _closed_at(log, results)):
-        _demand_boundary(log, at, natural)
+        _require_boundary(log, at, natural)
     return _cut(store, log, results, natural if at is None else at, why)
 
 
@@ -49,7 +49,7 @@ def cut_where_broker_stops(store: Store, release: str, at: int, *, advance: Adva
     """As `truncate`, at the offset where the recovery of a broker of `release` stops reading."""
     log = segments.files_of(store)
     results = survey(store, list(log.files), reads_v2=profile_of(release).reads_v2, advance=advance)
-    demand_records(results)
+    require_records(results)
     natural = max((result.end_offset for result in results if result.records), default=log.files[0].start)
     return _cut(store, log, results, min(at, natural), f"a broker of {release} stops reading here")
 
@@ -64,7 +64,7 @@ def _cut(store: Store, log: LogFiles, results: Sequence[FileSurvey], at: int, wh
     if at < last.end and not closed and _scanner().last_nonzero(kept[-1].file, at) is not None:
         edits.append(Edit(Patch(at, last.end), f"zeroed: {why}", "RMQ-CL-TAILBYTES"))
     behind = results[len(kept) :]
-    files = [FileEdit(result.file.path, Fate.QUARANTINED, f"it lies behind the end of the log: {why}") for result in behind]
+    files = [FileEdit(result.file.path, FileAction.QUARANTINED, f"it lies behind the end of the log: {why}") for result in behind]
     files += segments.brought_to_length(store, [result.file for result in kept], log.file_size)
     present = {str(result.file.path): result.file.length for result in kept}
     future = FutureLog(tuple(log.full(result.file) for result in kept), end, tuple(edit.patch for edit in edits), present=present)
@@ -83,7 +83,7 @@ def _closed_at(log: LogFiles, results: Sequence[FileSurvey]) -> int | None:
     return log.full(last.file).end if last is not None and _is_closed(last) else None
 
 
-def _demand_boundary(log: LogFiles, at: int, natural: int) -> None:
+def _require_boundary(log: LogFiles, at: int, natural: int) -> None:
     """Refuses an offset where no record begins or ends."""
     first = log.files[0].start
     if not first <= at < natural:

@@ -81,18 +81,18 @@ def check_contents(contents: Contents, path: Path) -> None:
     """Raises RefusedError unless the file `path` is as long as announced, and has the digest if one was announced."""
     if entries.is_special(path) and _MOVED_NAME.fullmatch(contents.file or ""):
         return  # it was moved away unopened, and is moved back so
-    demand_file(path)
+    require_file(path)
     with beneath.reading(path) as descriptor:
-        demand_contents(contents, descriptor, path)
+        require_contents(contents, descriptor, path)
 
 
-def demand_file(path: Path) -> None:
+def require_file(path: Path) -> None:
     """Raises RefusedError unless there is a file with contents."""
     if not beneath.is_file(path):
         raise RefusedError(f"{path}, which holds contents of the plan, is missing.", "Make the plan again.")
 
 
-def demand_contents(contents: Contents, descriptor: int, path: Path) -> None:
+def require_contents(contents: Contents, descriptor: int, path: Path) -> None:
     """The same for a file that is open."""
     right = os.fstat(descriptor).st_size == contents.length
     if not right or contents.digest not in (None, fingerprint.descriptor_digest(descriptor, path, 0, contents.length)):

@@ -16,7 +16,7 @@ from rmqstore.repair.transaction.folder import Transaction
 from rmqstore.repair.transaction.journal_check import problems_of_attributes
 
 
-def demand_attributes(transaction: Transaction, number: int, action: Action, path: Path, found: Attributes | None) -> None:
+def require_attributes(transaction: Transaction, number: int, action: Action, path: Path, found: Attributes | None) -> None:
     """Raises RefusedError when an action would give a file or directory to a user or group that this run has no right to give it to.
 
     `found` is the file at the place of the action. A file that keeps its owner may belong to anybody, unless it is copied.

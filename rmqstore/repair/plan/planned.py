@@ -120,14 +120,14 @@ class _Tree:
         for action in plan.actions:
             if action.in_place:
                 changed[action.path].append(action)
-        self._demand_room(changed)
+        self._require_room(changed)
         for name, actions in changed.items():
             self._change(self._places.root / name, actions)
         for action in plan.actions:
             if not action.in_place:
                 self._whole(action)
 
-    def _demand_room(self, changed: Mapping[str, list[Action]]) -> None:
+    def _require_room(self, changed: Mapping[str, list[Action]]) -> None:
         paths = [self._places.root / name for name in changed]
         needed = sum(size for path in paths for _, size in blocks_with_data(path, 0, path.stat().st_size))
         disk = os.statvfs(self._base)

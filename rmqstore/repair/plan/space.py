@@ -19,7 +19,7 @@ _MARGIN = 1 << 20
 _JOURNAL_LINE = 2048
 
 
-def demand_space(transaction: Transaction, places: Places) -> None:
+def require_space(transaction: Transaction, places: Places) -> None:
     """Raises RefusedError when a file system has not the space for undo records, quarantine and new bytes of a transaction."""
     for directory, needed in needs(transaction, places).items():
         available = _available(directory)

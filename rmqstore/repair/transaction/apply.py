@@ -10,10 +10,10 @@ from rmqstore.errors import RmqstoreError, UnreadableError
 from rmqstore.repair.files import beneath, copies, rights
 from rmqstore.repair.files.writer import Writer
 from rmqstore.repair.plan import codec, fingerprint
-from rmqstore.repair.plan.check import check_kept, check_transaction, demand_contents, demand_file
+from rmqstore.repair.plan.check import check_kept, check_transaction, require_contents, require_file
 from rmqstore.repair.plan.model import Action, Plan
 from rmqstore.repair.plan.paths import Places
-from rmqstore.repair.transaction.folder import State, Transaction, ways_out
+from rmqstore.repair.transaction.folder import State, Transaction, resume_commands
 from rmqstore.repair.transaction.journal import Journal
 from rmqstore.repair.transaction.perform import ForeignChangeError, Performer
 from rmqstore.repair.transaction.prepare import prepare
@@ -76,7 +76,7 @@ def apply(
     except (OSError, UnreadableError) as error:
         if transaction.state is State.PLANNED:
             raise _failed(error, _UNCHANGED, _TRY_AGAIN) from error
-        continued, undone = ways_out(transaction)
+        continued, undone = resume_commands(transaction)
         hint = f"Make space or mend the disk, then continue with `{continued}`, or take it back with `{undone}`."
         raise _failed(error, f"Transaction {transaction.id} was not finished.", hint) from error
 
@@ -117,9 +117,9 @@ def _copy_contents(transaction: Transaction, plan: Plan, contents: Path, writer:
             writer.mkdir(transaction.staged)
         with ExitStack() as stack:
             with rights.of_starter():  # the contents are files of the operator
-                demand_file(source)
+                require_file(source)
                 read = stack.enter_context(beneath.reading(source))
-            demand_contents(wanted, read, source)
+            require_contents(wanted, read, source)
             if not beneath.exists(target):
                 copies.copy_descriptor(writer, read, source, 0, wanted.length, target)
 

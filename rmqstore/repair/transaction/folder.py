@@ -99,7 +99,7 @@ class Transaction:
     @cached_property
     def plan(self) -> Plan:
         """The plan of the transaction."""
-        self._demand_file(self.plan_path)
+        self._require_file(self.plan_path)
         try:
             plan = read_plan(self.plan_path)
         except RefusedError as error:
@@ -114,7 +114,7 @@ class Transaction:
         plan = self.plan
         if not beneath.exists(self.journal_path):
             return Story()
-        self._demand_file(self.journal_path)
+        self._require_file(self.journal_path)
         try:
             story = read_journal(self.journal_path)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -127,7 +127,7 @@ class Transaction:
     @property
     def state(self) -> State:
         """How far it came."""
-        _demand_own(self.directory, self.root)
+        _require_own(self.directory, self.root)
         if not beneath.exists(self.plan_path):
             if beneath.exists(self.journal_path):  # which is begun after the plan: what it kept must not be taken for remains
                 raise DamagedError(self.directory, "its plan is missing")
@@ -135,8 +135,8 @@ class Transaction:
         story = self.story
         return State.APPLIED if story.applied else State.APPLYING if story.prepared else State.PLANNED
 
-    def _demand_file(self, path: Path) -> None:
-        _demand_own(self.directory, self.root)
+    def _require_file(self, path: Path) -> None:
+        _require_own(self.directory, self.root)
         if not beneath.is_file(path):
             raise DamagedError(self.directory, f"{path.name} is no regular file")
 
@@ -185,7 +185,7 @@ def folder(root: Path) -> list[tuple[str, os.stat_result]]:
     directory = root / TOOL_DIRECTORY
     if not beneath.exists(directory):
         return []
-    _demand_own(directory, root)
+    _require_own(directory, root)
     return beneath.entries(directory)
 
 
@@ -194,7 +194,7 @@ def is_transaction_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
-def _demand_own(directory: Path, root: Path) -> None:
+def _require_own(directory: Path, root: Path) -> None:
     """Raises DamagedError unless only the owner of the store can have made what is in a folder."""
     status, owner = beneath.status(directory), attributes_of(root).uid
     if status is None or not stat.S_ISDIR(status.st_mode):
@@ -266,14 +266,14 @@ def see_history(root: Path) -> str:
 
 def refusal(stopped: Transaction) -> RefusedError:
     """What to say where a transaction has to be finished or taken back before anything else may change the store."""
-    continued, undone = ways_out(stopped)
+    continued, undone = resume_commands(stopped)
     message = f"Transaction {stopped.id} ({stopped.plan.command}) of {stopped.root} was stopped in the middle."
     return RefusedError(message, f"Continue it with `{continued}`, or take it back with `{undone}`.")
 
 
-def ways_out(transaction: Transaction) -> tuple[str, str]:
+def resume_commands(transaction: Transaction) -> tuple[str, str]:
     """The commands that continue a stopped transaction and that take it back."""
-    return store_transactions.ways_out(transaction.root, transaction.id, transaction.plan.undoes)
+    return store_transactions.resume_commands(transaction.root, transaction.id, transaction.plan.undoes)
 
 
 def remove_remains(root: Path, writer: Writer) -> None:

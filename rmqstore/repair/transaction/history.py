@@ -20,9 +20,9 @@ from rmqstore.repair.transaction.folder import (
     folder,
     is_transaction_name,
     last_stopped,
+    resume_commands,
     see_history,
     transactions,
-    ways_out,
 )
 
 
@@ -43,7 +43,7 @@ class Entry:
     def as_json(self) -> dict[str, Any]:
         """The entry as the object that `--format json` prints."""
         plan = None if self.state in (State.INCOMPLETE, State.DAMAGED) else self.transaction.plan
-        continued, undone = (None, None) if plan is None else ways_out(self.transaction)
+        continued, undone = (None, None) if plan is None else resume_commands(self.transaction)
         return {
             "type": "transaction",
             "id": self.transaction.id,

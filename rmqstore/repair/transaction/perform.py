@@ -20,7 +20,7 @@ from rmqstore.repair.plan import fingerprint
 from rmqstore.repair.plan.fingerprint import BLOCK, blocks_with_data
 from rmqstore.repair.plan.model import Action, ActionKind, Attributes, FileStamp
 from rmqstore.repair.plan.paths import Places
-from rmqstore.repair.transaction.folder import Transaction, ways_out
+from rmqstore.repair.transaction.folder import Transaction, resume_commands
 from rmqstore.repair.transaction.journal import Before, Journal, Story
 from rmqstore.store.window import read_descriptor
 
@@ -33,7 +33,7 @@ class ForeignChangeError(RefusedError):
     """Somebody else changed the store while a transaction was at work on it."""
 
     def __init__(self, transaction: Transaction, what: str) -> None:
-        continued, undone = ways_out(transaction)
+        continued, undone = resume_commands(transaction)
         way = undone if transaction.plan.undoes is None else continued
         super().__init__(
             f"Something else changed the store meanwhile, and transaction {transaction.id} stopped: {what}.",

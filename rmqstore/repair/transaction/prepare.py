@@ -9,15 +9,15 @@ from pathlib import Path, PurePosixPath
 
 from rmqstore.errors import RefusedError
 from rmqstore.repair.files import beneath, copies, entries
-from rmqstore.repair.files.hardlinks import demand_one_step, is_linked
+from rmqstore.repair.files.hardlinks import is_linked, require_one_step
 from rmqstore.repair.files.writer import Writer
 from rmqstore.repair.plan import fingerprint
 from rmqstore.repair.plan.attributes import attributes_of, of_status
 from rmqstore.repair.plan.check import check_contents
 from rmqstore.repair.plan.model import Action, ActionKind, Attributes, Directory, FileStamp
-from rmqstore.repair.plan.owners import demand_attributes
+from rmqstore.repair.plan.owners import require_attributes
 from rmqstore.repair.plan.paths import Places
-from rmqstore.repair.plan.space import demand_space
+from rmqstore.repair.plan.space import require_space
 from rmqstore.repair.transaction.folder import Transaction
 from rmqstore.repair.transaction.journal import Before, Journal
 from rmqstore.repair.transaction.journal_check import undo_name
@@ -34,7 +34,7 @@ def prepare(transaction: Transaction, places: Places, writer: Writer) -> None:
     """
     plan = transaction.plan
     refuse_changes(plan.files, fingerprint.take(places))
-    demand_space(transaction, places)
+    require_space(transaction, places)
     _empty(transaction.undo, writer)
     copied: set[str] = set()
     with Journal.open(transaction.journal_path, writer, fresh=True) as journal:
@@ -65,7 +65,7 @@ def _before(transaction: Transaction, number: int, action: Action, places: Place
         raise RefusedError(f"The plan takes {path} away, which brokers lock.", _NEW_PLAN)
     if (size, attributes and attributes.mtime_ns) != (action.expect.size, action.expect.mtime_ns):
         raise RefusedError(f"{action.path} changed since it was planned for.", _NEW_PLAN)
-    demand_attributes(transaction, number, action, path, attributes)
+    require_attributes(transaction, number, action, path, attributes)
     linked = action.in_place and action.path not in copied and is_linked(path)
     directories = _directories(action, places, linked=linked)
     if not action.in_place:
@@ -85,7 +85,7 @@ def _before(transaction: Transaction, number: int, action: Action, places: Place
 def _copy(transaction: Transaction, number: int, path: Path, writer: Writer) -> None:
     """A copy of a file that has other names, ready to take its place."""
     copy = transaction.copy_of(number)
-    demand_one_step(path, transaction.directory)
+    require_one_step(path, transaction.directory)
     if not beneath.is_directory(transaction.staged):
         writer.mkdir(transaction.staged)
     if beneath.exists(copy):

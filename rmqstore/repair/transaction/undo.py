@@ -23,17 +23,17 @@ from rmqstore.repair.transaction.prepare import refuse_changes
 _MOST_NOTES = 20
 
 
-def plan_undo(transaction: Transaction, places: Places, *, whatever_happened: bool = False) -> Plan:
+def plan_undo(transaction: Transaction, places: Places, *, force: bool = False) -> Plan:
     """The plan that puts everything back. The lock of the store must be held.
 
-    A finished transaction is taken back only while the store is as it left it. Of one that was stopped, and with `whatever_happened`,
+    A finished transaction is taken back only while the store is as it left it. Of one that was stopped, and with `force`,
     whatever it did is taken back, also where somebody else changed the store meanwhile; `notes` of the plan say what is in the way.
     Raises RefusedError, UnreadableError.
     """
     check_transaction(transaction, places)
     plan, story = transaction.plan, transaction.story
     files = fingerprint.take(places)
-    strict = story.files is not None and not whatever_happened
+    strict = story.files is not None and not force
     if story.files is not None and strict:
         refuse_changes(story.files, files)
     actions: list[Action] = []

@@ -368,9 +368,9 @@ def walk(
 
     Args: base = address of the window; at, end, file_end = bytes relative to it (end = end of the mapped bytes, file_end = end of the
     file); origin = physical offset of the window's first byte; lead = bytes before every record: 0, or those of a DLedger entry
-    header; checks = Check bits; delays = address of int64[levels + 1], ms per delay level; state = address of `Names.state`;
+    header; checks = Check bits; delays = address of int64[levels + 1], ms per delay level; state = address of `QueueRegistry.state`;
     records, keys = addresses of rows of RECORD_DTYPE and KEY_DTYPE, to be filled from `count` and `key_count` up to their capacities.
-    Returns (position where it stopped, records, keys, Stop). UNKNOWN_QUEUE: `Names.learn` what the state points to, then continue.
+    Returns (position where it stopped, records, keys, Stop). UNKNOWN_QUEUE: `QueueRegistry.learn` what the state points to, then continue.
     """
     want_keys = (checks & _CHECK_KEYS) != 0
     want_crc = (checks & _CHECK_CRC) != 0

@@ -40,7 +40,7 @@ def is_index_name(name: str) -> bool:
     return len(name) == INDEX_NAME_LENGTH and name.isascii() and name.isdigit()
 
 
-def demand_directory(root: Path) -> None:
+def require_directory(root: Path) -> None:
     """Raise UnreadableError if there is nothing at `root`, NotAStoreError if it is no directory."""
     try:
         root.stat()

@@ -27,11 +27,11 @@ from rmqstore.verify.context import Context
 from rmqstore.verify.index import IndexCursor, IndexMatch, IndexView
 from rmqstore.verify.log.displaced import displaced_runs, rows_of, runs_inside
 from rmqstore.verify.log.live import LiveRecords, Overflow, Tail
-from rmqstore.verify.log.record_findings import Neighbours, of_damage, of_faults
+from rmqstore.verify.log.record_findings import Neighbours, damage_findings, fault_findings
 from rmqstore.verify.log.runs import Run
 from rmqstore.verify.queues.batchqueue import BatchRows
 from rmqstore.verify.queues.ext import ExtReader
-from rmqstore.verify.queues.multidispatch import Dispatches, Peculiarity, Renumbered
+from rmqstore.verify.queues.multidispatch import Deviation, Dispatches, Renumbered
 from rmqstore.verify.queues.units import QueueClaims, QueueKey, QueueSpan
 
 _COMMIT, _ROLLBACK = int(SysFlag.TRANSACTION_COMMIT), int(SysFlag.TRANSACTION_ROLLBACK)
@@ -77,7 +77,7 @@ class FileResult:
     events: list[tuple[QueueKey, npt.NDArray[np.void]]] = field(default_factory=list)
     index: IndexMatch = field(default_factory=IndexMatch)
     batch_matched: Counter[QueueKey] = field(default_factory=Counter)
-    renumbered: dict[Peculiarity, dict[QueueKey, Renumbered]] = field(default_factory=dict)
+    renumbered: dict[Deviation, dict[QueueKey, Renumbered]] = field(default_factory=dict)
     commits: list[tuple[int, int]] = field(default_factory=list)  # (position, half message's physical offset)
     unreadable: dict[str, str] = field(default_factory=dict)
     hosts: Counter[int] = field(default_factory=Counter)  # records of each store host
@@ -99,7 +99,7 @@ class Surroundings:
     last_data_file: MappedFile | None
 
 
-class FilePass:
+class FileVerifier:
     """The pass over one file."""
 
     def __init__(self, context: Context, around: Surroundings, file: MappedFile, advance: Callable[[int], None]) -> None:
@@ -135,7 +135,7 @@ class FilePass:
                 self._process(event)
             elif isinstance(event, Damage):
                 result.damages.append((event.start, event.end if event.resumed else file.end))
-                result.findings.append(of_damage(self._context, event))
+                result.findings.append(damage_findings(self._context, event))
                 result.moved += runs_inside(file, event.start, event.end)
             elif isinstance(event, Overflow):
                 result.damages.append((event.start, event.end))
@@ -173,7 +173,7 @@ class FilePass:
             runs = displaced_runs(result.file, records) if Fault.PHYSICAL_OFFSET in batch.faults else []
             result.moved += runs
             result.damages += [(begin, begin + run.length) for run in runs for begin in [result.file.start + run.position]]
-            result.findings.extend(of_faults(self._context, records, topics, rows_of(runs, records, result.file)))
+            result.findings.extend(fault_findings(self._context, records, topics, rows_of(runs, records, result.file)))
         result.findings.extend(self._neighbours.check(records, batch.oddities))
         if Mark.MALFORMED_TEXT in batch.marks:
             self._rehash(records, keys, batch)

@@ -68,7 +68,9 @@ DAMAGE_TEXTS: dict[Stop, str] = {
 }
 
 
-def of_faults(context: Context, records: npt.NDArray[np.void], topic_of: dict[int, str], moved: npt.NDArray[np.bool_]) -> Iterator[Finding]:
+def fault_findings(
+    context: Context, records: npt.NDArray[np.void], topic_of: dict[int, str], moved: npt.NDArray[np.bool_]
+) -> Iterator[Finding]:
     """One finding for every fault of every record that has one; that a record of `moved` is not in its place is reported with its run."""
     for row in np.flatnonzero(records["faults"]).tolist():
         record = records[row]
@@ -90,7 +92,7 @@ def of_faults(context: Context, records: npt.NDArray[np.void], topic_of: dict[in
                 )
 
 
-def of_damage(context: Context, damage: Damage) -> Finding:
+def damage_findings(context: Context, damage: Damage) -> Finding:
     """The finding of a range without records that records follow."""
     length = damage.end - damage.start
     follows = f"up to the next record at {damage.end}" if damage.resumed else "and no record follows in this file"

@@ -26,8 +26,8 @@ from rmqstore.verify.guard import limited
 from rmqstore.verify.log.commitlog import FileResult
 from rmqstore.verify.parts import config
 from rmqstore.verify.queues.exchanged import Held, exchanged_files, summed_up
-from rmqstore.verify.queues.multidispatch import Peculiarity, Renumbered
-from rmqstore.verify.queues.targets import Pointed, Target, Targets
+from rmqstore.verify.queues.multidispatch import Deviation, Renumbered
+from rmqstore.verify.queues.targets import TargetKind, Targets, UnitTarget
 from rmqstore.verify.queues.units import QueueKey
 
 _CHUNK_UNITS = 51_200
@@ -249,25 +249,25 @@ class QueueJudge:
                 "RMQ-CQ-GAP", f"{count} missing: no file of the queue holds them", offset=offset, expected=offset, **where
             )
 
-    def _of_other(self, key: QueueKey, directory: QueueDirectory, row: npt.NDArray[np.void], run: Pointed) -> Finding:
+    def _of_other(self, key: QueueKey, directory: QueueDirectory, row: npt.NDArray[np.void], run: UnitTarget) -> Finding:
         """Units that point elsewhere than at the records that claim them; the first of those records is that of `row`."""
         where = self._where(key, directory, run.start, run.end)
         if run.start == int(row["start"]):
             where |= {"offset": int(row["position"]), "expected": int(row["position"])}
         where["found"] = run.offset
         count = _units(run.end - run.start)
-        if run.target is Target.PRE_BLANK:
+        if run.target is TargetKind.PRE_BLANK:
             return self._context.finding("RMQ-CQ-PREBLANK", f"{count} pre-blank where those of records should be", **where)
-        if run.target is Target.OWN:
+        if run.target is TargetKind.OWN:
             text = f"{count}: the record pointed at has a QUEUEOFFSET {run.shift:+d} from the unit's place"
             return self._context.finding("RMQ-CQ-SHIFTED", text, **where)
         return self._context.finding("RMQ-CQ-UNIT", f"{count}: another place than that of the record with this QUEUEOFFSET", **where)
 
     # What units point at
 
-    def _pointed(self, key: QueueKey, directory: QueueDirectory, start: int, stop: int) -> Iterator[Pointed]:
+    def _pointed(self, key: QueueKey, directory: QueueDirectory, start: int, stop: int) -> Iterator[UnitTarget]:
         """Runs of the units [start, stop) that point at the same."""
-        last: Pointed | None = None
+        last: UnitTarget | None = None
         for at, units in _units_between(directory.files, start, stop):
             for run in self._targets.of_units(key, units, at):
                 if last is not None and last.goes_on(run):
@@ -391,20 +391,20 @@ class QueueJudge:
             pointing = (self._of_pointing(key, directory, pointed, end) for pointed in self._pointed(key, directory, start, stop))
             yield from limited(self._context, directory.directory, pointing)
 
-    def _of_pointing(self, key: QueueKey, directory: QueueDirectory, run: Pointed, end: int) -> Finding:
+    def _of_pointing(self, key: QueueKey, directory: QueueDirectory, run: UnitTarget, end: int) -> Finding:
         """Units into the log that no record with their QUEUEOFFSET claimed; `end` of the queue by its records.
 
         In front of that end a message is missing for sure, behind it only if a repair left a filler behind the neighbour's message.
         """
         missing = run.start < end or self._context.log.last_filler > run.offset
-        if run.target is Target.OWN and missing and self._repeats_neighbour(directory, run):
+        if run.target is TargetKind.OWN and missing and self._repeats_neighbour(directory, run):
             code, text = "RMQ-CQ-REPEATED", "the same as its neighbour, in the place of a message that the log does not have"
         else:
             code, text = self._answer(run)
         where = self._where(key, directory, run.start, run.end)
         return self._context.finding(code, f"{_units(run.end - run.start)}: {text}", offset=run.offset, **where)
 
-    def _repeats_neighbour(self, directory: QueueDirectory, run: Pointed) -> bool:
+    def _repeats_neighbour(self, directory: QueueDirectory, run: UnitTarget) -> bool:
         """Whether a unit and all up to the own place of its message are the same, as repairs leave it for lost messages."""
         own = run.start + run.shift
         low, high = min(own, run.start), max(own, run.start)
@@ -418,21 +418,21 @@ class QueueJudge:
         self._equal = {directory.directory: range(low, max(high + 1, stop))}
         return True
 
-    def _answer(self, run: Pointed) -> tuple[str, str]:
-        if run.target is Target.OTHER_QUEUE and run.other is not None:
+    def _answer(self, run: UnitTarget) -> tuple[str, str]:
+        if run.target is TargetKind.OTHER_QUEUE and run.other is not None:
             code = "RMQ-CQ-UNIT" if self._has_records else "RMQ-CQ-SURPLUS"
             return code, f"the record there belongs to {run.other[0]}/{run.other[1]}"
-        if run.target is Target.OWN and run.shift:
+        if run.target is TargetKind.OWN and run.shift:
             return "RMQ-CQ-SHIFTED", f"the record there has a QUEUEOFFSET {run.shift:+d} from the unit's place"
         return _ANSWERS[run.target]
 
 
 _ANSWERS = {
-    Target.UNKNOWN: ("RMQ-CQ-SURPLUS", "no record claims them; what they point at was not looked at, there are too many of this kind"),
-    Target.NOTHING: ("RMQ-CQ-UNIT", "no record begins where the unit points"),
-    Target.DAMAGED: ("RMQ-CQ-LOST", "the record lies in a damaged range"),
-    Target.NOT_QUEUED: ("RMQ-CQ-SURPLUS", "a prepared or rolled back record has no place in a queue"),
-    Target.OWN: ("RMQ-CQ-SURPLUS", "the record there is not part of the live log"),
+    TargetKind.UNKNOWN: ("RMQ-CQ-SURPLUS", "no record claims them; what they point at was not looked at, there are too many of this kind"),
+    TargetKind.NOTHING: ("RMQ-CQ-UNIT", "no record begins where the unit points"),
+    TargetKind.DAMAGED: ("RMQ-CQ-LOST", "the record lies in a damaged range"),
+    TargetKind.NOT_QUEUED: ("RMQ-CQ-SURPLUS", "a prepared or rolled back record has no place in a queue"),
+    TargetKind.OWN: ("RMQ-CQ-SURPLUS", "the record there is not part of the live log"),
 }
 
 
@@ -472,9 +472,9 @@ def _restarted(history: QueueHistory | None, rows: npt.NDArray[np.void]) -> int:
 
 
 _RENUMBERED = {
-    Peculiarity.SHIFTED: ("RMQ-CQ-LMQ-OFFSET", "units that stand at other places than the numbers their records were given"),
-    Peculiarity.DROPPED: ("RMQ-CL-QOFFSET-REPEAT", "records without unit, because their numbers had been given before"),
-    Peculiarity.LOST: ("RMQ-CQ-SHIFTED", "records without unit, and all units behind them moved up"),
+    Deviation.SHIFTED: ("RMQ-CQ-LMQ-OFFSET", "units that stand at other places than the numbers their records were given"),
+    Deviation.DROPPED: ("RMQ-CL-QOFFSET-REPEAT", "records without unit, because their numbers had been given before"),
+    Deviation.LOST: ("RMQ-CQ-SHIFTED", "records without unit, and all units behind them moved up"),
 }
 
 
@@ -486,7 +486,7 @@ def renumbered(context: Context, results: Sequence[FileResult]) -> Iterator[Find
             for key, one in queues.items():
                 totals[key, kind.name].note(one.position, one.number, one.place, one.count)
     for (key, name), one in sorted(totals.items(), key=itemgetter(0)):
-        code, text = _RENUMBERED[Peculiarity[name]]
+        code, text = _RENUMBERED[Deviation[name]]
         yield context.log_finding(
             code,
             f"multi-dispatch queue with {text}: {one.count}",

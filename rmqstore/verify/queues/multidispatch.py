@@ -47,7 +47,7 @@ class Entry:
     number: int
 
 
-class Peculiarity(Enum):
+class Deviation(Enum):
     """What can be peculiar about a further queue."""
 
     SHIFTED = auto()  # units at other places than the numbers say
@@ -99,7 +99,7 @@ class Dispatches:
         self._number_of = number_of
         self._readers: dict[QueueKey, _UnitReader] = {}
         self._shifts: dict[QueueKey, int] = {}
-        self.renumbered: dict[Peculiarity, dict[QueueKey, Renumbered]] = {kind: defaultdict(Renumbered) for kind in Peculiarity}
+        self.renumbered: dict[Deviation, dict[QueueKey, Renumbered]] = {kind: defaultdict(Renumbered) for kind in Deviation}
 
     def claims(self, row: npt.NDArray[np.void], record: Record) -> Iterator[Any]:
         """Copies of the record's columns, one for each further queue, with the place of its unit there as queue offset."""
@@ -125,13 +125,13 @@ class Dispatches:
             if place is not None:
                 self._shifts[entry.key] = place - entry.number
                 if place != entry.number:
-                    self.renumbered[Peculiarity.SHIFTED][entry.key].note(position, entry.number, place)
+                    self.renumbered[Deviation.SHIFTED][entry.key].note(position, entry.number, place)
             elif self._is_repeated(reader, position, entry):
-                self.renumbered[Peculiarity.DROPPED][entry.key].note(position, entry.number, reader.first_behind(position))
+                self.renumbered[Deviation.DROPPED][entry.key].note(position, entry.number, reader.first_behind(position))
             elif not doubtful:
                 place = self._damaged_place(reader, position, entry.key, max(expected, 0))
                 if place is None:
-                    self.renumbered[Peculiarity.LOST][entry.key].note(position, entry.number, expected)
+                    self.renumbered[Deviation.LOST][entry.key].note(position, entry.number, expected)
         except RmqstoreError:
             return entry.number  # the comparison meets the unreadable file as well, and reports it
         return place

@@ -25,7 +25,7 @@ _NEAR = 1 << 20
 _NO_PLACE_IN_QUEUES = 4  # bit of prepared and of rolled back records in SYSFLAG
 
 
-class Target(IntEnum):
+class TargetKind(IntEnum):
     """What a unit points at."""
 
     UNKNOWN = 0  # not looked at
@@ -38,17 +38,17 @@ class Target(IntEnum):
 
 
 @dataclass(slots=True)
-class Pointed:
+class UnitTarget:
     """Units [start, end) that point at the same: `shift` = QUEUEOFFSET minus place for records of this queue, `other` = the other queue."""
 
-    target: Target
+    target: TargetKind
     start: int
     end: int
     offset: int  # physical offset in the first unit
     shift: int = 0
     other: QueueKey | None = None
 
-    def goes_on(self, following: Pointed) -> bool:
+    def goes_on(self, following: UnitTarget) -> bool:
         """Whether the units behind these, in order, point at the same."""
         same = (self.target, self.shift, self.other) == (following.target, following.shift, following.other)
         return same and self.end == following.start
@@ -63,25 +63,25 @@ class Targets:
         self._numbers: dict[QueueKey, int] = {}  # of the queues met, over all scanners
         self._steps = _STEPS
 
-    def of_units(self, key: QueueKey, units: npt.NDArray[np.void], first: int) -> Iterator[Pointed]:
+    def of_units(self, key: QueueKey, units: npt.NDArray[np.void], first: int) -> Iterator[UnitTarget]:
         """Runs of these units (UNIT_ROWS) of queue `key`, the first of which has queue offset `first`. Raises UnreadableError."""
         offsets = units["physical_offset"].astype(np.int64)
         wanted, which = np.unique(offsets, return_inverse=True)
         records, looked = self._records(wanted)
         targets, numbers = self._judge(key, wanted, records, looked)
         kinds = targets[which]
-        kinds[(offsets == 0) & (units["size"] == PRE_BLANK_SIZE)] = Target.PRE_BLANK
+        kinds[(offsets == 0) & (units["size"] == PRE_BLANK_SIZE)] = TargetKind.PRE_BLANK
         places = first + np.arange(len(units))
-        details = np.where(kinds == Target.OWN, numbers[which] - places, 0)
-        details[kinds == Target.OTHER_QUEUE] = records["queue"][which][kinds == Target.OTHER_QUEUE]
+        details = np.where(kinds == TargetKind.OWN, numbers[which] - places, 0)
+        details[kinds == TargetKind.OTHER_QUEUE] = records["queue"][which][kinds == TargetKind.OTHER_QUEUE]
         keys = list(self._numbers)
         changes = (kinds[1:] != kinds[:-1]) | (details[1:] != details[:-1])
         begins = np.concatenate([[0], np.flatnonzero(changes) + 1])
         for begin, end in zip(begins.tolist(), [*begins[1:].tolist(), len(units)], strict=True):
-            run = Pointed(Target(int(kinds[begin])), first + begin, first + end, int(offsets[begin]))
-            if run.target is Target.OWN:
+            run = UnitTarget(TargetKind(int(kinds[begin])), first + begin, first + end, int(offsets[begin]))
+            if run.target is TargetKind.OWN:
                 run.shift = int(details[begin])
-            elif run.target is Target.OTHER_QUEUE:
+            elif run.target is TargetKind.OTHER_QUEUE:
                 run.other = keys[int(details[begin])]
             yield run
 
@@ -103,18 +103,18 @@ class Targets:
         self, key: QueueKey, offsets: npt.NDArray[np.int64], records: npt.NDArray[np.void], looked: npt.NDArray[np.bool_]
     ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int64]]:
         """(Target of every offset, the place in the queue that its record was given)."""
-        targets = np.full(len(offsets), Target.OTHER_QUEUE, np.int8)
+        targets = np.full(len(offsets), TargetKind.OTHER_QUEUE, np.int8)
         places = records["queue_offset"].copy()
-        targets[records["queue"] == self._numbers.get(key, -1)] = Target.OWN
-        dispatched = (targets == Target.OTHER_QUEUE) & (records["marks"] & int(Mark.MULTI_DISPATCH) != 0)
+        targets[records["queue"] == self._numbers.get(key, -1)] = TargetKind.OWN
+        dispatched = (targets == TargetKind.OTHER_QUEUE) & (records["marks"] & int(Mark.MULTI_DISPATCH) != 0)
         for row in np.flatnonzero(dispatched & looked):
             place = self._dispatched(key, int(offsets[row]))
             if place is not None:
-                targets[row], places[row] = Target.OWN, place
-        targets[(targets == Target.OWN) & (records["sys_flag"] & _NO_PLACE_IN_QUEUES != 0)] = Target.NOT_QUEUED
-        targets[records["size"] == 0] = Target.NOTHING
-        targets[~looked] = Target.UNKNOWN
-        targets[in_ranges(offsets, self._context.log.damages)] = Target.DAMAGED
+                targets[row], places[row] = TargetKind.OWN, place
+        targets[(targets == TargetKind.OWN) & (records["sys_flag"] & _NO_PLACE_IN_QUEUES != 0)] = TargetKind.NOT_QUEUED
+        targets[records["size"] == 0] = TargetKind.NOTHING
+        targets[~looked] = TargetKind.UNKNOWN
+        targets[in_ranges(offsets, self._context.log.damages)] = TargetKind.DAMAGED
         return targets, places
 
     def _dispatched(self, key: QueueKey, offset: int) -> int | None:

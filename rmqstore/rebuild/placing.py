@@ -149,7 +149,7 @@ class UsefulPlacing:
         expected = queue.next_offset
         if self._is_ahead(message):
             missed = queue.can_miss(message.queue_offset - expected, message.physical_offset - queue.max_physic_offset)
-            # What would be filled in front of a queue that begins here leaves the messages before it in their places.
+            # What would be filled before a queue that begins here leaves the messages before it in their places.
             if missed or (confirmed and self._lost_before(message)):
                 history.gaps.append(Gap(expected, message.queue_offset, message.physical_offset))
                 queue.bridge(message.queue_offset)

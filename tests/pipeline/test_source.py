@@ -297,7 +297,7 @@ def test_a_store_that_cannot_be_read_to_its_end_ends_the_query(spark: SparkSessi
 
     original = SourceError.original(str(error.value))
     assert isinstance(original, UsageError)
-    assert "the number of hash slots cannot be told" in original.message
+    assert "the number of hash slots cannot be determined" in original.message
 
 
 def test_errors_keep_their_kind_message_and_hint() -> None:

@@ -31,6 +31,12 @@ ONCE_BROKEN = {
     61: (0, 1, 84, 131),
     71: (83, 114, 115),
     72: (35,),
+    81: (34,),
+    83: (26,),
+    86: (5, 26),
+    89: (37, 38),
+    91: (37,),
+    94: (2,),
 }
 """Numbers of random cases, by seed, that long runs found and that were put right then."""
 SERVED = {

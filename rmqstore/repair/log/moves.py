@@ -113,10 +113,9 @@ def find_moves(
     taken = [(one.start, one.end) for one in placed]
     for run in sorted(candidates, key=lambda run: (-run.records, run.start)):
         for move in tuple(_free_parts(run, taken)):  # what is found changes `taken`
-            seen = witness(move)
-            if seen is None:
-                seen = _fits(run, move, placed, file_size, only_exact=run.file.path in foreign_paths)
-            if seen and _is_in_time(run, move, placed, file_size):
+            pointed_at = witness(move)
+            belongs = _fits(run, move, placed, file_size, only_exact=run.file.path in foreign_paths) if pointed_at is None else pointed_at
+            if belongs and _is_in_time(run, move, placed, file_size, pointed_at=bool(pointed_at)):
                 found.append(move)
                 _take(taken, move)
     found = list(_reachable(found, [file.start for file in files if _holds(placed, file)], {file.start for file in files}, file_size))
@@ -177,15 +176,16 @@ def _touches(run: Run, move: Move, placed: Sequence[Placed], file_size: int) -> 
     return begins, ends
 
 
-def _is_in_time(run: Run, move: Move, placed: Sequence[Placed], file_size: int) -> bool:
-    """Whether a part of a run is not older than the records before its place and not newer than those after it, or touches both.
+def _is_in_time(run: Run, move: Move, placed: Sequence[Placed], file_size: int, *, pointed_at: bool) -> bool:
+    """Return whether a part of a run is not older than the records before its place and not newer than those after it, or touches both.
 
-    Leftovers of an older life of the log are older than what is before them, and do not fit exactly.
+    Leftovers of an older life of the log are older than what is before them, and do not fit exactly. Records that queue entries point at
+    may be newer than those after them: the clock of the broker was set back.
     """
     before, after = _around(move, placed)
     first = run.first_timestamp if move.start == run.start else _timestamp_at(move)
     in_time = (before is None or first is None or before.last_timestamp <= first) and (
-        after is None or move.end < run.end or run.last_timestamp <= after.first_timestamp
+        pointed_at or after is None or move.end < run.end or run.last_timestamp <= after.first_timestamp
     )
     return in_time or all(_touches(run, move, placed, file_size))
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tests.broker.live import JOBS, RELEASES, Verdict, judge_all, random_case
 from tests.broker.toolchain import JarsMissing, missing
-from tests.prediction.recorded import Case
+from tests.prediction.recorded_cases import Case
 
 _PLAN = ("base", "version", "damage", "abort", "settings", "ops")
 """What a case is, without what the broker did."""

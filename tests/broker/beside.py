@@ -29,8 +29,8 @@ from rmqstore.prediction.simulation import simulate
 from rmqstore.store.root import Store
 from tests.broker.answers import recorded_form
 from tests.broker.busy import RELEASES, SIZES, BusyBroker
+from tests.broker.consumed_messages import NotServed
 from tests.broker.harness import Harness
-from tests.broker.served import NotServed
 from tests.broker.toolchain import WHOLE, prepared
 from tests.prediction.comparing import differences
 from tests.support.cli import Run, rmqstore

@@ -11,9 +11,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.broker.served import NotServed
+from tests.broker.consumed_messages import NotServed
 from tests.broker.toolchain import whole_command
-from tests.broker.wholestart import TRANSIENT, configured, told
+from tests.broker.whole_start import TRANSIENT, configured, told
 
 RELEASES = ("4.9.7", "5.3.3", "5.5.1")
 """Whole brokers that can be had; nothing in a store of 4.9.8 differs from one of 4.9.7."""

@@ -18,7 +18,7 @@ from tests.broker.answers import recorded_form
 from tests.broker.harness import Harness, JvmDied
 from tests.broker.random_damages import random_damage
 from tests.prediction.comparing import Difference, differences
-from tests.prediction.recorded import Case, WorkingStore, recorded
+from tests.prediction.recorded_cases import Case, WorkingStore, recorded
 from tests.support import stores
 from tests.support.storeview import StoreView
 

@@ -19,10 +19,10 @@ from itertools import product
 from pathlib import Path
 from random import Random
 
+from tests.broker.consumed_messages import Broker, NotServed
+from tests.broker.expected_messages import Lost, Promise
 from tests.broker.harness import Harness, JvmDied
 from tests.broker.live import JOBS, bases
-from tests.broker.promised import Lost, Promise
-from tests.broker.served import Broker, NotServed
 from tests.broker.toolchain import JarsMissing, missing
 from tests.support import operations, stores
 from tests.support.cli import Run, rmqstore

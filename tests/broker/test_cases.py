@@ -10,7 +10,7 @@ import pytest
 
 from tests.broker.live import random_case
 from tests.broker.random_damages import random_damage
-from tests.prediction.recorded import operation, recorded
+from tests.prediction.recorded_cases import operation, recorded
 from tests.support import operations, stores
 from tests.support.damages import DAMAGES
 from tests.support.operations import Flip, Move, Noise, Write, Zero

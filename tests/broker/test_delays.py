@@ -15,7 +15,7 @@ from rmqstore.formats.naming import SCHEDULE_TOPIC
 from rmqstore.store.root import Store
 from rmqstore.verify.parts.config import queue_end
 from tests.broker.toolchain import WHOLE, JarsMissing, missing, prepared
-from tests.broker.wholestart import Asked, start
+from tests.broker.whole_start import Asked, start
 from tests.doctor.test_observed_starts import OBSERVED, SETTINGS
 from tests.support import sparse
 from tests.support.cli import rmqstore

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.broker.grown import Files, not_appended
+from tests.broker.append_only import Files, not_appended
 
 ITEMS_AT = 8
 LOG, QUEUE, INDEX = "commitlog/00000000000000000000", "consumequeue/T/0/00000000000000000000", "index/20260101000000000"

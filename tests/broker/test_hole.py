@@ -15,8 +15,8 @@ import pytest
 from rmqstore.formats import consumequeue
 from rmqstore.formats.naming import offset_to_file_name
 from rmqstore.repair.log.fillers import FILLER_TOPIC, PLACEHOLDER_PROPERTIES, LostRecord, Neighbour, Segment, Style, filler
+from tests.broker.consumed_messages import Broker, Line, NotServed, Questions, Start
 from tests.broker.harness import Harness
-from tests.broker.served import Broker, Line, NotServed, Questions, Start
 from tests.broker.toolchain import JarsMissing, missing, prepared
 from tests.support import operations, stores
 from tests.support.operations import Op, Write

@@ -17,7 +17,7 @@ from rmqstore.repair.recover import Recovery
 from rmqstore.repair.transaction.folder import State, Transaction, unfinished
 from tests.broker.harness import Harness
 from tests.broker.toolchain import JarsMissing, missing, prepared
-from tests.repair.changing import Yes
+from tests.repair.every_action import Yes
 from tests.repair.faults import Killed
 from tests.repair.recovering import Damaged, damaged
 from tests.support import stores

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker import repaired, wholebroker
+from tests.broker import repaired, whole_broker
 from tests.broker.repaired import RepairCase
 from tests.broker.toolchain import WHOLE, JarsMissing, missing, prepared
 from tests.rocksdb.damages import long_sst, manifest, short_sst
@@ -84,13 +84,13 @@ def test_the_store_code_serves_what_was_promised(release: str) -> None:
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("damage", "abort"), [("rocksdb-manifest-missing", "no"), ("rocksdb-entries-flip", "yes")])
 def test_a_whole_broker_serves_what_was_promised(damage: str, abort: str) -> None:
-    case = wholebroker.whole_case("broker-5.5.1-rocksdb-clean", damage, abort)
+    case = whole_broker.whole_case("broker-5.5.1-rocksdb-clean", damage, abort)
     try:
         prepared(case.release, WHOLE)
     except JarsMissing as error:
         pytest.skip(f"Maven cannot get the jars of a broker {case.release}: {error}")
 
-    (verdict,) = wholebroker.judge_all([case], jobs=1)
+    (verdict,) = whole_broker.judge_all([case], jobs=1)
 
     assert not verdict.undone
     # A start after a crash makes the newest file of the index again.

@@ -13,7 +13,7 @@ import pytest
 
 from rmqstore.formats.timer import LOG_UNIT_SIZE
 from tests.broker.toolchain import WHOLE, JarsMissing, missing, prepared
-from tests.broker.wholestart import Asked, start
+from tests.broker.whole_start import Asked, start
 from tests.support.cli import rmqstore
 
 SETTINGS = {"mappedFileSizeCommitLog": str(1 << 20), "mappedFileSizeConsumeQueue": "20000", "mappedFileSizeTimerLog": "1066"}

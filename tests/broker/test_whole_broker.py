@@ -1,7 +1,7 @@
 """Whole brokers start on repaired stores and serve their clients what the repair promised.
 
-The cases are the same in every run; `python -m tests.broker.wholebroker` runs others. A case is a test, so that no more brokers are up at a
-time than there are test processes.
+The cases are the same in every run; `python -m tests.broker.whole_broker` runs others. A case is a test, so that no more brokers are up
+at a time than there are test processes.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import pytest
 
 from tests.broker.repaired import describe
 from tests.broker.toolchain import WHOLE, JarsMissing, missing, prepared
-from tests.broker.wholebroker import MODULE, judge_all, whole_case
+from tests.broker.whole_broker import MODULE, judge_all, whole_case
 
 # sample store, damage, whether `abort` is there
 CASES = (

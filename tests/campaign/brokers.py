@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.broker.consumed_messages import Broker, NotServed
 from tests.broker.harness import Harness, JvmDied
 from tests.broker.live import bases
 from tests.broker.repaired import DELIVERING
-from tests.broker.served import Broker, NotServed
 from tests.campaign.cases import Case
 from tests.campaign.judge import Problem, Repair, plain
 from tests.support import stores

@@ -14,8 +14,8 @@ from pathlib import Path
 from rmqstore.errors import RefusedError
 from rmqstore.formats.record import RecordError, decode_record
 from rmqstore.repair.log.fillers import FILLER_TOPIC
-from tests.broker.promised import LogBytes, Lost, Promise, names
-from tests.broker.sent import Message
+from tests.broker.expected_messages import LogBytes, Lost, Promise, names
+from tests.broker.sent_messages import Message
 from tests.campaign import delays
 from tests.campaign.cases import Case, view_of
 from tests.campaign.states import differences, state_of

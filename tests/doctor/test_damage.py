@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.doctor.diagnosing import FreshStore, codes, damaged, diagnosis_of
-from tests.prediction.recorded import Case, cases_of
+from tests.prediction.recorded_cases import Case, cases_of
 from tests.support.stores import case
 
 CLEAN, CRASHED = "5.3.3-plain", "5.3.3-plain-crash"

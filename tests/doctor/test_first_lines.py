@@ -14,7 +14,7 @@ from rmqstore.doctor.nextsteps import Commands
 from rmqstore.doctor.verdict import Class
 from rmqstore.findings import Severity
 from rmqstore.store.root import Store
-from tests.prediction.recorded import Case, WorkingStore, cases_of
+from tests.prediction.recorded_cases import Case, WorkingStore, cases_of
 from tests.support.stores import case as sample_case
 
 RELEASE = "5.3.3"

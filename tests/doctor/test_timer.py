@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.cli import rmqstore
-from tests.verify_parts.checking import patch
-from tests.verify_parts.timers import READ_TIME, UNIT, slot_position, timer_store
+from tests.verify.one_check import patch
+from tests.verify.timer_files import READ_TIME, UNIT, slot_position, timer_store
 
 SOON = READ_TIME + 60_000
 

@@ -34,9 +34,9 @@ from rmqstore.repair.derived.rebuild import IndexRequest
 from rmqstore.repair.derived.settings_evidence import settings_of
 from rmqstore.store.window import read_at
 from rmqstore.versions import profile_of
+from tests.pipeline.combined_jobs import Together
 from tests.pipeline.exporting import request
 from tests.pipeline.places import BASES, EVERYTHING, damaged_stores, sample_stores
-from tests.pipeline.together import Together
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

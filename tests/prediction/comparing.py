@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rmqstore.prediction.outcome import Dispatched, Outcome, State
-from tests.prediction.recorded import Case
+from tests.prediction.recorded_cases import Case
 
 Difference = tuple[str, Any, Any]
 """Field, what the broker did, what was predicted."""

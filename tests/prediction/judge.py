@@ -15,7 +15,7 @@ from pathlib import Path
 from rmqstore.prediction.simulation import simulate
 from rmqstore.store.root import Store
 from tests.prediction.comparing import Difference, differences
-from tests.prediction.recorded import Case, WorkingStore, cases_of, truth_files
+from tests.prediction.recorded_cases import Case, WorkingStore, cases_of, truth_files
 
 
 @dataclass

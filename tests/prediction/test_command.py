@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.prediction.recorded import Case, cases_of
+from tests.prediction.recorded_cases import Case, cases_of
 from tests.support import stores
 from tests.support.cli import Run, rmqstore
 

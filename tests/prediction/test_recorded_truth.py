@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.prediction.judge import Judge
-from tests.prediction.recorded import cases_of, truth_files
+from tests.prediction.recorded_cases import cases_of, truth_files
 
 GROUPS = [(name, base) for name in truth_files() for base, _ in groupby(cases_of(name), key=lambda case: case["base"])]
 

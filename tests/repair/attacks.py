@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rmqstore.repair.files.writer import Hook, Primitive
-from tests.repair.changing import SAMPLE
+from tests.repair.every_action import SAMPLE
 from tests.support import stores
 
 KNOWN_USER = 65534

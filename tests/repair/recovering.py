@@ -15,7 +15,7 @@ from rmqstore.repair.derived.consumequeues import LostUnits
 from rmqstore.repair.procedure import RepairRequest, Result, execute, show
 from rmqstore.repair.recover import Recovery, Strategy
 from rmqstore.store.root import Store
-from tests.repair.changing import Yes
+from tests.repair.every_action import Yes
 from tests.support import stores
 from tests.support.damages import DAMAGES, apply
 from tests.support.storeview import StoreView

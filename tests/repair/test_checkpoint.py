@@ -12,7 +12,7 @@ from rmqstore.prediction.outcome import Mode
 from rmqstore.prediction.simulation import simulate
 from rmqstore.repair.derived.checkpoint import log_end
 from rmqstore.repair.derived.judgement import judge, present_log
-from tests.repair.mending import Mending, described
+from tests.repair.damaged_queues import Mending, described
 from tests.support import stores
 
 CLEAN = [case.name for case in stores.cases() if not case.crashed]

@@ -12,10 +12,10 @@ from rmqstore.formats.naming import SCHEDULE_TOPIC
 from rmqstore.repair.procedure import RepairRequest, execute
 from rmqstore.repair.recover import Strategy, plan_truncate
 from rmqstore.verify.parts import config
-from tests.repair.changing import Yes
+from tests.repair.every_action import Yes
 from tests.repair.recovering import Damaged, view_of
 from tests.support import stores
-from tests.verify_parts.checking import codes, run
+from tests.verify.one_check import codes, run
 
 BASE = "5.3.3-plain"
 TEXT = '{"dataVersion":{"counter":7},"offsetTable":{"%s@grüppe":{0:%d,\t1:%d\n},"Gone@g":{0:99}}}'

@@ -18,7 +18,7 @@ from rmqstore.repair.files import lock
 from rmqstore.repair.files.writer import Hook, Primitive
 from rmqstore.repair.transaction.folder import State, unfinished
 from rmqstore.store import window
-from tests.repair.changing import SAMPLE, Changing, age, without_new_times
+from tests.repair.every_action import SAMPLE, Changing, age, without_new_times
 from tests.repair.faults import IO_ERROR, NO_SPACE, Counting, ExitAt, FailAt, KillAt, Killed, ShortWrites
 from tests.support import stores
 

@@ -14,7 +14,7 @@ from rmqstore.repair.procedure import RepairRequest, Result, execute
 from rmqstore.repair.recover import Recovery
 from rmqstore.store.root import Store
 from rmqstore.verify.engine import verify
-from tests.repair.changing import Yes
+from tests.repair.every_action import Yes
 from tests.repair.recovering import Damaged
 from tests.support import stores
 from tests.support.builder import StoreBuilder

@@ -23,7 +23,7 @@ SAMPLE = "5.3.3-plain"
 
 
 def test_writing_to_lost_pages(tmp_path: Path) -> None:
-    finished = program("tests.repair.filling", str(stores.sample_store(SAMPLE)), str(tmp_path / "staged"))
+    finished = program("tests.repair.full_disk", str(stores.sample_store(SAMPLE)), str(tmp_path / "staged"))
 
     assert (finished.returncode, finished.stdout, finished.stderr) == (0, "No space left on device\n", "")
 

@@ -19,7 +19,7 @@ from rmqstore.repair.plan.builder import PlanBuilder
 from rmqstore.repair.plan.staging import Staging
 from rmqstore.repair.recover import Recovery
 from rmqstore.store.root import Store
-from tests.repair.changing import Yes
+from tests.repair.every_action import Yes
 from tests.repair.recovering import Damaged
 from tests.repair.test_recover import changes_nothing
 from tests.support import stores

@@ -15,13 +15,13 @@ from rmqstore.repair.plan.builder import PlanBuilder
 from rmqstore.repair.plan.staging import Staging
 from rmqstore.store.root import Store
 from rmqstore.versions import profile_of
-from tests.repair.mending import Mending, described
+from tests.repair.damaged_queues import Mending, described
 from tests.repair.queuefiles import INJURIES, overwrite
 from tests.repair.recovering import damaged
 from tests.support import stores
 from tests.support.builder import StoreBuilder
 from tests.support.verifying import verify
-from tests.verify.damaging import SIZE, filled
+from tests.verify.small_stores import SIZE, filled
 
 CLEAN = [case.name for case in stores.cases() if not case.crashed]
 INJURED = ("4.9.8-plain", "5.3.3-transactions", "5.4.0-manyfiles", "broker-5.3.3-dledger-clean")

@@ -14,7 +14,7 @@ import pytest
 from rmqstore.errors import RefusedError
 from rmqstore.repair.files.lock import locked, locked_for_reading
 from rmqstore.store.root import Store
-from tests.repair.changing import SAMPLE, Changing
+from tests.repair.every_action import SAMPLE, Changing
 from tests.repair.holders import KINDS, holder
 from tests.support import stores
 from tests.support.cli import rmqstore

@@ -16,7 +16,7 @@ from rmqstore.errors import RefusedError
 from rmqstore.repair.plan import codec
 from rmqstore.repair.plan.jsonvalues import from_json, to_json
 from rmqstore.repair.plan.model import Action, ActionKind, After, Attributes, Contents, Directory, Expected, FileStamp, LostMessage, Plan
-from tests.repair.changing import SAMPLE, Changing
+from tests.repair.every_action import SAMPLE, Changing
 from tests.support import stores
 from tests.support.cli import rmqstore
 

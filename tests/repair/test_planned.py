@@ -21,7 +21,7 @@ from rmqstore.repair.plan.staging import Staging
 from rmqstore.repair.recover import Recovery, Strategy
 from rmqstore.store.root import Store
 from rmqstore.store.window import open_read_only, source_of
-from tests.repair.changing import Changing, Yes, no_errors
+from tests.repair.every_action import Changing, Yes, no_errors
 from tests.repair.recovering import damaged
 from tests.support import stores
 from tests.support.cli import rmqstore

@@ -22,7 +22,7 @@ from rmqstore.repair.transaction.folder import State, unfinished
 from rmqstore.repair.transaction.history import history
 from rmqstore.repair.transaction.perform import ForeignChangeError
 from rmqstore.store.root import Store
-from tests.repair.changing import NEW_QUEUE, SAMPLE, Changing, Yes, age, every_kind, no_errors
+from tests.repair.every_action import NEW_QUEUE, SAMPLE, Changing, Yes, age, every_kind, no_errors
 from tests.repair.faults import Counting, KillAt, Killed
 from tests.support import stores
 from tests.support.cli import rmqstore

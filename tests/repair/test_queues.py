@@ -19,14 +19,14 @@ from rmqstore.repair.plan.staging import Staging
 from rmqstore.scan.unitruns import UNIT_ROWS
 from rmqstore.store.root import Store
 from rmqstore.versions import profile_of
-from tests.repair.mending import Mending, described
+from tests.repair.damaged_queues import Mending, described
 from tests.repair.queuefiles import QUEUE_INJURIES
 from tests.repair.recovering import Damaged, view_of
 from tests.support import stores
 from tests.support.builder import StoreBuilder
 from tests.support.damages import set_field
 from tests.support.verifying import verify
-from tests.verify.damaging import SIZE, filled, queue_name, unit
+from tests.verify.small_stores import SIZE, filled, queue_name, unit
 
 CASES = [case.name for case in stores.cases()]
 CLEAN = [case.name for case in stores.cases() if not case.crashed]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rmqstore.repair.files.writer import Writer
-from tests.repair.mending import Mending
+from tests.repair.damaged_queues import Mending
 from tests.support import stores
 from tests.support.cli import Run, rmqstore
 

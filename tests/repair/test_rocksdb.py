@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rmqstore.formats.record import decode_record
-from tests.repair.mending import described
+from tests.repair.damaged_queues import described
 from tests.repair.recovering import Damaged, damaged
 from tests.support import stores
 

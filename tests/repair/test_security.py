@@ -36,7 +36,7 @@ from tests.repair.attacks import (
     reachable_directory,
     store_of,
 )
-from tests.repair.changing import SAMPLE, Changing, Yes, no_errors
+from tests.repair.every_action import SAMPLE, Changing, Yes, no_errors
 from tests.repair.faults import Counting, KillAt, Killed
 from tests.support.cli import Run, rmqstore
 

@@ -13,7 +13,7 @@ from rmqstore.repair.derived.settings_evidence import evidence_of, settings_of
 from rmqstore.repair.procedure import RepairRequest, Result, execute
 from rmqstore.repair.recover import Recovery
 from rmqstore.store.root import Store
-from tests.repair.changing import Yes
+from tests.repair.every_action import Yes
 from tests.support import stores
 
 BASE = "5.3.3-plain"

@@ -17,9 +17,9 @@ from rmqstore.repair.plan.staging import Staging
 from rmqstore.repair.procedure import RepairRequest, Result, execute
 from rmqstore.repair.recover import Recovery, plan_truncate
 from rmqstore.store.root import Store
-from tests.repair.changing import Yes
-from tests.verify_parts.checking import patch
-from tests.verify_parts.timers import (
+from tests.repair.every_action import Yes
+from tests.verify.one_check import patch
+from tests.verify.timer_files import (
     LOG_FILE,
     READ_TIME,
     SLOT,

@@ -13,7 +13,7 @@ from rmqstore.formats.epoch import EpochEntry, EpochFile, build_epoch_file, epoc
 from rmqstore.repair.log.truncate import truncate
 from rmqstore.repair.procedure import RepairRequest, Result, execute
 from rmqstore.repair.recover import plan_truncate
-from tests.repair.changing import Yes
+from tests.repair.every_action import Yes
 from tests.repair.recovering import Damaged, damaged, messages_of, view_of
 from tests.repair.test_recover import changes_nothing
 from tests.support import stores

@@ -17,8 +17,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from tests.broker.served import NotServed
-from tests.broker.wholestart import Asked, start
+from tests.broker.consumed_messages import NotServed
+from tests.broker.whole_start import Asked, start
 from tests.rocksdb.damages import DATABASE_DAMAGES, WAL_DAMAGES
 from tests.support import sparse
 

@@ -9,7 +9,7 @@ import pytest
 
 from rmqstore.findings import Severity
 from rmqstore.repair.recover import Strategy
-from tests.repair.mending import described
+from tests.repair.damaged_queues import described
 from tests.repair.recovering import Damaged, damaged, view_of
 from tests.rocksdb.bases import QUEUES, STORES, damaged_store, set_reached
 from tests.rocksdb.damages import DATABASE_DAMAGES

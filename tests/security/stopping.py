@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rmqstore.repair.transaction.folder import Transaction, unfinished
-from tests.repair.changing import Changing
+from tests.repair.every_action import Changing
 from tests.repair.faults import KillAt, Killed
 
 

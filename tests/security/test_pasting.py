@@ -16,7 +16,7 @@ from rmqstore.errors import RefusedError
 from rmqstore.repair.transaction.folder import find, refusal, resume_commands
 from rmqstore.shellwords import command, quoted
 from rmqstore.terminal import printable
-from tests.repair.changing import SAMPLE, Changing
+from tests.repair.every_action import SAMPLE, Changing
 from tests.security.on_terminal import HOSTILE
 from tests.security.stopping import stop_in_the_middle
 from tests.support import stores

@@ -13,7 +13,7 @@ import pytest
 
 from rmqstore.repair.transaction.folder import State, find, unfinished
 from rmqstore.store.transactions import read_transactions
-from tests.repair.changing import SAMPLE, Changing
+from tests.repair.every_action import SAMPLE, Changing
 from tests.repair.faults import KillAt, Killed
 from tests.security.stopping import stop_in_the_middle
 from tests.support import stores

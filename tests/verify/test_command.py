@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.builder import StoreBuilder
 from tests.support.cli import Run, rmqstore
-from tests.verify.damaging import SIZE, filled, log_name, patch, patch_unit, queue_name
+from tests.verify.small_stores import SIZE, filled, log_name, patch, patch_unit, queue_name
 
 
 def run(builder: StoreBuilder, *arguments: str | Path) -> Run:

@@ -11,7 +11,7 @@ import pytest
 from rmqstore.verify.grouping import MOST_ALONE
 from tests.support.builder import StoreBuilder
 from tests.support.cli import Run, rmqstore
-from tests.verify.damaging import log_name, patch
+from tests.verify.small_stores import log_name, patch
 
 RECORDS = 60
 SIZE = 108

@@ -12,7 +12,7 @@ from rmqstore.formats.index import HEADER, ITEM, ITEM_SIZE, item_position, slot_
 from rmqstore.formats.javahash import index_key_hash
 from tests.support.builder import FIRST_TIMESTAMP, StoreBuilder
 from tests.support.verifying import verify
-from tests.verify.damaging import SIZE, codes, filled, index_files, log_name, patch, place, verified
+from tests.verify.small_stores import SIZE, codes, filled, index_files, log_name, patch, place, verified
 
 SLOTS = 50
 WHERE = ("file", "position", "length")

@@ -14,7 +14,7 @@ from rmqstore.store.root import Store
 from rmqstore.verify.engine import verify
 from tests.support import stores
 from tests.support.builder import FIRST_TIMESTAMP, StoreBuilder
-from tests.verify.damaging import SIZE, codes, filled, log_name, patch, place, verified
+from tests.verify.small_stores import SIZE, codes, filled, log_name, patch, place, verified
 
 FILE = 500  # four records and a BLANK of 36 bytes
 BLANK = 4 * SIZE

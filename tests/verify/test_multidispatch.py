@@ -14,7 +14,7 @@ from rmqstore.formats.record import decode_record
 from rmqstore.verify.queues.multidispatch import entries
 from tests.scan.samples import encoded
 from tests.support.builder import StoreBuilder
-from tests.verify.damaging import codes, patch, place, queue_name, verified
+from tests.verify.small_stores import codes, patch, place, queue_name, verified
 
 QUEUE = "%LMQ%a"
 ON = {"enableLmq": "true", "enableMultiDispatch": "true"}

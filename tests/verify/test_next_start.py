@@ -17,7 +17,7 @@ from rmqstore.prediction.simulation import simulate
 from rmqstore.store.root import Store
 from rmqstore.verify.context import Options
 from rmqstore.verify.engine import Verification
-from tests.prediction.recorded import WorkingStore, cases_of
+from tests.prediction.recorded_cases import WorkingStore, cases_of
 
 _DAMAGES = ("cq-queue-removed", "cq-queue-of-last-removed", "cq-topic-removed", "cq-all-removed", "cq-all-behind-half", "cq-tail-zero-2")
 _MISSING = ("RMQ-CQ-BEHIND", "RMQ-CQ-MISSING")

@@ -14,7 +14,7 @@ from rmqstore.formats import batchconsumequeue, consumequeue_ext
 from rmqstore.formats.consumequeue import PRE_BLANK, UNIT_SIZE
 from rmqstore.formats.naming import SCHEDULE_TOPIC
 from tests.support.builder import FIRST_TIMESTAMP, StoreBuilder
-from tests.verify.damaging import SIZE, TAGS_CODE, codes, filled, log_name, patch, patch_unit, place, queue_name, unit, verified
+from tests.verify.small_stores import SIZE, TAGS_CODE, codes, filled, log_name, patch, patch_unit, place, queue_name, unit, verified
 
 WHERE = ("file", "position", "length", "offset", "queue_offset")
 

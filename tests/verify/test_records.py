@@ -15,7 +15,7 @@ from tests.scan.samples import fields
 from tests.support.builder import FIRST_TIMESTAMP, StoreBuilder
 from tests.support.stores import case
 from tests.support.verifying import errors, verify
-from tests.verify.damaging import SIZE, codes, filled, log_name, patch, place, verified
+from tests.verify.small_stores import SIZE, codes, filled, log_name, patch, place, verified
 
 SECOND = 2 * SIZE  # the third record, in the middle of the log
 WHERE = ("file", "position", "length", "offset")

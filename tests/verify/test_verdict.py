@@ -12,7 +12,7 @@ import pytest
 from tests.support import stores
 from tests.support.builder import StoreBuilder
 from tests.support.cli import Run, rmqstore
-from tests.verify.damaging import SIZE, filled, log_name, patch
+from tests.verify.small_stores import SIZE, filled, log_name, patch
 
 COMPACTED = "broker-5.3.3-cqext-crash"
 ROCKSDB = "5.5.1-rocksdb"

@@ -12,7 +12,7 @@ from rmqstore.findings import Severity
 from rmqstore.verify.parts import config
 from tests.support import stores
 from tests.support.builder import StoreBuilder
-from tests.verify_parts.checking import codes, errors, only, run
+from tests.verify.one_check import codes, errors, only, run
 
 TOPICS = '{"dataVersion":{"counter":1,"timestamp":1},"topicConfigTable":{"orders":{"topicName":"orders","readQueueNums":4}}}'
 OFFSETS = '{"offsetTable":{"orders@g1":{0:3,1:2},"%RETRY%g1@g1":{0:0}}}'

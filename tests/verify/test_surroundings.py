@@ -14,7 +14,7 @@ from rmqstore.findings import Severity
 from rmqstore.verify.parts import surroundings
 from tests.support import stores
 from tests.support.builder import StoreBuilder
-from tests.verify_parts.checking import codes, errors, only, run
+from tests.verify.one_check import codes, errors, only, run
 
 
 def given_store(root: Path, messages: int = 3) -> int:

@@ -12,7 +12,7 @@ from rmqstore.findings import Severity
 from rmqstore.verify.parts import compaction
 from tests.support import stores
 from tests.support.builder import StoreBuilder
-from tests.verify_parts.checking import codes, only, run
+from tests.verify.one_check import codes, only, run
 
 QUEUE_FILE = 2 * 46
 LOG_FILE = 5 * QUEUE_FILE

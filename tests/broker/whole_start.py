@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.broker.served import Line, NotServed, QueueKey, Start, by_queue
+from tests.broker.consumed_messages import Line, NotServed, QueueKey, Start, by_queue
 from tests.broker.toolchain import whole_command
 
 TRANSIENT = "transient"

@@ -11,7 +11,7 @@ import pytest
 from rmqstore.verify.parts import checkpoint, config, files, surroundings
 from rmqstore.verify.timer import wheel
 from tests.support import stores
-from tests.verify_parts.checking import errors, run
+from tests.verify.one_check import errors, run
 
 CHECKS = [files, checkpoint, surroundings, wheel, config]
 # Where noise shows. At the end of the timer log it looks like an unused rest; what it covers is missing for the wheel.

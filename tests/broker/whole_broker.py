@@ -1,7 +1,7 @@
 """Damages sample stores, repairs them by the command line, and lets whole brokers serve what the repair promised.
 
-python -m tests.broker.wholebroker --cases 20 --seed 1                                        20 cases out of all
-python -m tests.broker.wholebroker --base broker-5.5.1-crash --damage body-flip-mid           one damage of one store
+python -m tests.broker.whole_broker --cases 20 --seed 1                                        20 cases out of all
+python -m tests.broker.whole_broker --base broker-5.5.1-crash --damage body-flip-mid           one damage of one store
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
 
-from tests.broker.grown import data_files, not_appended
-from tests.broker.promised import Promise
+from tests.broker.append_only import data_files, not_appended
+from tests.broker.consumed_messages import NotServed
+from tests.broker.expected_messages import Promise
 from tests.broker.repaired import ABORT, NOTHING_TO_DAMAGE, RepairCase, RepairedStore, RepairVerdict, planned_damage, run
-from tests.broker.sent import Message
-from tests.broker.served import NotServed
+from tests.broker.sent_messages import Message
 from tests.broker.toolchain import WHOLE, prepared
-from tests.broker.wholestart import Asked, WholeStart, start
+from tests.broker.whole_start import Asked, WholeStart, start
 from tests.support import stores
 from tests.support.damages import DAMAGES
 from tests.support.storeview import StoreView
 
-MODULE = "tests.broker.wholebroker"
+MODULE = "tests.broker.whole_broker"
 JOBS = 2
 RELEASES = {"4.9.7": "4.9.7", "4.9.8": "4.9.7", "5.3.3": "5.3.3", "5.5.1": "5.5.1"}
 """Release that wrote a sample: release of the broker. The broker of 4.9.8 was never published; nothing in its store differs from 4.9.7."""

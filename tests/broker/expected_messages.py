@@ -20,8 +20,8 @@ from rmqstore.formats.consumequeue import UNIT_SIZE
 from rmqstore.formats.naming import offset_to_file_name
 from rmqstore.formats.record import MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, RecordError, decode_record
 from rmqstore.repair.log.fillers import FILLER_TOPIC, PLACEHOLDER_PROPERTIES
-from tests.broker.sent import Message, sent
-from tests.broker.served import Line, Questions, QueueKey, Served, Start
+from tests.broker.consumed_messages import Line, Questions, QueueKey, Served, Start
+from tests.broker.sent_messages import Message, sent
 from tests.support.operations import Op, Write
 from tests.support.stores import Case
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rmqstore.formats.record import Record, SysFlag
-from tests.broker.served import Line, QueueKey
+from tests.broker.consumed_messages import Line, QueueKey
 from tests.support.stores import PUT_FIELDS, Case
 from tests.support.stores import case as sample_case
 from tests.support.storeview import StoreView

@@ -9,7 +9,7 @@ import pytest
 from rmqstore.findings import Severity
 from rmqstore.verify.parts import files
 from tests.support.builder import StoreBuilder
-from tests.verify_parts.checking import codes, errors, only, run
+from tests.verify.one_check import codes, errors, only, run
 
 LOG_FILE = 4096
 QUEUE_FILE = 200

@@ -19,7 +19,7 @@ from rmqstore.repair.plan.staging import Staging
 from rmqstore.repair.procedure import RepairRequest, Result
 from rmqstore.store.root import Store
 from rmqstore.versions import Profile, profile_of
-from tests.repair.changing import Yes
+from tests.repair.every_action import Yes
 from tests.support import stores
 
 _CONFIRM = fixed_layout(CHECKPOINT)["confirm_phy_offset"]

@@ -10,7 +10,7 @@ from rmqstore.findings import Severity
 from rmqstore.verify.parts import checkpoint
 from tests.support import stores
 from tests.support.builder import StoreBuilder
-from tests.verify_parts.checking import codes, only, patch, run
+from tests.verify.one_check import codes, only, patch, run
 
 PHYSIC, LOGICS, INDEX, CONFIRM, LOGICS_OFFSET, RESERVED = 0, 8, 16, 32, 40, 48
 LAST = 1_700_000_100_000

@@ -11,8 +11,8 @@ import pytest
 from rmqstore.findings import Severity
 from rmqstore.verify.timer import wheel
 from tests.support import stores
-from tests.verify_parts.checking import codes, errors, only, patch, run
-from tests.verify_parts.timers import (
+from tests.verify.one_check import codes, errors, only, patch, run
+from tests.verify.timer_files import (
     LOG_FILE,
     READ_TIME,
     SLOT,

@@ -1,1 +1,0 @@
-"""The checks of verification that look at files around the records: layout, checkpoint, surroundings, timer, configuration."""

@@ -1,1 +1,1 @@
-"""What the doctor looks at, one question per module; each gives findings or effects on an area."""
+"""The checks of the doctor, one question per module; each yields findings or effects on an area."""

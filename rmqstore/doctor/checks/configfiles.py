@@ -1,4 +1,4 @@
-"""The configuration as a start takes it: which of a file and its `.bak` is read, and what is there of a broker's own files.
+"""The configuration as a start loads it: which of a file and its `.bak` is read, and which of a broker's own files exist.
 
 Fact sheets timer §3.2, timer observed §1 rows 1, 2, 9 and §2.
 """
@@ -21,7 +21,7 @@ GROUPS = "subscriptionGroup.json"
 
 @dataclass(frozen=True, slots=True)
 class ConfigFiles:
-    """What a start loads of each file; a file of which nothing is loaded has a state other than WHOLE.
+    """The text that a start loads of each file; a file of which nothing is loaded has a state other than WHOLE.
 
     `whole_broker`: a broker, and not a message store alone, wrote files here. `in_rocksdb`: topics, groups and offsets are in RocksDB.
     `from_backup`: files of which the `.bak` is loaded. `unreadable`: files that could not be read.
@@ -34,7 +34,7 @@ class ConfigFiles:
     unreadable: frozenset[str]
 
     def lost(self, name: str) -> str | None:
-        """Why nothing is loaded of a file that a broker always writes; None where something is, or where it need not be there."""
+        """Return why nothing is loaded of a file that a broker always writes; None where something is, or where it need not exist."""
         text = self.texts[name]
         if not self.whole_broker or (self.in_rocksdb and name in IN_ROCKSDB) or name in self.unreadable or text.state is State.WHOLE:
             return None
@@ -43,7 +43,7 @@ class ConfigFiles:
         return text.why
 
     def table(self, name: str, key: str) -> Mapping[str, Any]:
-        """A table of a loaded file, empty where there is none."""
+        """Return a table of a loaded file, empty where there is none."""
         table = (self.texts[name].value or {}).get(key)
         return table if isinstance(table, dict) else {}
 
@@ -71,7 +71,7 @@ def load(store: Store, profile: Profile) -> ConfigFiles:
 
 
 def _loaded(name: str, text: Text, backup: Text, profile: Profile) -> Text:
-    """Of the file and its `.bak` the one that is loaded; the file where neither can be."""
+    """Return the one of a file and its `.bak` that is loaded; the file where neither can be."""
     if text.state is State.WHOLE or backup.state is not State.WHOLE:
         return text
     if text.state is State.NOTHING and not _falls_back(name, text, profile):
@@ -80,7 +80,7 @@ def _loaded(name: str, text: Text, backup: Text, profile: Profile) -> Text:
 
 
 def _falls_back(name: str, text: Text, profile: Profile) -> bool:
-    """Whether text that holds nothing makes the broker read the `.bak`: `null` never does, blank text in some files and releases."""
+    """Return whether text that holds nothing makes the broker read the `.bak`: `null` never does, blank text in some files and releases."""
     if text.why == "null":
         return False
     if profile.breaks_empty_table:  # fastjson2 alone, which refuses text without a value

@@ -1,4 +1,4 @@
-"""Configuration that keeps a broker from starting, which the message store knows nothing of: a JSON file and its `.bak` both broken.
+"""Configuration unknown to the message store that prevents a start of the broker: a JSON file and its `.bak` both broken.
 
 Fact sheet timer §3.2; which files stop a start was observed on brokers of 4.9.7, 5.1.4, 5.3.3 and 5.5.1.
 """
@@ -51,7 +51,7 @@ class Stopping:
 
 
 def stopping_files(store: Store, profile: Profile) -> Iterator[Stopping]:
-    """The files in the order in which the broker meets them; it stops at the first one."""
+    """Yield the files in the order in which the broker meets them; it stops at the first one."""
     in_database = in_rocksdb(store)
     for file in _FILES:
         if (file.field and not getattr(profile, file.field)) or (in_database and file.name in IN_ROCKSDB):
@@ -70,7 +70,7 @@ def stopping_files(store: Store, profile: Profile) -> Iterator[Stopping]:
 
 
 def _timer_log(store: Store) -> Iterator[Stopping]:
-    """An empty file that sorts last is deleted, any other file of the wrong length stops the load."""
+    """Yield files of the wrong length, which stop the load; an empty one that sorts last is deleted instead."""
     for problem in store.timerlog.problems():
         path = problem.path
         if problem.kind is ProblemKind.WRONG_LENGTH:

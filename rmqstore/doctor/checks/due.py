@@ -1,8 +1,8 @@
-"""Which configuration files a broker has written by now: some come with the first topic or group, some ten seconds after its first start.
+"""Configuration files that a broker has written by now: some come with the first topic or group, some ten seconds after its first start.
 
 Observed on brokers of 4.9.7, 5.3.3 and 5.5.1 that were started on empty directories. Offsets of consumers, filters and delay levels are
-written for the first time ten seconds after a start, also without any consumer. topics.json is written when a topic is made, and by a clean
-stop; subscriptionGroup.json when a group is made, before its retry topic, and by a clean stop of 5.x.
+written for the first time ten seconds after a start, also without any consumer. topics.json is written when a topic is created, and by a
+clean stop; subscriptionGroup.json when a group is created, before its retry topic, and by a clean stop of 5.x.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _GROUP_OF_BROKER_PREFIX = "CID_RMQ_SYS_"
 
 
 class Due:
-    """What has to be there of the files that a store lacks.
+    """Configuration files that must exist, of those that a store lacks.
 
     `living`: a broker runs on it. `topics`: those that have queues.
     """
@@ -47,9 +47,9 @@ class Due:
         self._living = living
 
     def lost(self, name: str) -> str | None:
-        """Return why nothing is loaded of a file that has to be there; None where something is, or where it was not written yet.
+        """Return why nothing is loaded of a file that must exist; None where something is, or where it was not written yet.
 
-        A running broker writes while it is looked at, so a missing file is looked for again.
+        A running broker writes while its store is read, so a missing file is looked for again.
         """
         why = self._files.lost(name)
         if why is None or self._files.texts[name].state is not State.MISSING:
@@ -58,7 +58,7 @@ class Due:
         return why if rules[name]() and not self._is_there_now(name) else None
 
     def not_yet(self, name: str) -> bool:
-        """Whether a file is missing because the broker did not run long enough to write it."""
+        """Return whether a file is missing because the broker did not run long enough to write it."""
         return self._files.lost(name) is not None and self.lost(name) is None and not self._is_there_now(name)
 
     def table_now(self, name: str, key: str) -> Mapping[str, Any]:
@@ -79,13 +79,13 @@ class Due:
 
     @property
     def _stopped_cleanly(self) -> bool:
-        """Whether the last run came to its end. A store that holds nothing yet may be one that a broker begins to use."""
+        """Whether the last run ended cleanly. A store that holds nothing yet may be one that a broker begins to use."""
         used = self._context.log.end_offset > 0 or any(text.state is not State.MISSING for text in self._files.texts.values())
         return not self._context.crashed and not self._living and (used or _now_ms() - self._last_written > _YOUNG_MS)
 
     @property
     def _ran_long(self) -> bool:
-        """Whether messages or files tell of a run, or of several, that took longer than any broker needs to write its first files.
+        """Whether messages or files show a run, or several, that took longer than any broker needs to write its first files.
 
         Times of messages and of files are not compared with each other: those of a copy are its own.
         """
@@ -99,7 +99,7 @@ class Due:
         return max(_modified_ms(self._context.store.root / name) for name in _WRITTEN_BY_A_RUN)
 
     def _groups_of_users(self) -> Iterator[str]:
-        """Yield groups of consumers that the rest of the store knows; a group is made before its retry topic and its offsets."""
+        """Yield groups of consumers that the rest of the store knows; a group is created before its retry topic and its offsets."""
         for name in (CONSUMER_OFFSETS, LMQ_OFFSETS):
             groups = (key.partition("@")[2] for key in self._files.table(name, "offsetTable"))
             yield from (group for group in groups if _is_of_a_user(group))

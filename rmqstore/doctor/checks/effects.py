@@ -1,4 +1,4 @@
-"""What the simulated start does to log, queues and index, as effects."""
+"""The effects of the simulated start on log, queues and index."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rmqstore.prediction.consequences import QueueFate, QueueOutcome
 
 
 def effects_of(prediction: Prediction) -> Iterator[Effect]:
-    """Yield what the start does to log, queues and index, and where that is not known."""
+    """Yield the effects of the start on log, queues and index, and where they are unknown."""
     yield from _unknown(prediction)
     yield from _log(prediction)
     if prediction.deletes_queues:

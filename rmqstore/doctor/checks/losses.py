@@ -1,4 +1,4 @@
-"""What a start throws away, counted as far as that costs no more than the start's own reading."""
+"""The messages that a start discards, counted as far as that costs no more than the start's own reading."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CHEAP = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Sound messages behind the end that recovery finds. `uncounted`: further files with data that were not read, and their bytes."""
+    """Valid messages after the end that recovery finds. `uncounted`: further files with data that were not read, and their bytes."""
 
     messages: int = 0
     bytes: int = 0
@@ -30,11 +30,11 @@ class Loss:
 
 
 def losses_behind(files: Sequence[MappedFile], end: int, unread: Sequence[MappedFile], budget: int) -> Loss:
-    """What `files` hold at or behind offset `end`.
+    """Return what `files` hold at or after offset `end`.
 
-    Of `unread`, files behind the range, so many are read as `budget` bytes allow, or `CHEAP` ones.
+    Of `unread`, files after the range, as many are read as `budget` bytes allow, or `CHEAP` ones.
 
-    Files whose first bytes are zeros hold nothing a broker would read; they are in none of the two. Raises StoreChangedError,
+    Files whose first bytes are zeros hold nothing a broker would read; they are in neither of the two. Raises StoreChangedError,
     UnreadableError.
     """
     counted = [file for file in files if file.start <= end < file.end]
@@ -54,7 +54,7 @@ def losses_behind(files: Sequence[MappedFile], end: int, unread: Sequence[Mapped
 
 
 def _data_bytes(file: MappedFile) -> int:
-    """Bytes of the file that are no hole; all of them where it cannot be told."""
+    """Return the bytes of the file that are no hole; all of them where that is unknown."""
     try:
         return sum(end - begin for begin, end in data_extents(file))
     except RmqstoreError:

@@ -1,4 +1,4 @@
-"""The machine around the store: room on its disks and volumes that are not there, as effects of what was found about them."""
+"""The machine of the store: free space on its disks and missing volumes, as effects of the findings about them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts beside log, queues and index: topics and groups, the timer, the compaction store, and databases that are not read.
+"""Parts other than log, queues and index: topics and groups, the timer, the compaction store, and databases that are not read.
 
 Fact sheet timer observed §2, §3.
 """
@@ -26,7 +26,7 @@ from rmqstore.verify.timer.files import TimerFiles, open_timer
 from rmqstore.versions import Profile
 
 _REPLAYED_FILES = 2
-"""Files of the timer log from whose units a start fills a wheel that is gone."""
+"""Files of the timer log from whose units a start fills a missing wheel."""
 _CLOCK_SLACK_MS = 86_400_000
 _ENQUEUED_MS = 5_000
 """A running timer has taken a message from its queue by then, and written that to timercheck, which it does every second."""
@@ -50,7 +50,7 @@ def check(context: Context, files: ConfigFiles, due: Due, queues: Queues, profil
 
 
 def _topics(context: Context, files: ConfigFiles, due: Due, queues: Queues) -> Iterator[Found]:
-    """Topics that have messages and that the broker will not know: clients cannot pull them."""
+    """Yield topics that have messages and that the broker will not know: clients cannot pull them."""
     why = due.lost(TOPICS)
     table = files.table(TOPICS, "topicConfigTable")
     if why is None and not table:
@@ -60,7 +60,7 @@ def _topics(context: Context, files: ConfigFiles, due: Due, queues: Queues) -> I
         topic = name.rpartition("/")[0]
         if topic not in table and not is_of_broker(topic) and state.max_offset > state.min_offset:
             unknown[topic] = unknown.get(topic, 0) + state.max_offset - state.min_offset
-    if unknown:  # a running broker makes topics while the store is looked at
+    if unknown:  # a running broker creates topics while the store is read
         now = due.table_now(TOPICS, "topicConfigTable")
         unknown = {topic: count for topic, count in unknown.items() if topic not in now}
     reason = f"{TOPICS} is {why}" if why is not None else f"{TOPICS} does not have them"
@@ -111,13 +111,13 @@ def _timer(context: Context, queues: Queues) -> Iterator[Found]:
 
 
 def _plausible(context: Context, files: TimerFiles) -> bool:
-    """Whether the read time is one that a running timer had, in view of the last message."""
+    """Return whether the read time is one that a running timer had, in view of the last message."""
     last = context.log.last_timestamp
     return not last or files.read_time <= last + _CLOCK_SLACK_MS
 
 
 def _goes_back(context: Context, files: TimerFiles, state: QueueState) -> bool:
-    """Whether the timer begins its queue again although it was in it, longer than a moment before the last write of the check point."""
+    """Return whether the timer restarts its queue although it was in it, longer than a moment before the last write of the check point."""
     if files.check is None or not files.check.last_timer_queue_offset <= state.min_offset < state.max_offset or not files.log.queue.files:
         return False
     first = stored_at(context, TIMER_TOPIC, 0, state.min_offset)
@@ -125,7 +125,7 @@ def _goes_back(context: Context, files: TimerFiles, state: QueueState) -> bool:
 
 
 def _pending(context: Context, files: TimerFiles) -> Iterator[Found]:
-    """Messages in the wheel whose units are gone, and a wheel that is filled again from the last files alone."""
+    """Yield messages in the wheel whose units are gone, and a wheel that is filled again from the last files alone."""
     log = files.log.queue
     if not log.files and files.slots is not None:
         live = files.is_live(files.slots.time) & (files.slots.last >= 0)
@@ -148,9 +148,9 @@ def _timer_found(context: Context, path: Path, text: str, harm: Harm, count: int
 
 
 def _compaction(context: Context, files: ConfigFiles, queues: Queues) -> Iterator[Found]:
-    """Compacted topics without compacted logs: their messages are served from there alone, and nothing builds them again.
+    """Yield compacted topics without compacted logs: their messages are served from there alone, and nothing rebuilds them.
 
-    Of the compacted logs that are there only the first bytes of each file are looked at.
+    Of existing compacted logs only the first bytes of each file are read.
     """
     foreign = list(without_records(context.store))
     if foreign:
@@ -179,12 +179,12 @@ def _is_compacted(topic: Any) -> bool:
 
 
 def _databases(context: Context) -> Iterator[Effect]:
-    """`rocksdbstore` of 5.4.0 and later holds nothing unless timer, transactions or index are kept in it."""
+    """Report data in `rocksdbstore`, which in 5.4.0 and later is empty unless timer, transactions or index are kept in it."""
     path = context.store.root / PartKind.ROCKSDBSTORE
     if path.is_dir() and any(_is_data(entry) for entry in list_directory(path)):
         yield Effect(Area.OTHER, State.NOT_CHECKED, f"{path.name} holds data, which was not read")
 
 
 def _is_data(entry: Entry) -> bool:
-    """A table of RocksDB, or a log of writes that is not empty."""
+    """Return whether it is a table of RocksDB, or a log of writes that is not empty."""
     return entry.name.endswith(".sst") or (entry.name.endswith(".log") and entry.stat().st_size > 0)

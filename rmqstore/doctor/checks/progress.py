@@ -1,4 +1,4 @@
-"""How far consumers, transactions and delay levels are, against the queues as they will be after the start.
+"""The progress of consumers, transactions and delay levels, against the queues as they will be after the start.
 
 Fact sheet timer observed §2: an offset beyond the end skips what arrives below it, a negative one begins again; delay offsets are
 clamped, and without one everything that is still in the queue of the level is delivered again.
@@ -28,7 +28,7 @@ from rmqstore.verify.queues.units import QueueKey
 _FLUSH_MS, _CRASH_FLUSH_MS = 12_000, 60_000
 """Delay offsets are written every 10 s and by a stop; what was due so long before the last message is in the file, also after a crash."""
 _TRANSACTION_GROUP = "group CID_RMQ_SYS_TRANS"
-"""A group of the broker itself, which goes on every minute."""
+"""A group of the broker itself, which advances every minute."""
 _BUSY_MS = 150_000
 _TRANSACTION_TOPICS = frozenset({HALF_TOPIC, OP_HALF_TOPIC})
 
@@ -39,7 +39,7 @@ Found = Effect | Finding
 def check(context: Context, files: ConfigFiles, due: Due, queues: Queues, known: frozenset[QueueKey]) -> Iterator[Found]:
     """Yield effects and findings about offsets.
 
-    `queues`: by `topic/queueId`, as after the start; `known`: queues whose loss was found elsewhere.
+    `queues`: by `topic/queueId`, as after the start; `known`: queues whose loss another check found.
     """
     if files.in_rocksdb:
         for area in (Area.PROGRESS, Area.TOPICS):
@@ -76,7 +76,7 @@ def _consumers(context: Context, files: ConfigFiles, queues: Queues, known: froz
     below = 0
     for stored in config.stored_offsets(context.store, files.texts):
         if stored.topic == SCHEDULE_TOPIC or stored.topic.startswith(LMQ_PREFIX):
-            continue  # levels are looked at below; offsets of light queues are set by clients and skip in good health
+            continue  # levels are checked below; offsets of light queues are set by clients and skip messages without a fault
         area = Area.TRANSACTIONS if stored.topic in _TRANSACTION_TOPICS else Area.PROGRESS
         state = queues.get(f"{stored.topic}/{stored.queue_id}")
         if state is None or not (state.files or state.max_offset):
@@ -107,7 +107,7 @@ def _consumers(context: Context, files: ConfigFiles, queues: Queues, known: froz
 
 
 def _old(context: Context, stored: StoredOffset, state: QueueState) -> bool:
-    """Whether the first message of a queue was stored so long before the last one of the log that its group must have gone on."""
+    """Return whether a queue's first message was stored so long before the last one of the log that its group must have advanced."""
     first = stored_at(context, stored.topic, stored.queue_id, state.min_offset)
     return first is not None and first < context.log.last_timestamp - _BUSY_MS
 
@@ -121,7 +121,7 @@ def _effect(area: Area, found: list[tuple[StoredOffset, int]], text: str, harm: 
 
 
 def _gone(context: Context, gone: Mapping[tuple[str, int], StoredOffset]) -> Iterator[Found]:
-    """Queues that consumers have read from and that are not there: their messages are not served, and their offsets begin at 0."""
+    """Yield queues that consumers have read from and that are missing: their messages are not served, their offsets begin at 0."""
     if not gone:
         return
     for (topic, queue_id), stored in sorted(gone.items()):
@@ -141,7 +141,7 @@ def _gone(context: Context, gone: Mapping[tuple[str, int], StoredOffset]) -> Ite
 
 
 def _levels(context: Context, files: ConfigFiles, queues: Queues) -> Iterator[Found]:
-    """Levels whose offset is 0 or not there, or beyond the end of their queue."""
+    """Yield levels whose offset is 0 or missing, or beyond the end of their queue."""
     table = files.table(DELAY_OFFSETS, "offsetTable")
     now = context.log.last_timestamp - (_CRASH_FLUSH_MS if context.crashed else _FLUSH_MS if table else 0)
     again = skipped = 0
@@ -171,7 +171,7 @@ def _levels(context: Context, files: ConfigFiles, queues: Queues) -> Iterator[Fo
 
 
 def _due(context: Context, queue_id: int, state: QueueState, now: int) -> int:
-    """Return the first queue offset of a level whose message is delivered at `now` (ms) or later; units rise by delivery time."""
+    """Return the first queue offset of a level whose message is delivered at `now` (ms) or later; entries rise by delivery time."""
     try:
         time_of = _times(unit_reader(context.store, SCHEDULE_TOPIC, queue_id))
         if state.max_offset > state.min_offset and time_of(state.max_offset - 1) < 0:  # the address of an extension, with an unknown time
@@ -182,7 +182,7 @@ def _due(context: Context, queue_id: int, state: QueueState, now: int) -> int:
 
 
 def _times(unit_at: Callable[[int], Any]) -> Callable[[int], int]:
-    """What gives the delivery time (ms) of a queue offset, 0 where no unit is on disk."""
+    """Return a function that gives the delivery time (ms) of a queue offset, 0 where no entry is on disk."""
 
     def time_of(offset: int) -> int:
         unit = unit_at(offset)

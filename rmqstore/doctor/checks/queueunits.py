@@ -15,7 +15,7 @@ from rmqstore.verify.context import Context
 
 
 def unit_reader(store: Store, topic: str, queue_id: int) -> Callable[[int], Any]:
-    """Return what gives the entry at a queue offset, None where none is on disk. Both raise UnreadableError."""
+    """Return a function that gives the entry at a queue offset, None where none is on disk. Both raise UnreadableError."""
     directory = store.path_of(PartKind.CONSUMEQUEUE) / topic / str(queue_id)
     files = MappedFileQueue.scan(directory, configured_size=store.config.consume_queue_file_size)
 

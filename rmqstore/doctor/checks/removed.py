@@ -1,8 +1,8 @@
 """Log files that were removed and have not expired, with messages that no consumer has read.
 
-A log that begins behind offset 0 has lost its first files. A broker that removes them, because they are old or the disk is full, removes in
-the same round the queue files and index files that lie before the new begin (fact sheet commit log §8.1). So it was not the broker where
-such files are left, no queue has lost its first file, and the broker has not lived as long after the first record as it keeps a file.
+A log that begins after offset 0 has lost its first files. A broker that removes them, because they are old or the disk is full, removes in
+the same round the queue files and index files before the new begin (fact sheet commit log §8.1). So the broker did not remove them where
+such files are left, no queue has lost its first file, and the broker has not run as long after the first record as it keeps a file.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ def check(prediction: Prediction, files: ConfigFiles, *, living: bool) -> Iterat
 
 
 def _is_younger_than_kept(prediction: Prediction) -> bool:
-    """Whether the broker, which wrote its last file some time after the first record, cannot have removed a file for its age."""
+    """Return whether the broker, which wrote its last file some time after the first record, cannot have removed a file for its age."""
     context = prediction.context
     log, kept = context.log, context.store.config.integer("fileReservedTime") * _HOUR_MS
     return log.first_timestamp > 0 and max(context.last_write_ms, log.last_timestamp) - log.first_timestamp < kept
 
 
 def _is_left(queue: QueueDirectory, begin: int) -> bool:
-    """Whether the first of several files of a queue has units for messages before `begin` alone."""
+    """Return whether the first of several files of a queue has entries for messages before `begin` alone."""
     files: tuple[MappedFile, ...] = tuple(queue.files.files)
     if len(files) < 2 or files[0].length < consumequeue.UNIT_SIZE:
         return False
@@ -67,7 +67,7 @@ def _is_left(queue: QueueDirectory, begin: int) -> bool:
 
 
 def _index_is_left(store: Store, begin: int) -> bool:
-    """Whether an index file that is not the last one has entries of messages before `begin` alone."""
+    """Return whether an index file that is not the last one has entries of messages before `begin` alone."""
     named = [file for file in store.index_files() if file.named_right and file.length >= index.HEADER_SIZE][:-1]
     ends = (int(index.HEADER.parse(read_whole(file.path, index.HEADER_SIZE)).end_phy_offset) for file in named)
     return any(0 < end < begin for end in ends)

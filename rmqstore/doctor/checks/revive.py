@@ -1,8 +1,8 @@
-"""Pop messages that are delivered again, because the revive offset is before check points that the broker was done with.
+"""Pop messages that are delivered again, because the revive offset is before check points that were already done.
 
 Fact sheet timer and config §5: a check point lists messages that a group popped, acknowledgements follow it, and what is not acknowledged
-goes to the retry topic of the group. The stored offset of a revive queue is that of the last check point that was done; reading goes on
-behind it. With an offset that is lower, check points are done once more.
+goes to the retry topic of the group. The stored offset of a revive queue is that of the last check point that was done; reading continues
+after it. With an offset that is lower, check points are done once more.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def is_revive_offset(stored: StoredOffset) -> bool:
 
 
 def delivered_again(context: Context, stored: StoredOffset, state: QueueState) -> int:
-    """Return how many messages check points that were done before will send to retry topics once more. Raises nothing."""
+    """Return how many messages of check points that were done will be sent to retry topics once more. Raises nothing."""
     slack = _DONE_MS if stored.offset <= 0 else _BEHIND_MS
     first = max(stored.offset + 1, state.min_offset, 0)
     end = min(state.max_offset, first + _MOST)
@@ -82,7 +82,7 @@ def _read(context: Context, stored: StoredOffset, first: int, end: int) -> tuple
             else:
                 acknowledged[key] = acknowledged.get(key, frozenset()) | set(body.get("aol") or [body["ao"]])
         except (ValueError, KeyError, TypeError):
-            continue  # written by no broker
+            continue  # not written by a broker
     return points, acknowledged
 
 
@@ -91,6 +91,6 @@ def _key(body: Mapping[str, Any]) -> _Key:
 
 
 def _popped(body: Mapping[str, Any]) -> frozenset[int]:
-    """Queue offsets of the messages of a check point that were not acknowledged when it was stored."""
+    """Return the queue offsets of the messages of a check point that were not acknowledged when it was stored."""
     relative = body.get("d") or range(int(body["n"]))
     return frozenset(int(body["so"]) + offset for number, offset in enumerate(relative) if not int(body["bm"]) >> number & 1)

@@ -1,7 +1,7 @@
-"""A sample of the commit log: which queues its records belong to, and which of them queues and index do not know after the start.
+"""A sample of the commit log: the queues of its records, and the records that queues and index lack after the start.
 
-What a start does not read can show that a queue or an index file is gone, so the first bytes of every file are read, and all of a
-small log. Nothing is verified.
+Bytes that a start does not read can show that a queue or an index file is gone, so the first bytes of every file are read, and
+all of a small log. Nothing is verified.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(slots=True)
 class SampledQueue:
-    """Records of one queue in the sample since its numbers last began anew: QUEUEOFFSETs of the first and behind the last, messages.
+    """Records of one queue in the sample since its numbers last restarted: QUEUEOFFSETs of the first and after the last, messages.
 
     `last_position`: physical offset of the last.
     """
@@ -42,7 +42,7 @@ class SampledQueue:
     last_position: int
 
     def add(self, rows: npt.NDArray[np.void]) -> None:
-        """Take further records of the queue, in the order of the log."""
+        """Add further records of the queue, in the order of the log."""
         offsets = rows["queue_offset"]
         falls = np.flatnonzero(offsets[1:] < offsets[:-1])
         restarted = bool(len(falls)) or int(offsets[0]) < self.next_offset
@@ -58,7 +58,7 @@ class SampledQueue:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What was read: queues, positions of records with keys, bytes read and bytes of the files that were not."""
+    """The contents of a sample: queues, positions of records with keys, bytes read and bytes of the files that were not."""
 
     queues: Mapping[QueueKey, SampledQueue] = field(default_factory=dict)
     keyed: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -115,7 +115,7 @@ def _take_queues(queues: dict[QueueKey, SampledQueue], scanner: LogScanner, reco
 
 
 def _keyed(batch: Batch) -> npt.NDArray[np.int64]:
-    """Positions of records that every release indexes."""
+    """Return the positions of records that every release indexes."""
     records, keys = batch.records, batch.keys
     has_key = np.zeros(len(records), np.bool_)
     has_key[keys["record"][keys["is_tag"] == 0]] = True
@@ -124,7 +124,7 @@ def _keyed(batch: Batch) -> npt.NDArray[np.int64]:
 
 
 def uncovered(positions: npt.NDArray[np.int64], files: Sequence[IndexHeader]) -> npt.NDArray[np.int64]:
-    """Return the positions that lie within none of the index files."""
+    """Return the positions that are within none of the index files."""
     ranges = sorted((file.begin_phy_offset, file.end_phy_offset) for file in files if file.index_count > 1)
     if not ranges:
         return positions

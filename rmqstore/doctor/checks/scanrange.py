@@ -1,4 +1,4 @@
-"""The part of the commit log that a start reads, verified; of the files behind it only the first bytes are looked at."""
+"""The part of the commit log that a start reads, verified; of the files after it only the first bytes are read."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from rmqstore.verify.log import tail
 from rmqstore.verify.log.commitlog import FileResult, FileVerifier, Surroundings
 from rmqstore.verify.queues.units import QueueKey, QueueSpan
 
-_HEAD = 64  # bytes, as many as tell a file of zeros from one with records
+_HEAD = 64  # bytes, enough to distinguish a file of zeros from one with records
 
 
 @dataclass(frozen=True, slots=True)
 class ScanRange:
-    """What the range holds: its findings, the queues that its records belong to, the offset behind its last record, its bytes.
+    """The contents of the range: its findings, the queues that its records belong to, the offset after its last record, its bytes.
 
-    `unread` are the files behind the range that hold something.
+    `unread` are the files after the range that hold something.
     """
 
     findings: tuple[Finding, ...]
@@ -37,7 +37,7 @@ class ScanRange:
 
 
 def read_range(context: Context, scan: Scan | None, queues: Mapping[QueueKey, QueueDirectory]) -> ScanRange:
-    """Reads the files of `scan`; where a start does not come that far, the last file with records.
+    """Read the files of `scan`; where a start does not get that far, the last file with records.
 
     Files that cannot be read become findings.
     """
@@ -59,7 +59,7 @@ def read_range(context: Context, scan: Scan | None, queues: Mapping[QueueKey, Qu
         except RmqstoreError as error:
             found.append(context.finding("RMQ-ST-UNREADABLE", error.message, file=file.path, offset=file.start, mend=error.hint))
             continue
-        # A commit names its half message anywhere in the log, where a start does not look.
+        # A commit names its half message anywhere in the log, also where a start does not read.
         result.commits.clear()
         found += result.findings
         results.append(result)
@@ -79,14 +79,14 @@ def read_range(context: Context, scan: Scan | None, queues: Mapping[QueueKey, Qu
 
 
 def _whole_files(context: Context) -> list[MappedFile]:
-    """The files of the log with the length that the broker maps, which reads no byte behind it."""
+    """Return the files of the log with the length that the broker maps, which reads no byte after it."""
     log = context.store.message_log
     size = log.file_size
     return [replace(file, length=size) if size and file.length > size else file for file in log.files]
 
 
 def _range(files: list[MappedFile], scan: Scan | None, last_data_file: MappedFile | None) -> tuple[int, int]:
-    """Numbers of the first and the last file that are read; an empty range without files."""
+    """Return the numbers of the first and the last file that are read; an empty range without files."""
     if not files:
         return 0, -1
     if scan is None:
@@ -105,12 +105,12 @@ def _holds_data(file: MappedFile) -> bool:
 
 
 def _not_read(file: MappedFile, time: int, *, holds: bool) -> FileResult:
-    """A stand-in for a file behind the range: it has records or not, stored at `time` (ms), as those before it."""
+    """Return a stand-in for a file after the range: it has records or not, stored at `time` (ms), as those before it."""
     return FileResult(file, records=int(holds), first_timestamp=time, last_timestamp=time, end_offset=file.start)
 
 
 def _spans(results: list[FileResult]) -> dict[QueueKey, QueueSpan]:
-    """The span of each queue that reaches farthest."""
+    """Return the span of each queue that reaches farthest."""
     spans: dict[QueueKey, QueueSpan] = {}
     for key, span in _all_spans(results):
         if key not in spans or span.last_position > spans[key].last_position:

@@ -1,4 +1,4 @@
-"""Room on the disks of a store: against what a broker creates at a start, and against the limits at which it deletes or refuses.
+"""Free space on the disks of a store, against what a broker creates at a start and the limits at which it deletes or refuses.
 
 Limits: fact sheet commit log §8.1. The least used of several commit log directories decides.
 """
@@ -17,14 +17,14 @@ from rmqstore.verify.context import Context
 CLEAN_AT = 85
 """Percent used above which a broker deletes the oldest commit log files whatever their age."""
 FULL_AT = 90
-"""Percent used above which it takes no messages."""
+"""Percent used above which it accepts no messages."""
 PREALLOCATED = 2
-"""Commit log files a broker makes ahead when it begins a new one."""
+"""Commit log files a broker creates ahead when it begins a new one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """One file system: bytes in use and bytes left for the owner of the store."""
+    """One file system: bytes in use and bytes free for the owner of the store."""
 
     path: Path
     used: int
@@ -38,14 +38,14 @@ class Space:
 
 
 def space_at(path: Path) -> Space:
-    """The file system that `path`, or what exists above it, lies on. Raises OSError."""
+    """Return the file system of `path`, or of what exists above it. Raises OSError."""
     existing = next(one for one in (path, *path.parents) if one.exists())
     status = os.statvfs(existing)
     return Space(path, (status.f_blocks - status.f_bfree) * status.f_frsize, status.f_bavail * status.f_frsize)
 
 
 def check(context: Context) -> Iterator[Finding]:
-    """Findings about the disks of the commit log and of everything else."""
+    """Yield findings about the disks of the commit log and of everything else."""
     store = context.store
     logs = [space_at(path) for path in store.commitlog_directories.writable]
     rest = space_at(store.root)
@@ -57,7 +57,7 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def space_key(space: Space) -> tuple[int, int]:
-    """Equal for directories of one file system."""
+    """Return a key that is equal for directories of one file system."""
     return space.used, space.free
 
 

@@ -1,7 +1,7 @@
-"""Where the timer of a started broker runs in a circle until its memory is full: slots without units, units that link to themselves.
+"""Faults that make a started broker's timer busy-loop until memory is full: slots without units, units that link to themselves.
 
 Observed on 5.3.3 and 5.5.1 (fact sheet timer observed §3). A start replays the end of the timer log, and every slot that gets a unit
-from there is right again.
+from there is valid again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SPINS = "its timer busy-loops until memory is full"
 
 
 def check(context: Context) -> Iterator[Effect | Finding]:
-    """Yield what keeps the timer from running. Reads the wheel and what a start reads of the timer log."""
+    """Yield what prevents the timer from running. Reads the wheel and what a start reads of the timer log."""
     findings = list(what_a_start_trips_over(context))
     files = open_timer(context.store, context.log.last_timestamp)
     replayed, circles = _replay(files)
@@ -38,7 +38,7 @@ def check(context: Context) -> Iterator[Effect | Finding]:
 
 
 def _replay(files: TimerFiles) -> tuple[frozenset[int], list[int]]:
-    """Numbers of the slots that units of the replayed end of the log belong to, and offsets of live units that link forward."""
+    """Return numbers of the slots that units of the replayed end of the log belong to, and offsets of live units that link forward."""
     slots: set[int] = set()
     circles: list[int] = []
     for window in files.log.windows(files.log.replay_start(files.flushed)):

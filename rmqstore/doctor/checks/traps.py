@@ -1,4 +1,4 @@
-"""What goes wrong when another release than the one that wrote the store starts on it, and with settings that are new to its data.
+"""The traps when another release than the one that wrote the store starts on it, and with settings that are new to its data.
 
 Sources: fact sheet commit log §2.7, §7 (Q8, Q12, Q23), sheet of the newer releases §3, §5, §6. A trap is one row of a table.
 """
@@ -21,7 +21,7 @@ from rmqstore.versions import AbnormalStart, NormalStart, Profile, profile_of, r
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What decides whether a trap is one: the store, the releases that can have written it, and the start that was simulated."""
+    """The facts that decide whether a trap applies: the store, the releases that can have written it, and the start that was simulated."""
 
     context: Context
     guess: WriterGuess
@@ -29,27 +29,27 @@ class Start:
 
     @property
     def profile(self) -> Profile:
-        """Of the release that starts."""
+        """The profile of the release that starts."""
         return profile_of(self.outcome.release)
 
     @property
     def oldest_writer(self) -> Profile | None:
-        """Of the oldest release that can have written the store, None where nothing is known of it."""
+        """The profile of the oldest release that can have written the store, None where nothing is known of it."""
         return _profile_or_none(self.guess.lowest)
 
     @property
     def newest_writer(self) -> Profile | None:
-        """Of the newest release that can have written the store."""
+        """The profile of the newest release that can have written the store."""
         return _profile_or_none(self.guess.highest)
 
     @property
     def is_downgrade(self) -> bool:
-        """The release that starts is older than every one that can have written the store."""
+        """Whether the release that starts is older than every one that can have written the store."""
         return release_key(self.outcome.release) < release_key(self.guess.lowest)
 
     @property
     def is_upgrade(self) -> bool:
-        """It is newer than every one that can have written the store."""
+        """Whether it is newer than every one that can have written the store."""
         return release_key(self.outcome.release) > release_key(self.guess.highest)
 
     @property
@@ -58,14 +58,14 @@ class Start:
         return Options.of(self.context.store.config)
 
     def checkpoint(self, field: str) -> int:
-        """A number of the checkpoint, 0 without the file."""
+        """Return a number of the checkpoint, 0 without the file."""
         path = self.context.store.checkpoint_path
         return int(parse_checkpoint(read_whole(path, FILE_SIZE))[field]) if path.is_file() else 0
 
 
 @dataclass(frozen=True, slots=True)
 class Trap:
-    """One row: when it is one, what it says, and the file it is about."""
+    """One row: when it applies, its text, and the file it is about."""
 
     applies: Callable[[Start], bool]
     text: str
@@ -161,7 +161,7 @@ TRAPS = (
 
 
 def check(start: Start) -> Iterator[Finding]:
-    """A finding for every trap that this start runs into."""
+    """Yield a finding for every trap that this start runs into."""
     way = _way(start)
     for trap in TRAPS:
         if trap.applies(start):

@@ -1,1 +1,1 @@
-"""The triage: will a broker start on this store, what will that cost, what is wrong, and what to run next."""
+"""The triage: whether a broker will start on this store, what that will cost, what is wrong, and what to run next."""

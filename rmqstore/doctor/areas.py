@@ -1,7 +1,7 @@
-"""The areas of a store that a verdict is about, and what the next start does to each, as values.
+"""The areas of a store that a verdict is about, and the effects of the next start on each, as values.
 
-An effect is one thing that a start does, or that keeps it from starting, or that was not looked at. What is not the effect of
-the next start, such as damage in bytes that it does not read, is none.
+An effect is one thing that a start does, that prevents a start, or that was not checked. What the next start does not cause,
+such as damage in bytes that it does not read, is no effect.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _LONGEST_NAME = 48
 
 
 class Area(StrEnum):
-    """What people look for, in the order in which it is shown."""
+    """An area of a store, in the order in which areas are shown."""
 
     COMMIT_LOG = "commit log"
     QUEUES = "queues"
@@ -28,7 +28,7 @@ class Area(StrEnum):
 
 
 class State(StrEnum):
-    """What becomes of an area, the worst first."""
+    """The result for an area, the worst first."""
 
     STOPS = "does not start"
     LOSES = "loses or repeats"
@@ -37,10 +37,10 @@ class State(StrEnum):
 
 
 class Harm(IntEnum):
-    """What a loss is, the worst first; it decides which one the headline names."""
+    """The kind of a loss, the worst first; it decides which loss the headline names."""
 
     NOT_MOUNTED = -1
-    """Files are not where the settings say; whatever else is found follows from that."""
+    """Files are not where the settings say; everything else that is found follows from that."""
     LOST = 0
     """Messages are gone for good."""
     INVISIBLE = 1
@@ -56,12 +56,12 @@ class Harm(IntEnum):
     UNREACHABLE = 6
     """Queries by key or id do not find messages; consumers do."""
     OTHER = 7
-    """A finding of severity error says more."""
+    """A finding of severity error gives details."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """One effect. `text` goes on behind the words of its class, `STARTS, BUT ` for a loss; `count`: messages, or what the text counts."""
+    """One effect. `text` continues the words of its class, `STARTS, BUT ` for a loss; `count`: messages, or what the text counts."""
 
     area: Area
     state: State
@@ -72,7 +72,7 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class AreaReport:
-    """What becomes of one area, and why; `count` is None where nothing is counted."""
+    """The result for one area, and the reason; `count` is None where nothing is counted."""
 
     area: Area
     state: State
@@ -80,7 +80,7 @@ class AreaReport:
     reason: str
 
     def as_json(self) -> dict[str, Any]:
-        """The object in `areas` of `doctor --format json`."""
+        """Return the object in `areas` of `doctor --format json`."""
         return {**asdict(self), "area": str(self.area), "state": str(self.state)}
 
 
@@ -90,6 +90,6 @@ def counted(count: int, noun: str) -> str:
 
 
 def short_queue(topic: str, queue_id: int) -> str:
-    """Return `topic/queueId`, with the middle of a long topic left out, so that a headline has room for what happens to it."""
+    """Return `topic/queueId`, without the middle of a long topic, to leave space in a headline."""
     name = topic if len(topic) <= _LONGEST_NAME else f"{topic[: _LONGEST_NAME // 2]}…{topic[-_LONGEST_NAME // 2 + 1 :]}"
     return f"{name}/{queue_id}"

@@ -1,4 +1,4 @@
-"""What a verdict rests on that nobody stated: lengths found from the files, the release, defaults of switches.
+"""The unstated assumptions of a verdict: lengths found from the files, the release, defaults of switches.
 
 A length that was stated and that the files contradict is not assumed but wrong: the setting has to be changed, not the files.
 """
@@ -42,13 +42,13 @@ class Assumed:
     source: str
 
     def as_json(self) -> dict[str, Any]:
-        """The object in `assumed` of `doctor --format json`."""
+        """Return the object in `assumed` of `doctor --format json`."""
         return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
 class _Length:
-    """The length of the files of one part: its setting, what the start works with, and the files."""
+    """The length of the files of one part: its setting, the length that the start uses, and the files."""
 
     key: str
     value: int
@@ -56,7 +56,7 @@ class _Length:
 
 
 def assumptions(store: Store, places: Places, release: str, because: str, *, asked: bool, configured: bool) -> tuple[Assumed, ...]:
-    """Return what was assumed, lengths first. `asked`: whether the release was stated; `configured`: a broker's configuration is here."""
+    """Return the assumptions, lengths first. `asked`: whether the release was stated; `configured`: a broker's configuration is here."""
     none = () if configured else (Assumed("configuration", "none", NOT_CONFIGURED),)
     return (*_assumptions(store, places, release, because, asked=asked), *none)
 
@@ -98,7 +98,7 @@ def contradicted(context: Context) -> Iterator[Finding]:
 
 
 def _index_contradicted(context: Context) -> Iterator[Finding]:
-    """With other numbers of slots and items a broker looks for its items in the wrong places (fact sheet queues §6)."""
+    """Yield wrong numbers of slots and entries; with them a broker looks for entries in the wrong places (fact sheet queues §6)."""
     store = context.store
     files = [file for file in store.index_files() if file.named_right and file.length]
     stated = {key: store.config.explicit_integer(key) for key in (_SLOTS, _ITEMS)}
@@ -116,7 +116,7 @@ def _index_contradicted(context: Context) -> Iterator[Finding]:
 
 
 def _compaction_contradicted(context: Context) -> Iterator[Finding]:
-    """One of the two lengths that is stated brings the default of the other with it."""
+    """Yield wrong compaction lengths; one of the two that is stated implies the default of the other."""
     store = context.store
     trees = ((_COMPACTED, store.compaction_log_directories()), (_COMPACTED_QUEUE, store.compaction_queue_directories()))
     if all(store.config.explicit_integer(key) is None for key, _ in trees):
@@ -130,7 +130,7 @@ def _compaction_contradicted(context: Context) -> Iterator[Finding]:
             text = f"{key} is {store.config.integer(key)}, but the files of this store have {length} bytes"
             wanted = length if key == _COMPACTED_QUEUE else _rounded_to(length, queue_length)
             yield _setting(context, text, files[0].path.parent, key, wanted, store.config.integer(key))
-            return  # with another length of queue files, log files may have the right one
+            return  # with another length of queue files, log files may have the correct one
 
 
 def _rounded_to(length: int, queue_length: int) -> int:
@@ -148,7 +148,7 @@ def _file_length(key: str, stated: int) -> int:
 
 
 def _possible(key: str, length: int, files: int) -> bool:
-    """Whether a setting can be the reason: a queue file has whole units, and a single file of another kind has a round length."""
+    """Return whether a setting can be the reason: a queue file has whole entries, and a single file of another kind has a round length."""
     if key == "mappedFileSizeConsumeQueue":
         return length > 0 and length % consumequeue.UNIT_SIZE == 0 and files > 1
     return length > 0 and (files > 1 or length % _ROUND == 0)

@@ -1,4 +1,4 @@
-"""What a user may not read: the areas of which nothing can be said then, and the findings and effects that rest on its absence."""
+"""Entries without read permission: the areas that are unknown without them, the findings and effects that rest on their absence."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ _AREAS = {
 }
 _RIGHTS = frozenset({"RMQ-ST-UNREADABLE", "RMQ-ST-OWNER", "RMQ-ST-MODE"})
 _SURE = frozenset({*_RIGHTS, "RMQ-ST-KIND", "RMQ-ST-NO-START", "RMQ-ST-SETTING"})
-"""Findings that names, rights and lengths show."""
+"""Findings determined from names, permissions and lengths."""
 _TREES = ("consumequeue", "consumequeue_ext", "batchconsumequeue")
 
 
 def findings(context: Context, denied: Iterable[Denied]) -> Iterator[Finding]:
-    """Yield a finding for everything that may not be read."""
+    """Yield a finding for every file or directory without read permission."""
     for one in denied:
         yield context.finding("RMQ-ST-UNREADABLE", one.message, file=one.path)
 
 
 def areas_of(denied: Denied) -> frozenset[Area]:
-    """Return the areas of which nothing can be said without this file or directory."""
+    """Return the areas that cannot be judged without this file or directory."""
     part, *below = denied.file.split("/")
     if part in _TREES:
         if not below and part == _TREES[0]:
@@ -70,7 +70,7 @@ def _of_part(part: str) -> frozenset[Area]:
 
 
 def only_known(effects: Iterable[Effect], denied: Sequence[Denied], outcome: Outcome) -> list[Effect]:
-    """Return the effects without those that may come from what was not read, and for each area that is concerned, that it was not."""
+    """Return the effects that cannot result from unread files, and one for each area concerned that it was not checked."""
     if not denied:
         return list(effects)
     why: dict[Area, str] = {}
@@ -79,15 +79,15 @@ def only_known(effects: Iterable[Effect], denied: Sequence[Denied], outcome: Out
         for area in sorted(areas_of(one) | without_scan):
             why.setdefault(area, f"{one.file} could not be read")
     kept = [one for one in effects if one.state is State.STOPS or (one.area not in why and one.text != outcome.unknown)]
-    # What findings say of their own areas is not said twice.
+    # Areas that findings already report as unread are not reported twice.
     own = {area_of(Finding("RMQ-ST-UNREADABLE", Severity.ERROR, one.message, file=one.file)) for one in denied}
     return [*kept, *(Effect(area, State.NOT_CHECKED, text) for area, text in why.items() if area not in own)]
 
 
 def without_guesses(store: Store, found: Iterable[Finding], denied: Sequence[Denied]) -> list[Finding]:
-    """Return the findings without those in areas that are concerned that do not come from the bytes of the log.
+    """Return the findings outside the areas concerned, or from the bytes of the log.
 
-    What may not be read is named once, nothing below it, and nothing that no broker knows.
+    An entry without read permission is named once; nothing below it is named, and nothing that no broker knows.
     """
     concerned = frozenset(area for one in denied for area in areas_of(one))
     known = {one.file for one in denied}

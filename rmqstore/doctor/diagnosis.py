@@ -1,6 +1,6 @@
-"""The whole triage of a store: simulate the start, look at what decides it, sort what was found by danger.
+"""The whole triage of a store: the start is simulated, what decides it is checked, and findings are sorted by danger.
 
-Nothing is read that a start does not read, but names, sizes and the first bytes of files; bytes stored elsewhere cost nothing.
+Nothing is read that a start does not read, except names, sizes and the first bytes of files; all other bytes cost nothing.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ from rmqstore.verify.queues.units import QueueKey
 from rmqstore.versions import PROFILES, profile_of
 
 SCHEMA = 1
-"""Version of the JSON object; it rises when a member changes its meaning or goes away."""
+"""Version of the JSON object; it rises when a member changes its meaning or is removed."""
 _LOOKS = 4
-"""At a store that a writer changes, before what is said of it counts."""
+"""Looks at a store that a writer changes, before the result counts."""
 IN_USE, CONFIGURATION = "in-use", "configuration"
 _Found = TypeVar("_Found")
 
@@ -72,14 +72,14 @@ _MOST_DANGEROUS = (
 )
 """Codes that come first, in this order, because of what the next start does; all others follow by severity and part."""
 _OF_A_MISSING_FILE = frozenset({"RMQ-CL-GAP", "RMQ-CL-EMPTY", "RMQ-CQ-BEYOND", "RMQ-CQ-START"})
-"""Findings that a commit log leaves where some of its files are on a volume that is not there."""
+"""Findings that a commit log leaves where some of its files are on a volume that is missing."""
 _PARTS = ("CL", "CQ", "CP", "CF", "TM", "ST", "IX", "CM")
 _SEVERITIES = (Severity.ERROR, Severity.WARNING, Severity.INFO)
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One reason why the broker does not start: a code, the file, what it is, and the lines of the broker's log.
+    """One reason why the broker does not start: a code, the file, the message, and the lines of the broker's log.
 
     `before_store`: the message store is not even loaded.
     """
@@ -92,13 +92,13 @@ class Reason:
 
     @property
     def line(self) -> str:
-        """The line that says most; `load exception` says nothing without the exception in the next one."""
+        """The most specific line; `load exception` says nothing without the exception in the next one."""
         return ": ".join(self.log[:2]) if self.log[0] == LOAD_EXCEPTION else self.log[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What the triage came to. `starts` is None where it cannot be told; `sentence` is the verdict with all its reasons."""
+    """The result of the triage. `starts` is None where it is unknown; `sentence` is the verdict with all its reasons."""
 
     release: str
     because: str
@@ -120,7 +120,7 @@ class Diagnosis:
         return self.verdict.cls is Class.NOTHING_LOST
 
     def as_json(self) -> dict[str, Any]:
-        """The last object of `doctor --format json`."""
+        """Return the last object of `doctor --format json`."""
         counts = {str(severity): sum(one.severity is severity for one in self.findings) for severity in _SEVERITIES}
         unread = [area for area in self.verdict.areas if area.state is State.NOT_CHECKED]
         return {
@@ -154,14 +154,14 @@ class Diagnosis:
 
 
 def diagnose(store: Store, asked_release: str, commands: Commands) -> Diagnosis:
-    """The triage of a whole store. Raises UsageError for a part of one and for an unknown release, UnreadableError for the root."""
+    """Diagnose a whole store. Raises UsageError for a part of one and for an unknown release, UnreadableError for the root."""
     if store.only is not None:
         raise UsageError(
             f"{store.root} is only the part {store.only} of a store.",
             "Name the storePathRootDir, in which abort, commitlog and config lie.",
         )
     with skipping_denied():
-        # What is listed here is incomplete, and other readers must not get it.
+        # Listings made here are incomplete, and other readers must not get them.
         store = store.reopened()
         try:
             return _confirmed(store, asked_release, commands)
@@ -172,7 +172,7 @@ def diagnose(store: Store, asked_release: str, commands: Commands) -> Diagnosis:
 
 
 def _confirmed(store: Store, asked_release: str, commands: Commands) -> Diagnosis:
-    """The triage; of a store that is written to meanwhile, a loss has to be there in every look: parts are read one after the other."""
+    """Diagnose a store; if it is written to meanwhile, every look must find the loss: parts are read one after the other."""
     for _ in range(_LOOKS - 1):
         before = mark_of(store)
         found = _diagnose(store, asked_release, commands, before)
@@ -184,7 +184,7 @@ def _confirmed(store: Store, asked_release: str, commands: Commands) -> Diagnosi
 
 
 def _ended(store: Store, asked_release: str, commands: Commands, error: RmqstoreError | OSError) -> Diagnosis:
-    """The triage where a directory cannot be listed, so that nothing can be told of what decides a start."""
+    """Return the diagnosis where a directory cannot be listed, so that what decides a start is unknown."""
     context = Context(store, Options(threads=1))
     found = [unreadable(context, error), *_guarded(context, lambda: surroundings.check(context))]
     chosen = Chosen(PROFILES[-1].until if asked_release == AUTO else asked_release, "nothing narrows it down")
@@ -266,7 +266,7 @@ def _diagnose(store: Store, asked_release: str, commands: Commands, before: Mark
 
 
 def _all(context: Context, seen: Observed, prediction: Prediction, files: ConfigFiles) -> Iterator[Effect | Finding]:
-    """What the start does to every area, as effects and findings; what cannot be read becomes a finding."""
+    """Yield what the start does to every area, as effects and findings; what cannot be read becomes a finding."""
     profile = profile_of(seen.chosen.release)
     known = frozenset((queue.topic, queue.queue_id) for queue in prediction.behind)
     topics = frozenset(name.rpartition("/")[0] for name in prediction.after)
@@ -316,11 +316,11 @@ def _loss(store: Store, outcome: Outcome, scanned: ScanRange) -> Loss:
     return Loss() if loss.anything and goes_on(store, outcome.release, outcome.scan) else loss
 
 
-# Why it does not start
+# Reasons not to start
 
 
 def _reasons(store: Store, seen: Observed, files: ConfigFiles) -> Iterator[Reason]:
-    """In the order in which the broker meets them: configuration, message store, its lock, then what is loaded behind it."""
+    """Yield reasons in the order in which the broker meets them: configuration, message store, its lock, then what is loaded after it."""
     stopping = list(configuration.stopping_files(store, profile_of(seen.outcome.release)))
     for file in stopping:
         if file.before_store:
@@ -328,7 +328,7 @@ def _reasons(store: Store, seen: Observed, files: ConfigFiles) -> Iterator[Reaso
     topics_known = all(file.path.name != TOPICS for file in stopping)
     for blocker in seen.outcome.blockers:
         if blocker.code is BlockerCode.QUEUE_TYPE and not topics_known:
-            continue  # said by the file that cannot be read
+            continue  # reported for the file that cannot be read
         path = None if blocker.file is None else store.relative(blocker.file)
         message = blocker.message
         lost = files.lost(TOPICS) if blocker.code is BlockerCode.QUEUE_TYPE else None
@@ -349,7 +349,7 @@ def _no_start(context: Context, reason: Reason) -> Finding:
 
 
 def _log(outcome: Outcome, prediction: Prediction, reasons: tuple[Reason, ...]) -> Iterator[str]:
-    """Lines of the broker's log by which this start is known. It gets no farther than the first reason that comes before the store."""
+    """Yield lines of the broker's log that identify this start. It ends at the first reason that comes before the store."""
     if reasons and reasons[0].before_store:
         yield from reasons[0].log
         return
@@ -363,7 +363,7 @@ def _log(outcome: Outcome, prediction: Prediction, reasons: tuple[Reason, ...]) 
         yield from reason.log
 
 
-# What else is wrong
+# Further checks
 
 
 def _checks(context: Context, seen: Observed) -> list[Finding]:
@@ -394,7 +394,7 @@ def _guarded(context: Context, check: Callable[[], Iterator[_Found]]) -> Iterato
 
 
 def _abort_gone(context: Context, outcome: Outcome, found: list[Finding]) -> list[Finding]:
-    """`abort` is not there, but the log ends as a crash leaves it."""
+    """Return a finding where `abort` is missing but the log ends as a crash leaves it."""
     signs = {"RMQ-CL-PREALLOC": "a pre-allocated file", "RMQ-CL-TORN": "a record that is only partly written"}
     seen = next((finding for finding in found if finding.code in signs), None)
     if outcome.mode is Mode.ABNORMAL or seen is None:
@@ -404,7 +404,7 @@ def _abort_gone(context: Context, outcome: Outcome, found: list[Finding]) -> lis
 
 
 def _empty_volumes(context: Context, found: list[Finding]) -> list[Finding]:
-    """A configured directory of the log that is empty, while files are missing from it, is suspected to be a volume that is not mounted."""
+    """Return a finding for each empty configured directory of a log that lacks files: its volume may not be mounted."""
     directories = log_directories(context.store)
     if len(directories) < 2 or not any(finding.code in _OF_A_MISSING_FILE for finding in found):
         return []

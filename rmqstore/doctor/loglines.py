@@ -1,6 +1,6 @@
-"""The lines that a broker prints when it does not start: what to look for in store.log and broker.log.
+"""The lines that a broker prints in store.log and broker.log when it does not start.
 
-Java prints the exception behind `load exception` with a stack; only its first line is given here (fact sheet commit log §4, §12).
+Java prints the exception after `load exception` with a stack; only its first line is given here (fact sheet commit log §4, §12).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _IN_THE_WAY = "java.io.FileNotFoundException: {} (Is a directory)"
 
 
 def lines_of(store: Store, blocker: Blocker) -> tuple[str, ...]:
-    """The lines for one blocker; what the blocker itself says where nothing better is known."""
+    """Return the lines for one blocker; the blocker's own message where no better line is known."""
     make = _LINES.get(blocker.code)
     return (blocker.message,) if make is None else make(store, blocker)
 

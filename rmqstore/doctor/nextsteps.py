@@ -1,4 +1,4 @@
-"""The command to run next, for a finding and for the whole store, spelled out with path and options, so that it can be copied."""
+"""The command to run next, for a finding and for the whole store, with path and options in full, so that it can be copied."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rmqstore.verify.parts import config
 
 @dataclass(frozen=True, slots=True)
 class Commands:
-    """Writes commands about one store. `settings` are words that every command on it needs, `release` is "" where none was asked for.
+    """The commands about one store. `settings` are words that every command on it needs, `release` is "" where none was asked for.
 
     `repairs`: whether commands may change the store; they show a plan and ask before they do. `resume_commands` are the commands that end a
     repair that was stopped in the middle.
@@ -29,32 +29,32 @@ class Commands:
     resume_commands: Sequence[str] = ()
 
     def verify(self, *words: str) -> str:
-        """`rmqstore verify STORE ...`."""
+        """Return `rmqstore verify STORE ...`."""
         return self._command("verify", self.store, *words, *self.settings)
 
     def dump(self, path: Path, *words: str) -> str:
-        """`rmqstore dump PATH ...`."""
+        """Return `rmqstore dump PATH ...`."""
         return self._command("dump", path, *words, *(self.settings if path == self.store else ()))
 
     def predict(self, *words: str) -> str:
-        """`rmqstore recover STORE --dry-run ...`."""
+        """Return `rmqstore recover STORE --dry-run ...`."""
         release = () if any("version=" in word for word in words) else self._release()
         return self._command("recover", self.store, "--dry-run", *words, *release, *self.settings)
 
     def repair(self, command: str, *words: str) -> str | None:
-        """`rmqstore COMMAND STORE ...`, None where nothing should be changed yet."""
+        """Return `rmqstore COMMAND STORE ...`, None where nothing should be changed yet."""
         return self._command(command, self.store, *words, *self._release(), *self.settings) if self.repairs else None
 
     def info(self) -> str:
-        """`rmqstore info STORE`."""
+        """Return `rmqstore info STORE`."""
         return self._command("info", self.store, *self.settings)
 
     def explain(self, code: str) -> str:
-        """`rmqstore explain CODE`."""
+        """Return `rmqstore explain CODE`."""
         return self._command("explain", code)
 
     def change_setting(self, expected: str) -> str:
-        """The line that puts the setting `expected` into broker.conf, or without the file this command with the setting."""
+        """Return the line that puts the setting `expected` into broker.conf, or without the file `doctor` with the setting."""
         key = expected.partition("=")[0]
         words = list(self.settings)
         conf = words[words.index("--broker-conf") + 1] if "--broker-conf" in words else None
@@ -65,7 +65,7 @@ class Commands:
         return self._command("doctor", self.store, *kept, "--set", expected, *self._release())
 
     def give(self, finding: Finding) -> str:
-        """The line that gives a file the owner of the store's root, or its owner the right to use it, or this command as that owner."""
+        """Return the line that gives a file the owner of the store's root, or its owner permission to use it, or `doctor` as that owner."""
         path = self.store / finding.file if finding.file is not None else self.store
         return way_to_read(path, self.store, ("rmqstore", "doctor", self.store, *self._release(), *self.settings))
 
@@ -81,7 +81,7 @@ Step = Callable[[Commands, Finding], str]
 WAYS_TO_START = ("--what-if", "abort=present,absent", "--what-if", "checkpoint=kept,removed")
 
 
-# With one of these, nothing should be changed before a person has seen to it: a broker runs, or files are not where they should be.
+# With one of these, nothing should be changed before the user has seen to it: a broker runs, or files are not where they should be.
 _HANDS_OFF = frozenset(
     {
         *("RMQ-ST-IN-USE", "RMQ-ST-PATH", "RMQ-ST-EMPTY", "RMQ-CL-EMPTY", "RMQ-CL-NORECORD", "RMQ-CL-REMOVED", "RMQ-ST-UNREADABLE"),
@@ -90,12 +90,12 @@ _HANDS_OFF = frozenset(
 )
 
 
-# Errors of the timer that follow from others, in the log or in the timer log, and go away with a recovery.
+# Errors of the timer that follow from others, in the log or in the timer log, and are gone after a recovery.
 _MENDED_IN_TIMER = frozenset({"RMQ-TM-MESSAGE", "RMQ-TM-WHEEL-BEYOND"})
 
 
 def _no_start(commands: Commands, finding: Finding) -> str:
-    """Files of the configuration are not repaired from the log, and a lock is held by a broker."""
+    """Return the step: files of the configuration are not repaired from the log, and a lock is held by a broker."""
     if finding.file is not None and finding.file.startswith("config/"):
         return _restore(commands, finding)
     return commands.repair("recover") or commands.info()
@@ -106,7 +106,7 @@ def _cut(commands: Commands, finding: Finding) -> str:
 
 
 def _of_error(commands: Commands, finding: Finding, command: str, *words: str) -> str | None:
-    """The repair, if the finding is an error."""
+    """Return the repair, if the finding is an error."""
     return commands.repair(command, *words) if finding.severity is Severity.ERROR else None
 
 
@@ -144,7 +144,7 @@ def _timer(commands: Commands, finding: Finding) -> str:
 
 
 def _backup(commands: Commands, finding: Finding) -> str:
-    """What the other one of a JSON file and its `.bak` holds, if it is there."""
+    """Return the command that shows the other one of a JSON file and its `.bak`, if it exists."""
     if finding.file is not None:
         path = commands.store / finding.file
         other = path.with_suffix("") if path.suffix == ".bak" else path.with_name(path.name + ".bak")
@@ -154,7 +154,7 @@ def _backup(commands: Commands, finding: Finding) -> str:
 
 
 def _restore(commands: Commands, finding: Finding) -> str:
-    """Copy the `.bak` over the file where it is whole; else the text about what to do."""
+    """Return the command that copies a whole `.bak` over the file; else the text about what to do."""
     if finding.file is not None:
         path = commands.store / finding.file
         backup = path.with_name(path.name + ".bak")
@@ -169,7 +169,7 @@ def _restore(commands: Commands, finding: Finding) -> str:
 
 
 def _link(commands: Commands, finding: Finding) -> str:
-    """The same with the setting that names the target of a part; what else a link can be is explained."""
+    """Return `verify` with the setting that names the target of a part; any other link is explained."""
     return commands.explain(finding.code) if finding.expected is None else commands.verify("--set", str(finding.expected))
 
 
@@ -217,12 +217,12 @@ _BY_PART: Mapping[str, Step] = {
 
 
 def may_repair(findings: Sequence[Finding]) -> bool:
-    """Whether a store with these findings is one that a repair can be planned for."""
+    """Return whether a repair can be planned for a store with these findings."""
     return not any(finding.code in _HANDS_OFF for finding in findings)
 
 
 def next_step(commands: Commands, finding: Finding) -> str:
-    """The command that mends what was found, or tells more about it. What changes the store shows a plan and asks first."""
+    """Return the command that repairs or shows what was found. One that changes the store shows a plan and asks first."""
     step = _BY_CODE.get(finding.code) or _BY_PART.get(finding.code.split("-")[1])
     return commands.explain(finding.code) if step is None else step(commands, finding)
 
@@ -234,7 +234,7 @@ CUTS_ITSELF = "Start the broker: it will cut the unfinished record itself."
 
 
 def the_next_step(commands: Commands, verdict: Verdict, findings: Sequence[Finding]) -> str:
-    """The one step for the whole store: a command, or that the broker can be started. `findings` are in the order of danger."""
+    """Return the one step for the whole store: a command, or to start the broker. `findings` are in the order of danger."""
     if commands.resume_commands:
         return commands.resume_commands[0]
     if verdict.cls is Class.NOTHING_LOST:
@@ -243,7 +243,7 @@ def the_next_step(commands: Commands, verdict: Verdict, findings: Sequence[Findi
     if unread is not None and verdict.cls is Class.NOT_SURE:
         return next_step(commands, unread)
     setting = next((finding for finding in findings if finding.code == "RMQ-ST-SETTING"), None)
-    if setting is not None and verdict.cls is not Class.NOT_SURE:  # with a wrong size no repair is right
+    if setting is not None and verdict.cls is not Class.NOT_SURE:  # with a wrong size no repair is correct
         return next_step(commands, setting)
     harmed = {effect.area for effect in verdict.effects if effect.state is verdict.effects[0].state}
     about = [finding for finding in findings if area_of(finding) in harmed]
@@ -253,14 +253,14 @@ def the_next_step(commands: Commands, verdict: Verdict, findings: Sequence[Findi
     crashed = any(finding.code == "RMQ-ST-ABORT" for finding in findings)
     if crashed and verdict.cls is Class.STARTS_BUT and worth_it[0].code.split("-")[1] in _RECOVERED:
         return commands.repair("recover") or next_step(commands, worth_it[0])
-    # What costs something is worth a repair, also where a crash explains it.
+    # A finding that costs something is worth a repair, also where a crash explains it.
     costs = verdict.cls in (Class.DOES_NOT_START, Class.STARTS_BUT)
     first = _of_all_queues(worth_it)
     return next_step(commands, replace(first, severity=Severity.ERROR) if costs else first)
 
 
 def _of_all_queues(findings: Sequence[Finding]) -> Finding:
-    """The first finding; where others are about more queues, without the queue, and with several topics without the topic."""
+    """Return the first finding; without the queue where others are about more queues, without the topic where about several topics."""
     first = findings[0]
     if first.queue_id is None:
         return first

@@ -1,4 +1,4 @@
-"""What is known of a store before anything is judged: ends of its log, releases, processes, and the simulated start.
+"""The facts about a store before anything is judged: ends of its log, releases, processes, and the simulated start.
 
 One file that cannot be read does not end the triage: it becomes a finding, and what follows from it is unknown.
 """
@@ -29,7 +29,7 @@ from rmqstore.versions import profile_of
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """`log` and `writer` are None where the log could not be read; `findings` say what could not be, `denied` what this user may not."""
+    """The facts. `log` and `writer` are None without a readable log; `findings`: unreadable files, `denied`: those without permission."""
 
     chosen: Chosen
     outcome: Outcome
@@ -43,7 +43,7 @@ class Observed:
 
 
 def observe(context: Context, asked_release: str) -> Observed:
-    """Return what is known. Raises UsageError for an unknown release."""
+    """Return the facts about a store. Raises UsageError for an unknown release."""
     store = context.store
     denied = tuple(denied_entries(store))
     findings = list(denied_findings(context, denied))
@@ -56,7 +56,7 @@ def observe(context: Context, asked_release: str) -> Observed:
         findings.append(unreadable(context, error))
     writer = None if summary is None else summary.writer
     chosen = _choose(store, asked_release, writer)
-    files = configfiles.load(store, profile_of(chosen.release))  # before the queues: a running broker moves both on
+    files = configfiles.load(store, profile_of(chosen.release))  # before the queues: a running broker advances both
     try:
         outcome = simulate_readable(store, chosen.release, denied, counts_lost=False)
     except UsageError:
@@ -86,14 +86,14 @@ def unreadable(context: Context, error: RmqstoreError | OSError) -> Finding:
 
 
 def _path_in(message: str) -> Path | None:
-    """The path that the message of an error begins with."""
+    """Return the path with which the message of an error begins."""
     words = message.split(" ")
     prefixes = (" ".join(words[:number]).rstrip(":") for number in range(len(words), 0, -1))
     return next((Path(text) for text in prefixes if text.startswith("/") and _exists(Path(text))), None)
 
 
 def _exists(path: Path) -> bool:
-    """Whether it is there, as far as the directories above it can be entered."""
+    """Return whether it exists, as far as the directories above it can be entered."""
     try:
         path.lstat()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What the simulated start says about the store, as findings: why it fails, what it throws away, which queues it leaves wrong."""
+"""The simulated start as findings about the store: why it fails, what it discards, which queues it leaves wrong."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from rmqstore.verify.queues.units import QueueKey
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """A queue that ends before the log does. `end` and `wanted` are queue offsets, `left` units that the start does not bring either.
+    """A queue that ends before the log. `end` and `wanted` are queue offsets, `left` entries that the start does not add either.
 
-    Of a queue without files only the records of the scan range count. `code` and `remark`: what the catalogue says of it.
+    Of a queue without files only the records of the scan range count. `code` and `remark`: of the finding about it.
     """
 
     topic: str
@@ -42,13 +42,13 @@ class Behind:
 
     @property
     def lasting(self) -> bool:
-        """Whether its messages stay invisible, as far as can be told."""
+        """Whether its messages stay invisible, as far as is known."""
         return self.left > 0 and self.code in ("RMQ-CQ-START", "RMQ-CQ-MISSING")
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """The simulated start beside what was read of the store. `consumed`: topics that consumers have offsets of."""
+    """The simulated start and what was read of the store. `consumed`: topics for which consumers have offsets."""
 
     context: Context
     outcome: Outcome
@@ -62,12 +62,12 @@ class Prediction:
 
     @property
     def deletes_queues(self) -> bool:
-        """The log is empty, so every queue is deleted."""
+        """Whether every queue is deleted because the log is empty."""
         return not self.context.store.message_log.files and bool(self.queues or self.batch_queues)
 
     @property
     def cuts_log(self) -> bool:
-        """Messages that can be read now are thrown away."""
+        """Whether messages that can be read now are discarded."""
         return self.loss.anything
 
     @cached_property
@@ -93,16 +93,16 @@ class Prediction:
 
     @property
     def harmed(self) -> Sequence[QueueFate]:
-        """Queues that the start cuts, resets or shifts; none where it does not come to them."""
+        """Queues that the start cuts, resets or shifts; none where it does not reach them."""
         return self.consequences.queues if self._recovers else ()
 
     @property
     def _recovers(self) -> bool:
-        """Whether the start comes as far as the recovery of the log, and what becomes of the queues is known."""
+        """Whether the start reaches the recovery of the log, and its result for the queues is known."""
         return self.outcome.scan is not None and self.outcome.after_load.queues is not None
 
     def findings(self) -> Iterator[Finding]:
-        """All of it. Queues are limited to the first ones."""
+        """Yield all findings. Queues are limited to the first ones."""
         yield from self._cut()
         if not self.deletes_queues:
             tree = self.context.store.root / "consumequeue"
@@ -128,7 +128,7 @@ class Prediction:
             text = f"the last units point behind the end of the log; {text}"
         return self.context.finding(code, text, expected=fate.before, found=fate.after, queue_offset=fate.after, **where)
 
-    # Queues behind the log
+    # Queues that end before the log
 
     def _behind(self, judge: QueueJudge) -> Iterator[Behind]:
         after = {name: queue.max_offset for name, queue in self.after.items()}
@@ -149,7 +149,7 @@ class Prediction:
                 yield Behind(topic, queue_id, 0, span.next_offset, min(left, span.records), code, remark)
 
     def _missing_code(self, judge: QueueJudge, topic: str) -> tuple[str | None, str]:
-        """As the judge says, but a topic that consumers have offsets of was not deleted."""
+        """Return the judge's code and remark, but a topic for which consumers have offsets was not deleted."""
         code, remark = judge.missing_code(topic)
         if code == "RMQ-CQ-DELETED" and topic in self.consumed:
             return "RMQ-CQ-MISSING", "; the topic is not configured, but consumers have offsets of it"
@@ -168,12 +168,12 @@ class Prediction:
                 yield Behind(topic, queue_id, state.max_offset, sampled.next_offset, left, "RMQ-CQ-START")
 
     def _keeps(self, offset: int) -> bool:
-        """Whether the log has a record at `offset` after the start, too."""
+        """Return whether the log also has a record at `offset` after the start."""
         return self.outcome.scan is None or offset < self.outcome.scan.stop_offset
 
     @cached_property
     def after(self) -> Mapping[str, QueueState]:
-        """The queues by `topic/queueId` after the start; as they are where it does not come to them or that cannot be told."""
+        """The queues by `topic/queueId` after the start; as they are now where it does not reach them or that is unknown."""
         state = self.outcome.after_start or self.outcome.after_load
         if self.outcome.starts and state.queues is not None:
             return state.queues
@@ -190,7 +190,7 @@ class Prediction:
                 yield f"{topic}/{queue_id}", QueueState(ends.min_offset, ends.max_offset, ends.last_physical_offset, 0, count)
 
     def _end(self, directory: QueueDirectory | None, *, batch: bool) -> int | None:
-        """Queue offset behind the last unit on disk; None where it cannot be read, which the check of the files reports."""
+        """Return the queue offset after the last entry on disk; None where it cannot be read, which the check of the files reports."""
         if directory is None:
             return 0
         try:
@@ -230,14 +230,14 @@ class Prediction:
 
 
 def _left(sampled: SampledQueue, state: QueueState) -> int:
-    """Messages of the sample that the queue does not have, at most: behind its end or before its first one."""
+    """Return how many messages of the sample the queue lacks, at most: after its end or before its first one."""
     behind = max(0, sampled.next_offset - state.max_offset)
     before = max(0, min(state.min_offset, sampled.next_offset) - sampled.first_offset)
     return min(behind + before, sampled.messages)
 
 
 def lost_words(loss: Loss) -> str:
-    """A loss for people."""
+    """Return a loss in words."""
     words = f"{counted(loss.messages, 'message')} ({counted(loss.bytes, 'byte')})"
     if loss.uncounted_files:
         files = counted(loss.uncounted_files, "file")

@@ -10,7 +10,7 @@ COPY_FIRST = "copy the store before any start"
 
 
 def sentence(verdict: Verdict, outcome: Outcome, *, starts: bool | None, reason: str | None) -> str:
-    """`reason`: the line of the log that says why it does not start."""
+    """Return the verdict in one sentence. `reason`: the line of the log that says why it does not start."""
     broker = f"a broker of {outcome.release}"
     losses = list(dict.fromkeys(effect.text for effect in verdict.effects if effect.state is State.LOSES))
     unread = list(dict.fromkeys(effect.text for effect in verdict.effects if effect.state is State.NOT_CHECKED))

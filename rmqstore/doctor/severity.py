@@ -1,4 +1,4 @@
-"""How much a finding weighs in view of the start that was simulated: what the start itself puts right costs nothing."""
+"""The severity of findings in view of the simulated start: what the start itself repairs costs nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rmqstore.doctor.predicted import Prediction
 from rmqstore.findings import Finding, Severity
 
 _AT_LOAD = frozenset({"RMQ-CL-PREALLOC", "RMQ-CL-ZEROLEN", "RMQ-CL-NAME", "RMQ-CQ-ZEROLEN", "RMQ-CQ-BEHIND", "RMQ-TM-LOG-ZEROLEN"})
-"""What a start that comes to its end has deleted, cut or filled up, unless an effect says otherwise."""
+"""Findings whose files a completed start has deleted, cut or filled up, unless an effect says otherwise."""
 _CHECKPOINT = "RMQ-CP-"
 """The checkpoint decides where a start begins to read, which was simulated, and a stop writes it again."""
 _SIMULATED = (Area.COMMIT_LOG, Area.QUEUES)
@@ -34,6 +34,6 @@ def _weighed(finding: Finding, files: ConfigFiles, *, harmless: bool) -> Finding
 
 
 def _backed_up(finding: Finding, files: ConfigFiles) -> bool:
-    """Whether it is about a configuration file in whose place a whole `.bak` is loaded."""
+    """Return whether it is about a configuration file in whose place a whole `.bak` is loaded."""
     backed = finding.code in ("RMQ-CF-JSON", "RMQ-CF-EMPTY") and finding.file is not None
     return backed and Path(finding.file or "").name in files.from_backup

@@ -1,6 +1,6 @@
 """The verdict: class, headline and areas, derived in one place from what the next start does and from the findings.
 
-The class is the worst that any area comes to, so no finding of severity error is below a good headline.
+The class is that of the worst area, so no finding of severity error is below a good headline.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _STATES = list(State)
 
 
 class Class(StrEnum):
-    """What the headline begins with, the worst first."""
+    """The class with which the headline begins, the worst first."""
 
     DOES_NOT_START = "DOES NOT START"
     STARTS_BUT = "STARTS, BUT"
@@ -74,7 +74,7 @@ _AREA_OF_DIRECTORY = {
 }
 _IN_WORDS = frozenset({"RMQ-CL-GAP", "RMQ-ST-KIND", "RMQ-ST-SETTING"})
 """Findings whose message says more than a title and the file, which is not the missing one."""
-# Findings that say by themselves that something could not be looked at, whatever their severity.
+# Findings that mean that something could not be checked, whatever their severity.
 _UNREAD = {
     "RMQ-ST-UNREADABLE": "{} could not be read",
     "RMQ-ST-OWNER": "{} belongs to another user, the broker may not write it",
@@ -84,7 +84,7 @@ _UNREAD = {
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the triage comes to. `effects`: all that is not ok, the worst first."""
+    """The verdict of a triage. `effects`: all that are not ok, the worst first."""
 
     cls: Class
     headline: str
@@ -95,7 +95,7 @@ class Verdict:
 def conclude(effects: Iterable[Effect], findings: Sequence[Finding], *, starts: bool | None, unfinished: str | None = None) -> Verdict:
     """Return the verdict of a start with these effects on a store with these findings.
 
-    `starts`: None where it cannot be told, False where an effect says why. `unfinished`: a repair that was stopped in the middle.
+    `starts`: None where it is unknown, False where an effect says why. `unfinished`: a repair that was stopped in the middle.
     """
     known = list(effects)
     if unfinished is not None:
@@ -107,7 +107,7 @@ def conclude(effects: Iterable[Effect], findings: Sequence[Finding], *, starts: 
 
 
 def area_of(finding: Finding) -> Area:
-    """Return the area that a finding is about: by its code, or for what could not be read by its file."""
+    """Return the area that a finding is about: by its code, or for an unreadable file by that file."""
     part = finding.code.split("-")[1]
     if finding.topic in (HALF_TOPIC, OP_HALF_TOPIC) and part == "CF":
         return Area.TRANSACTIONS
@@ -121,7 +121,7 @@ def area_of(finding: Finding) -> Area:
 
 
 def _of_findings(findings: Sequence[Finding], explained: set[Area]) -> Iterable[Effect]:
-    """What findings say beyond the effects: every error harms its area, and what could not be read was not checked.
+    """Yield effects that findings add: every error harms its area, and what could not be read was not checked.
 
     Errors in `explained` areas add nothing to an effect that says more.
     """
@@ -142,7 +142,7 @@ def _of_findings(findings: Sequence[Finding], explained: set[Area]) -> Iterable[
 
 
 def _badness(effect: Effect) -> tuple[int, int, int]:
-    """Reasons not to start stay in the order in which the broker meets them."""
+    """Return a key to sort by; reasons not to start stay in the order in which the broker meets them."""
     if effect.state is State.STOPS:
         return 0, 0, 0
     return _STATES.index(effect.state), effect.harm, -(effect.count or 0)

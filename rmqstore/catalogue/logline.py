@@ -22,7 +22,7 @@ _FIXED_RELEASES = {("4.9", None): "all", ("4.9", "4.9"): "4.9.x", ("5.0", None):
 
 
 class About(StrEnum):
-    """What of a store a log line is about, apart from the places that it names."""
+    """The part of a store that a log line is about, apart from the places that it names."""
 
     ABORT = "abort"
     COMMITLOG = "commitlog"
@@ -32,7 +32,7 @@ class About(StrEnum):
 
 
 def is_physical_offset(name: str) -> bool:
-    """Whether a value of this name is an offset in bytes of the commit log that can be looked up in a store."""
+    """Return whether a value of this name is an offset in bytes of the commit log that can be looked up in a store."""
     return name == "physical_offset" or name.endswith("_physical_offset")
 
 
@@ -45,10 +45,10 @@ class Pattern:
 
     @cached_property
     def expression(self) -> re.Pattern[str]:
-        """Matches a whole message; its groups have the names of the values.
+        """The expression that matches a whole message; its groups have the names of the values.
 
-        A text ends where what stands behind it first occurs, and is never tried again (the atomic group): the time a match takes grows
-        with the length of the message and no faster, whatever somebody wrote into the log.
+        A text ends where the literal after it first occurs, and is never tried again (the atomic group): the time a match takes grows
+        with the length of the message and no faster, whatever the log contains.
         """
         literals, names = self._pieces
         expression = re.escape(literals[0])
@@ -63,7 +63,7 @@ class Pattern:
 
     @property
     def beginning(self) -> str:
-        """The literal text in front of the first value."""
+        """The literal text before the first value."""
         return self._pieces[0][0]
 
     @cached_property
@@ -73,12 +73,12 @@ class Pattern:
 
     @property
     def _pieces(self) -> tuple[list[str], list[str]]:
-        """(the literal texts, the names of the values between them)."""
+        """The literal texts, and the names of the values between them."""
         pieces = _PLACEHOLDER.split(self.text)
         return pieces[::2], pieces[1::2]
 
     def _form(self, name: str) -> str | None:
-        """Expression of a value; None for any text."""
+        """Return the expression of a value; None for any text."""
         if name in self.values:
             return self.values[name]
         stem = name.rstrip("0123456789")
@@ -87,7 +87,7 @@ class Pattern:
 
 @dataclass(frozen=True, kw_only=True)
 class LogLine:
-    """A line that brokers log about their store. `severity` None: nothing is wrong, however loud the level. Codes never change meaning."""
+    """A line that brokers log about their store. `severity` None: nothing is wrong, whatever the level. Codes never change meaning."""
 
     code: str
     severity: Severity | None
@@ -107,11 +107,11 @@ class LogLine:
 
     @property
     def releases(self) -> str:
-        """The releases that print it, for people."""
+        """The releases that print it, in words."""
         return releases_text(self.since, self.until)
 
     def printed_by(self, release: str) -> bool:
-        """Whether a broker of this release (three numbers with dots) prints the line."""
+        """Return whether a broker of this release (three numbers with dots) prints the line."""
         return self.since_numbers <= _numbers(release) and (
             self.until is None or _numbers(release)[: len(_numbers(self.until))] <= _numbers(self.until)
         )
@@ -152,7 +152,7 @@ def line(
     until: str | None = None,
     about: About | None = None,
 ) -> LogLine:
-    """A row of the table; texts without narrowed values are given as they are."""
+    """Return a row of the table; texts without narrowed values are given as they are."""
     patterns = tuple(text if isinstance(text, Pattern) else Pattern(text) for text in texts)
     return LogLine(
         code=code,
@@ -169,7 +169,7 @@ def line(
 
 
 def releases_text(since: str, until: str | None) -> str:
-    """A range of releases for people."""
+    """Return a range of releases in words."""
     fixed = _FIXED_RELEASES.get((since, until))
     if fixed is not None:
         return fixed

@@ -84,7 +84,7 @@ def _texts() -> _Texts:
 
 
 def find_lines(message: str) -> list[LineMatch]:
-    """Every line of the table that a message, without time and level, is."""
+    """Return every line of the table that matches a message without time and level."""
     texts = _texts()
     candidates = [*texts.by_key.get(message[:_KEY_LENGTH], ()), *texts.anywhere]
     found = []
@@ -97,12 +97,12 @@ def find_lines(message: str) -> list[LineMatch]:
 
 
 def find_line(message: str) -> LineMatch | None:
-    """The line of the table that a message, without time and level, is; None for none."""
+    """Return the line of the table that matches a message without time and level; None for none."""
     return next(iter(find_lines(message)), None)
 
 
 def find_cause(exception: str) -> CauseMatch | None:
-    """What an exception (`java.io.IOException: No space left on device`) says; None for one that is not in the table."""
+    """Return the cause that matches an exception (`java.io.IOException: No space left on device`); None for one not in the table."""
     if not exception.startswith(_EXCEPTION):
         return None
     for cause in CAUSES.values():

@@ -11,7 +11,7 @@ _AT = {"text": r"(?: at .*)?"}
 
 
 def _pattern(text: str) -> Pattern:
-    """A text that the first frame of the stack may follow on the same line."""
+    """Return a text that the first frame of the stack may follow on the same line."""
     return Pattern(text + "{text}", _AT)
 
 

@@ -1,4 +1,4 @@
-"""Log lines of the configuration files beside the store."""
+"""Log lines of the configuration files next to the store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Log lines of dispatch: records of the log that become queue units and index items."""
+"""Log lines of dispatch: records of the log that become consume queue entries and index entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The catalogue of findings: one table from which findings take severity and mend, and `explain` and docs/findings.md their text."""
+"""The catalogue of findings: one table from which findings take severity and `mend`, and `explain` and docs/findings.md their text."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ CATALOGUE: Mapping[str, Entry] = {
 
 
 def finding(code: str, message: str, *, crashed: bool = False, **where: Any) -> Finding:
-    """A finding of this code; `where` are the other fields of `Finding`. `crashed`: the store has an `abort` file.
+    """Return a finding of this code; `where` are the other fields of `Finding`. `crashed`: the store has an `abort` file.
 
-    Severity and mend come from the table; a `mend` among `where` is more exact and wins. Raises KeyError for a code not in the table.
+    Severity and `mend` come from the table; a `mend` among `where` is more exact and wins. Raises KeyError for a code not in the table.
     """
     entry = CATALOGUE[code]
     return Finding(**{"mend": entry.mend, **where}, code=code, severity=entry.severity_in(crashed=crashed), message=message)

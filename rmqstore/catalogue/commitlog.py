@@ -1,4 +1,4 @@
-"""Catalogue: the files of the commit log and what lies in them besides whole records."""
+"""Catalogue: the files of the commit log and their contents other than whole records."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A finding code. Codes never change meaning; `crash_severity` is what the same thing is worth while `abort` says crash."""
+    """A finding code. Codes never change meaning; `crash_severity` replaces `severity` while `abort` indicates a crash."""
 
     code: str
     severity: Severity
@@ -24,11 +24,11 @@ class Entry:
     crash_severity: Severity | None = None
 
     def severity_in(self, *, crashed: bool) -> Severity:
-        """How bad it is in a store whose broker stopped cleanly or crashed."""
+        """Return the severity in a store whose broker stopped cleanly or crashed."""
         return self.crash_severity if crashed and self.crash_severity is not None else self.severity
 
     def as_json(self) -> dict[str, Any]:
-        """The entry as the object that `rmqstore explain --format json` prints."""
+        """Return the entry as the object that `rmqstore explain --format json` prints."""
         return {
             "type": "explanation",
             "code": self.code,

@@ -1,4 +1,4 @@
-"""Catalogue: index files, their header, hash slots, chains and items."""
+"""Catalogue: index files, their header, hash slots, chains and entries."""
 
 from __future__ import annotations
 

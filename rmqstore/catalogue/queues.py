@@ -1,4 +1,4 @@
-"""Catalogue: consume queues of every kind, unit by unit and file by file."""
+"""Catalogue: consume queues of every kind, entry by entry and file by file."""
 
 from __future__ import annotations
 

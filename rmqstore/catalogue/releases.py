@@ -34,7 +34,7 @@ SCAN_STOPS = {
 NOT_CHECKED = {
     ALL: "No release compares this at a start or while running; the value is used as it stands.",
 }
-"""What the broker's record check does not look at."""
+"""Values that the broker's record check does not cover."""
 
 QUEUE_REBUILT = {
     R49: "Dispatches from the highest offset any queue has reached: units missing at the very end of all queues come back, a queue that "
@@ -48,13 +48,13 @@ QUEUE_REBUILT = {
     R540: "As 5.3.2–5.3.3, looking back at most commitLogRecoverMaxNum (10) files, after a crash as well.",
     R55: "As 5.4.0; after a crash from the file that holds the checkpoint's logicsPhysicalOffset.",
 }
-"""What becomes of records that lack a queue unit."""
+"""The fate of records that lack a consume queue entry."""
 
 QUEUE_CUT = {
     ALL: "Recovery reads the last three files of each queue: a unit with offset < 0 or size <= 0 ends the queue there and later files "
     "are deleted. Everything else in a unit is believed and served as it stands.",
 }
-"""What recovery looks at in a consume queue."""
+"""The part of a consume queue that recovery checks."""
 
 LENGTH_FAILS = "`length not matched message store config value, please check it manually`: load fails, the broker does not start."
 
@@ -63,18 +63,18 @@ REBUILD_QUEUES = (
     "(`--dry-run` only shows the plan, `rmqstore undo STORE` takes it back). Where `rmqstore verify` finds damage in the commit log too: "
     "`rmqstore recover STORE`."
 )
-"""The way to right queues."""
+"""The way to correct queues."""
 
 REBUILD_INDEX = (
     "Queries by key or message id may miss messages, consuming is not affected. With the broker stopped: `rmqstore rebuild-index STORE` "
     "(`--dry-run` only shows the plan, `rmqstore undo STORE` takes it back). Where `rmqstore verify` finds damage in the commit log too: "
     "`rmqstore recover STORE`."
 )
-"""The way to a right index."""
+"""The way to a correct index."""
 
 INDEX_AT_START = {
     ALL: "Index contents are not checked at a start. After a crash every index file whose end time is later than the checkpoint's index "
     "time is deleted, in practice always the newest one, and only records from the scan start on are indexed again "
     "(messageIndexSafe=true avoids it).",
 }
-"""What a start does to index files."""
+"""The effects of a start on index files."""

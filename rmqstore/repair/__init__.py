@@ -1,1 +1,1 @@
-"""From a wish to a changed store: plan, apply, undo. The only room that writes into a store."""
+"""Repair of a store: plan, apply, undo. The only package that writes into a store."""

@@ -1,4 +1,4 @@
-"""The least that lets a broker start: what its load refuses goes or is brought into shape, and recovery is left to the broker."""
+"""The minimal repair: files that the load of a broker refuses are removed or corrected, and recovery is left to the broker."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rmqstore.versions import Profile
 
 Advance = Callable[[int], None]
 _REFUSED = (ProblemKind.WRONG_LENGTH, ProblemKind.ZERO_LENGTH, ProblemKind.FOREIGN_NAME, ProblemKind.DIRECTORY)
-"""What the load of a mapped file queue stops at (fact sheet commit log §4.2)."""
+"""Problems at which the load of a mapped file queue stops (fact sheet commit log §4.2)."""
 
 
 def plan_minimal(
@@ -31,7 +31,7 @@ def plan_minimal(
     advance: Advance = lambda count: None,
     rebuilder: Rebuilder | None = None,
 ) -> None:
-    """Plans just that; `rebuilder` builds queues, without it this process.
+    """Plan the minimal repair; `rebuilder` builds queues, without it this process.
 
     Raises RefusedError, UnreadableError, StoreChangedError, OSError.
     """
@@ -51,7 +51,7 @@ def plan_minimal(
 
 
 def _refused_queues(store: Store) -> Iterator[QueueKey]:
-    """Queues whose files no broker loads."""
+    """Yield the queues whose files no broker loads."""
     for queue in (*store.queue_directories(), *store.batch_queue_directories(), *store.ext_queue_directories()):
         if any(problem.kind in _REFUSED for problem in queue.files.problems()):
             yield queue.topic, queue.queue_id

@@ -1,4 +1,4 @@
-"""What is in the way of a broker and of a repair: it goes into the folder of the transaction, whatever it is."""
+"""Obstacles to a broker and to a repair: entries of any kind, which are moved into the folder of the transaction."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FOREIGN_CODES: Mapping[str, str] = {**dict.fromkeys(QUEUE_TREES, "RMQ-CQ-NAME")
 
 
 def plan_surroundings(builder: PlanBuilder, store: Store) -> None:
-    """Plan to take out what is in the way in parts that a repair changes. Raises RefusedError, UnreadableError."""
+    """Plan to move obstacles out of the parts that a repair changes. Raises RefusedError, UnreadableError."""
     for obstacle in store.obstacles():
         parts = PurePosixPath(store.relative(obstacle.path)).parts
         if parts == (PartKind.LOCK,):

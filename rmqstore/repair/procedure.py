@@ -32,25 +32,25 @@ from rmqstore.store.kinds.recognise import require_directory
 from rmqstore.store.root import Store
 
 SCHEMA = 1
-"""Rises when a member of the object of a result changes its meaning or goes away (docs/json.md)."""
+"""Version of the schema, raised when a member of the object of a result changes its meaning or is removed (docs/json.md)."""
 
 Planner = Callable[[Store, PlanBuilder, Staging], None]
-"""Reads a store and tells the builder what to do; new files of any size are made in the staging area."""
+"""A function that reads a store and passes changes to the builder; new files of any size are made in the staging area."""
 
 
 class Verify(Protocol):
-    """A verification: how many errors of each code a store has."""
+    """A verification that counts the errors of a store by code."""
 
     def __call__(self, store: Store, *, crashed: bool | None = None) -> Mapping[str, int]:
-        """`crashed`: whether the broker counts as killed, None asks for `abort`. Raises UnreadableError."""
+        """Count the errors. `crashed`: whether the broker counts as killed, None: determined from `abort`. Raises UnreadableError."""
 
 
 @dataclass(frozen=True, slots=True)
 class RepairRequest:
-    """What a writing command wants: its name, a way to open the store anew, and the planner.
+    """The request of a writing command: its name, a way to open the store again, and the planner.
 
-    `second`: a planner that finds whether anything is left more cheaply than asking the same one again, if there is one.
-    `remote`: the planner has other processes read the store, so it can be asked only of what is on the disk.
+    `second`: a planner that finds more cheaply than `planner` whether anything is left to do, if there is one.
+    `remote`: the planner has other processes read the store, so it can plan only for a store on the disk.
     """
 
     command: str
@@ -62,26 +62,26 @@ class RepairRequest:
 
 
 class Dialog(Protocol):
-    """The person, or whoever stands for one."""
+    """User interaction during a repair."""
 
     def show(self, plan: Plan) -> None:
-        """Show what would be done."""
+        """Show the plan."""
 
     def confirm(self, plan: Plan) -> bool:
-        """Whether to do it."""
+        """Return whether to apply the plan."""
 
     def started(self, transaction: Transaction, plan: Plan) -> None:
-        """From now on the store changes."""
+        """Report that the store changes from now on."""
 
     def advance(self, action: Action) -> None:
-        """An action is done."""
+        """Report that an action is done."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came out: `errors` are the findings of the verification afterwards by code, `left` is what a second plan would still do.
+    """The result of a command: `errors` counts the errors verified afterwards by code, `left` the actions of a second plan.
 
-    Without a transaction nothing was changed. None: not asked.
+    Without a transaction nothing was changed. None: not determined.
     """
 
     plan: Plan
@@ -96,7 +96,7 @@ class Result:
         return not self.errors and not self.left
 
     def as_json(self) -> dict[str, Any]:
-        """The result as the object that `--format json` prints."""
+        """Return the result as the object that `--format json` prints."""
         return {
             "type": "transaction",
             "schema": SCHEMA,
@@ -113,7 +113,7 @@ class Result:
 
 
 def verification_errors(store: Store, *, crashed: bool | None = None) -> Mapping[str, int]:
-    """`Verify` by the engine of `rmqstore verify`; `crashed`: whether the broker counts as killed, None asks for `abort`."""
+    """Count errors by the engine of `rmqstore verify`; `crashed`: whether the broker counts as killed, None: determined from `abort`."""
     from rmqstore.verify.context import Options
     from rmqstore.verify.engine import Verification
 
@@ -121,12 +121,12 @@ def verification_errors(store: Store, *, crashed: bool | None = None) -> Mapping
 
 
 def show(wish: RepairRequest, dialog: Dialog, plan_out: Path | None = None, *, verify: Verify = verification_errors) -> Result:
-    """Plans and shows; the store stays as it is. `plan_out` keeps the plan in a file, with its contents beside it.
+    """Plan and show; the store stays as it is. `plan_out` keeps the plan in a file, with its contents next to it.
 
     Raises RefusedError, UnreadableError, OSError.
     """
     store = wish.open_store()
-    # A copy leaves the holes of its source out, and some systems know of bytes that are not on the disk yet as little as of holes.
+    # A copy leaves out the holes of its source, and some systems report bytes that are not on the disk yet as holes.
     with _at_work(store), lock.locked_for_reading(store), Staging.temporary(forced=plan_out is not None) as staging:
         _refuse_unfinished(store.root)
         plan = _verified(wish, store, staging, _plan(wish, store, staging), verify)
@@ -136,7 +136,7 @@ def show(wish: RepairRequest, dialog: Dialog, plan_out: Path | None = None, *, v
 
 
 def execute(wish: RepairRequest, dialog: Dialog, *, verify: Verify = verification_errors, writer: Writer | None = None) -> Result:
-    """The whole procedure. Raises RefusedError, UnreadableError, WriteFailedError, KeyboardInterrupt."""
+    """Run the whole procedure. Raises RefusedError, UnreadableError, WriteFailedError, KeyboardInterrupt."""
     store = wish.open_store()
     writer = writer or Writer()
     with _at_work(store), lock.locked(store, writer):
@@ -163,7 +163,7 @@ def execute(wish: RepairRequest, dialog: Dialog, *, verify: Verify = verificatio
 
 
 def apply_file(path: Path, dialog: Dialog, *, verify: Verify = verification_errors, writer: Writer | None = None) -> Result:
-    """Applies a kept plan, or continues the transaction that it began; nothing where it is done already. Raises as `execute` does."""
+    """Apply a kept plan, or continue the transaction that it began; do nothing if it is done already. Raises as `execute` does."""
     transaction = transaction_of(path)
     plan = read_plan(path) if transaction is None else transaction.plan
     store = open_as_planned(plan, None if transaction is None else transaction.root)
@@ -198,10 +198,10 @@ def undo(
     dry_run: bool = False,
     settings: Mapping[str, str] | None = None,
 ) -> Result:
-    """Takes a transaction back, or, without a name, continues an undo that was stopped. Raises as `execute` does.
+    """Undo a transaction, or, without a name, continue an undo that was stopped. Raises as `execute` does.
 
-    An undo that was stopped is finished before it is taken back itself. Where somebody else's changes keep it from being finished, it is
-    planned anew from what is there. `settings` win over those of the transaction.
+    An undo that was stopped is finished before it is undone itself. If changes by another process keep it from being finished, it is
+    planned again from what is there. `settings` override those of the transaction.
     """
     require_directory(root)
     writer = writer or Writer()
@@ -225,13 +225,13 @@ def undo(
 
 
 def open_as_planned(plan: Plan, root: Path | None = None, settings: Mapping[str, str] | None = None) -> Store:
-    """The store of a plan, with the settings that it was planned with, and others over them. Raises UnreadableError, NotAStoreError."""
+    """Open the store of a plan with the settings of the plan, overridden by `settings`. Raises UnreadableError, NotAStoreError."""
     return Store.open(plan.store if root is None else root, settings={**plan.settings, **(settings or {})})
 
 
 @contextmanager
 def _at_work(store: Store) -> Iterator[None]:
-    """Access to the files of a store as long as a command is at work on it: its directories are opened once, no link below them is
+    """Give access to the files of a store while a command works on it: its directories are opened once, no link below them is
     followed, and root works with the rights of the owner. Raises RefusedError."""
     places = Places(store)
     places.refuse_unnamed_links()
@@ -240,7 +240,7 @@ def _at_work(store: Store) -> Iterator[None]:
 
 
 def _refuse_unfinished(root: Path) -> None:
-    """Raises RefusedError when a transaction has to be finished or taken back before anything else may change the store."""
+    """Raise RefusedError if a transaction has to be finished or undone before anything else may change the store."""
     stopped = unfinished(root)
     if stopped is not None:
         check_transaction(stopped, Places(open_as_planned(stopped.plan, root)))
@@ -266,7 +266,7 @@ def _left(wish: RepairRequest, store: Store) -> int:
 
 
 def _verified(wish: RepairRequest, store: Store, staging: Staging, plan: Plan, verify: Verify) -> Plan:
-    """Return a plan with what a verification and a second plan find in the store that it leads to."""
+    """Return a plan with the results of a verification and of a second plan for the store that it leads to."""
     if plan.empty:
         return plan
     try:
@@ -281,10 +281,10 @@ def _verified(wish: RepairRequest, store: Store, staging: Staging, plan: Plan, v
 
 
 def _refuse_worse(present: Mapping[str, int], planned: Mapping[str, int]) -> None:
-    """Raise RefusedError where a plan adds errors to a store, some of them to its log; both are judged as if they ended in the same way.
+    """Raise RefusedError if a plan adds errors to a store, some of them to its log; both are judged as if they ended in the same way.
 
-    Of what is derived from the log, a number is no measure: a missing queue is one error, a queue that was built for another type of topic
-    one for each entry.
+    The number of errors in derived files is no measure: a missing queue is one error, a queue that was built for another type of topic
+    has one for each entry.
     """
     if sum(planned.values()) > sum(present.values()) and _of_log(planned) > _of_log(present):
         raise RefusedError(
@@ -298,7 +298,7 @@ def _of_log(errors: Mapping[str, int]) -> int:
 
 
 def listed(errors: Mapping[str, int]) -> str:
-    """Return errors as words."""
+    """Return the counts of errors as text."""
     return ", ".join(f"{count} x {code}" for code, count in sorted(errors.items()))
 
 
@@ -347,19 +347,19 @@ class _New:
 
 @contextmanager
 def _fresh(root: Path, writer: Writer) -> Iterator[_New]:
-    """The folder of a new transaction, which goes again unless its plan is kept in it."""
+    """Make the folder of a new transaction, which is removed again unless its plan is kept in it."""
     new = _New(begin(root, writer))
     try:
         yield new
     finally:
         if not new.keep:
-            with suppress(OSError):  # a disk that fails; the next writing command takes the remains away
+            with suppress(OSError):  # the disk fails; the next writing command removes the remains
                 new.transaction.discard(writer)
 
 
 @contextmanager
 def _stoppable() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C waits for the end of an action: the function given out says whether it was pressed."""
+    """Make Ctrl-C wait for the end of an action; yield a function that returns whether it was pressed."""
     pressed = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield pressed.is_set

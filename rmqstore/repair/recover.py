@@ -1,4 +1,4 @@
-"""Recover: one plan for log, queues, index, checkpoint and abort, after which a broker starts and changes nothing any more."""
+"""Recovery: one plan for log, queues, index, checkpoint and abort, after which a broker starts and changes nothing more."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ _IN_ROCKSDB = (
 
 
 class Strategy(StrEnum):
-    """What becomes of damage in the log."""
+    """The treatment of damage in the log."""
 
     SALVAGE = "salvage"
-    """Mended where that is certain, else plugged: everything sound is kept."""
+    """Damage is repaired where that is certain, else plugged: everything valid is kept."""
     BROKER = "broker"
     """The log is cut where the recovery of the broker stops, as a start would do, and everything else is made to agree."""
     MINIMAL = "minimal"
-    """Only what no broker starts with is taken away or brought into shape; the next start recovers on its own."""
+    """Only files with which no broker starts are removed or corrected; recovery is left to the next start."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What is asked for: the release of the broker, what becomes of damage, and of the queue units of lost messages."""
+    """A request for recovery: the release of the broker, the treatment of damage, and of the queue entries of lost messages."""
 
     release: str
     strategy: Strategy = Strategy.SALVAGE
@@ -61,7 +61,7 @@ class Recovery:
         advance: Advance = lambda count: None,
         rebuilder: Rebuilder | None = None,
     ) -> None:
-        """Tells the builder what to do; `rebuilder` builds queues and index, without it this process.
+        """Plan the recovery; `rebuilder` builds queues and index, without it this process.
 
         Raises RefusedError, UnreadableError, StoreChangedError, OSError.
         """
@@ -86,7 +86,7 @@ class Recovery:
         )
 
     def _log_repair(self, store: Store, builder: PlanBuilder, staging: Staging, advance: Advance) -> LogRepair:
-        """The repair of the log, and notes that compare it with the other ways."""
+        """Return the repair of the log, and add notes that compare it with a start of the broker."""
         outcome = simulate(store, self.release)
         if self.strategy is Strategy.BROKER:
             if outcome.scan is None:
@@ -109,7 +109,7 @@ class Recovery:
 def plan_truncate(
     builder: PlanBuilder, staging: Staging, store: Store, release: str, at: int | None, *, advance: Advance = lambda count: None
 ) -> None:
-    """Plans to cut the log at physical offset `at`, or behind its last sound record, and everything derived from it.
+    """Plan to cut the log at physical offset `at`, or after its last valid record, and everything derived from it.
 
     `abort` stays as it is, but is set for queues in RocksDB that have to be built.
     Raises RefusedError, UnreadableError, StoreChangedError, OSError.
@@ -122,7 +122,7 @@ def plan_truncate(
 
 
 def _what_a_start_does(outcome: Outcome) -> str:
-    """A broker start without a repair, in a sentence."""
+    """Return a sentence about a broker start without a repair."""
     release = outcome.release
     if outcome.starts is None:
         return f"What a broker of {release} would do cannot be told: {outcome.unknown}."

@@ -79,7 +79,7 @@ class Dialog(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The result of a command: `errors` counts the errors verified afterwards by code, `left` the actions of a second plan.
+    """The result of a command: `errors` of the verification afterwards by code, `left` the number of actions of a second plan.
 
     Without a transaction nothing was changed. None: not determined.
     """

@@ -41,7 +41,7 @@ class Strategy(StrEnum):
     BROKER = "broker"
     """The log is cut where the recovery of the broker stops, as a start would do, and everything else is made to agree."""
     MINIMAL = "minimal"
-    """Only files with which no broker starts are removed or corrected; recovery is left to the next start."""
+    """Only what keeps every broker from starting is removed or corrected; recovery is left to the next start."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Likeness: what a new file or directory takes from those around it, so that the broker's user can work with it."""
+"""Attributes that a new file or directory takes from those around it, so that the broker's user can work with it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from rmqstore.repair.plan.paths import Places
 from rmqstore.store.parts import PartKind
 
 MODE_OF_FILES = 0o777
-"""The bits that a file of a store may have: none that gives who runs it the rights of its owner."""
+"""Permission bits that a file of a store may have: none that gives the user who runs it the rights of its owner."""
 _FILE_MODE = 0o644
 _MODELS = (PartKind.CHECKPOINT, PartKind.LOCK, PartKind.ABORT)
 
 
 def attributes_of(path: Path) -> Attributes:
-    """Mode, owner and mtime of what is at `path`. Raises LinkError, OSError."""
+    """Return mode, owner and mtime of the entry at `path`. Raises LinkError, OSError."""
     status = beneath.status(path)
     if status is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
@@ -28,22 +28,22 @@ def attributes_of(path: Path) -> Attributes:
 
 
 def of_status(status: os.stat_result) -> Attributes:
-    """The same of a result of stat."""
+    """Return mode, owner and mtime in a result of stat."""
     return Attributes(stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid, status.st_mtime_ns)
 
 
 def of_new_file(model: Attributes) -> Attributes:
-    """The attributes of a new file that is to be like `model`: no set-id bit, and no owner or group that this process cannot give."""
+    """Return the attributes of a new file like `model`: no set-id bit, and no owner or group that this process cannot give."""
     return replace(model, mode=model.mode & MODE_OF_FILES, uid=_uid(model.uid), gid=_gid(model.gid))
 
 
 def may_give(wanted: Attributes) -> bool:
-    """Whether this process can give a file this owner and this group."""
+    """Return whether this process can give a file this owner and this group."""
     return (_uid(wanted.uid), _gid(wanted.gid)) == (wanted.uid, wanted.gid)
 
 
 def like_sibling(path: Path, root: Path) -> Attributes:
-    """What a new file at `path` gets: mode and owner of a file beside it, else of a file of the root, else its directory's owner."""
+    """Return attributes for a new file at `path`: mode and owner of a sibling, else of a file of the root, else its directory's owner."""
     siblings = [path.parent / name for name, status in beneath.entries(path.parent)] if beneath.is_directory(path.parent) else []
     for model in (*siblings, *(root / kind for kind in _MODELS)):
         status = beneath.status(model)
@@ -54,7 +54,7 @@ def like_sibling(path: Path, root: Path) -> Attributes:
 
 
 def missing_directories(path: Path, places: Places) -> tuple[Directory, ...]:
-    """The directories above `path` that do not exist, outermost first, with mode and owner of the one that does."""
+    """Return the directories above `path` that do not exist, outermost first, with mode and owner of the one that does."""
     existing = _existing(path.parent)
     found = attributes_of(existing)
     model = replace(found, uid=_uid(found.uid), gid=_gid(found.gid), mtime_ns=None)

@@ -1,4 +1,4 @@
-"""The builder: what planners call, wish by wish; it looks at the disk, drops what is so already, and makes a plan of the rest."""
+"""The builder that planners call for each change: it reads the disk, drops what is so already, and makes a plan of the rest."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from rmqstore.store.root import Store
 from rmqstore.store.window import read_descriptor
 
 INLINE_LIMIT = 4096
-"""Bytes that a plan holds itself; longer ones are staged."""
+"""Length in bytes up to which contents are part of the plan; longer ones are staged."""
 
-_NOTHING = "nothing"  # stands for the files of an empty directory
+_NOTHING = "nothing"  # represents the files of an empty directory
 
 
 class PlanBuilder:
-    """Collects the actions of one plan. Paths are absolute, or relative to the store root.
+    """Collector of the actions of one plan. Paths are absolute, or relative to the store root.
 
-    A path is created, replaced or taken away once at most, and then never changed in place too; ranges changed in place do not overlap.
+    A path is created, replaced or removed once at most, and then never changed in place too; ranges changed in place do not overlap.
     Every method raises ValueError when a planner breaks these rules or leaves the store, UnreadableError when the store cannot be read.
     """
 
     def __init__(self, store: Store, staging: Staging, command: str, broker_version: str) -> None:
-        """Takes the fingerprint of the store: make the builder before anything is read."""
+        """Take the fingerprint of the store: make the builder before anything is read."""
         self._store = store
         self._places = Places(store)
         self._staging = staging
@@ -51,7 +51,7 @@ class PlanBuilder:
     # Changes in place
 
     def write(self, path: Path | str, position: int, data: bytes, *, reason: str, code: str | None = None) -> None:
-        """`data` at a position of an existing file, never beyond its length; nothing where these bytes are there already."""
+        """Write `data` at a position of an existing file, never beyond its length; nothing if these bytes are there already."""
         file = self._inside(path, position, len(data))
         if _differs(file, position, len(data), lambda begin, size: data[begin : begin + size]):
             self._in_place(
@@ -59,7 +59,7 @@ class PlanBuilder:
             )
 
     def zero(self, path: Path | str, position: int, length: int, *, reason: str, code: str | None = None) -> None:
-        """Zeros in a range of an existing file. Only bytes that are not zero already are written: holes stay holes."""
+        """Zero a range of an existing file. Only bytes that are not zero already are written: holes stay holes."""
         file = self._inside(path, position, length)
         bounds = _nonzero_bounds(file, position, length)
         if bounds is not None:
@@ -71,9 +71,9 @@ class PlanBuilder:
     def create(
         self, path: Path | str, staged: StagedFile | bytes, *, reason: str, code: str | None = None, like: Path | None = None
     ) -> None:
-        """A new file with mode and owner of a sibling, or of `like` and then with its mtime too. Missing directories are made.
+        """Create a file with mode and owner of a sibling, or of `like` and then with its mtime too. Missing directories are made.
 
-        What is in its place and no file goes to quarantine.
+        Anything but a file in its place is moved to quarantine.
         """
         file = self._entry(path)
         if not beneath.is_file(file):
@@ -102,9 +102,9 @@ class PlanBuilder:
     def replace(
         self, path: Path | str, staged: StagedFile | bytes, *, reason: str, code: str | None = None, like: Path | None = None
     ) -> None:
-        """A new file in the place of an old one, with its mode and owner, and its mtime or that of `like`. Nothing if equal.
+        """Replace a file by a new one with its mode and owner, and its mtime or that of `like`. Nothing if equal.
 
-        The old file goes to quarantine. In the place of anything but a file it is a new one.
+        The old file is moved to quarantine. Anything but a file is replaced as `create` does.
         """
         if not beneath.is_file(self._entry(path)):
             self.create(path, staged, reason=reason, code=code, like=like)
@@ -119,9 +119,9 @@ class PlanBuilder:
             self._add(Action(ActionKind.REPLACE, name, 0, contents.length, reason, expect, code, contents, attributes))
 
     def quarantine(self, path: Path | str, *, reason: str, code: str | None = None) -> None:
-        """Take whatever is at a path out of the store, into the folder of the transaction: a link itself, a directory with all it holds.
+        """Move any entry at a path out of the store, into the folder of the transaction: a link itself, a directory with its contents.
 
-        Nothing if there is nothing, or if it is taken out already. Raises RefusedError for a special file on another file system, which
+        Nothing if there is none, or if it is moved out already. Raises RefusedError for a special file on another file system, which
         cannot be copied.
         """
         file = self._store.root / path
@@ -132,7 +132,7 @@ class PlanBuilder:
             beneath.leaves(file)
 
     def quarantine_directory(self, path: Path | str, *, reason: str, code: str | None = None) -> None:
-        """Takes a directory out of the store with everything in it; a file may take its place afterwards. Nothing if there is none."""
+        """Move a directory out of the store with everything in it; a file may replace it afterwards. Nothing if there is none."""
         top = self._store.root / path
         if not beneath.is_directory(top):
             self.quarantine(top, reason=reason, code=code)
@@ -153,16 +153,16 @@ class PlanBuilder:
     # Single files of the root
 
     def set_abort(self, content: bytes = b"", *, reason: str, code: str | None = None) -> None:
-        """Makes the next start an abnormal one. Nothing if `abort` is there, whatever is in it."""
+        """Make the next start one with crash recovery. Nothing if `abort` exists, with any content."""
         if not self._store.abort_present:
             self.create(self._store.abort_path, content, reason=reason, code=code)
 
     def remove_abort(self, *, reason: str, code: str | None = None) -> None:
-        """Makes the next start a normal one."""
+        """Make the next start a normal one."""
         self.quarantine(self._store.abort_path, reason=reason, code=code)
 
     def write_checkpoint(self, data: bytes, *, reason: str, code: str | None = None) -> None:
-        """The whole checkpoint file, `formats.checkpoint.FILE_SIZE` bytes."""
+        """Write the whole checkpoint file, `formats.checkpoint.FILE_SIZE` bytes."""
         path = self._store.checkpoint_path
         if len(data) != checkpoint.FILE_SIZE:
             raise ValueError(f"a checkpoint of {len(data)} bytes")
@@ -173,7 +173,7 @@ class PlanBuilder:
         else:
             self.replace(path, data, reason=reason, code=code)
 
-    # What goes with it
+    # Other parts of a plan
 
     def holds(self, path: Path) -> bool:
         """Return whether a path is below the root of the store."""
@@ -185,15 +185,15 @@ class PlanBuilder:
         return bool(self._actions)
 
     def lose(self, message: LostMessage) -> None:
-        """A message that the plan gives up."""
+        """Add a lost message."""
         self._lost.append(message)
 
     def note(self, text: str) -> None:
-        """A sentence for people."""
+        """Add a sentence for the user."""
         self._notes.append(text)
 
     def build(self) -> Plan:
-        """The plan, in the order of the phases, within a phase in the order of the calls. Raises RefusedError if the store changed."""
+        """Return the plan, in the order of the phases, in a phase in the order of the calls. Raises RefusedError if the store changed."""
         changed = next(fingerprint.differences(self._files, fingerprint.take(self._places)), None)
         if changed is not None:
             raise RefusedError(f"The store changed while it was read: {changed}.", "Stop whatever writes to it, then try again.")
@@ -252,13 +252,13 @@ class PlanBuilder:
         self._actions.setdefault(action.path, []).append(action)
 
     def _drop(self, action: Action) -> None:
-        """Forget an action that another one takes the place of."""
+        """Drop an action that another one replaces."""
         self._touched.drop(action)
         del self._actions[action.path]
 
 
 def _down_to(directory: Path, top: Path) -> list[Path]:
-    """The directories from `top` to `directory`, outermost first."""
+    """Return the directories from `top` to `directory`, outermost first."""
     found = [directory]
     while found[0] != top:
         found.insert(0, found[0].parent)
@@ -286,7 +286,7 @@ def _same(file: Path, staged: StagedFile | bytes) -> bool:
 
 
 def _differs(file: Path, position: int, length: int, wanted: Callable[[int, int], bytes]) -> bool:
-    """Whether any of `length` bytes from `position` on is another than `wanted(begin, size)`, `begin` counted from `position`."""
+    """Return whether any of `length` bytes from `position` on differs from `wanted(begin, size)`, `begin` counted from `position`."""
     with beneath.reading(file) as descriptor:
         return any(
             read_descriptor(descriptor, file, position + begin, size) != wanted(begin, size)
@@ -296,7 +296,7 @@ def _differs(file: Path, position: int, length: int, wanted: Callable[[int, int]
 
 
 def _nonzero_bounds(file: Path, position: int, length: int) -> tuple[int, int] | None:
-    """The range between the first and behind the last byte that is not zero; None where all are."""
+    """Return the range from the first byte that is not zero to after the last one; None if all are zero."""
     first = last = None
     with beneath.reading(file) as descriptor:
         for begin, size in blocks_with_data(file, position, length):

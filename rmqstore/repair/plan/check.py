@@ -1,4 +1,4 @@
-"""A plan against its store: every path a place that may change, every range inside its file, every file of contents as announced."""
+"""Check of a plan against its store: every path may change, every range is inside its file, every file of contents as announced."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOVED_NAME = re.compile(r"quarantine/[^\0]+")
 
 
 def check_plan(plan: Plan, places: Places) -> None:
-    """Raises RefusedError unless every action is one that a planner of this tool could have made for this store."""
+    """Raise RefusedError unless every action is one that a planner of this tool could have made for this store."""
     if plan.undoes is not None and not is_transaction_name(plan.undoes):
         raise _refused(f"{plan.undoes!r} is no transaction")
     for action in plan.actions:
@@ -39,7 +39,7 @@ def check_plan(plan: Plan, places: Places) -> None:
 
 
 def check_transaction(transaction: Transaction, places: Places) -> None:
-    """Raises DamagedError unless plan and journal of a transaction are such as this program makes for this store."""
+    """Raise DamagedError unless plan and journal of a transaction are such as this program makes for this store."""
     plan = transaction.plan
     try:
         check_plan(plan, places)
@@ -53,7 +53,7 @@ def check_transaction(transaction: Transaction, places: Places) -> None:
 
 
 def check_kept(transaction: Transaction) -> None:
-    """Raises DamagedError unless the old bytes and the contents of a transaction that goes on are those that were put there."""
+    """Raise DamagedError unless the old bytes and the contents of a continued transaction are those that were put there."""
     story = transaction.story
     for number, action in enumerate(transaction.plan.actions):
         undo = story.before[number].undo
@@ -78,22 +78,22 @@ def _check_new(transaction: Transaction, number: int, action: Action) -> None:
 
 
 def check_contents(contents: Contents, path: Path) -> None:
-    """Raises RefusedError unless the file `path` is as long as announced, and has the digest if one was announced."""
+    """Raise RefusedError unless the file `path` is as long as announced, and has the digest if one was announced."""
     if entries.is_special(path) and _MOVED_NAME.fullmatch(contents.file or ""):
-        return  # it was moved away unopened, and is moved back so
+        return  # it was moved without being opened, and is moved back likewise
     require_file(path)
     with beneath.reading(path) as descriptor:
         require_contents(contents, descriptor, path)
 
 
 def require_file(path: Path) -> None:
-    """Raises RefusedError unless there is a file with contents."""
+    """Raise RefusedError unless there is a file with contents."""
     if not beneath.is_file(path):
         raise RefusedError(f"{path}, which holds contents of the plan, is missing.", "Make the plan again.")
 
 
 def require_contents(contents: Contents, descriptor: int, path: Path) -> None:
-    """The same for a file that is open."""
+    """Check an open file as `check_contents` does."""
     right = os.fstat(descriptor).st_size == contents.length
     if not right or contents.digest not in (None, fingerprint.descriptor_digest(descriptor, path, 0, contents.length)):
         raise RefusedError(f"{path}, which holds contents of the plan, was changed.", "Make the plan again.")
@@ -106,7 +106,7 @@ def _problems(action: Action, places: Places, *, undo: bool) -> Iterator[str]:
         yield "negative numbers"
     if action.in_place and (size is None or action.position + action.length > size):
         yield "it reaches beyond the end of the file"
-    # To take an empty directory away is a quarantine of no file.
+    # The removal of an empty directory is a quarantine of no file.
     of_directories = action.kind is ActionKind.QUARANTINE and bool(action.directories)
     if (action.kind is ActionKind.CREATE) != (size is None) and not of_directories:
         yield "what it expects does not fit what it does"

@@ -1,4 +1,4 @@
-"""Plan files: one JSON object, and beside it the directory with the contents that are too long for it."""
+"""Plan files: one JSON object, and next to it the directory with the contents that are too long for it."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ _ID_LENGTH = 16
 
 
 def plan_id(plan: Plan) -> str:
-    """The name of a plan: a digest of all that it says."""
+    """Return the name of a plan: a digest of all its fields."""
     return _id(to_json(plan))
 
 
 def plan_object(plan: Plan) -> dict[str, Any]:
-    """The plan as the object of a plan file, every part of it."""
+    """Return the plan as the object of a plan file, every part of it."""
     said = to_json(plan)
     return {"type": "plan", "format": _FORMAT, "id": _id(said), **said}
 
 
 def shown_object(plan: Plan) -> dict[str, Any]:
-    """Return the plan as commands print it: lists are there although they are empty, the files of the store are left out."""
+    """Return the plan as commands print it: empty lists are included, the files of the store are left out."""
     shown = {"type": "plan", "actions": [], "lost": [], "notes": [], **plan_object(plan)}
     shown.pop("files", None)
     return shown
 
 
 def encode(plan: Plan) -> bytes:
-    """The bytes of a plan file."""
+    """Return the bytes of a plan file."""
     return json.dumps(plan_object(plan), indent=1).encode("ascii")
 
 
 def decode(data: bytes, source: Path) -> Plan:
-    """The plan that a file holds. Raises RefusedError for anything that is not exactly a plan."""
+    """Return the plan that a file holds. Raises RefusedError for anything that is not exactly a plan."""
     try:
         value = json.loads(data)
         if not isinstance(value, dict) or value.pop("type", None) != "plan":
@@ -60,13 +60,13 @@ def decode(data: bytes, source: Path) -> Plan:
 
 
 def read_plan(path: Path) -> Plan:
-    """The plan in a file. Raises UnreadableError, RefusedError."""
+    """Return the plan in a file. Raises UnreadableError, RefusedError."""
     with beneath.reading(path) as descriptor:
         return decode(read_descriptor(descriptor, path, 0, min(os.fstat(descriptor).st_size, _LARGEST_PLAN)), path)
 
 
 def contents_directory(path: Path) -> Path:
-    """Where the contents of the plan file `path` lie."""
+    """Return the directory with the contents of the plan file `path`."""
     return path.with_name(path.name + ".contents")
 
 

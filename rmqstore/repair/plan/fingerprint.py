@@ -1,4 +1,4 @@
-"""Fingerprints: what tells that a store is still the one a plan was made for."""
+"""Fingerprints, which show whether a store is still the one a plan was made for."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rmqstore.store.window import descriptor_extents, read_descriptor
 
 BLOCK = 1 << 16
 LEFT_OUT = frozenset({TOOL_DIRECTORY, PartKind.LOCK.value})
-"""Names of no fingerprint. The lock file says nothing about the data, and a broker that is refused may touch it."""
+"""Names that no fingerprint contains. The lock file says nothing about the data, and a broker that is refused may touch it."""
 _ZEROS = bytes(BLOCK)
 
 
@@ -39,7 +39,7 @@ def take(places: Places) -> dict[str, FileStamp]:
 
 
 def differences(before: Mapping[str, FileStamp], now: Mapping[str, FileStamp]) -> Iterator[str]:
-    """What changed between two fingerprints, a sentence part for each file, by path."""
+    """Yield a sentence part for each file that changed between two fingerprints, by path."""
     for name in sorted(before.keys() | now.keys()):
         old, new = before.get(name), now.get(name)
         if old == new:
@@ -55,33 +55,33 @@ def differences(before: Mapping[str, FileStamp], now: Mapping[str, FileStamp]) -
 
 
 def stamp(path: Path) -> FileStamp | None:
-    """The stamp of one file, None if there is none. Raises LinkError, OSError."""
+    """Return the stamp of one file, None if there is none. Raises LinkError, OSError."""
     status = beneath.status(path)
     return None if status is None else FileStamp(status.st_size, status.st_mtime_ns)
 
 
 def digest(path: Path, position: int, length: int) -> str:
-    """A digest of the bytes [position, position + length) of a file: SHA-256 over every block that is not zero, with its number.
+    """Return a digest of the bytes [position, position + length) of a file: SHA-256 over every block that is not zero, with its number.
 
-    Holes are not read, and make no difference against zeros on the disk. Raises UnreadableError, StoreChangedError.
+    Holes are not read, and have the same digest as zeros on the disk. Raises UnreadableError, StoreChangedError.
     """
     with beneath.reading(path) as descriptor:
         return descriptor_digest(descriptor, path, position, length)
 
 
 def descriptor_digest(descriptor: int, path: Path, position: int, length: int) -> str:
-    """The same of a file that is open."""
+    """Return the same digest of an open file."""
     pieces = descriptor_blocks(descriptor, path, position, length)
     return _digest(length, ((begin - position, read_descriptor(descriptor, path, begin, size)) for begin, size in pieces))
 
 
 def digest_of(data: bytes) -> str:
-    """The same digest of bytes in memory."""
+    """Return the same digest of bytes in memory."""
     return _digest(len(data), ((begin, data[begin : begin + BLOCK]) for begin in range(0, len(data), BLOCK)))
 
 
 def digest_of_zeros(length: int) -> str:
-    """The same digest of `length` zeros."""
+    """Return the same digest of `length` zeros."""
     return _digest(length, ())
 
 
@@ -95,13 +95,13 @@ def _digest(length: int, blocks: Iterable[tuple[int, bytes]]) -> str:
 
 
 def blocks_with_data(path: Path, position: int, length: int) -> Iterator[tuple[int, int]]:
-    """(begin, bytes) of the pieces of at most BLOCK bytes, counted from `position`, that lie in or touch data and not only holes."""
+    """Yield (begin, bytes) of the pieces of at most BLOCK bytes, counted from `position`, that touch data and not only holes."""
     with beneath.reading(path) as descriptor:
         yield from descriptor_blocks(descriptor, path, position, length)
 
 
 def descriptor_blocks(descriptor: int, path: Path, position: int, length: int) -> Iterator[tuple[int, int]]:
-    """The same of a file that is open."""
+    """Yield the same of an open file."""
     end = position + length
     following = position
     for data_begin, data_end in descriptor_extents(descriptor, path, end):

@@ -1,4 +1,4 @@
-"""Frozen dataclasses as JSON and back, by the types of their fields. What does not fit its type is refused, never guessed."""
+"""Frozen dataclasses as JSON and back, by the types of their fields. A value that does not fit its type is refused, never guessed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Value = TypeVar("Value")
 
 
 def to_json(value: Any) -> Any:
-    """`value` as objects, lists, numbers and text; bytes as base64, fields that have their default left out."""
+    """Return `value` as objects, lists, numbers and text; bytes as base64, fields that have their default left out."""
     if is_dataclass(value) and not isinstance(value, type):
         given = ((field, getattr(value, field.name)) for field in fields(value))
         return {field.name: to_json(item) for field, item in given if field.default is MISSING or item != field.default}
@@ -30,7 +30,7 @@ def to_json(value: Any) -> Any:
 
 
 def from_json(kind: type[Value], data: Any) -> Value:
-    """The value of a dataclass that `data` spells. Raises ValueError, with the place, for whatever does not fit."""
+    """Return the value of a dataclass that `data` spells. Raises ValueError, with the place, for anything that does not fit."""
     value: Value = _decoded(kind, data, kind.__name__.lower())
     return value
 
@@ -50,7 +50,7 @@ def _decoded(kind: Any, data: Any, place: str) -> Any:
 
 @cache
 def _shape(kind: Any) -> tuple[Any, tuple[Any, ...]]:
-    """What a type is to a decoder, one of UnionType (with None), tuple, dict, object (a dataclass), None; and its parts."""
+    """Return the kind of a type for the decoder, one of UnionType (with None), tuple, dict, object (a dataclass), None; and its parts."""
     origin = get_origin(kind)
     if origin in (Union, types.UnionType):
         return types.UnionType, tuple(one for one in get_args(kind) if one is not type(None))
@@ -83,7 +83,7 @@ def _dataclass(kind: Any, data: dict[str, Any], place: str) -> Any:
 
 @cache
 def _fields(kind: Any) -> tuple[dict[str, Any], frozenset[str]]:
-    """The types of the fields of a dataclass, and the names of those that have no default."""
+    """Return the types of the fields of a dataclass, and the names of those that have no default."""
     demanded = (field.name for field in fields(kind) if field.default is MISSING and field.default_factory is MISSING)
     return get_type_hints(kind), frozenset(demanded)
 
@@ -106,7 +106,7 @@ def _scalar(kind: Any, data: Any, place: str) -> Any:
 
 
 def _of(kind: type[Value], data: Any, place: str) -> Value:
-    # A bool is an int to isinstance, but not to a reader of JSON.
+    # A bool is an int to isinstance, but not in JSON.
     if type(data) is not kind:
         raise ValueError(f"{place} is not of type {kind.__name__}")
     return data

@@ -1,4 +1,4 @@
-"""Keeping a plan for later: a plan file, and its contents in the directory `FILE.contents/`."""
+"""Storage of a plan for later: a plan file, and its contents in the directory `FILE.contents/`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from rmqstore.repair.plan.staging import Staging
 
 
 def keep_plan(plan: Plan, staging: Staging, path: Path) -> Path:
-    """Writes the plan to the new file `path`, with a digest of each file of contents. Raises RefusedError (it exists), OSError.
+    """Write the plan to the new file `path`, with a digest of each file of contents. Raises RefusedError (it exists), OSError.
 
-    The new files are the operator's, and what they are copied from is the store's: each is opened with the rights for it.
+    The new files belong to the operator, the files they are copied from to the store: each is opened with the rights for it.
     """
     writer = Writer()
     path = path.absolute()

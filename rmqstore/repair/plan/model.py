@@ -11,7 +11,7 @@ from enum import StrEnum
 
 
 class ActionKind(StrEnum):
-    """What one action does. Setting `abort` is a create, removing it a quarantine, writing the checkpoint a write or a create."""
+    """The kind of an action. Setting `abort` is a create, removing it a quarantine, writing the checkpoint a write or a create."""
 
     WRITE = "write"
     ZERO = "zero"
@@ -35,7 +35,7 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """Permission bits, owner and modification time of a file or directory; `mtime_ns` None: whatever it becomes."""
+    """Permission bits, owner and modification time of a file or directory; `mtime_ns` None: it is not set."""
 
     mode: int
     uid: int
@@ -45,8 +45,8 @@ class Attributes:
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """What a directory at or above the place of an action shall be afterwards: made if it is missing, with these attributes; without
-    attributes, gone as soon as it is empty."""
+    """The state of a directory at or above the path of an action afterwards: made if it is missing, with these attributes; without
+    attributes, removed as soon as it is empty."""
 
     path: str
     attributes: Attributes | None
@@ -64,8 +64,8 @@ class Contents:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What an action finds at its path: no file (`size` None), or one of `size` bytes, last changed at `mtime_ns`, whose bytes in the
-    range of the action have this `digest` (`fingerprint.digest`; None where the file is taken as a whole)."""
+    """The file that an action expects at its path: none (`size` None), or one of `size` bytes, last changed at `mtime_ns`, whose bytes
+    in the range of the action have this `digest` (`fingerprint.digest`; None where the file is taken as a whole)."""
 
     size: int | None
     mtime_ns: int | None = None
@@ -74,10 +74,10 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One step. `position` and `length` are the bytes it changes: a range of the file (write, zero) or all of it.
+    """One step of a plan. `position` and `length` are the bytes it changes: a range of the file (write, zero) or all of it.
 
-    `attributes` are those of the file afterwards: always there for create and replace, for write only where they are not to stay.
-    `holes` are ranges [begin, end) of the file that shall have no blocks on the disk afterwards.
+    `attributes` are those of the file afterwards: always there for create and replace, for write only if they change.
+    `holes` are ranges [begin, end) of the file that have no blocks on the disk afterwards.
     """
 
     kind: ActionKind
@@ -99,7 +99,7 @@ class Action:
 
 
 class Doubt(StrEnum):
-    """What is not certain of a lost message that is named.
+    """The uncertainty about a lost message that is named.
 
     POSITION: it is lost, and so is what began at its physical offset, which may have been another message. EXISTENCE: there may have been
     no message at all.
@@ -111,7 +111,7 @@ class Doubt(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LostMessage:
-    """A message that the plan gives up, as far as it is known: physical offset and size in bytes, and why it cannot be kept."""
+    """A lost message, as far as it is known: physical offset and size in bytes, and why it cannot be kept."""
 
     topic: str | None = None
     queue_id: int | None = None
@@ -124,7 +124,7 @@ class LostMessage:
 
 @dataclass(frozen=True, slots=True)
 class FileStamp:
-    """Length in bytes and modification time in nanoseconds of one file: what tells that nobody changed it."""
+    """Length in bytes and modification time in nanoseconds of one file, which show whether it was changed."""
 
     size: int
     mtime_ns: int
@@ -132,9 +132,9 @@ class FileStamp:
 
 @dataclass(frozen=True, slots=True)
 class After:
-    """What a verification and a second plan find in the store that a plan leads to, asked before anything is written.
+    """The results of a verification and a second plan for the store that a plan leads to, obtained before anything is written.
 
-    `errors`: how many findings of severity error there are of each code. `left`: actions of the second plan, None where it was not asked.
+    `errors`: number of findings of severity error of each code. `left`: number of actions of the second plan, None if it was not made.
     """
 
     errors: Mapping[str, int] = field(default_factory=dict)
@@ -143,8 +143,8 @@ class After:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`after`: what was found in the planned store, None where that was not possible. `files` are all files of the store when it was read;
-    `settings` are those of broker.conf that it was read with; `undoes` is the transaction that this plan takes back."""
+    """A plan. `after`: results for the planned store, None if they were not possible. `files` are all files of the store when it was read;
+    `settings` are those of broker.conf that it was read with; `undoes` is the transaction that this plan undoes."""
 
     command: str
     store: str

@@ -1,4 +1,4 @@
-"""What the actions of a plan touch: no two of them the same bytes of a file, and none a file that another one replaces or takes away.
+"""Overlaps of actions: no two of a plan may touch the same bytes of a file, and none a file that another one replaces or removes.
 
 A plan may have an action for every record of a file, so each is compared with its neighbours only.
 """
@@ -18,7 +18,7 @@ class Touched:
         self._actions: dict[str, list[Action]] = {}  # by path, ascending by position
 
     def add(self, action: Action) -> str | None:
-        """Takes an action in; or says, in words, with which one before it clashes."""
+        """Add an action; or return, in words, the earlier one that it conflicts with."""
         actions = self._actions.setdefault(action.path, [])
         place = bisect(actions, action.position, key=lambda other: other.position)
         for other in actions[max(place - 1, 0) : place + 1]:
@@ -29,11 +29,11 @@ class Touched:
         return None
 
     def drop(self, action: Action) -> None:
-        """Forget an action that was taken in."""
+        """Remove an action that was added."""
         self._actions[action.path].remove(action)
 
 
 def conflict(actions: Iterable[Action]) -> str | None:
-    """Two actions that touch the same bytes or file, in words; None if every action stands for itself."""
+    """Return two actions that touch the same bytes or file, in words; None if there are none."""
     touched = Touched()
     return next((clash for clash in map(touched.add, actions) if clash is not None), None)

@@ -1,4 +1,4 @@
-"""Owners that an action would give to files: asked for before anything changes, because a change of the owner may be refused."""
+"""Owners that an action would give to files: checked before anything changes, because a change of the owner may be refused."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from rmqstore.repair.transaction.journal_check import problems_of_attributes
 
 
 def require_attributes(transaction: Transaction, number: int, action: Action, path: Path, found: Attributes | None) -> None:
-    """Raises RefusedError when an action would give a file or directory to a user or group that this run has no right to give it to.
+    """Raise RefusedError if an action would give a file or directory to a user or group that this run has no right to give it to.
 
-    `found` is the file at the place of the action. A file that keeps its owner may belong to anybody, unless it is copied.
+    `found` is the file at the path of the action. A file that keeps its owner may belong to any user, unless it is copied.
     """
     if found is not None:
         for problem in problems_of_attributes(found, MODE_OF_FILES):
@@ -31,7 +31,7 @@ def require_attributes(transaction: Transaction, number: int, action: Action, pa
 
 
 def _given(transaction: Transaction, number: int, action: Action, path: Path, found: Attributes | None) -> Iterator[Attributes]:
-    """The owners that the action gives, without those that a file has already."""
+    """Yield the owners that the action gives, without those that a file has already."""
     yield from (directory.attributes for directory in action.directories if directory.attributes is not None)
     if action.in_place:
         if found is not None and is_linked(path):

@@ -1,4 +1,4 @@
-"""Where a plan may change something: which paths belong to a store, and in which phase they change. Whatever lies elsewhere is refused."""
+"""Paths that a plan may change: those that belong to a store, and the phase in which each changes. All others are refused."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PHASES: Mapping[PartKind, Phase] = {
     PartKind.EPOCH: Phase.EPOCH,
     PartKind.CHECKPOINT: Phase.CHECKPOINT,
     PartKind.CONFIG: Phase.CONFIG,
-    PartKind.LOCK: Phase.ABORT,  # only what is in its place: the file itself stays for ever
+    PartKind.LOCK: Phase.ABORT,  # only another entry in its place: the file itself is never removed
     PartKind.ABORT: Phase.ABORT,
     PartKind.ABORT_BACKUP: Phase.ABORT,
     PartKind.BROKER_IDENTITY: Phase.CONFIG,
@@ -49,13 +49,13 @@ class Places:
 
     @property
     def tops(self) -> dict[Path, Path]:
-        """The directories below which no link is followed: by the path under which plans use each, the one that is meant."""
+        """The directories below which no link is followed, by the path under which plans use each."""
         # A link to a directory of the log that is named itself would show its files twice.
         linked = {path: named for path, named in self.linked.items() if named not in self.outside}
         return {self.root: self.root, **{outside: outside for outside in self.outside}, **linked}
 
     def refuse_unnamed_links(self) -> None:
-        """Raises RefusedError when a part of the store is a link to a directory that no setting names."""
+        """Raise RefusedError if a part of the store is a link to a directory that no setting names."""
         for link in self._unnamed:
             raise RefusedError(
                 f"{link.path} is a symbolic link to {link.target}, and no setting says that this directory belongs to the store.",
@@ -63,29 +63,29 @@ class Places:
             )
 
     def name(self, path: Path | str) -> str:
-        """`path` (absolute, or relative to the root) as plans spell it. Raises ValueError for what is no place to change."""
+        """Return `path` (absolute, or relative to the root) as plans spell it. Raises ValueError for a path that may not change."""
         name = self.spell(self.root / path)
         if self._phase(name) is None:
             raise ValueError(f"{path} is no place for a repair")
         return name
 
     def spell(self, path: Path) -> str:
-        """An absolute path as plans spell it, place or not."""
+        """Return an absolute path as plans spell it, also one that may not change."""
         return path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else path.as_posix()
 
     def phase(self, name: str) -> Phase:
-        """The phase in which a path changes. Raises RefusedError for what is no place to change."""
+        """Return the phase in which a path changes. Raises RefusedError for a path that may not change."""
         phase = self._phase(name)
         if phase is None:
             raise RefusedError(f"The plan names {name!r}, which is no part of the store that a repair changes.", "Make a new plan.")
         return phase
 
     def directory(self, name: str) -> Path:
-        """The directory that `name` means: the root (`.`), or one above a path of a plan. Raises LinkError."""
+        """Return the directory that `name` means: the root (`.`), or one above a path of a plan. Raises LinkError."""
         return self._no_link(self.root / name)
 
     def path(self, name: str) -> Path:
-        """The file that `name` means. Raises RefusedError for what is no place to change, or is or lies behind a symbolic link."""
+        """Return the file that `name` means. Raises RefusedError for a path that may not change, or is or is below a symbolic link."""
         self.phase(name)
         return self._no_link(self.root / name)
 
@@ -112,7 +112,7 @@ class Places:
 
 
 def device(path: Path) -> int:
-    """The file system that a path lies on or would lie on."""
+    """Return the number of the file system that a path is on or would be on."""
     while (status := beneath.status(path)) is None:
         path = path.parent
     return status.st_dev

@@ -1,7 +1,7 @@
-"""The store as it will be after a plan: a directory that is read like a store, although what stays is not copied.
+"""The store as it will be after a plan: a directory that is read like a store, although unchanged files are not copied.
 
-Every file has an empty file of its length, time and mode in a temporary directory, and reads of it lead to the bytes: of the store, of the
-staging area, or, where a plan changes bytes in place, of a copy. Nothing is written into the store.
+Every file has an empty file of its length, time and mode in a temporary directory, and reads of it are redirected to the bytes: of the
+store, of the staging area, or, where a plan changes bytes in place, of a copy. Nothing is written into the store.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _READABLE = stat.S_IRUSR | stat.S_IWUSR
 
 
 class NoRoomError(RefusedError):
-    """The temporary directory cannot take the twins of the files of a store, or the copies of those that a plan changes in place."""
+    """The temporary directory cannot hold the twins of the files of a store, or the copies of those that a plan changes in place."""
 
 
 @contextmanager
 def planned_store(plan: Plan, store: Store, staging: Staging) -> Iterator[Store]:
-    """Give the store that `store` will be after `plan`, whose new files are in `staging`.
+    """Yield the store that `store` will be after `plan`, whose new files are in `staging`.
 
     Raises NoRoomError, LinkError, UnreadableError, OSError.
     """
@@ -115,7 +115,7 @@ class _Tree:
             os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
 
     def apply(self, plan: Plan) -> None:
-        """Make every action of a plan in the temporary directory."""
+        """Apply every action of a plan in the temporary directory."""
         changed: defaultdict[str, list[Action]] = defaultdict(list)
         for action in plan.actions:
             if action.in_place:
@@ -170,7 +170,7 @@ class _Tree:
         return self._staging.directory / contents.file
 
     def _whole(self, action: Action) -> None:
-        """Take a file away, or put one in its place."""
+        """Remove a file, or put one in its place."""
         target = self._written(self._places.root / action.path)
         self.redirects.pop(str(target), None)
         if os.path.lexists(target):

@@ -1,4 +1,4 @@
-"""Free space: what a plan needs on every file system, asked for before anything is written."""
+"""Free space that a plan needs on every file system, checked before anything is written."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _JOURNAL_LINE = 2048
 
 
 def require_space(transaction: Transaction, places: Places) -> None:
-    """Raises RefusedError when a file system has not the space for undo records, quarantine and new bytes of a transaction."""
+    """Raise RefusedError if a file system has not the space for undo records, quarantine and new bytes of a transaction."""
     for directory, needed in needs(transaction, places).items():
         available = _available(directory)
         if available < needed:
@@ -29,7 +29,7 @@ def require_space(transaction: Transaction, places: Places) -> None:
 
 
 def needs(transaction: Transaction, places: Places) -> dict[Path, int]:
-    """Bytes that applying a plan takes at most, by a directory of each file system."""
+    """Return the bytes that applying a plan takes at most, by a directory of each file system."""
     home = transaction.directory
     here = device(home)
     directories = {here: home}

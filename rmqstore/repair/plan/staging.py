@@ -1,6 +1,6 @@
-"""The staging area: where new files lie, complete and on the disk, before any of them takes its place in the store.
+"""The staging area, which holds new files, complete and on the disk, before any of them is moved to its place in the store.
 
-Files of a plan that is only shown are complete as well, but nothing waits for a disk to have them.
+Files of a plan that is only shown are complete as well, but are not forced to the disk.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 _NO_ROOM = 16 * mmap.PAGESIZE
-"""Bytes: a system that has fewer of them left may refuse a page already."""
+"""Free bytes: a system with fewer of them may refuse a page already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Staging:
     @classmethod
     @contextmanager
     def temporary(cls, *, forced: bool = False) -> Iterator[Staging]:
-        """A staging area outside of the store that is gone afterwards, for plans that are only shown, or kept somewhere else."""
+        """Make a staging area outside of the store that is removed afterwards, for plans that are only shown, or kept in a file."""
         with TemporaryDirectory(prefix="rmqstore-") as directory:
             staging = cls(Path(directory), forced=forced)
             try:
@@ -69,7 +69,7 @@ class Staging:
                 staging.discard_open()
 
     def open(self, relative_path: str, length: int) -> NDArray[np.uint8]:
-        """Zeros to write to: a new file of `length` bytes (at least 1), sparse and mapped. Several may be open, one of each name.
+        """Return zeros to write to: a new file of `length` bytes (at least 1), sparse and mapped. Several may be open, one of each name.
 
         Raises OSError, ValueError (a name that is open already).
         """
@@ -81,7 +81,7 @@ class Staging:
             return self._map(relative_path, path, length, descriptor)
 
     def reopen(self, relative_path: str, staged: StagedFile) -> NDArray[np.uint8]:
-        """The bytes of a staged file, to go on writing to them. Raises OSError, ValueError (a name that is open already)."""
+        """Return the bytes of a staged file, to continue writing to them. Raises OSError, ValueError (a name that is open already)."""
         if relative_path in self._open:
             raise ValueError(f"{relative_path} is being staged already")
         with self._writer.change(staged.path) as descriptor:
@@ -92,21 +92,21 @@ class Staging:
 
         from rmqstore.scan import sigbus
 
-        sigbus.install()  # under a mapping a full disk shows itself as a signal
+        sigbus.install()  # a full disk under a mapping raises a signal
         mapping = mmap.mmap(descriptor, length)
-        # Single pages, as they are touched. Otherwise the system reads ahead into the holes of new files, and clears pages that nobody asks
-        # for; large pages have to be found first, which takes longer where memory is full of other files or comes from a host.
+        # Single pages, as they are touched. Otherwise the system reads ahead into the holes of new files, and clears pages that are not
+        # used; large pages have to be found first, which takes longer where memory is full of other files or comes from a host.
         mapping.madvise(mmap.MADV_RANDOM)
         self._open[relative_path] = _Open(path, length, os.dup(descriptor), mapping, sigbus.faults())
         return np.frombuffer(mapping, dtype=np.uint8)
 
     def write(self, relative_path: str, position: int, data: NDArray[np.uint8]) -> None:
-        """Puts bytes into an open file, a sixth of what it costs to touch its pages one by one. Raises OSError."""
+        """Write bytes to an open file, at a sixth of the cost of touching its pages one by one. Raises OSError."""
         staged = self._open[relative_path]
         self._writer.write(staged.descriptor, staged.path, position, data.data)
 
     def close(self, relative_path: str) -> StagedFile:
-        """The file is complete. Raises OSError (among others when the disk became full while it was written)."""
+        """Complete a file. Raises OSError (among others if the disk became full while it was written)."""
         from rmqstore.scan import sigbus
 
         staged = self._open.pop(relative_path)
@@ -122,7 +122,7 @@ class Staging:
         return StagedFile(staged.path, staged.path.name, staged.length)
 
     def add(self, data: bytes) -> StagedFile:
-        """A staged file with these bytes. Raises OSError."""
+        """Stage a file with these bytes. Raises OSError."""
         path = self._next_path()
         with self._writer.create(path) as descriptor:
             self._writer.write(descriptor, path, 0, data)
@@ -132,7 +132,7 @@ class Staging:
 
     @contextmanager
     def attempts(self) -> Iterator[Path]:
-        """A directory in which other processes make staging areas of their own; what is not adopted is gone afterwards."""
+        """Make a directory in which other processes make staging areas of their own; files not adopted are removed afterwards."""
         if not beneath.is_directory(self.directory):
             self._writer.mkdir(self.directory)
         directory = Path(mkdtemp(prefix="attempts-", dir=self.directory))
@@ -143,28 +143,28 @@ class Staging:
 
     @classmethod
     def attempt(cls, directory: Path, *, forced: bool) -> Staging:
-        """A staging area of one attempt in a directory of `attempts`; `forced` as the area that the directory belongs to."""
+        """Make a staging area of one attempt in a directory of `attempts`; `forced` as the area that the directory belongs to."""
         return cls(Path(mkdtemp(dir=directory)), forced=forced)
 
     def adopt(self, staged: StagedFile) -> StagedFile:
-        """A file that an attempt completed becomes one of this area. Raises OSError."""
+        """Move a file that an attempt completed into this area. Raises OSError."""
         path = self._next_path()
         self._writer.rename(staged.path, path)
         return StagedFile(path, path.name, staged.length)
 
     @property
     def is_full(self) -> bool:
-        """Whether the disk has no room left."""
+        """Whether the disk has no free space."""
         disk = os.statvfs(self.directory)
         return disk.f_bavail * disk.f_frsize < _NO_ROOM
 
     def sync(self) -> None:
-        """The names of all staged files to the disk, too. Raises OSError."""
+        """Force the names of all staged files to the disk, too. Raises OSError."""
         if self.forced and beneath.is_directory(self.directory):
             self._writer.fsync_directory(self.directory)
 
     def discard_open(self) -> None:
-        """Forget files that were never completed, as after an error."""
+        """Discard files that were never completed, as after an error."""
         for staged in self._open.values():
             _release(staged)
         self._open.clear()
@@ -177,7 +177,7 @@ class Staging:
 
 
 def _release(staged: _Open) -> None:
-    # Whoever still holds the array keeps the memory mapped until it is dropped.
+    # A reference to the array keeps the memory mapped until it is dropped.
     with suppress(BufferError):
         staged.mapping.close()
     os.close(staged.descriptor)

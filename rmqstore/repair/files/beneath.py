@@ -36,9 +36,9 @@ class LinkError(RefusedError):
 
 @contextmanager
 def pinned(directories: Mapping[Path, Path]) -> Iterator[None]:
-    """Open directories once for all access below them: by the path under which each is used, the one that is opened for it.
+    """Open directories once for all access below them; `directories` maps the path under which each is used to the one to open.
 
-    A directory that is pinned already stays the one that it is; one that does not exist is left out. Raises UnreadableError.
+    A directory that is pinned already is not opened again; one that does not exist is left out. Raises UnreadableError.
     """
     with ExitStack() as stack:
         stack.callback(_leaving.intersection_update, frozenset(_leaving))
@@ -58,18 +58,18 @@ def pinned(directories: Mapping[Path, Path]) -> Iterator[None]:
 
 
 def leaves(path: Path) -> None:
-    """Note that a plan takes away what is at `path`: if it is a symbolic link, nothing is below it. Ends with `pinned`."""
+    """Note that a plan removes the entry at `path`: if it is a symbolic link, nothing is below it. Valid until `pinned` ends."""
     _leaving.add(str(path))
 
 
 def is_leaving(path: Path) -> bool:
-    """Return whether a plan takes away what is at `path`."""
+    """Return whether a plan removes the entry at `path`."""
     return str(path) in _leaving
 
 
 @contextmanager
 def parent(path: Path) -> Iterator[tuple[int, str]]:
-    """Open the directory that holds `path`; gives its descriptor and the name of `path` in it. Raises LinkError, OSError."""
+    """Open the directory that holds `path`; yield its descriptor and the name of `path` in it. Raises LinkError, OSError."""
     top, names = _split(path)
     # Not dup(): descriptors that share a position would share the position of a listing.
     here = os.open(".", _DIRECTORY, dir_fd=_pinned[top]) if top in _pinned else os.open(top, _DIRECTORY)
@@ -120,7 +120,7 @@ def reading(path: Path) -> Iterator[int]:
 
 
 def status(path: Path) -> os.stat_result | None:
-    """Return what lstat says of `path`, None if there is nothing. Raises LinkError (a directory above it is a link), OSError."""
+    """Return the lstat result of `path`, None if there is nothing. Raises LinkError (a directory above it is a link), OSError."""
     try:
         with parent(path) as (here, name):
             return os.stat(name, dir_fd=here, follow_symlinks=False)
@@ -129,24 +129,24 @@ def status(path: Path) -> os.stat_result | None:
 
 
 def is_file(path: Path) -> bool:
-    """Whether `path` is a regular file."""
+    """Return whether `path` is a regular file."""
     found = status(path)
     return found is not None and stat.S_ISREG(found.st_mode)
 
 
 def is_directory(path: Path) -> bool:
-    """Whether `path` is a directory, and no link to one."""
+    """Return whether `path` is a directory, and no link to one."""
     found = status(path)
     return found is not None and stat.S_ISDIR(found.st_mode)
 
 
 def exists(path: Path) -> bool:
-    """Whether there is anything at `path`, a link that leads nowhere included."""
+    """Return whether there is anything at `path`, also a dangling link."""
     return status(path) is not None
 
 
 def entries(path: Path) -> list[tuple[str, os.stat_result]]:
-    """Return names in a directory, sorted, each with what lstat says; none if there is no directory. Raises LinkError, UnreadableError."""
+    """Return names in a directory, sorted, each with its lstat result; none if there is no directory. Raises LinkError, UnreadableError."""
     try:
         with directory(path) as descriptor:
             return sorted(_listed(descriptor))
@@ -157,7 +157,7 @@ def entries(path: Path) -> list[tuple[str, os.stat_result]]:
 
 
 def walk(top: Path, *, without: Path | None = None) -> Iterator[tuple[str, os.stat_result]]:
-    """Everything below a directory, directories included, as the text of its path and what lstat says; nothing if there is no directory.
+    """Yield all entries below a directory, also directories, as the text of the path and its lstat result; none if it does not exist.
 
     Links are not entered, nor is `without`. Raises LinkError, UnreadableError.
     """
@@ -215,7 +215,7 @@ def _open(path: Path, here: int, name: str, flags: int) -> int:
     try:
         return os.open(name, flags | os.O_NOFOLLOW, dir_fd=here)
     except OSError as error:
-        # Only for the words: what was not opened is not used.
+        # Only for the message: a file that was not opened is not used.
         if error.errno in _LINKED and _is_link(name, here):
             raise LinkError(path) from error
         error.filename = str(path)
@@ -230,7 +230,7 @@ def _is_link(name: str, here: int) -> bool:
 
 
 def _split(path: Path) -> tuple[str, list[str]]:
-    """The directory to begin with, and the names from there to `path`, `.` for the directory itself."""
+    """Return the directory to begin with, and the names from there to `path`, `.` for the directory itself."""
     text = str(path)
     tops = [top for top in _pinned if text == top or text.startswith(top + os.sep)]
     if tops:

@@ -16,7 +16,7 @@ _BLOCK = 4096
 
 
 def copy_range(writer: Writer, source: Path, position: int, length: int, target: Path, attributes: Attributes | None = None) -> None:
-    """The bytes [position, position + length) of `source` as the new file `target`, on the disk when this returns.
+    """Copy the bytes [position, position + length) of `source` to the new file `target`, on the disk when this returns.
 
     Raises OSError, UnreadableError, StoreChangedError.
     """
@@ -27,7 +27,7 @@ def copy_range(writer: Writer, source: Path, position: int, length: int, target:
 def copy_descriptor(
     writer: Writer, read: int, source: Path, position: int, length: int, target: Path, attributes: Attributes | None = None
 ) -> None:
-    """The same of a file that is open."""
+    """Copy bytes of an open file as `copy_range` does."""
     with writer.create(target) as descriptor:
         writer.truncate(descriptor, target, length)
         for begin, size in descriptor_blocks(read, source, position, length):
@@ -38,9 +38,9 @@ def copy_descriptor(
 
 
 def move(writer: Writer, source: Path, target: Path, attributes: Attributes) -> None:
-    """Another place for a file, on another file system by way of a copy that gets its name when it is complete.
+    """Move a file; to another file system by a copy that gets its name when it is complete.
 
-    Moving again after a stop in the middle completes it. Raises OSError, UnreadableError, StoreChangedError.
+    Moving again after an interruption completes it. Raises OSError, UnreadableError, StoreChangedError.
     """
     if same_device(source, target.parent):
         writer.rename(source, target)
@@ -56,13 +56,13 @@ def move(writer: Writer, source: Path, target: Path, attributes: Attributes) -> 
 
 
 def same_device(path: Path, directory: Path) -> bool:
-    """Whether a file and a directory lie on one file system. Raises LinkError, OSError."""
+    """Return whether a file and a directory are on one file system. Raises LinkError, OSError."""
     found, there = beneath.status(path), beneath.status(directory)
     return found is not None and there is not None and found.st_dev == there.st_dev
 
 
 def holes(path: Path, position: int, length: int) -> Iterator[tuple[int, int]]:
-    """Holes [begin, end) of a file that touch the range, cut to whole blocks around it. Raises LinkError, UnreadableError."""
+    """Yield holes [begin, end) of a file that touch the range, cut to whole blocks around it. Raises LinkError, UnreadableError."""
     with beneath.reading(path) as descriptor:
         size = os.fstat(descriptor).st_size
         begin = position // _BLOCK * _BLOCK

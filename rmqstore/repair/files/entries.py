@@ -1,4 +1,4 @@
-"""Entries of a store that a repair moves as a whole: files, and whatever else took the place of one, which is never opened."""
+"""Entries of a store that a repair moves as a whole: files, and any other entry in the place of one, which is never opened."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from rmqstore.repair.plan.paths import Places
 
 
 def path_of(places: Places, action: Action) -> Path:
-    """Return the path of an action: of one that moves a whole entry it may be a link, of one that changes bytes it may not.
+    """Return the path of an action: if it moves a whole entry, this may be a link; if it changes bytes, it may not.
 
-    Raises RefusedError for what is no place to change, or lies beyond a symbolic link.
+    Raises RefusedError for a path that may not change, or is below a symbolic link.
     """
     return places.path(action.path) if action.in_place else entry_path(places, action.path)
 
 
 def entry_path(places: Places, name: str) -> Path:
-    """Return the path that `name` means, which may be a link; what is above it may not. Raises RefusedError as `Places.path` does."""
+    """Return the path that `name` means, which may be a link; directories above it may not. Raises RefusedError as `Places.path` does."""
     places.phase(name)
     path = places.root / name
     beneath.status(path)  # raises LinkError

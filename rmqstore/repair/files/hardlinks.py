@@ -1,6 +1,6 @@
 """Files with several names, as backups made by `cp -al` or `rsync --link-dest` have them: copied before their first change.
 
-The copy is made together with the undo records, before the store changes, and takes the place of the name in the store by a rename. The
+The copy is made together with the undo records, before the store changes, and replaces the name in the store by a rename. The
 other names keep the old file, so a backup stays as it is.
 """
 
@@ -19,13 +19,13 @@ _SHOWN = 5
 
 
 def is_linked(path: Path) -> bool:
-    """Whether a file has another name. Raises LinkError, OSError."""
+    """Return whether a file has another name. Raises LinkError, OSError."""
     status = beneath.status(path)
     return status is not None and status.st_nlink > 1
 
 
 def require_one_step(path: Path, folder: Path) -> None:
-    """Raises RefusedError where a copy made in `folder` cannot take the place of `path` by a rename."""
+    """Raise RefusedError if a copy made in `folder` cannot replace `path` by a rename."""
     if device(path) != device(folder):
         here, copy = shlex.quote(str(path)), shlex.quote(f"{path}.copy")
         raise RefusedError(
@@ -35,7 +35,7 @@ def require_one_step(path: Path, folder: Path) -> None:
 
 
 def notes(actions: Iterable[Action], places: Places) -> Iterator[str]:
-    """What a plan says of the files that its actions change in place."""
+    """Yield the notes of a plan on files with several names that its actions change in place."""
     changed = dict.fromkeys(action.path for action in actions if action.in_place)
     linked = [name for name in changed if is_linked(places.path(name))]
     if linked:

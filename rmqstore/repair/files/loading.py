@@ -1,4 +1,4 @@
-"""Loading this program while the process has not the rights to read it, as where Python is installed in the home of root."""
+"""Loading of this program while the process has no rights to read it, for example if Python is installed in the home of root."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def load_packages(names: Iterable[str]) -> None:
 
 @contextmanager
 def importing_with(rights: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
-    """Import what cannot be imported with the rights of the process with other ones: libraries load parts of themselves late."""
+    """Import with other rights the modules that those of the process cannot read: libraries load parts of themselves late."""
     plain = builtins.__import__
 
     def load(*arguments: Any, **options: Any) -> Any:

@@ -1,11 +1,11 @@
-"""The lock of a store: nobody else works on it while it changes, and it does not change while somebody else works on it.
+"""The lock of a store: no other process works on it while it changes, and it does not change while another process works on it.
 
 A running broker holds a POSIX record lock on the first byte of `lock` (fact sheet commit log §4.4); `flock` would not see it. The lock
 taken here is an open file description lock on the same byte: it conflicts with the broker's both ways, but is not lost when this process
 closes another descriptor of the file, as a verification does.
 
 A broker locks only after it has loaded and recovered the store, so processes that have files of the store open are looked for too. A
-missing `lock` is created, as a broker would, and stays for ever: a broker that is starting may have opened it already.
+missing `lock` is created, as a broker would, and never removed: a broker that is starting may have opened it already.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _FLOCK = "hhqqi4x"
 
 @contextmanager
 def locked(store: Store, writer: Writer | None = None) -> Iterator[None]:
-    """Holds the lock of a store that is going to change, and has made sure that no other process uses it.
+    """Hold the lock of a store that is going to change, after checking that no other process uses it.
 
-    Raises RefusedError (in use, and by whom), OSError.
+    Raises RefusedError (in use, and by which process), OSError.
     """
     if not beneath.exists(store.lock_path):
         refuse_if_used(store)
@@ -45,13 +45,13 @@ def locked(store: Store, writer: Writer | None = None) -> Iterator[None]:
 
 @contextmanager
 def locked_for_reading(store: Store) -> Iterator[None]:
-    """The same for a store that is only read to plan for it: nothing is created, and a store on a read-only disk will do."""
+    """Hold the lock of a store that is only read to plan for it: nothing is created, and a store on a read-only disk is accepted."""
     with _held(store, demanded=False):
         yield
 
 
 def refuse_if_used(store: Store) -> None:
-    """Raises RefusedError when another process has a file of the store open or mapped, or wrote `abort` and may still live."""
+    """Raise RefusedError if another process has a file of the store open or mapped, or wrote `abort` and may still be alive."""
     with rights.to_see_processes():
         users = store_users(store)
     found = liveness(store, users)
@@ -78,14 +78,14 @@ def _held(store: Store, *, demanded: bool) -> Iterator[None]:
 
 
 def _nothing_to_lock(store: Store, error: Exception) -> bool:
-    """Whether no broker can hold the lock, or start: there is a directory, a named pipe, a socket, or a link that leads nowhere."""
+    """Return whether no broker can hold the lock, or start: there is a directory, a named pipe, a socket, or a dangling link."""
     if isinstance(error, beneath.LinkError):
         return not store.lock_path.exists()  # brokers follow links
     return isinstance(error, UnreadableError) or (isinstance(error, OSError) and error.errno in (errno.EISDIR, errno.ENXIO))
 
 
 def _may_be_the_broker(found: Liveness) -> bool:
-    # Numbers of processes are used again after a restart of the machine: one that shows its files, and none of the store, is another.
+    # Process ids are reused after a restart of the machine: a process that shows its files, and none of the store, is another one.
     return found.abort_pid_alive and found.abort_pid != os.getpid() and not _shows_its_files(found.abort_pid)
 
 

@@ -1,11 +1,11 @@
 """The rights with which a store is changed: started as root on a store of another user, those of that user and no more.
 
-Whatever such a store makes the tool do, it can do nothing then that the owner of the store could not do alone. A store whose root directory
+With them, such a store cannot make the tool do anything that the owner of the store could not do alone. A store whose root directory
 belongs to root is trusted, and changed with the rights that the command was started with. The rights are those of the whole process (the C
 library changes them for all threads), so there is one set of them at a time.
 
-Files of the operator (plans, broker.conf) and of this program are still opened with the rights of the one who started it, by the thread
-that does so and no other: Linux knows a user of each thread for files alone (setfsuid).
+Files of the operator (plans, broker.conf) and of this program are still opened with the rights of the user who started it, by the thread
+that does so and no other: Linux has a user of each thread for access to files only (setfsuid).
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def of_owner(places: Places) -> Iterator[None]:
 
 @contextmanager
 def of_starter() -> Iterator[None]:
-    """Open files with the rights that the command was started with, in this thread, for nothing that the store decides."""
+    """Open files with the rights that the command was started with, in this thread; never for a path that the store decides."""
     owner = _Rights.owner
     if owner is None:
         yield
@@ -105,12 +105,12 @@ def to_see_processes() -> Iterator[None]:
 
 
 def are_reduced_for(root: Path) -> bool:
-    """Whether a store at `root` is changed with the rights of its owner, not with those of this process. Raises OSError."""
+    """Return whether a store at `root` is changed with the rights of its owner, not with those of this process. Raises OSError."""
     return os.geteuid() == 0 and root.stat().st_uid != 0
 
 
 def _rights_of(status: os.stat_result) -> _Owner:
-    """Those of the user who owns a directory. Only of a user that the system does not know, the group is that of the directory."""
+    """Return the rights of the user who owns a directory. Only if the system does not know the user, the group is that of the directory."""
     try:
         user = pwd.getpwuid(status.st_uid)
     except KeyError:
@@ -129,7 +129,7 @@ def _refuse_unreachable(root: Path, pinned: os.stat_result) -> None:
 
 
 def _refuse_others(places: Places, pinned: os.stat_result) -> None:
-    """What belongs to others in the store: its owner may not change it, and should perhaps not get it (hard links from outside)."""
+    """Raise RefusedError for files of others: the owner may not change them, and should perhaps not get them (hard links from outside)."""
     found = [(path, status) for path, status in _everything(places) if status.st_uid != pinned.st_uid]
     if not found:
         return

@@ -1,8 +1,8 @@
-"""The one write layer: every call that changes something on a disk, each announced to a hook, so that tests can let any of them fail.
+"""The one write layer: every call that changes something on a disk, each announced to a hook, so that tests can make any of them fail.
 
 Nothing else in the project opens a file of a store for writing. Every call is made in a directory that `beneath` opened without following
-a symbolic link, and does not follow one itself. A failed fsync is an error like any other and is never tried again: after it nobody knows
-what reached the disk.
+a symbolic link, and does not follow one itself. A failed fsync is an error like any other and is never tried again: after it, it is
+not known what reached the disk.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class Primitive(StrEnum):
 
 
 class Hook:
-    """Sees every primitive before and after it is done; the tests' way to kill, to fail and to write short."""
+    """A hook called before and after every primitive, by which tests kill the process, raise errors and write short."""
 
     def before(self, primitive: Primitive, path: Path, size: int) -> int:
-        """How many of `size` bytes to write now (at least one); only a write looks at it. May raise OSError."""
+        """Return how many of `size` bytes to write now (at least one); only used by a write. May raise OSError."""
         return size
 
     def after(self, primitive: Primitive, path: Path) -> None:
-        """The call succeeded."""
+        """Note that the call succeeded."""
 
 
 class Writer:
@@ -59,7 +59,7 @@ class Writer:
 
     @contextmanager
     def create(self, path: Path, mode: int = 0o600) -> Iterator[int]:
-        """A descriptor of a new file for reading and writing; the name must be free."""
+        """Create a file and yield its descriptor for reading and writing; the name must be free."""
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = self._in(Primitive.CREATE, path, lambda here, name: os.open(name, flags, mode, dir_fd=here))
         try:
@@ -69,18 +69,18 @@ class Writer:
 
     @contextmanager
     def change(self, path: Path) -> Iterator[int]:
-        """A descriptor of an existing file for reading and writing."""
+        """Yield a descriptor of an existing file for reading and writing."""
         with beneath.regular_file(path, os.O_RDWR) as descriptor:
             yield descriptor
 
     @contextmanager
     def hold(self, path: Path) -> Iterator[int]:
-        """A descriptor of an existing file whose bytes stay: for its attributes and for fsync."""
+        """Yield a descriptor of an existing file whose bytes stay: for its attributes and for fsync."""
         with beneath.regular_file(path, os.O_RDONLY) as descriptor:
             yield descriptor
 
     def write(self, descriptor: int, path: Path, position: int, data: bytes | memoryview) -> None:
-        """All of `data` at a position, in as many calls as the system needs."""
+        """Write all of `data` at a position, in as many calls as the system needs."""
         rest = memoryview(data)
         while rest:
             size = self._before(Primitive.WRITE, path, len(rest))
@@ -91,19 +91,19 @@ class Writer:
             position += count
 
     def truncate(self, descriptor: int, path: Path, length: int) -> None:
-        """Sets the length of a file that is being made."""
+        """Set the length of a file that is being made."""
         self._do(Primitive.TRUNCATE, path, lambda: os.ftruncate(descriptor, length))
 
     def punch(self, descriptor: int, path: Path, begin: int, end: int) -> None:
-        """Turns a range into a hole; the length of the file stays."""
+        """Turn a range into a hole; the length of the file stays."""
         self._do(Primitive.PUNCH, path, lambda: _punch(descriptor, begin, end))
 
     def set_attributes(self, descriptor: int, path: Path, wanted: Attributes) -> None:
-        """Owner, permission bits and modification time of an open file or directory, as far as they differ; the access time stays."""
+        """Set owner, permission bits and modification time of an open file or directory, as far as they differ; the access time stays."""
         status = os.fstat(descriptor)
         if (status.st_uid, status.st_gid) != (wanted.uid, wanted.gid):
             self._do(Primitive.CHOWN, path, lambda: os.fchown(descriptor, wanted.uid, wanted.gid))
-            status = os.fstat(descriptor)  # a change of the owner takes the set-id bits away
+            status = os.fstat(descriptor)  # a change of the owner clears the set-id bits
         if status.st_mode & 0o7777 != wanted.mode:
             self._do(Primitive.CHMOD, path, lambda: os.fchmod(descriptor, wanted.mode))
         mtime = wanted.mtime_ns
@@ -111,38 +111,38 @@ class Writer:
             self._do(Primitive.UTIME, path, lambda: os.utime(descriptor, ns=(status.st_atime_ns, mtime)))
 
     def set_directory_attributes(self, path: Path, wanted: Attributes) -> None:
-        """The same for a directory by its name."""
+        """Set the same of a directory by its path."""
         with beneath.directory(path) as descriptor:
             self.set_attributes(descriptor, path, wanted)
 
     def fsync(self, descriptor: int, path: Path) -> None:
-        """Everything of an open file to the disk."""
+        """Force everything of an open file to the disk."""
         self._do(Primitive.FSYNC, path, lambda: os.fsync(descriptor))
 
     def fsync_directory(self, path: Path) -> None:
-        """The names in a directory to the disk."""
+        """Force the names in a directory to the disk."""
         with beneath.directory(path) as descriptor:
             self.fsync(descriptor, path)
 
     def rename(self, source: Path, target: Path) -> None:
-        """Another name on the same file system."""
+        """Rename an entry on the same file system."""
         with beneath.parent(source) as (there, old):
             self._in(Primitive.RENAME, target, lambda here, name: os.rename(old, name, src_dir_fd=there, dst_dir_fd=here))
 
     def unlink(self, path: Path) -> None:
-        """Takes a name away."""
+        """Remove a name."""
         self._in(Primitive.UNLINK, path, lambda here, name: os.unlink(name, dir_fd=here))
 
     def mkdir(self, path: Path, mode: int = 0o700) -> None:
-        """A new directory."""
+        """Make a directory."""
         self._in(Primitive.MKDIR, path, lambda here, name: os.mkdir(name, mode, dir_fd=here))
 
     def rmdir(self, path: Path) -> None:
-        """Removes an empty directory."""
+        """Remove an empty directory."""
         self._in(Primitive.RMDIR, path, lambda here, name: os.rmdir(name, dir_fd=here))
 
     def _in(self, primitive: Primitive, path: Path, call: Callable[[int, str], Result]) -> Result:
-        """A call on a name in the directory that holds it."""
+        """Make a call on a name in the directory that holds it."""
         with beneath.parent(path) as (here, name):
             return self._do(primitive, path, lambda: call(here, name))
 
@@ -160,7 +160,7 @@ class Writer:
 
 @contextmanager
 def _named(path: Path) -> Iterator[None]:
-    """Calls on a descriptor do not know the name that a person needs."""
+    """Add the path to errors of calls on a descriptor, which do not have it."""
     try:
         yield
     except OSError as error:

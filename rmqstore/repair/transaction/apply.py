@@ -1,4 +1,4 @@
-"""Applying a plan: prepare, do the actions one by one, and say so. Whatever stops it, it can be continued or taken back."""
+"""Application of a plan: prepare, do the actions one by one, and record them. When stopped, it can be continued or undone."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class WriteFailedError(RmqstoreError):
 
 
 def put_plan(transaction: Transaction, plan: Plan, writer: Writer, contents: Path | None = None) -> None:
-    """Puts a plan into the folder of a new transaction; from then on the transaction can be applied.
+    """Put a plan into the folder of a new transaction; from then on the transaction can be applied.
 
-    `contents` is the directory of the contents, which are copied; None where they lie in their place already.
+    `contents` is the directory of the contents, which are copied; None if they are in their place already.
     Raises RefusedError (contents are missing or changed), WriteFailedError.
     """
     try:
@@ -59,10 +59,10 @@ def apply(
     advance: Advance = lambda action: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Applies the plan of a transaction, from the beginning or from where it was stopped. The lock of the store must be held.
+    """Apply the plan of a transaction, from the beginning or from where it was stopped. The lock of the store must be held.
 
-    `advance` is told every action that is done; `stop` is asked between them. Raises RefusedError (nothing was changed),
-    ForeignChangeError, WriteFailedError, KeyboardInterrupt (`stop` said so).
+    `advance` is called with every action that is done; `stop` is called between them. Raises RefusedError (nothing was changed),
+    ForeignChangeError, WriteFailedError, KeyboardInterrupt (`stop` returned True).
     """
     check_transaction(transaction, places)
     try:
@@ -125,7 +125,7 @@ def _copy_contents(transaction: Transaction, plan: Plan, contents: Path, writer:
 
 
 def _failed(error: OSError | UnreadableError, state: str, hint: str) -> WriteFailedError:
-    """An error of the system, with what it means for the store."""
+    """Return an error of the system, with what it means for the store."""
     if isinstance(error, UnreadableError):
         return WriteFailedError(f"{error.message} {state}", hint)
     return WriteFailedError(f"{error.filename or 'the disk'}: {error.strerror}. {state}", hint)

@@ -1,4 +1,4 @@
-"""Transactions: the folders `<root>/.rmqstore/<id>/` in which a store keeps what was done to it, and everything needed to take it back.
+"""Transactions: the folders `<root>/.rmqstore/<id>/` in which a store keeps what was done to it, and everything needed to undo it.
 
 plan.json      what was to be done
 staged/        new files, until they take their places
@@ -40,7 +40,7 @@ _WRITE_OF_OTHERS = 0o022
 
 
 class State(StrEnum):
-    """How far a transaction came. Up to `PLANNED` nothing of the store was changed. Of a damaged one it is unknown."""
+    """The progress of a transaction. Up to `PLANNED` nothing of the store was changed. Of a damaged one it is unknown."""
 
     DAMAGED = "damaged"
     INCOMPLETE = "incomplete"
@@ -61,7 +61,7 @@ class DamagedError(RefusedError):
 
 @dataclass(frozen=True)
 class Transaction:
-    """One folder. `plan`, `story` and `state` raise DamagedError when they cannot be made sense of."""
+    """One folder. `plan`, `story` and `state` raise DamagedError if they cannot be understood."""
 
     root: Path
     id: str
@@ -73,7 +73,7 @@ class Transaction:
 
     @property
     def plan_path(self) -> Path:
-        """The plan; there once the contents are complete."""
+        """The plan file, which exists once the contents are complete."""
         return self.directory / "plan.json"
 
     @property
@@ -110,7 +110,7 @@ class Transaction:
 
     @property
     def story(self) -> Story:
-        """What the journal tells now."""
+        """The present contents of the journal."""
         plan = self.plan
         if not beneath.exists(self.journal_path):
             return Story()
@@ -126,10 +126,10 @@ class Transaction:
 
     @property
     def state(self) -> State:
-        """How far it came."""
+        """The progress of the transaction."""
         _require_own(self.directory, self.root)
         if not beneath.exists(self.plan_path):
-            if beneath.exists(self.journal_path):  # which is begun after the plan: what it kept must not be taken for remains
+            if beneath.exists(self.journal_path):  # begun after the plan: the files it kept must not be taken for remains
                 raise DamagedError(self.directory, "its plan is missing")
             return State.INCOMPLETE
         story = self.story
@@ -141,27 +141,27 @@ class Transaction:
             raise DamagedError(self.directory, f"{path.name} is no regular file")
 
     def source(self, number: int, action: Action) -> Path:
-        """The file with the new bytes of an action; what the plan itself holds is written to one when it is prepared."""
+        """Return the file with the new bytes of an action; bytes in the plan itself are written to one when it is prepared."""
         assert action.contents is not None
         return self.staged / f"inline-{number:06d}" if action.contents.file is None else self.contents(action.contents)
 
     def copy_of(self, number: int) -> Path:
-        """The copy of a file with several names that an action is going to change."""
+        """Return the copy of a file with several names that an action is going to change."""
         return self.staged / f"copy-{number:06d}"
 
     def contents(self, contents: Contents) -> Path:
-        """The file that contents name. Those of an undo are what the transaction keeps that it takes back."""
+        """Return the file that contents name. Those of an undo are kept by the transaction that it undoes."""
         assert contents.file is not None
         undone = self.plan.undoes
         base = self.staged if undone is None else Transaction(self.root, undone).directory
         return base / contents.file
 
     def quarantined(self, action: Action) -> Path:
-        """Where the file of an action goes when it leaves the store."""
+        """Return the path to which the file of an action is moved when it leaves the store."""
         return self.quarantine / quarantine_name(action.path)
 
     def discard(self, writer: Writer) -> None:
-        """Takes the folder away again, before anything was changed. Raises OSError."""
+        """Remove the folder again, before anything was changed. Raises OSError."""
         _remove(self.directory, writer)
         if not beneath.entries(self.directory.parent):
             kept = attributes_of(self.root)
@@ -170,18 +170,18 @@ class Transaction:
 
 
 def quarantine_name(path: str) -> str:
-    """The path of a file below `quarantine/`."""
+    """Return the path of a file below `quarantine/`."""
     pure = PurePosixPath(path)
     return PurePosixPath(_OUTSIDE, *pure.parts[1:]).as_posix() if pure.is_absolute() else path
 
 
 def transactions(root: Path) -> list[Transaction]:
-    """All transactions of the store at `root`, oldest first; entries with other names are left out. Raises DamagedError."""
+    """Return all transactions of the store at `root`, oldest first; entries with other names are left out. Raises DamagedError."""
     return [Transaction(root, name) for name, _ in folder(root) if is_transaction_name(name)]
 
 
 def folder(root: Path) -> list[tuple[str, os.stat_result]]:
-    """What is in the folder of all transactions, none if there is none. Raises DamagedError if it is no directory of the store's owner."""
+    """Return the entries of the folder of transactions, none without it. Raises DamagedError if it is no directory of the store's owner."""
     directory = root / TOOL_DIRECTORY
     if not beneath.exists(directory):
         return []
@@ -190,12 +190,12 @@ def folder(root: Path) -> list[tuple[str, os.stat_result]]:
 
 
 def is_transaction_name(name: str) -> bool:
-    """Whether a transaction can be called so."""
+    """Return whether a transaction can have this name."""
     return _NAME.fullmatch(name) is not None
 
 
 def _require_own(directory: Path, root: Path) -> None:
-    """Raises DamagedError unless only the owner of the store can have made what is in a folder."""
+    """Raise DamagedError unless only the owner of the store can have made the contents of a folder."""
     status, owner = beneath.status(directory), attributes_of(root).uid
     if status is None or not stat.S_ISDIR(status.st_mode):
         raise DamagedError(directory, "it is no directory")
@@ -206,7 +206,7 @@ def _require_own(directory: Path, root: Path) -> None:
 
 
 def transaction_of(path: Path) -> Transaction | None:
-    """The transaction whose own plan the file `path` is; None for a plan file elsewhere."""
+    """Return the transaction whose own plan the file `path` is; None for any other plan file."""
     folder = path.absolute().parent
     if path.name == "plan.json" and folder.parent.name == TOOL_DIRECTORY:
         return Transaction(folder.parent.parent, folder.name)
@@ -214,7 +214,7 @@ def transaction_of(path: Path) -> Transaction | None:
 
 
 def find(root: Path, name: str) -> Transaction:
-    """The transaction called `name`, or the only one whose name begins so. Raises RefusedError."""
+    """Return the transaction called `name`, or the only one whose name begins with it. Raises RefusedError."""
     found = [one for one in transactions(root) if one.id.startswith(name)]
     if len(found) != 1:
         what = "no transaction" if not found else "more than one transaction"
@@ -223,7 +223,7 @@ def find(root: Path, name: str) -> Transaction:
 
 
 def begin(root: Path, writer: Writer) -> Transaction:
-    """The folder of a new transaction, with the owner of the store; its name sorts behind all others. Raises OSError."""
+    """Make the folder of a new transaction, with the owner of the store; its name sorts after all others. Raises OSError."""
     directory = root / TOOL_DIRECTORY
     kept = attributes_of(root)
     made = []
@@ -240,16 +240,16 @@ def begin(root: Path, writer: Writer) -> Transaction:
 
 
 def unfinished(root: Path) -> Transaction | None:
-    """The transaction that was stopped while it changed the store, and neither continued, nor taken back, nor done by another undo since.
+    """Return the transaction that was stopped while it changed the store, and not continued, undone, or done by another undo since.
 
-    Where an undo was stopped, it is the undo and not what it takes back.
+    If an undo was stopped, it is the undo and not the transaction that it undoes.
     """
     every = transactions(root)
     return last_stopped(every, {one.id: one.state for one in every})
 
 
 def last_stopped(every: list[Transaction], states: Mapping[str, State]) -> Transaction | None:
-    """The same of transactions that were looked at already; `states` by their names."""
+    """Return the same of transactions whose states were determined already; `states` by their names."""
     taken_back = {one.plan.undoes for one in every if states[one.id] is State.APPLIED}
     stopped = [
         one
@@ -260,24 +260,24 @@ def last_stopped(every: list[Transaction], states: Mapping[str, State]) -> Trans
 
 
 def see_history(root: Path) -> str:
-    """The hint that leads to all transactions of a store."""
+    """Return the hint to list all transactions of a store."""
     return f"See `{command('rmqstore', 'history', root)}`."
 
 
 def refusal(stopped: Transaction) -> RefusedError:
-    """What to say where a transaction has to be finished or taken back before anything else may change the store."""
+    """Return the error that a transaction has to be finished or undone before anything else may change the store."""
     continued, undone = resume_commands(stopped)
     message = f"Transaction {stopped.id} ({stopped.plan.command}) of {stopped.root} was stopped in the middle."
     return RefusedError(message, f"Continue it with `{continued}`, or take it back with `{undone}`.")
 
 
 def resume_commands(transaction: Transaction) -> tuple[str, str]:
-    """The commands that continue a stopped transaction and that take it back."""
+    """Return the commands that continue a stopped transaction and that undo it."""
     return store_transactions.resume_commands(transaction.root, transaction.id, transaction.plan.undoes)
 
 
 def remove_remains(root: Path, writer: Writer) -> None:
-    """Takes away folders of transactions that never came to change anything. Raises OSError."""
+    """Remove folders of transactions that never changed anything. Raises OSError."""
     for one in _remains(root):
         one.discard(writer)
 

@@ -1,4 +1,4 @@
-"""History: what was done to a store, what of it still stands, and which transaction can be taken back now."""
+"""The history of a store: its transactions, which of them are still in effect, and which can be undone now."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from rmqstore.repair.transaction.folder import (
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One transaction. `undone_by` is the one that took it back, as long as that one stands; `kept` is bytes on the disk.
+    """One transaction. `undone_by` is the one that undid it, as long as that one is in effect; `kept` is bytes on the disk.
 
-    Of a damaged one, or something else in the folder of the transactions, `problem` says what is wrong with it.
+    Of a damaged one, or another entry in the folder of the transactions, `problem` says what is wrong with it.
     """
 
     transaction: Transaction
@@ -41,7 +41,7 @@ class Entry:
     problem: str | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """The entry as the object that `--format json` prints."""
+        """Return the entry as the object that `--format json` prints."""
         plan = None if self.state in (State.INCOMPLETE, State.DAMAGED) else self.transaction.plan
         continued, undone = (None, None) if plan is None else resume_commands(self.transaction)
         return {
@@ -61,9 +61,9 @@ class Entry:
 
 
 def history(root: Path) -> list[Entry]:
-    """All that is in the folder of the transactions of the store at `root`, oldest first. Raises UnreadableError.
+    """Return all entries of the folder of the transactions of the store at `root`, oldest first. Raises UnreadableError.
 
-    Where something is damaged, nothing is offered to be taken back: what a damaged transaction did to the store is not known.
+    If one is damaged, no undo is offered: what a damaged transaction did to the store is not known.
     """
     try:
         found = folder(root)
@@ -98,16 +98,16 @@ def _damaged(one: Transaction, problem: str) -> Entry:
 
 
 def _state(one: Transaction) -> State:
-    """The state of an entry of the folder. Raises DamagedError if it is no transaction that can be used."""
+    """Return the state of an entry of the folder. Raises DamagedError if it is no transaction that can be used."""
     if not is_transaction_name(one.id):
         raise DamagedError(one.directory, "it is no transaction of rmqstore")
     return one.state
 
 
 def to_undo(root: Path, name: str | None) -> Transaction:
-    """The transaction that `undo` is about: the one called `name`, else the one that was stopped, else the last that still stands.
+    """Return the transaction to undo: the one called `name`, else the one that was stopped, else the last that is still in effect.
 
-    Raises RefusedError where there is none, or where another one has to be taken back first.
+    Raises RefusedError if there is none, or if another one has to be undone first.
     """
     every = transactions(root)
     states = {one.id: one.state for one in every}
@@ -125,7 +125,7 @@ def to_undo(root: Path, name: str | None) -> Transaction:
 
 
 def begun(root: Path, name: str) -> Transaction | None:
-    """The transaction that applies the plan called `name` (`codec.plan_id`): stopped in the middle, or done and not taken back."""
+    """Return the transaction that applies the plan called `name` (`codec.plan_id`): stopped in the middle, or done and not undone."""
     every = transactions(root)
     chain = _Chain(every, {one.id: one.state for one in every})
     alive = [one for one in chain.every if chain.states[one.id] in (State.APPLYING, State.APPLIED) and one.id not in chain.undone_by]
@@ -143,9 +143,9 @@ def _why_not(entry: Entry, stopped: Transaction | None) -> str:
 
 
 class _Chain:
-    """All transactions of a store, and how they take each other back.
+    """All transactions of a store, and which of them undo others.
 
-    What was taken back and then brought back again is represented by the undo that did so: that one keeps its files.
+    A transaction that was undone and then done again is represented by the undo that did so: that one keeps its files.
     """
 
     def __init__(self, every: list[Transaction], states: Mapping[str, State]) -> None:
@@ -162,7 +162,7 @@ class _Chain:
                 self.undone_by[target] = one.id
         untouched = [one for one in applied if one.id not in touched]
         self.standing = [one for one in untouched if self._depth(one.id) % 2 == 0]
-        # An undo that stands in for one that could not be finished holds only the rest.
+        # An undo that replaces one that could not be finished contains only the rest.
         partial = {self._undoes[one.id] for one in changing} - {None}
         self.undoable = [
             one
@@ -171,7 +171,7 @@ class _Chain:
         ]
 
     def undoes_a_stopped_one(self, one: Transaction) -> bool:
-        """Whether it takes back a transaction that was stopped in the middle; a middle is no state to go back to."""
+        """Return whether it undoes a transaction that was stopped in the middle, which is no state to return to."""
         target = self._undoes[one.id]
         return target is not None and self.states.get(target) is State.APPLYING
 

@@ -1,4 +1,4 @@
-"""The journal of a transaction: lines that are only ever appended. A line that was being written when the process died does not count."""
+"""The journal of a transaction: lines that are only ever appended. A line that was being written when the process died is ignored."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _LARGEST_JOURNAL = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """The undo record of one action: what was there. `size` and `attributes` None: there was no file.
+    """The undo record of one action: the previous state. `size` and `attributes` None: there was no file.
 
     `undo` names the file in the folder of the transaction with the old bytes of the range, `holes` are the holes in and around it.
     `directories` are those the action can touch; without attributes: it did not exist. `placed` is the modification time in nanoseconds
-    that a new file will have, by which it is known again. `linked`: the file has other names, and a copy takes its place before it changes.
+    that a new file will have, by which it is recognised. `linked`: the file has other names, and a copy replaces it before it changes.
     `digest` is that of all bytes of a regular file that leaves its place.
     """
 
@@ -42,7 +42,7 @@ class Before:
 
 @dataclass(frozen=True)
 class Story:
-    """What a journal tells. `copying` are actions whose file was being copied to another file system, `files` is the store afterwards."""
+    """Contents of a journal. `copying` are actions whose file was being copied to another file system, `files` is the store afterwards."""
 
     before: dict[int, Before] = field(default_factory=dict)
     copying: frozenset[int] = frozenset()
@@ -73,9 +73,9 @@ class Journal:
     @classmethod
     @contextmanager
     def open(cls, path: Path, writer: Writer, *, fresh: bool = False) -> Iterator[Self]:
-        """The journal at `path` with the complete lines that it has, none of them with `fresh`. Raises OSError.
+        """Open the journal at `path` with the complete lines that it has, none of them with `fresh`. Raises OSError.
 
-        It is written anew: after a stop nobody knows how much of the old file reached the disk, even where it can be read.
+        It is written again: after a stop it is not known how much of the old file reached the disk, even if it can be read.
         """
         lines = b"" if fresh else _read(path)[: read_journal(path).length]
         part = path.with_suffix(".part")
@@ -89,26 +89,26 @@ class Journal:
             yield cls(path, descriptor, len(lines), writer)
 
     def before(self, record: Before) -> None:
-        """The undo record of an action; it counts after `prepared`."""
+        """Append the undo record of an action; it is valid after `prepared`."""
         self._append("before", to_json(record))
 
     def prepared(self) -> None:
-        """All undo records are there: from now on the store may change. On the disk when this returns."""
+        """Record that all undo records exist: from now on the store may change. On the disk when this returns."""
         self._append("prepared", {})
         self.sync()
 
     def copying(self, action: int) -> None:
-        """The file of this action is going to be copied to its place. On the disk when this returns."""
+        """Record that the file of this action is going to be copied to its place. On the disk when this returns."""
         self._append("copying", {"action": action})
         self.sync()
 
     def applied(self, files: dict[str, FileStamp]) -> None:
-        """Everything is done, and the store looks like this. On the disk when this returns."""
+        """Record that everything is done, and the files of the store. On the disk when this returns."""
         self._append("applied", to_json(_Applied(files)))
         self.sync()
 
     def sync(self) -> None:
-        """Every line to the disk."""
+        """Force every line to the disk."""
         self._writer.fsync(self._descriptor, self._path)
 
     def _append(self, event: str, values: dict[str, Any]) -> None:
@@ -118,7 +118,7 @@ class Journal:
 
 
 def read_journal(path: Path) -> Story:
-    """What the journal at `path` tells; an empty story if there is none. Raises ValueError for what no journal says, UnreadableError."""
+    """Return the contents of the journal at `path`, empty if there is none. Raises ValueError for impossible contents, UnreadableError."""
     before: dict[int, Before] = {}
     copying: set[int] = set()
     prepared = False
@@ -152,7 +152,7 @@ def _read(path: Path) -> bytes:
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:
-    """The values of a complete line."""
+    """Return the values of a complete line, None for any other."""
     if not line.endswith(b"\n"):
         return None
     try:

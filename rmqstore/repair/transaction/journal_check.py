@@ -1,7 +1,7 @@
-"""A journal against its plan: it may name files of its own transaction only, and give nothing that the plan did not find.
+"""Check of a journal against its plan: it may name files of its own transaction only, and give nothing that the plan did not find.
 
-A journal is a file of the store, and the owner of the store can write one. What it says is used only where this program could have
-written it.
+A journal is a file of the store, and the owner of the store can write one. Its contents are used only if this program could have
+written them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from rmqstore.repair.plan.model import Action, Attributes, Plan
 from rmqstore.repair.transaction.journal import Before, Story
 
 MODE_OF_DIRECTORIES = 0o3777
-"""The bits that a directory of a store may have: those that pass on its group and protect names, too."""
+"""Permission bits that a directory of a store may have: also those that pass on its group and protect names."""
 _BLOCK = 4096
 
 
@@ -24,18 +24,18 @@ def problem_of_journal(plan: Plan, story: Story) -> str | None:
 
 
 def undo_name(number: int) -> str:
-    """The file in the folder of a transaction with the old bytes of the range of an action."""
+    """Return the file in the folder of a transaction with the old bytes of the range of an action."""
     return f"undo/{number:06d}"
 
 
 def directories_above(action: Action) -> tuple[str, ...]:
-    """The directories above the file of an action that the action may touch, as plans spell them."""
+    """Return the directories above the file of an action that the action may touch, as plans spell them."""
     path = PurePosixPath(action.path)
     return tuple(parent.as_posix() for parent in (path.parents[:1] if path.is_absolute() else path.parents))
 
 
 def problems_of_attributes(attributes: Attributes, bits: int) -> Iterator[str]:
-    """What is impossible in attributes whose mode may have `bits` only."""
+    """Yield what is impossible in attributes whose mode may have `bits` only."""
     if attributes.uid < 0 or attributes.gid < 0:
         yield "a negative owner"
     if attributes.mode & ~bits:

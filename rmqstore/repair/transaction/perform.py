@@ -1,7 +1,7 @@
-"""One action, done: from wherever it stands, so that doing it again after a stop in the middle completes it.
+"""Execution of one action, from any intermediate state, so that doing it again after a stop in the middle completes it.
 
-Nothing is done over what somebody else did meanwhile. A range may hold old and new bytes only, byte by byte; a file moves only while it is
-the file of the undo record; a new file takes a free name only.
+Changes that another process made meanwhile are not overwritten. A range may hold old and new bytes only, byte by byte; a file
+moves only while it is the file of the undo record; a new file takes a free name only.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Reader = Callable[[int, int], bytes]
 
 
 class ForeignChangeError(RefusedError):
-    """Somebody else changed the store while a transaction was at work on it."""
+    """Another process changed the store while a transaction was changing it."""
 
     def __init__(self, transaction: Transaction, what: str) -> None:
         continued, undone = resume_commands(transaction)
@@ -42,7 +42,7 @@ class ForeignChangeError(RefusedError):
 
 
 class Performer:
-    """Does the actions of one transaction."""
+    """Execution of the actions of one transaction."""
 
     def __init__(self, transaction: Transaction, places: Places, writer: Writer, journal: Journal, story: Story) -> None:
         self._transaction = transaction
@@ -54,7 +54,7 @@ class Performer:
         self._unsynced: set[Path] = set()
 
     def perform(self, number: int, action: Action) -> None:
-        """Does one action. Names of files are on the disk after `sync` only. Raises ForeignChangeError, OSError, UnreadableError."""
+        """Do one action. Names of files are on the disk after `sync` only. Raises ForeignChangeError, OSError, UnreadableError."""
         before = self._before[number]
         if action.in_place:
             if before.linked:
@@ -74,7 +74,7 @@ class Performer:
         self._settle_directories(action, before)
 
     def sync(self) -> None:
-        """The names of all files that came or went to the disk."""
+        """Force the names of all files that were added or removed to the disk."""
         for directory in sorted(self._unsynced):
             if beneath.is_directory(directory):
                 self._writer.fsync_directory(directory)
@@ -83,7 +83,7 @@ class Performer:
     # Bytes of a file that stays
 
     def _take_own_copy(self, number: int, action: Action, before: Before) -> None:
-        """The copy of a file with other names takes its place; the other names keep the file."""
+        """Replace a file with other names by its copy; the other names keep the file."""
         copy, path = self._transaction.copy_of(number), self._places.path(action.path)
         assert before.attributes is not None
         if beneath.exists(copy):
@@ -112,7 +112,7 @@ class Performer:
                 if found not in (kept, wanted) and not _mixed(found, kept, wanted):
                     what = f"{action.path} has bytes at {begin} that are neither the old nor the new ones"
                     raise ForeignChangeError(self._transaction, what)
-                # Against the old bytes, not those found: what a stopped run wrote may never have reached the disk.
+                # Compare with the old bytes, not those found: bytes that a stopped run wrote may never have reached the disk.
                 for first, last in _differing_pages(kept, wanted, begin):
                     self._writer.write(descriptor, path, first, wanted[first - begin : last - begin])
             for begin, end in action.holes:
@@ -139,18 +139,18 @@ class Performer:
                 yield reader
 
     def _punch(self, descriptor: int, path: Path, begin: int, end: int) -> None:
-        """Zeros become a hole again; what else lies in these blocks stays."""
+        """Turn zeros into a hole again; other bytes in these blocks stay."""
         for first, size in list(blocks_with_data(path, begin, end - begin)):
             if read_descriptor(descriptor, path, first, size).count(0) == size:
                 with _unless_unsupported():
                     self._writer.punch(descriptor, path, first, first + size)
 
-    # Files that come and go
+    # Files that are added or removed
 
     def _take_out(self, action: Action, before: Before) -> None:
         source, target = entries.path_of(self._places, action), self._transaction.quarantined(action)
         if before.attributes is None:
-            return None  # there was none to take away, only directories
+            return None  # there was none to remove, only directories
         if not beneath.exists(source):
             if not beneath.exists(target):
                 raise ForeignChangeError(self._transaction, f"{action.path} is gone")
@@ -186,7 +186,7 @@ class Performer:
                 self._writer.fsync(descriptor, source)
             self._writer.rename(source, target)
         else:
-            # No second name may ever lie in a directory of the log, so the copy has its own name from the start.
+            # No second name may ever be in a directory of the log, so the copy has its final name from the start.
             self._journal.copying(number)
             self._copying.add(number)
             copies.copy_range(self._writer, source, 0, action.length, target, attributes)
@@ -195,7 +195,7 @@ class Performer:
         return self._moved(source, target)
 
     def _moved(self, source: Path, target: Path) -> None:
-        """Also where that was done before the last stop: it may not have reached the disk."""
+        """Note directories for `sync`, also of a move before the last stop: it may not have reached the disk."""
         self._unsynced |= {source.parent, target.parent}
 
     # Directories
@@ -208,7 +208,7 @@ class Performer:
                 self._unsynced.add(path.parent)
 
     def _settle_directories(self, action: Action, before: Before) -> None:
-        """Those that shall go go when they are empty, and the others are as they were, or as the action says."""
+        """Remove those that shall not stay if they are empty, and make the others as they were, or as the action says."""
         wanted: dict[str, Attributes] = {
             one.path: one.attributes for one in (*before.directories, *action.directories) if one.attributes is not None
         }
@@ -238,12 +238,12 @@ def _reader(path: Path) -> Iterator[Reader]:
 
 
 def _mixed(found: bytes, old: bytes, new: bytes) -> bool:
-    """Whether every byte is the old or the new one, as a write that was stopped in the middle leaves them."""
+    """Return whether every byte is the old or the new one, as a write that was stopped in the middle leaves them."""
     return all(one in both for one, *both in zip(found, old, new, strict=True))
 
 
 def _differing_pages(found: bytes, wanted: bytes, position: int) -> Iterator[tuple[int, int]]:
-    """The pages [begin, end) of the file in which two pieces at `position` differ; neighbours are joined."""
+    """Yield the pages [begin, end) of the file in which two pieces at `position` differ; neighbours are joined."""
     first: int | None = None
     begin = position
     end = position + len(wanted)
@@ -271,7 +271,7 @@ def _unless_filled() -> Iterator[None]:
 
 @contextmanager
 def _unless_unsupported() -> Iterator[None]:
-    """A file system without holes keeps zeros on the disk instead; they read the same."""
+    """Ignore that a file system has no holes: it keeps zeros on the disk instead, which read the same."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Before anything changes: every action finds what it expects, and everything needed to take it back is on the disk."""
+"""Preparation before anything changes: every action finds what it expects, and everything needed to undo it is on the disk."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _NEW_PLAN = "Look at the store again and make a new plan."
 
 
 def prepare(transaction: Transaction, places: Places, writer: Writer) -> None:
-    """Writes the undo record of every action, and the journal that makes them count. The store stays as it is.
+    """Write the undo record of every action, and the journal that makes them valid. The store stays as it is.
 
-    May be done again after a stop in the middle. Raises RefusedError (the store is not what the plan was made for, or there is no space),
+    May be repeated after a stop in the middle. Raises RefusedError (the store is not what the plan was made for, or there is no space),
     OSError, UnreadableError.
     """
     plan = transaction.plan
@@ -51,7 +51,7 @@ def prepare(transaction: Transaction, places: Places, writer: Writer) -> None:
 
 
 def refuse_changes(before: Mapping[str, FileStamp], now: Mapping[str, FileStamp]) -> None:
-    """Raises RefusedError when the files of a store are not those that a plan was made for."""
+    """Raise RefusedError if the files of a store are not those that a plan was made for."""
     changed = list(fingerprint.differences(before, now))
     if changed:
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
@@ -83,7 +83,7 @@ def _before(transaction: Transaction, number: int, action: Action, places: Place
 
 
 def _copy(transaction: Transaction, number: int, path: Path, writer: Writer) -> None:
-    """A copy of a file that has other names, ready to take its place."""
+    """Make a copy of a file that has other names, ready to replace it."""
     copy = transaction.copy_of(number)
     require_one_step(path, transaction.directory)
     if not beneath.is_directory(transaction.staged):
@@ -105,7 +105,7 @@ def _placed(transaction: Transaction, number: int, action: Action) -> int | None
 
 def _found(path: Path, action: Action) -> tuple[Attributes | None, int | None]:
     status = beneath.status(path)
-    # What is in the place of a new file goes before; if it does not, the new file is not put there.
+    # An entry in the place of a new file is removed before; if it is not, the new file is not put there.
     if status is None or (action.kind is ActionKind.CREATE and not stat.S_ISREG(status.st_mode)):
         return None, None
     if stat.S_ISDIR(status.st_mode) or (action.in_place and not stat.S_ISREG(status.st_mode)):
@@ -114,7 +114,7 @@ def _found(path: Path, action: Action) -> tuple[Attributes | None, int | None]:
 
 
 def _directories(action: Action, places: Places, *, linked: bool) -> tuple[Directory, ...]:
-    """The directories whose names or times the action can change, as they are, outermost first."""
+    """Return the directories whose names or times the action can change, as they are, outermost first."""
     if action.in_place and not linked and not action.directories:
         return ()
     named = [PurePosixPath(action.path).parent, *(PurePosixPath(directory.path) for directory in action.directories)]
@@ -127,7 +127,7 @@ def _directories(action: Action, places: Places, *, linked: bool) -> tuple[Direc
 
 
 def _stage(transaction: Transaction, number: int, action: Action, writer: Writer) -> None:
-    """Contents that the plan itself holds become a file too where they take a place of their own."""
+    """Write contents in the plan itself to a file if they become a whole file; check those in a file."""
     contents = action.contents
     if contents is None:
         return

@@ -1,6 +1,6 @@
-"""Undo: a plan that takes a transaction back, made from its journal and from what is on the disk now.
+"""Undo: a plan that reverts a transaction, made from its journal and from what is on the disk now.
 
-It is applied as any other plan, so it can be stopped, continued, and taken back itself. What the transaction kept are its contents.
+It is applied as any other plan, so it can be stopped, continued, and undone itself. The files that the transaction kept are its contents.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _MOST_NOTES = 20
 
 
 def plan_undo(transaction: Transaction, places: Places, *, force: bool = False) -> Plan:
-    """The plan that puts everything back. The lock of the store must be held.
+    """Return the plan that puts everything back. The lock of the store must be held.
 
-    A finished transaction is taken back only while the store is as it left it. Of one that was stopped, and with `force`,
-    whatever it did is taken back, also where somebody else changed the store meanwhile; `notes` of the plan say what is in the way.
+    A finished transaction is undone only while the store is as it left it. Of one that was stopped, and with `force`,
+    everything it did is undone, also if another process changed the store meanwhile; `notes` of the plan say what is in the way.
     Raises RefusedError, UnreadableError.
     """
     check_transaction(transaction, places)
@@ -57,7 +57,7 @@ def plan_undo(transaction: Transaction, places: Places, *, force: bool = False) 
 
 
 def _left_by_others(plan: Plan, files: Mapping[str, FileStamp]) -> Iterator[str]:
-    """What somebody else did to files that the plan did not touch, and that no undo can put back therefore."""
+    """Yield changes by another process to files that the plan did not touch, which no undo can revert therefore."""
     touched = {action.path for action in plan.actions}
     before, now = ({name: stamp for name, stamp in each.items() if name not in touched} for each in (plan.files, files))
     changes = list(fingerprint.differences(before, now))
@@ -72,7 +72,7 @@ def _command(command: str) -> str:
 
 
 class _Inverse:
-    """What takes one action back, wherever it was stopped."""
+    """The inverse of one action, at any point where it was stopped."""
 
     def __init__(self, transaction: Transaction, places: Places, action: Action, before: Before, story: Story, *, strict: bool) -> None:
         self.notes: list[str] = []
@@ -86,7 +86,7 @@ class _Inverse:
         self._reason = f"takes back: {action.reason}"
 
     def actions(self) -> Iterator[Action]:
-        """One action, or none where everything is as it was."""
+        """Yield one action, or none if everything is as it was."""
         if self._action.in_place:
             yield from self._bytes_back()
         elif self._action.kind is ActionKind.CREATE:
@@ -126,14 +126,14 @@ class _Inverse:
         )
 
     def _check_kept(self, contents: Contents, path: Path) -> None:
-        """Raises DamagedError if a file of the transaction does not hold what it should."""
+        """Raise DamagedError if a file of the transaction does not hold what it should."""
         try:
             check_contents(contents, path)
         except RefusedError as error:
             raise DamagedError(self._transaction.directory, error.message.removesuffix(".")) from error
 
     def _left(self) -> str:
-        """The digest of the bytes that the action wrote."""
+        """Return the digest of the bytes that the action wrote."""
         action = self._action
         if action.contents is None:
             return fingerprint.digest_of_zeros(action.length)
@@ -172,7 +172,7 @@ class _Inverse:
         yield self._whole(ActionKind.CREATE if expect.size is None else ActionKind.REPLACE, expect, contents, self._directories())
 
     def _still_there(self, kept: Path) -> bool:
-        """Whether the file was copied to the quarantine on another file system, but not taken away yet."""
+        """Return whether the file was copied to the quarantine on another file system, but not removed yet."""
         before, action = self._before, self._action
         if not beneath.exists(self._path) or copies.same_device(self._path, kept.parent):
             return False
@@ -188,7 +188,7 @@ class _Inverse:
         return Action(kind, action.path, 0, length, self._reason, expect, action.code, contents, attributes, directories=directories)
 
     def _directories(self) -> tuple[Directory, ...]:
-        """The directories around the file as they were, without those that are and were not there."""
+        """Return the directories around the file as they were, without those that are and were missing."""
         return tuple(
             one for one in self._before.directories if one.attributes is not None or beneath.is_directory(self._places.directory(one.path))
         )
@@ -203,5 +203,5 @@ class _Inverse:
 
 def _expected(path: Path) -> Expected:
     stamp = fingerprint.stamp(path)
-    # A directory in the place of a file goes by the actions that empty it.
+    # A directory in the place of a file is removed by the actions that empty it.
     return Expected(None) if stamp is None or beneath.is_directory(path) else Expected(stamp.size, stamp.mtime_ns)

@@ -1,7 +1,7 @@
-"""The watch: is the store, apart from what the transaction itself does, still as it was?
+"""The watch for changes to a store other than those of the transaction itself.
 
-Looking at every file before every action would cost a product of two large numbers. Each action pays for some files instead, and all of
-them are looked at whenever that is enough: in a small store before every action, in any store at the end.
+Checking every file before every action would cost a product of two large numbers. Each action adds credit for some files instead, and all
+of them are checked whenever that is enough: in a small store before every action, in any store at the end.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _FILES_PER_ACTION = 256
 
 
 class Watch:
-    """Compares the store with `files`. Paths of actions that are still to be done are left to these actions."""
+    """Comparison of the store with `files`. Paths of actions that are still to be done are left to these actions."""
 
     def __init__(self, places: Places, files: Mapping[str, FileStamp], actions: Iterable[Action]) -> None:
         self._places = places
@@ -27,19 +27,19 @@ class Watch:
         self._credit = len(self._files)
 
     def change(self) -> str | None:
-        """What somebody else changed, if it is time to look."""
+        """Return a change by another process, if it is time to look."""
         self._credit += _FILES_PER_ACTION
         return self.look() if self._credit >= len(self._files) else None
 
     def look(self) -> str | None:
-        """What somebody else changed; None if nothing."""
+        """Return a change by another process, None if there is none."""
         self._credit = 0
         now = fingerprint.take(self._places)
         before = {name: stamp for name, stamp in self._files.items() if name not in self._pending}
         return next(fingerprint.differences(before, {name: stamp for name, stamp in now.items() if name not in self._pending}), None)
 
     def done(self, action: Action) -> None:
-        """An action is done: what is at its path now shall stay."""
+        """Note that an action is done: the entry at its path now shall stay."""
         self._pending[action.path] -= 1
         if self._pending[action.path]:
             return

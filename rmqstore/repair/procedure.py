@@ -32,7 +32,7 @@ from rmqstore.store.kinds.recognise import require_directory
 from rmqstore.store.root import Store
 
 SCHEMA = 1
-"""Version of the schema, raised when a member of the object of a result changes its meaning or is removed (docs/json.md)."""
+"""Version of the schema, increased when a member of the object of a result changes its meaning or is removed (docs/json.md)."""
 
 Planner = Callable[[Store, PlanBuilder, Staging], None]
 """A function that reads a store and passes changes to the builder; new files of any size are made in the staging area."""

@@ -45,7 +45,7 @@ def locked(store: Store, writer: Writer | None = None) -> Iterator[None]:
 
 @contextmanager
 def locked_for_reading(store: Store) -> Iterator[None]:
-    """Hold the lock of a store that is only read to plan for it: nothing is created, and a store on a read-only disk is accepted."""
+    """Do the same for a store that is only read to plan for it: nothing is created, and a store on a read-only disk is accepted."""
     with _held(store, demanded=False):
         yield
 

@@ -51,7 +51,7 @@ class PlanBuilder:
     # Changes in place
 
     def write(self, path: Path | str, position: int, data: bytes, *, reason: str, code: str | None = None) -> None:
-        """Write `data` at a position of an existing file, never beyond its length; nothing if these bytes are there already."""
+        """Plan to write `data` at a position of an existing file, never beyond its length; nothing if these bytes are there already."""
         file = self._inside(path, position, len(data))
         if _differs(file, position, len(data), lambda begin, size: data[begin : begin + size]):
             self._in_place(
@@ -59,7 +59,7 @@ class PlanBuilder:
             )
 
     def zero(self, path: Path | str, position: int, length: int, *, reason: str, code: str | None = None) -> None:
-        """Zero a range of an existing file. Only bytes that are not zero already are written: holes stay holes."""
+        """Plan to zero a range of an existing file. Only bytes that are not zero already are written: holes stay holes."""
         file = self._inside(path, position, length)
         bounds = _nonzero_bounds(file, position, length)
         if bounds is not None:
@@ -71,7 +71,7 @@ class PlanBuilder:
     def create(
         self, path: Path | str, staged: StagedFile | bytes, *, reason: str, code: str | None = None, like: Path | None = None
     ) -> None:
-        """Create a file with mode and owner of a sibling, or of `like` and then with its mtime too. Missing directories are made.
+        """Plan a new file with mode and owner of a sibling, or of `like` and then with its mtime too. Missing directories are made.
 
         Anything but a file in its place is moved to quarantine.
         """
@@ -102,7 +102,7 @@ class PlanBuilder:
     def replace(
         self, path: Path | str, staged: StagedFile | bytes, *, reason: str, code: str | None = None, like: Path | None = None
     ) -> None:
-        """Replace a file by a new one with its mode and owner, and its mtime or that of `like`. Nothing if equal.
+        """Plan to replace a file by a new one with its mode and owner, and its mtime or that of `like`. Nothing if equal.
 
         The old file is moved to quarantine. Anything but a file is replaced as `create` does.
         """
@@ -119,7 +119,7 @@ class PlanBuilder:
             self._add(Action(ActionKind.REPLACE, name, 0, contents.length, reason, expect, code, contents, attributes))
 
     def quarantine(self, path: Path | str, *, reason: str, code: str | None = None) -> None:
-        """Move any entry at a path out of the store, into the folder of the transaction: a link itself, a directory with its contents.
+        """Plan to move any entry out of the store, into the folder of the transaction: a link itself, a directory with its contents.
 
         Nothing if there is none, or if it is moved out already. Raises RefusedError for a special file on another file system, which
         cannot be copied.
@@ -132,7 +132,7 @@ class PlanBuilder:
             beneath.leaves(file)
 
     def quarantine_directory(self, path: Path | str, *, reason: str, code: str | None = None) -> None:
-        """Move a directory out of the store with everything in it; a file may replace it afterwards. Nothing if there is none."""
+        """Plan to move a directory out of the store with its contents; a file may replace it afterwards. Nothing if there is none."""
         top = self._store.root / path
         if not beneath.is_directory(top):
             self.quarantine(top, reason=reason, code=code)
@@ -153,16 +153,16 @@ class PlanBuilder:
     # Single files of the root
 
     def set_abort(self, content: bytes = b"", *, reason: str, code: str | None = None) -> None:
-        """Make the next start one with crash recovery. Nothing if `abort` exists, with any content."""
+        """Plan that the next start is one with crash recovery. Nothing if `abort` exists, with any content."""
         if not self._store.abort_present:
             self.create(self._store.abort_path, content, reason=reason, code=code)
 
     def remove_abort(self, *, reason: str, code: str | None = None) -> None:
-        """Make the next start a normal one."""
+        """Plan that the next start is a normal one."""
         self.quarantine(self._store.abort_path, reason=reason, code=code)
 
     def write_checkpoint(self, data: bytes, *, reason: str, code: str | None = None) -> None:
-        """Write the whole checkpoint file, `formats.checkpoint.FILE_SIZE` bytes."""
+        """Plan to write the whole checkpoint file, `formats.checkpoint.FILE_SIZE` bytes."""
         path = self._store.checkpoint_path
         if len(data) != checkpoint.FILE_SIZE:
             raise ValueError(f"a checkpoint of {len(data)} bytes")

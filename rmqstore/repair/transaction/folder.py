@@ -242,7 +242,7 @@ def begin(root: Path, writer: Writer) -> Transaction:
 def unfinished(root: Path) -> Transaction | None:
     """Return the transaction that was stopped while it changed the store, and not continued, undone, or done by another undo since.
 
-    If an undo was stopped, it is the undo and not the transaction that it undoes.
+    If an undo was stopped, this is the undo and not the transaction that it undoes.
     """
     every = transactions(root)
     return last_stopped(every, {one.id: one.state for one in every})

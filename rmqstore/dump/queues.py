@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -115,12 +115,6 @@ def _ext_file(queue: QueueFiles, file: MappedFile, name: Name) -> Iterator[Value
                 "position": position,
             }
             position = end
-
-
-def each_queue(queues: Iterable[QueueFiles], dump: Callable[[QueueFiles, Name], Iterator[Value]], name: Name) -> Iterator[Value]:
-    """Yield the objects of one queue after the other."""
-    for queue in queues:
-        yield from dump(queue, name)
 
 
 ObjectSource = Callable[[], Iterator[dict[str, Any]]]

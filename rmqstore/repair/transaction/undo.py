@@ -193,9 +193,6 @@ class _Inverse:
             one for one in self._before.directories if one.attributes is not None or beneath.is_directory(self._places.directory(one.path))
         )
 
-    def _is_there(self, one: Directory) -> bool:
-        return beneath.is_directory(self._places.directory(one.path))
-
     def _differs(self, wanted: Directory) -> bool:
         path = self._places.directory(wanted.path)
         return wanted.attributes != (attributes_of(path) if beneath.is_directory(path) else None)

@@ -1,1 +1,1 @@
-"""The commit log of a repair: what is wrong with it, what becomes of each record, and the log as it will be."""
+"""Repair of the commit log: its damage, the disposition of each record, and the log as it will be."""

@@ -1,6 +1,6 @@
-"""Mending a record in place: a single field whose true value is certain, because checksum, lengths or a queue unit leave no other.
+"""Correction of a single field of a record in place, where checksum, lengths or a queue unit leave no other value.
 
-Pure: bytes and witnesses in, a change out. What is not certain is left alone, and a checksum over doubtful bytes is never computed anew.
+Pure: bytes and witnesses in, a change out. Uncertain values are left alone, and a checksum over doubtful bytes is never recomputed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HOST_BITS = SysFlag.BORN_HOST_V6 | SysFlag.STORE_HOST_V6
 _PROPERTIES_WIDTH = 2
 _LONGEST_TOPIC = 255
 _CRC_MASK = 0x7FFF_FFFF
-_LZ4, _ZSTD, _DEFLATE = b"\x04\x22\x4d\x18", b"\x28\xb5\x2f\xfd", 8  # how streams begin
+_LZ4, _ZSTD, _DEFLATE = b"\x04\x22\x4d\x18", b"\x28\xb5\x2f\xfd", 8  # first bytes of compressed streams
 _COMPRESSION_SHIFT = 8
 _TRIED = 4096  # bytes of a stream that are decompressed to see whether it is one
 _NAME_END, _PROPERTY_END = NAME_VALUE_SEPARATOR.encode(), PROPERTY_SEPARATOR.encode()
@@ -33,29 +33,29 @@ _LEFT_OVER = re.compile(rb"(INNER_MULTI_QUEUE_OFFSET\x01[0-9,]*\x02).*", re.DOTA
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """The change: bytes `new` at `offset` inside the record, and the field that it puts right, by its RocketMQ name."""
+    """The change: bytes `new` at `offset` inside the record, and the field that it corrects, by its RocketMQ name."""
 
     offset: int
     new: bytes
     field: str
 
     def applied(self, record: bytes) -> bytes:
-        """The record with the field put right."""
+        """Return the record with the field corrected."""
         return record[: self.offset] + self.new + record[self.offset + len(self.new) :]
 
 
-# Records that are none by structure
+# Records of invalid structure
 
 
 def of_structure(
     data: bytes, position: int, units: Sequence[LostUnit] = (), unqueued: Callable[[], TransactionType | None] = lambda: None
 ) -> Correction | None:
-    """What makes `data`, the bytes of a hole at physical offset `position`, one record of that length; None unless exactly one change does.
+    """Return the one change that makes `data`, a hole at physical offset `position`, one record of that length, else None.
 
     The proof: the body has the CRC that the record stores, PHYSICALOFFSET is the position, all lengths add up, topic and properties look
     like what brokers write. Where several changes pass, one of the queue `units` that point at the record decides by topic and queue.
-    A TOTALSIZE that a unit has as well is right: zeros over the end of a record are no shorter record without properties.
-    `unqueued` returns the type of a record that no queue holds although later ones are held, None for one that belongs into its queue.
+    A TOTALSIZE that a unit has as well is valid: zeros over the end of a record are no shorter record without properties.
+    `unqueued` returns the type of a record that no queue holds although later ones are held, None for one that belongs in its queue.
     """
     found = {mended for mended in _changes(data, unqueued) if is_proven(mended.applied(data), position)}
     if len(found) > 1:
@@ -76,7 +76,7 @@ def _witnessed(record: Record, units: Sequence[LostUnit]) -> bool:
 
 
 def sizes_at(data: bytes) -> list[int]:
-    """Sizes that a damaged record at the start of `data` may have: its TOTALSIZE, and what its lengths add up to."""
+    """Return the sizes that a damaged record at the start of `data` may have: its TOTALSIZE, and the sum of its lengths."""
     if len(data) < smallest_record(MESSAGE_MAGIC_V1, 0):
         return []
     found = {_integer(data, _PREFIX["total_size"].offset, 4)}
@@ -101,7 +101,7 @@ def is_proven(record: bytes, position: int) -> bool:
 
 
 def _are_written(block: bytes) -> bool:
-    """Whether a property block looks like one that a broker wrote, and not like zeros or the bytes of something else.
+    """Return whether a property block looks written by a broker, and not like zeros or the bytes of something else.
 
     Brokers decode what clients send, so that what they write is UTF-8.
     Brokers with %LMQ% queues leave bytes of an earlier message after INNER_MULTI_QUEUE_OFFSET, which they write last (seen in 5.2.0).
@@ -116,7 +116,7 @@ def _are_written(block: bytes) -> bool:
 
 
 def _changes(data: bytes, unqueued: Callable[[], TransactionType | None]) -> Iterator[Correction]:
-    """Every single field that may be what is wrong, with the value that the others demand."""
+    """Yield each change of a single field that may be wrong, to the value that the other fields demand."""
     if len(data) < smallest_record(MESSAGE_MAGIC_V1, 0):
         return
     for magic in _MAGICS:
@@ -134,7 +134,7 @@ def _changes(data: bytes, unqueued: Callable[[], TransactionType | None]) -> Ite
 
 
 def _sys_flags(data: bytes, unqueued: Callable[[], TransactionType | None]) -> Iterator[Correction]:
-    """SYSFLAGs in place of one with bits that no release writes, of which no bit is believed: one for each length of the hosts."""
+    """Yield SYSFLAGs to replace one with bits that no release writes, of which no bit is trusted: one for each length of the hosts."""
     for hosts in (0, SysFlag.BORN_HOST_V6, SysFlag.STORE_HOST_V6, _HOST_BITS):
         change = _header("sys_flag", hosts, "SYSFLAG")
         try:
@@ -146,7 +146,7 @@ def _sys_flags(data: bytes, unqueued: Callable[[], TransactionType | None]) -> I
 
 
 def _derived_sys_flag(record: Record, unqueued: TransactionType | None) -> int:
-    """SYSFLAG as the rest of a record demands it; of its present value only the lengths of the hosts count."""
+    """Return SYSFLAG as the rest of a record demands it; of its present value only the lengths of the hosts count."""
     transaction: int = SysFlag.TRANSACTION_COMMIT if record.prepared_transaction_offset else 0
     transaction = transaction if unqueued is None else unqueued
     batch = SysFlag.INNER_BATCH | SysFlag.NEED_UNWRAP if record.is_inner_batch else 0
@@ -154,7 +154,7 @@ def _derived_sys_flag(record: Record, unqueued: TransactionType | None) -> int:
 
 
 def _compression_bits(body: bytes) -> int:
-    """The bits of SYSFLAG that say how a body is compressed, by its first bytes."""
+    """Return the bits of SYSFLAG for the compression of a body, by its first bytes."""
     if body.startswith(_LZ4):
         return SysFlag.COMPRESSED | CompressionType.LZ4 << _COMPRESSION_SHIFT
     if body.startswith(_ZSTD):
@@ -169,7 +169,7 @@ def _compression_bits(body: bytes) -> int:
 
 
 def _lengths(data: bytes, magic: int) -> Iterator[Correction]:
-    """Changes of one of the three lengths inside the record."""
+    """Yield changes of one of the three lengths inside the record."""
     head, width = _head_size(data), topic_length_width(magic)
     for body in range(len(data) - head - width - _PROPERTIES_WIDTH + 1):
         topic = _integer(data, head + body, width)
@@ -189,7 +189,7 @@ def _lengths(data: bytes, magic: int) -> Iterator[Correction]:
 
 
 def _ends(data: bytes, magic: int) -> tuple[int, int, int] | None:
-    """Behind body, topic and properties, as their lengths say; None where one does not fit `data`."""
+    """Return the ends of body, topic and properties by their lengths; None where one does not fit `data`."""
     head, width = _head_size(data), topic_length_width(magic)
     body = _integer(data, head - 4, 4)
     if body < 0 or head + body + width > len(data):
@@ -200,7 +200,7 @@ def _ends(data: bytes, magic: int) -> tuple[int, int, int] | None:
 
 
 def _behind_properties(data: bytes, at: int) -> int | None:
-    """Where the property block whose length stands at `at` ends; None where that is outside of `data`."""
+    """Return the end of the property block whose length is at `at`; None where that is outside of `data`."""
     if at + _PROPERTIES_WIDTH > len(data):
         return None
     length = _integer(data, at, _PROPERTIES_WIDTH)
@@ -222,11 +222,11 @@ def _header(name: str, value: int, field: str) -> Correction:
     return Correction(place.offset, (value % (1 << (8 * place.width))).to_bytes(place.width, "big"), field)
 
 
-# Records of sound structure
+# Records of valid structure
 
 
 def of_body_crc(record: Record) -> Correction | None:
-    """BODYCRC where only its top bit is set, which brokers clear, or of an empty body, which has 0."""
+    """Return the change of BODYCRC where only its top bit is set, which brokers clear, or of an empty body, which has 0."""
     true = zlib.crc32(record.body) & _CRC_MASK
     if record.body_crc != true and (not record.body or record.body_crc & _CRC_MASK == true):
         return _header("body_crc", true, "BODYCRC")
@@ -234,14 +234,14 @@ def of_body_crc(record: Record) -> Correction | None:
 
 
 def of_physical_offset(position: int) -> Correction:
-    """PHYSICALOFFSET of a record that belongs where it lies."""
+    """Return the change of PHYSICALOFFSET of a record that belongs where it is stored."""
     return _header("physical_offset", position, "PHYSICALOFFSET")
 
 
 def of_sys_flag(record: Record, *, compressed: bool, queued: bool) -> Correction | None:
-    """SYSFLAG without what the record cannot be: a compressed body (unless `compressed`), and a type that no queue holds (if `queued`).
+    """Return the change that takes compression (unless `compressed`) and a type that no queue holds (if `queued`) out of SYSFLAG.
 
-    Prepared and rolled back records get no place in a queue (fact sheet queues §1). None where nothing of it is wrong.
+    Prepared and rolled back records get no place in a queue (fact sheet queues §1). None where no flag is wrong.
     """
     value = record.sys_flag
     if not compressed and value & ~KNOWN_SYS_FLAGS:
@@ -255,12 +255,12 @@ def of_sys_flag(record: Record, *, compressed: bool, queued: bool) -> Correction
 
 
 def of_queue_offset(value: int) -> Correction:
-    """QUEUEOFFSET of a record whose neighbours leave no other."""
+    """Return the change of QUEUEOFFSET of a record whose neighbours leave no other."""
     return _header("queue_offset", value, "QUEUEOFFSET")
 
 
 def of_queue_position(raw: bytes, record: Record, units: Sequence[LostUnit]) -> Correction | None:
-    """Topic, QUEUEID or QUEUEOFFSET, where the one unit that points at the record differs from it in just that field."""
+    """Return the change of topic, QUEUEID or QUEUEOFFSET, where the one unit that points at the record differs in just that field."""
     witnesses = [unit for unit in units if unit.size == record.size]
     if len(witnesses) != 1:
         return None
@@ -277,7 +277,7 @@ def of_queue_position(raw: bytes, record: Record, units: Sequence[LostUnit]) -> 
 
 
 def _topic(raw: bytes, record: Record, topic: str) -> Correction | None:
-    """Another topic of the same length in bytes."""
+    """Return the change to another topic of the same length in bytes."""
     new = topic.encode("utf-8", "surrogateescape")
     ends = _ends(raw, record.magic)
     if ends is None or ends[1] - ends[0] - topic_length_width(record.magic) != len(new):

@@ -1,4 +1,4 @@
-"""The edits of a commit log as data, and their way into a plan."""
+"""Edits of a commit log as data, and their transfer into a plan."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PIECE = 8 << 20
 
 
 class FileAction(StrEnum):
-    """What becomes of a whole file."""
+    """The action on a whole file."""
 
     CREATED = "created"
     REPLACED = "replaced"
@@ -30,7 +30,7 @@ class FileAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """New bytes, why, and the finding that they mend."""
+    """New bytes, the reason, and the finding that they repair."""
 
     patch: Patch
     reason: str
@@ -39,7 +39,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class FileEdit:
-    """A whole file that comes, changes its length or goes. `assembled`: the staged file that holds its bytes before the edits."""
+    """A whole file that is created, replaced or quarantined. `assembled`: the staged file that holds its bytes before the edits."""
 
     path: Path
     fate: FileAction
@@ -50,15 +50,15 @@ class FileEdit:
 
     @property
     def read_at(self) -> Path:
-        """Where the bytes are before the edits."""
+        """Path of the bytes before the edits."""
         return self.path if self.assembled is None else self.assembled.path
 
 
 @dataclass(frozen=True)
 class LogRepair:
-    """What a repair does to the commit log, and the log as it will be then. Edits are ascending and apart from each other.
+    """Changes to the commit log by a repair, and the log as it will be then. Edits are ascending and apart from each other.
 
-    `store`: the store with the log files that the edits are made for, where some were put together; None for the store as it is.
+    `store`: the store with the log files that the edits are made for, where some were assembled; None for the store as it is.
     """
 
     future: FutureLog
@@ -75,7 +75,7 @@ class LogRepair:
 
 
 def plan_log(builder: PlanBuilder, staging: Staging, repair: LogRepair) -> None:
-    """Tells the builder everything that `repair` wants. Raises UnreadableError, StoreChangedError, OSError."""
+    """Add the actions of `repair` to the builder. Raises UnreadableError, StoreChangedError, OSError."""
     whole = {edit.read_at: edit for edit in repair.files}
     for edit in repair.files:
         if edit.fate is not FileAction.QUARANTINED:
@@ -109,7 +109,7 @@ def _in_place(builder: PlanBuilder, file: MappedFile, edits: Sequence[Edit]) -> 
 
 
 def _staged(staging: Staging, future: FutureLog, file: MappedFile, edit: FileEdit) -> StagedFile:
-    """The file as it will be; what is zero in it takes no space."""
+    """Return the file as it will be; its zeros take no space."""
     name = str(file.path)
     present = future.present.get(name, file.length)
     if edit.assembled is not None:
@@ -133,5 +133,5 @@ def _staged(staging: Staging, future: FutureLog, file: MappedFile, edit: FileEdi
 
 
 def merged(patches: Sequence[Edit]) -> tuple[Edit, ...]:
-    """The edits by offset."""
+    """Return the edits by offset."""
     return tuple(sorted(patches, key=lambda edit: edit.patch.start))

@@ -1,4 +1,4 @@
-"""The epoch file of the controller mode after a cut: no mastership may begin behind the end of the log (fact sheet commit log §8.3)."""
+"""The epoch file of the controller mode after a cut: no mastership may begin after the end of the log (fact sheet commit log §8.3)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LARGEST = 16 << 20
 
 
 def plan_epoch(builder: PlanBuilder, store: Store, end: int) -> None:
-    """Drops the entries that begin at or behind `end`, where the log was cut, from the epoch file and its backup.
+    """Drop the entries that begin at or after `end`, where the log was cut, from the epoch file and its backup.
 
     A file that cannot be read, or whose checksum is wrong, is left alone. Raises UnreadableError.
     """

@@ -1,4 +1,4 @@
-"""Which evidence may change which field of a record whose structure, position and body CRC hold, and that evidence for given records.
+"""Evidence that may change a field of a record whose structure, position and body CRC hold, and its search for given records.
 
 A queue entry alone changes nothing, however many there are: queues are derived from the log. A second kind of evidence has to give the
 same value, and none may give another. The value that a record has is no evidence for itself.
@@ -31,7 +31,7 @@ from rmqstore.verify.index import IndexView, open_views
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a record is in a queue: the first of its `count` queue offsets, more than one for a batch."""
+    """The place of a record in a queue: the first of its `count` queue offsets, more than one for a batch."""
 
     topic: str
     queue_id: int
@@ -65,7 +65,7 @@ CONFIRMED_BY: Mapping[str, frozenset[Witness]] = {
 class Proposal:
     """A change of the record at physical offset `position` that a queue entry proposes: from place `present` to place `proposed`.
 
-    `beside_lost`: messages of its queue were lost on one side of it, so the neighbour on the other side tells alone. `bracketed`: they may
+    `beside_lost`: messages of its queue were lost on one side, so the neighbour on the other side decides alone. `bracketed`: they may
     have been lost on both sides, the records around have no room for its present QUEUEOFFSET, and have room for the proposed one.
     """
 
@@ -79,7 +79,7 @@ class Proposal:
 
 
 class Evidence:
-    """What log and index say of a set of proposals, read once for all of them."""
+    """Evidence from log and index on a set of proposals, read once for all of them."""
 
     def __init__(self, store: Store, proposals: Sequence[Proposal]) -> None:
         """Read the log (without bodies) and, for proposed topics, the index. Raises UnreadableError, StoreChangedError."""
@@ -114,9 +114,9 @@ class Evidence:
         return bool(found & proposed) and not found & (present - proposed)
 
     def _by_neighbours(self, proposal: Proposal) -> bool | None:
-        """The records of the queue before and after this one, by QUEUEOFFSET, lie before and after it in the log."""
+        """Return whether the records of the queue before and after this one, by QUEUEOFFSET, are before and after it in the log."""
         present = self._beside(proposal.present, proposal.position)
-        # Within one queue both neighbours of the proposed place say more than one of the present place.
+        # Within one queue both neighbours of the proposed place count for more than one of the present place.
         speak_for_present = all if proposal.change.field == "QUEUEOFFSET" else any
         if proposal.present != proposal.proposed and speak_for_present(present):
             return False
@@ -135,7 +135,7 @@ class Evidence:
     def _at_border(self, proposal: Proposal, before: bool, after: bool) -> bool:
         """Return whether the side without neighbour is beyond the records of the queue in the log, and the entries on both sides fit.
 
-        So it is with the last record of a queue, and with the first one whose messages before expired.
+        This applies to the last record of a queue, and to the first one whose messages before expired.
         """
         place, near = proposal.proposed, self._near[proposal.proposed]
         neighbours = (near.before if before else near.after) - {proposal.position}
@@ -151,7 +151,7 @@ class Evidence:
         return None if file is None else int(UNIT.parse(read_at(file, queue_offset * UNIT_SIZE - file.start, UNIT_SIZE)).physical_offset)
 
     def _beside(self, place: Place, position: int) -> tuple[bool, bool]:
-        """Return whether the record before and the one after `place` in its queue lie around `position`, which nothing else claims."""
+        """Return whether the record before and the one after `place` in its queue are around `position`, which nothing else claims."""
         near = self._near[place]
         before, own, after = (side - {position} for side in (near.before, near.own, near.after))
         if own:
@@ -254,7 +254,7 @@ def indexed_starts(store: Store, ranges: Sequence[tuple[int, int]]) -> list[int]
 
 
 def indexed_behind(store: Store, end: int) -> list[int]:
-    """Return the physical offsets from `end` on that the last index entries point at, ascending; none unless these are all that is left.
+    """Return the physical offsets from `end` on that the last index entries point at; none unless several, in ascending order.
 
     Brokers add entries in the order of the log, so a damaged entry has others after it, or is the only one. Raises UnreadableError.
     """
@@ -274,7 +274,7 @@ def indexed_behind(store: Store, end: int) -> list[int]:
 
 
 def _entries(view: IndexView, wanted: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """(physical offset, key hash) of the entries of one file that point at one of these offsets."""
+    """Yield (physical offset, key hash) of the entries of one file that point at one of these offsets."""
     for _, rows in view.rows(1, view.items + 1):
         for row in np.flatnonzero(np.isin(rows["phy_offset"].astype(np.int64), wanted)).tolist():
             yield int(rows["phy_offset"][row]), int(rows["key_hash"][row])

@@ -1,4 +1,4 @@
-"""Plugs: holes of the log with what is known of the records in them, made large enough for a filler, and then filled."""
+"""Filled gaps: holes of the log with the records known in them, made large enough for a filler, and then filled."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from rmqstore.store.mapped import MappedFile
 from rmqstore.verify.queues.judgement import union
 
 ReadRecord = Callable[[int], Record | None]
-"""The record that begins at a physical offset, None where there is none."""
+"""A function that returns the record that begins at a physical offset, None where there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class FilledGap:
-    """A hole: bytes [start, end) of `file` (of full length), why it is one, and the records that are known to have stood there.
+    """A hole: bytes [start, end) of `file` (of full length), its reason, and the records that are known to have been there.
 
-    `closes`: nothing behind it in the file is a record, so a BLANK ends it; `anew`: the file is made anew, and fillers cost nothing.
+    `closes`: nothing after it in the file is a record, so a BLANK ends it; `anew`: the file is a new one, and fillers cost nothing.
     """
 
     file: MappedFile
@@ -41,9 +41,9 @@ class FilledGap:
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """What plugs come to: edits, lost messages, and the ranges that hold no message any more.
+    """The result of filling gaps: edits, lost messages, and the ranges that hold no message any more.
 
-    `closed`: ranges at the ends of files of which nothing tells; a BLANK alone may have been there.
+    `closed`: ranges at the ends of files that no evidence covers; there may have been only a BLANK.
     """
 
     edits: tuple[Edit, ...]
@@ -53,7 +53,7 @@ class Filled:
 
 
 def witnesses(units: Sequence[LostUnit], start: int, end: int) -> tuple[LostRecord, ...]:
-    """The records that queue units, ascending by position, tell of in [start, end); of several queues the one that is not light."""
+    """Return the records that queue units, ascending by position, name in [start, end); of several queues the one not of %LMQ%."""
     low = bisect_left(units, start, key=lambda unit: unit.position)
     high = bisect_left(units, end, key=lambda unit: unit.position)
     found = []
@@ -64,11 +64,11 @@ def witnesses(units: Sequence[LostUnit], start: int, end: int) -> tuple[LostReco
 
 
 def widened(plugs: Sequence[FilledGap], read: ReadRecord, style: Style) -> tuple[list[FilledGap], list[LostMessage]]:
-    """The plugs by offset, each large enough: those that touch are joined if one is too small for a filler or a lost record is in both.
+    """Return the gaps by offset, each large enough: those that touch are joined if one is too small or a lost record is in both.
 
-    A hole that is too small on its own takes the next record with it.
+    A hole that is too small for a filler alone is extended by the next record.
 
-    The messages that are lost only for that come with them. Raises RefusedError where a hole is too small even for a BLANK.
+    The messages that are lost only for that are returned as well. Raises RefusedError where a hole is too small even for a BLANK.
     """
     result: list[FilledGap] = []
     sacrificed: list[LostMessage] = []
@@ -105,17 +105,17 @@ def _meets(plugs: Sequence[FilledGap], offset: int) -> bool:
 
 
 def known_of(record: Record) -> LostRecord:
-    """A record that can be read, as one that is lost."""
+    """Return a record that can be read, as one that is lost."""
     return LostRecord(record.physical_offset, record.size, record.topic, record.queue_id, record.queue_offset)
 
 
 def told(record: Record, why: str) -> LostMessage:
-    """A record that can be read, as a lost message."""
+    """Return a record that can be read, as a lost message."""
     return LostMessage(record.topic, record.queue_id, record.queue_offset, record.physical_offset, record.size, why)
 
 
 def fill(plugs: Sequence[FilledGap], read: ReadRecord, last: Neighbour, style: Style) -> Filled:
-    """The fillers of plugs that `widened` made; `last` is what fillers behind all records take over."""
+    """Return the fillers of gaps that `widened` made; `last`: the values that fillers after all records take over."""
     edits: list[Edit] = []
     lost: list[LostMessage] = []
     damages: list[tuple[int, int]] = []
@@ -141,7 +141,7 @@ def fill(plugs: Sequence[FilledGap], read: ReadRecord, last: Neighbour, style: S
 
 
 def _neighbour(plug: FilledGap, following: FilledGap | None, read: ReadRecord) -> Neighbour | None:
-    """What the record behind a plug has to give; None where the next plug follows at once."""
+    """Return the values that the record after a gap gives to fillers; None where the next gap follows at once."""
     for offset in (plug.end, plug.file.end):
         if following is not None and following.start == offset:
             return None
@@ -152,9 +152,9 @@ def _neighbour(plug: FilledGap, following: FilledGap | None, read: ReadRecord) -
 
 
 def _filled_up_to(plug: FilledGap, style: Style) -> int:
-    """Where the fillers of a plug end and its BLANK begins: behind the last record that is known, unless fillers cost nothing.
+    """Return where the fillers of a gap end and its BLANK begins: after the last record that is known, unless fillers cost nothing.
 
-    A file of which nothing is known gets one, too: verification and brokers take a file without any record for a damaged one.
+    A file of which nothing is known gets one, too: verification and brokers treat a file without any record as damaged.
     """
     if not plug.closes:
         return plug.end
@@ -174,7 +174,7 @@ def _closing(plug: FilledGap, style: Style) -> int | None:
 
 
 def _messages(plug: FilledGap, style: Style) -> Iterator[LostMessage]:
-    """The messages of a plug: those that are known, and one for each range between them that nothing tells of; last the rest of it."""
+    """Yield the messages of a gap: those that are known, and one for each range between them without evidence; last the rest of it."""
     reached = plug.start
     for record in sorted(plug.known, key=lambda record: record.start):
         if record.start >= reached + style.smallest:

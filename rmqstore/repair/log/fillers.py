@@ -1,7 +1,7 @@
-"""Filler records: what stands in place of lost records, so that brokers read over the hole and everything behind it keeps its offset.
+"""Filler records: they replace lost records, so that brokers read over the hole and everything after it keeps its offset.
 
-A filler is a valid record of exactly the length it has to fill. Its type is rollback, so no dispatcher makes a queue unit or an index item
-of it (fact sheets commit log §9.6, queues §1; tried on 4.9.8 to 5.5.1). Its body is zeros: the lost bytes are not passed off as a message.
+A filler is a valid record of exactly the length it has to fill. Its type is rollback, so no dispatcher makes a queue unit or an index entry
+of it (fact sheets commit log §9.6, queues §1; tried on 4.9.8 to 5.5.1). Its body is zeros: the lost bytes are not presented as a message.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rmqstore.formats.sysflag import SysFlag
 from rmqstore.repair.log.future import LostUnit, Patch
 
 PLACEHOLDER_PROPERTIES = {"RMQSTORE_PLACEHOLDER": "lost"}
-"""What marks a placeholder for those who subscribe to all; without a tag, nobody who subscribes by tag gets it."""
+"""Mark of a placeholder for consumers that subscribe to all; without a tag, no consumer that subscribes by tag gets it."""
 LARGEST_FILLER = 4 << 20
 """Bytes of one filler: the record check of the brokers allocates TOTALSIZE, and messages have up to 4 MiB by default."""
 
@@ -31,7 +31,7 @@ _SYSTEM_TOPICS = (SCHEDULE_TOPIC, SYSTEM_PREFIX, SYSTEM_PREFIX.upper())
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """What a filler takes over from a record next to it, so that neither search by time nor a check of neighbours stumbles over it."""
+    """Values that a filler takes over from a record next to it, so that search by time and checks of neighbours accept it."""
 
     store_timestamp: int = 1
     store_host: str = _ANY_HOST
@@ -49,7 +49,7 @@ class LostRecord:
 
     @property
     def end(self) -> int:
-        """Physical offset behind the record."""
+        """Physical offset after the record."""
         return self.start + self.size
 
     @property
@@ -62,7 +62,7 @@ class LostRecord:
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How fillers are made: the largest one in bytes, with property CRC or without, and whether known messages get placeholders."""
+    """The form of fillers: the largest one in bytes, with property CRC or without, and whether known messages get placeholders."""
 
     largest: int = LARGEST_FILLER
     property_crc: bool = False
@@ -76,7 +76,7 @@ class Style:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Bytes [start, end) of a hole that become one filler; `lost` is the record that stood there, if its place is known."""
+    """Bytes [start, end) of a hole that become one filler; `lost` is the record that was there, if its place is known."""
 
     start: int
     end: int
@@ -89,9 +89,9 @@ class Segment:
 
 
 def lay_out(start: int, end: int, lost: Sequence[LostRecord], style: Style) -> list[Segment]:
-    """The fillers of a hole, which has at least `style.smallest` bytes: one for each lost record whose place is known, others between them.
+    """Return the fillers of a hole of at least `style.smallest` bytes: one for each lost record whose place is known, others between them.
 
-    A rest that is too small for a filler goes to the one before it, or, at the start, to the one behind it.
+    A rest that is too small for a filler is added to the one before it, or, at the start, to the one after it.
     """
     pieces: list[Segment] = []
     reached = start
@@ -110,7 +110,7 @@ def _between(start: int, end: int) -> list[Segment]:
 
 
 def _joined(pieces: list[Segment], smallest: int) -> list[Segment]:
-    """The pieces, those that are too small joined to a neighbour."""
+    """Return the pieces, those that are too small joined to a neighbour."""
     result: list[Segment] = []
     begin: int | None = None
     for piece in pieces:
@@ -126,7 +126,7 @@ def _joined(pieces: list[Segment], smallest: int) -> list[Segment]:
 
 
 def _split(piece: Segment, style: Style) -> Iterator[Segment]:
-    """A piece in parts that are small enough; the last one is not too small."""
+    """Yield a piece in parts that are small enough; the last one is not too small."""
     start = piece.start
     while piece.end - start > style.largest and piece.lost is None:
         size = min(style.largest, piece.end - start - style.smallest)
@@ -136,12 +136,12 @@ def _split(piece: Segment, style: Style) -> Iterator[Segment]:
 
 
 def is_placeholder(segment: Segment, style: Style) -> bool:
-    """Whether the filler of a segment stands for its message in the queue."""
+    """Return whether the filler of a segment represents its message in the queue."""
     return style.placeholders and segment.lost is not None and _can_be_told(segment.lost) and _fits(segment, style, segment.lost)
 
 
 def blank(start: int, file_end: int) -> Patch:
-    """The BLANK that closes a file from `start` on; `file_end` is the end of the file, at least 8 bytes behind."""
+    """Return the BLANK that closes a file from `start` on; `file_end` is the end of the file, at least 8 bytes later."""
     return Patch.write(start, bytes(BLANK.build({"total_size": file_end - start, "magic_code": BLANK_MAGIC})))
 
 
@@ -150,14 +150,14 @@ def _can_be_told(lost: LostRecord) -> bool:
 
 
 def _text_of(lost: LostRecord | None, room: int) -> tuple[bytes, bytes]:
-    """(topic, properties without the CRC) of a filler that has `room` bytes for both."""
+    """Return (topic, properties without the CRC) of a filler that has `room` bytes for both."""
     if lost is not None:
         return str(lost.topic).encode("utf-8", "surrogateescape"), build_properties(PLACEHOLDER_PROPERTIES)
     return FILLER_TOPIC.encode()[: max(1, room)], b""
 
 
 def _room(segment: Segment, style: Style, v6: bool) -> int:
-    """Bytes of a filler for body, topic and properties."""
+    """Return the bytes of a filler for body, topic and properties."""
     fixed = smallest_record(MESSAGE_MAGIC_V1, SysFlag.STORE_HOST_V6 if v6 else 0)
     return segment.size - fixed - (CRC_BLOCK_LENGTH if style.property_crc else 0)
 
@@ -168,7 +168,7 @@ def _fits(segment: Segment, style: Style, lost: LostRecord) -> bool:
 
 
 def filler(segment: Segment, neighbour: Neighbour, style: Style) -> Iterator[Patch]:
-    """The bytes of one filler: head, zeros, and topic with properties behind them."""
+    """Yield the bytes of one filler: head, zeros, and topic with properties after them."""
     lost = segment.lost if is_placeholder(segment, style) else None
     host = neighbour.store_host
     if "[" in host and (lost is not None or _room(segment, style, True) < 1):

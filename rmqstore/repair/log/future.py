@@ -1,6 +1,6 @@
-"""The commit log as it will be after its edits: the same bytes through an overlay, so that whoever plans further reads the future log.
+"""The commit log as it will be after its edits: the same bytes through an overlay, so that further planning reads the future log.
 
-Nothing is written to see it. Fillers are records like all others to a scanner, but no message: `batches` leaves them out.
+Nothing is written for that. Fillers are records like all others to a scanner, but no message: `batches` leaves them out.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Patch:
 
     @classmethod
     def write(cls, start: int, data: bytes) -> Patch:
-        """`data` at `start`."""
+        """Return the patch that writes `data` at `start`."""
         return cls(start, start + len(data), data)
 
 
@@ -50,12 +50,12 @@ class LostUnit:
 
 @dataclass(frozen=True)
 class FutureLog:
-    """What the log will be. All positions are physical offsets, all ranges [start, end).
+    """The log as it will be. All positions are physical offsets, all ranges [start, end).
 
-    `files`: the files by offset, of full length; `present`: bytes of a file that lie on disk where it is shorter than that (0 for one that
-    is made anew). `end_offset`: behind the last record, where a broker goes on. `damages`: ranges that hold fillers, placeholders or a
-    BLANK, sorted, apart from each other. `lost_units`: the places in queues of the messages that stood there, as far as they are known.
-    `mended`: records of which a field is put right.
+    `files`: the files by offset, of full length; `present`: bytes of a file that are on disk where it is shorter than that (0 for a new
+    file). `end_offset`: after the last record, where a broker continues. `damages`: ranges that hold fillers, placeholders or a BLANK,
+    sorted, apart from each other. `lost_units`: the places in queues of the messages that were there, as far as they are known.
+    `mended`: records of which a field is corrected.
     """
 
     files: tuple[MappedFile, ...]
@@ -77,12 +77,12 @@ class FutureLog:
         return MappedFileQueue(self.files, (), self.files[0].length if self.files else None)
 
     def is_damaged(self, offset: int) -> bool:
-        """Whether the record that began at this physical offset is lost."""
+        """Return whether the record that began at this physical offset is lost."""
         at = bisect_right(self.damages, offset, key=lambda damage: damage[0]) - 1
         return at >= 0 and offset < self.damages[at][1]
 
     def batches(self, scanner: LogScanner) -> Iterator[Batch]:
-        """The records up to the end that are no fillers, in offset order; `scanner` was made with `windows=self.window`.
+        """Yield the records up to the end that are no fillers, in offset order; `scanner` was made with `windows=self.window`.
 
         The arrays of a batch are reused by the next one. Raises UnreadableError, StoreChangedError.
         """
@@ -102,12 +102,12 @@ class FutureLog:
                         return
 
     def live(self, batch: Batch) -> Batch:
-        """The records of a batch, at least one, that are before the end and no fillers; maybe none."""
+        """Return the records of a batch, at least one, that are before the end and no fillers; maybe none."""
         kept = self._live(batch.records["position"])
         return batch if kept is None else _selected(batch, kept)
 
     def _live(self, positions: NDArray[np.int64]) -> NDArray[np.bool_] | None:
-        """Which records of ascending positions are before the end and outside of damages; None for all."""
+        """Return which records of ascending positions are before the end and outside of damages; None for all."""
         first, last = int(positions[0]), int(positions[-1])
         low = bisect_right(self.damages, first, key=lambda damage: damage[1])
         touched = [damage for damage in self.damages[low:] if damage[0] <= last]
@@ -119,18 +119,18 @@ class FutureLog:
         return kept
 
     def record_at(self, offset: int) -> Record | None:
-        """The record that will begin at `offset`, None where there is none."""
+        """Return the record that will begin at `offset`, None where there is none."""
         return record_at(self.queue, offset, self.read) if offset < self.end_offset else None
 
     def read(self, file: MappedFile, position: int, length: int) -> bytes:
-        """`length` bytes from byte `position` inside a file of the future log."""
+        """Return `length` bytes from byte `position` inside a file of the future log."""
         if not self._touches(file, position, length):
             return read_at(file, position, length)
         with self.window(file, position, length) as window:
             return window.array.tobytes()
 
     def window(self, file: MappedFile, position: int, length: int) -> Window:
-        """As `map_window`, with the bytes that will be there: what a LogScanner takes as `windows`."""
+        """Map as `map_window` does, with the bytes that will be there: a LogScanner takes this as `windows`."""
         if not self._touches(file, position, length):
             return map_window(file, position, length)
         import numpy as np
@@ -161,7 +161,7 @@ class FutureLog:
         return [patch.end for patch in self.patches]
 
     def _patches_in(self, start: int, end: int) -> Iterator[Patch]:
-        """The patches that touch [start, end)."""
+        """Yield the patches that touch [start, end)."""
         for number in range(bisect_right(self._ends, start), len(self.patches)):
             patch = self.patches[number]
             if patch.start >= end:

@@ -1,4 +1,4 @@
-"""What the QUEUEOFFSETs of the log itself tell: lost messages that no queue entry names, and records whose QUEUEOFFSET is wrong."""
+"""Evidence in the QUEUEOFFSETs of the log: lost messages that no queue entry names, and records whose QUEUEOFFSET is wrong."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Jump:
     """A record with QUEUEOFFSET `present` that its neighbours in its queue, at physical offsets `after` and `before`, leave no room for.
 
     They have the queue offsets `first` - 1 and `end`, and leave only `value`, None where there are several. Where messages were lost
-    between the record and one of them, the other one alone tells.
+    between the record and one of them, the other one alone decides.
     """
 
     key: QueueKey
@@ -73,7 +73,7 @@ class Jump:
 
 @dataclass(frozen=True, slots=True)
 class QueuesOfFile:
-    """What the scan of one log file saw of the queues: spans by queue, and breaks inside of the file."""
+    """Queues as the scan of one log file saw them: spans by queue, and breaks inside of the file."""
 
     spans: Mapping[QueueKey, QueueSpan]
     breaks: Sequence[Break]
@@ -98,7 +98,7 @@ def breaks_of(files: Sequence[QueuesOfFile], *, from_zero: bool) -> list[Break]:
 
 
 def jumps_of(breaks: Sequence[Break], damages: Sequence[Range]) -> list[Jump]:
-    """Return the records that alone break the QUEUEOFFSETs of their queue: after each, the queue goes on as if it had the right one.
+    """Return the records that alone break the QUEUEOFFSETs of their queue: after each, the queue continues as if it had the right one.
 
     Messages may have been lost beside such a record: no message was where no damage is between two records of a queue.
     `damages` are ascending and apart from each other.
@@ -152,12 +152,12 @@ def named_by_gaps(
     closed: Sequence[LostMessage] = (),
     is_elsewhere: Callable[[Place], bool] = lambda place: False,
 ) -> list[LostMessage]:
-    """Return the lost messages, damage without a topic named by the gaps of the log that lie across it.
+    """Return the lost messages, damage without a topic named by the gaps of the log that extend across it.
 
     `damages` are ascending and apart from each other; `starts` returns where records began in some of them, ascending, by other evidence.
-    A gap is the work of damage only if the bytes have room for its messages. Queue offsets that a queue entry gives and the log contradicts
-    are those of the gap. Of `closed`, ranges at the ends of files, only those that a gap lies across held messages. `is_elsewhere` returns
-    whether the queue entry at a place points at a sound record: no message of the damage had that queue offset.
+    A gap is due to damage only if the bytes have room for its messages. Queue offsets that a queue entry gives and the log contradicts are
+    those of the gap. Of `closed`, ranges at the ends of files, only those that a gap extends across held messages. `is_elsewhere` returns
+    whether the queue entry at a place points at a valid record: no message of the damage had that queue offset.
     """
     lost = [*_owned(_placed(lost, gaps), gaps), *closed]
     doubtful = {damage_at(damages, one.physical_offset or 0) for one in closed}
@@ -226,9 +226,9 @@ def _owned(lost: Sequence[LostMessage], gaps: Sequence[Gap]) -> list[LostMessage
 
 
 def _named(ranges: Sequence[LostMessage], places: Sequence[Place], begins: Sequence[int]) -> Iterator[LostMessage]:
-    """What is lost in one damage, of which nothing but `ranges` and the `places` that gaps name is known.
+    """Yield the losses in one damage, of which nothing but `ranges` and the `places` that gaps name is known.
 
-    Each message is named if it is known where as many as were lost there began, else the ranges stay, and their reason says the places.
+    Each message is named if it is known where as many as were lost there began, else the ranges stay, and their reason lists the places.
     """
     pieces = [piece for one in ranges for piece in _pieces(one, begins)]
     headers = {(one.queue_id, one.queue_offset): one for one in pieces if one.queue_offset is not None}
@@ -255,7 +255,7 @@ def _named(ranges: Sequence[LostMessage], places: Sequence[Place], begins: Seque
 
 
 def _pieces(one: LostMessage, begins: Sequence[int]) -> Iterator[LostMessage]:
-    """A lost range, cut where records are known to have begun."""
+    """Yield a lost range, cut where records are known to have begun."""
     start, size = one.physical_offset or 0, one.size or 0
     low, high = bisect_right(begins, start), bisect_left(begins, start + size)
     cuts = [start, *(begins[low:high] if one.queue_offset is None else ()), start + size]
@@ -270,12 +270,12 @@ def damage_at(damages: Sequence[Range], offset: int) -> Range | None:
 
 
 def _across(gap: Gap, damages: Sequence[Range]) -> Iterator[Range]:
-    """The damages between the two records of a gap."""
+    """Yield the damages between the two records of a gap."""
     yield from _between(damages, gap.after, gap.before)
 
 
 def _between(damages: Sequence[Range], after: int, before: int) -> Iterator[Range]:
-    """The ranges that begin between two physical offsets."""
+    """Yield the ranges that begin between two physical offsets."""
     for number in range(bisect_left(damages, (after, 0)), len(damages)):
         if damages[number][0] >= before:
             return

@@ -1,7 +1,7 @@
-"""Which bytes of the log directory belong at another place of the log, found by the PHYSICALOFFSETs of runs of sound records.
+"""Moved bytes of the log: bytes in its directory that belong at another place, found by the PHYSICALOFFSETs of runs of valid records.
 
 Log files under a wrong name, exchanged pages, a lost or inserted sector, copies beside the log: such bytes are moved to where they belong,
-if their own place holds no sound records. Pure: files are read, nothing is written.
+if their own place holds no valid records. Pure: files are read, nothing is written.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from rmqstore.verify.log.runs import Run, blank_after, runs_of
 from rmqstore.verify.queues.judgement import union
 
 SECTOR, PAGE = 512, 4096
-"""Bytes that are written, lost or exchanged at once: all that moved together lies between borders of such blocks."""
+"""Bytes that are written, lost or exchanged at once: all that moved together is between borders of such blocks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Bytes [position, position + length) of `source` that belong at physical offset `start`; `records` of them are known to be sound."""
+    """Bytes [position, position + length) of `source` that belong at physical offset `start`; `records` of them are known to be valid."""
 
     source: MappedFile
     position: int
@@ -54,7 +54,7 @@ Witness = Callable[[Move], bool | None]
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Sound records in their place, at physical offsets [start, end), the first one at byte `position` of `file`.
+    """Valid records in their place, at physical offsets [start, end), the first one at byte `position` of `file`.
 
     Times are STORETIMESTAMPs in ms since the epoch.
     """
@@ -69,7 +69,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """Moves by physical offset, and the ranges [start, end) of the log that they or sound records in their place take, ascending.
+    """Moves by physical offset, and the ranges [start, end) of the log that they or valid records in their place take, ascending.
 
     `copies` are files of the log that hold nothing but records whose own places are taken: they were copied over what was there.
     """
@@ -112,7 +112,7 @@ def find_moves(
     found: list[Move] = []
     taken = [(one.start, one.end) for one in placed]
     for run in sorted(candidates, key=lambda run: (-run.records, run.start)):
-        for move in tuple(_free_parts(run, taken)):  # what is found changes `taken`
+        for move in tuple(_free_parts(run, taken)):  # each move that is found changes `taken`
             pointed_at = witness(move)
             belongs = _fits(run, move, placed, file_size, only_exact=run.file.path in foreign_paths) if pointed_at is None else pointed_at
             if belongs and _is_in_time(run, move, placed, file_size, pointed_at=bool(pointed_at)):
@@ -126,7 +126,7 @@ def find_moves(
 
 
 def _well_formed(file: MappedFile) -> Iterator[Run]:
-    """The runs of a file, the last record of each only if it looks written.
+    """Yield the runs of a file, the last record of each only if it looks written.
 
     No checksum covers topic and properties of most records, so other bytes can begin inside of what the lengths call the last record.
     They are searched for runs as well.
@@ -144,7 +144,7 @@ def _well_formed(file: MappedFile) -> Iterator[Run]:
 
 
 def _free_parts(run: Run, taken: Sequence[tuple[int, int]]) -> Iterator[Move]:
-    """The parts of a run whose places are not taken."""
+    """Yield the parts of a run whose places are not taken."""
     move = Move(run.file, run.position, run.start, run.length, run.records)
     at = run.start
     for number in range(max(bisect_right(taken, (run.start, run.start)) - 1, 0), len(taken)):
@@ -163,13 +163,13 @@ def _take(taken: list[tuple[int, int]], move: Move) -> None:
 
 
 def _around(move: Move, placed: Sequence[Placed]) -> tuple[Placed | None, Placed | None]:
-    """The records in their place before and after the place of a move."""
+    """Return the records in their place before and after the place of a move."""
     number = bisect_left(placed, move.end, key=lambda one: one.start)
     return placed[number - 1] if number else None, placed[number] if number < len(placed) else None
 
 
 def _touches(run: Run, move: Move, placed: Sequence[Placed], file_size: int) -> tuple[bool, bool]:
-    """Whether a part of a run begins where the records before it end, and ends where those after it begin, or the file does."""
+    """Return whether a part of a run begins where the records before it end, and ends where those after it begin, or the file does."""
     before, after = _around(move, placed)
     begins = move.start % file_size == 0 or (before is not None and before.end == move.start)
     ends = (after is not None and after.start == move.end) or bool(move.end == run.end and blank_after(run, file_size))
@@ -177,9 +177,9 @@ def _touches(run: Run, move: Move, placed: Sequence[Placed], file_size: int) -> 
 
 
 def _is_in_time(run: Run, move: Move, placed: Sequence[Placed], file_size: int, *, pointed_at: bool) -> bool:
-    """Return whether a part of a run is not older than the records before its place and not newer than those after it, or touches both.
+    """Return whether a part of a run is not older than the records before its place and not newer than those after, or touches both.
 
-    Leftovers of an older life of the log are older than what is before them, and do not fit exactly. Records that queue entries point at
+    Leftovers of earlier use of the log are older than the records before them, and do not fit exactly. Records that queue entries point at
     may be newer than those after them: the clock of the broker was set back.
     """
     before, after = _around(move, placed)
@@ -191,7 +191,7 @@ def _is_in_time(run: Run, move: Move, placed: Sequence[Placed], file_size: int, 
 
 
 def _timestamp_at(move: Move) -> int | None:
-    """STORETIMESTAMP of the first record of a move, None where none begins."""
+    """Return STORETIMESTAMP of the first record of a move, None where none begins."""
     size = int.from_bytes(read_at(move.source, move.position, min(4, move.length)), "big")
     try:
         return decode_record(read_at(move.source, move.position, min(size, move.length))).store_timestamp
@@ -200,11 +200,11 @@ def _timestamp_at(move: Move) -> int | None:
 
 
 def _fits(run: Run, move: Move, placed: Sequence[Placed], file_size: int, *, only_exact: bool) -> bool:
-    """Whether a part of a run of which no queue entry tells belongs to its place.
+    """Return whether a part of a run that no queue entry points into belongs to its place.
 
     With `only_exact` it has to touch both sides, or to follow on the last file of the log.
 
-    What moved as blocks of a disk or as a file moved by whole sectors; other bytes, as a record inside of a message, have to fit exactly.
+    Blocks of a disk and files moved by whole sectors; other bytes, as a record inside of a message, have to fit exactly.
     """
     begins, ends = _touches(run, move, placed, file_size)
     if only_exact:
@@ -215,7 +215,7 @@ def _fits(run: Run, move: Move, placed: Sequence[Placed], file_size: int, *, onl
 
 
 def _ends_log(run: Run, move: Move, placed: Sequence[Placed], file_size: int) -> bool:
-    """Whether a run is the file that follows on the last one of the log: it begins where that file ends, and the same broker stored it."""
+    """Return whether a run is the file that follows on the last one of the log: it begins where that ends, and has the same STOREHOST."""
     before, after = _around(move, placed)
     if before is None or after is not None or run.position or move.start != run.start or move.start % file_size:
         return False
@@ -233,7 +233,7 @@ def _store_host(file: MappedFile, position: int) -> object:
 
 
 def _copies(files: Sequence[MappedFile], own: Sequence[Run], moves: Sequence[Move], placed: Sequence[Placed]) -> Iterator[MappedFile]:
-    """Files before the last record in its place that hold only displaced records, not all of which are moved."""
+    """Yield files before the last record in its place that hold only displaced records, not all of which are moved."""
     moved: dict[Path, list[tuple[int, int]]] = defaultdict(list)
     for move in moves:
         moved[move.source.path].append((move.position, move.position_end))
@@ -245,19 +245,19 @@ def _copies(files: Sequence[MappedFile], own: Sequence[Run], moves: Sequence[Mov
 
 
 def _overlaps(ranges: Sequence[tuple[int, int]], run: Run) -> bool:
-    """Whether one of the ranges of bytes of a file, ascending and apart from each other, has bytes of a run."""
+    """Return whether one of the ranges of bytes of a file, ascending and apart from each other, has bytes of a run."""
     number = bisect_right(ranges, run.position, key=lambda one: one[1])
     return number < len(ranges) and ranges[number][0] < run.position_end
 
 
 def _holds(placed: Sequence[Placed], file: MappedFile) -> bool:
-    """Whether a file has sound records in their place."""
+    """Return whether a file has valid records in their place."""
     number = bisect_left(placed, file.start, key=lambda one: one.start)
     return number < len(placed) and placed[number].start < file.end
 
 
 def _reachable(moves: Sequence[Move], starts: Sequence[int], present: Set[int], file_size: int) -> Iterator[Move]:
-    """The moves into files of the log, and into files right before or after them: older ones expired, and others are of another log.
+    """Yield the moves into files of the log, and into files right before or after them: older ones expired, others are of another log.
 
     `starts` are those of files with records in their place, `present` those of all files.
     """
@@ -274,7 +274,7 @@ def _reachable(moves: Sequence[Move], starts: Sequence[int], present: Set[int], 
 
 
 def _bridged(moves: Sequence[Move], placed: Sequence[Placed], file_size: int) -> Iterator[Move]:
-    """The moves, those that one damage parts joined: bytes between two moves of one source by one shift moved as well."""
+    """Yield the moves, those that one damage separates joined: bytes between two moves of one source by one shift moved as well."""
     last: Move | None = None
     for move in moves:
         if last is not None and _goes_on(last, move, placed, file_size):
@@ -295,7 +295,7 @@ def _goes_on(move: Move, following: Move, placed: Sequence[Placed], file_size: i
 
 
 def _to_file_borders(moves: Sequence[Move], own: Sequence[Run], taken: Sequence[tuple[int, int]], file_size: int) -> Iterator[Move]:
-    """The moves, with all bytes of a file that moved as a whole, and with the BLANK that ends a file."""
+    """Yield the moves, with all bytes of a file that moved as a whole, and with the BLANK that ends a file."""
     in_place = {run.file.path for run in own if not run.shift}
     for move in moves:
         slot = move.start - move.start % file_size

@@ -1,4 +1,4 @@
-"""Which queue units point into given ranges of the log: the witnesses of records that cannot be read any more."""
+"""Queue units that point into given ranges of the log: the witnesses of records that cannot be read any more."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CHUNK = 1 << 22
 
 
 def units_into(store: Store, ranges: Sequence[tuple[int, int]]) -> list[LostUnit]:
-    """Every unit of the file queues whose record begins in one of `ranges`, which are ascending [start, end) in physical offsets.
+    """Return every unit of the file queues whose record begins in one of `ranges`, which are ascending [start, end) in physical offsets.
 
     By position, topic and queue. Reads all queues once. Raises UnreadableError, StoreChangedError.
     """
@@ -34,13 +34,13 @@ def units_into(store: Store, ranges: Sequence[tuple[int, int]]) -> list[LostUnit
 
 
 def lost_units(store: Store, log: LogFacts, odd: Sequence[tuple[int, int]]) -> list[LostUnit]:
-    """Return the units that point into the damages of `log` or at the records in the ranges `odd`, which may not be what they should be.
+    """Return the units that point into the damages of `log` or at the records in the ranges `odd`, which may be wrong.
 
     Those in files that hold the units of another place are named by that place. By position, topic and queue, each one once. Reads all
     queues once, and of queues with such units what the other ones point at. Raises UnreadableError, StoreChangedError.
     """
     ranges = sorted([*log.damages, *odd])
-    # Records whose queue is in doubt say where files belong only where no other records do.
+    # Records whose queue is in doubt decide where files belong only where no other records do.
     lookups = [_Lookup(store, replace(log, damages=ranges)), _Lookup(store, log)]
     held: dict[Path, Mapping[Path, Held]] = {}
     found: set[LostUnit] = set()
@@ -58,7 +58,7 @@ def lost_units(store: Store, log: LogFacts, odd: Sequence[tuple[int, int]]) -> l
 
 
 class _Lookup:
-    """Which files of queues hold the units of another place, as the log tells outside of its damages."""
+    """Files of queues that hold the units of another place, by the log outside of its damages."""
 
     def __init__(self, store: Store, log: LogFacts) -> None:
         self._context = Context(store, Options())
@@ -114,7 +114,7 @@ def _batch_units(store: Store) -> Units:
 
 
 def _pieces(file: MappedFile, units: np.dtype[np.void]) -> Iterator[tuple[int, npt.NDArray[np.void]]]:
-    """(number of the first unit in the file, units), without the holes of the file."""
+    """Yield (number of the first unit in the file, units), without the holes of the file."""
     whole = file.length // units.itemsize
     for start, end in data_extents(file):
         first, behind = start // units.itemsize, min(whole, -(-end // units.itemsize))

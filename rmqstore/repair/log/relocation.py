@@ -1,6 +1,6 @@
-"""The log with all bytes at their places: files that moved bytes belong to are put together in the staging area.
+"""The log with all bytes at their places: files that moved bytes belong to are assembled in the staging area.
 
-Whatever plans further reads that log, as a store whose log files partly lie in the staging area; the plan then replaces the files. The
+Further planning reads that log, as a store whose log files are partly in the staging area; the plan then replaces the files. The
 former files, those with the moved bytes among them, go to the folder of the transaction.
 """
 
@@ -29,13 +29,13 @@ from rmqstore.store.root import Store
 from rmqstore.store.window import data_extents, map_window, read_at
 
 _PIECE = 8 << 20
-_LARGEST_BORDER = 8 << 20  # bytes between a move and the next sound records that are looked through for a record across its border
+_LARGEST_BORDER = 8 << 20  # bytes between a move and the next valid records that are searched for a record across its border
 _SOURCES = (ProblemKind.FOREIGN_NAME, ProblemKind.DUPLICATE_NAME)
 
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """A file of the log that was put together: its place `path`, whether there `is` a file now, and whose times it takes."""
+    """A file of the log that was assembled: its place `path`, whether one `exists` there now, and the file `like` whose times it takes."""
 
     path: Path
     exists: bool
@@ -46,7 +46,7 @@ class Assembled:
 
 @dataclass(frozen=True)
 class Relocation:
-    """The log as it is to be: `log` and `store` read it, `assembled` are the files that were put together, by the path they are read at."""
+    """The log as it is to be: `log` and `store` read it, `assembled` are the assembled files, by the path they are read at."""
 
     log: LogFiles
     store: Store
@@ -95,26 +95,26 @@ class _Witnesses:
         return [(start, 0) for start in indexed_starts(self._store, self._ranges)]
 
     def __call__(self, move: Move) -> bool | None:
-        """Whether most of those that point into the place of a move point at its records; None where there are none."""
+        """Return whether most of those that point into the place of a move point at its records; None where there are none."""
         places = _within(self._units, move) or _within(self._indexed, move)
         agree = sum(_is_at(move, position, size) for position, size in places)
         return None if not places else 2 * agree >= len(places)
 
 
 def _within(places: Sequence[tuple[int, int]], move: Move) -> Sequence[tuple[int, int]]:
-    """Of (physical offset, size) in ascending order, those in the place of a move."""
+    """Return those of (physical offset, size), in ascending order, in the place of a move."""
     return places[bisect_left(places, (move.start, 0)) : bisect_left(places, (move.end, 0))]
 
 
 def _is_at(move: Move, start: int, size: int) -> bool:
-    """Whether a record of a move belongs at physical offset `start`; `size` in bytes, 0 if that is not known."""
+    """Return whether a record of a move belongs at physical offset `start`; `size` in bytes, 0 if that is not known."""
     position = move.position + start - move.start
     head = int.from_bytes(read_at(move.source, position, min(4, move.source.length - position)), "big")
     return head == (size or head) and 0 < head <= move.source.length - position and is_proven(read_at(move.source, position, head), start)
 
 
 def _partner(move: Move, moves: Moves, here: MappedFile, there: MappedFile) -> Move | None:
-    """Where blocks were exchanged, the move of the others: what was in the place of a move makes the records at its source sound.
+    """Return, for exchanged blocks, the move of the others: the bytes in the place of a move make the records at its source valid.
 
     `here` is the file that the bytes belong to, `there` the one they are in.
     """
@@ -135,7 +135,7 @@ def _partner(move: Move, moves: Moves, here: MappedFile, there: MappedFile) -> M
 
 
 class _Assembly:
-    """Puts the files together."""
+    """The assembly of the files."""
 
     def __init__(self, store: Store, log: LogFiles, staging: Staging, moves: Moves) -> None:
         self._store = store
@@ -188,7 +188,7 @@ class _Assembly:
         return Assembled(path, path.exists(), staged, _reason(into, start), whole.source.path if whole is not None else None)
 
     def _settle_borders(self, move: Move, start: int, data: npt.NDArray[np.uint8]) -> None:
-        """Move the rest of the first and the last block as well where that makes the records across its borders sound."""
+        """Move the rest of the first and the last block as well where that makes the records across its borders valid."""
         end = start + self._size
         before, after = max(start, self._moves.taken_before(move.start)), min(end, self._moves.taken_after(move.end))
         for block in (SECTOR, PAGE):
@@ -219,7 +219,7 @@ def _copy(source: MappedFile, position: int, target: npt.NDArray[np.uint8]) -> N
 
 
 def _are_records(data: bytes, position: int, file_end: int) -> bool:
-    """Whether bytes at a physical offset are sound records one after another up to their end, or up to the BLANK of their file."""
+    """Return whether bytes at a physical offset are valid records one after another up to their end, or up to the BLANK of their file."""
     at = 0
     while at < len(data):
         if data[at : at + BLANK_SIZE] == BLANK.build({"total_size": file_end - position - at, "magic_code": BLANK_MAGIC}):
@@ -240,5 +240,5 @@ def _reason(moves: Sequence[Move], start: int) -> str:
 
 
 def needs_relocation(damaged: Iterable[bool], log: LogFiles) -> bool:
-    """Whether a log is to be searched for moved bytes: something in it is damaged, missing, or does not belong."""
+    """Return whether a log is to be searched for moved bytes: something in it is damaged, missing, or does not belong."""
     return any(damaged) or any(entry.kind in _SOURCES for entry in log.odd)

@@ -1,4 +1,4 @@
-"""Salvage: damage inside the commit log is plugged where it is, so that every sound record keeps its offset and none behind it is lost."""
+"""Salvage: damage inside the commit log is filled in place, so that every valid record keeps its offset and none after it is lost."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ from rmqstore.verify.log.record_findings import DAMAGE_CODES, DAMAGE_TEXTS
 from rmqstore.versions import Profile, profile_of
 
 Advance = Callable[[int], None]
-_MENDED_AT_ONCE = 8 << 20  # bytes of a hole up to which a mend is looked for
+_MENDED_AT_ONCE = 8 << 20  # bytes of a hole up to which a correction is searched for
 _BEYOND = 1 << 62
 _SMALLEST = smallest_record(MESSAGE_MAGIC_V1, 0)
-_MOST_FILES_BEHIND = 16  # and as many as there are: entries that point farther behind the end of the log are damage
+_MOST_FILES_BEHIND = 16  # and as many as there are: entries that point farther after the end of the log are damage
 TAIL_TEXTS = {
     "torn": ("RMQ-CL-TORN", "a record that was only partly written"),
     "stale": ("RMQ-CL-STALE", "older records behind the end of the log"),
@@ -49,7 +49,7 @@ TAIL_TEXTS = {
 def salvage(
     store: Store, release: str, *, staging: Staging, placeholders: bool = False, advance: Advance = lambda count: None
 ) -> LogRepair:
-    """Return what keeps most of the log of `store` for a broker of `release`; files that are put together go to `staging`.
+    """Return the repair that keeps most of the log of `store` for a broker of `release`; assembled files go to `staging`.
 
     Raises RefusedError, UnreadableError, StoreChangedError, OSError.
     """
@@ -71,7 +71,7 @@ def salvage(
 
 
 def _is_damaged(result: FileSurvey) -> bool:
-    """Whether bytes of another place can be in a file, or bytes of this file in another place."""
+    """Return whether bytes of another place can be in a file, or bytes of this file in another place."""
     displaced = any(Fault.PHYSICAL_OFFSET in suspect.faults for suspect in result.suspects.values())
     return bool(result.holes) or displaced or (result.tail is not None and result.tail.kind != "torn")
 
@@ -106,9 +106,9 @@ class _Salvage:
         self._plugs: list[FilledGap] = []
         self._notes: list[str] = []
         self._mended: list[int] = []
-        self._filled: set[Place] = set()  # the places of records that were holes to the scan, and are mended
+        self._filled: set[Place] = set()  # the places of records that were holes to the scan, and are corrected
         self._end = self._kept[-1].end_offset
-        self._last_kept = -1  # the last odd record that stays as it is
+        self._last_kept = -1  # the last suspect record that stays as it is
         self._breaks = breaks_of([result.queues for result in self._kept], from_zero=self._kept[0].file.start == 0)
         missing = [(file.start, file.end) for file in self._made]
         gone = sorted([*((hole.start, hole.end) for _, hole in self._holes), *missing])
@@ -121,7 +121,7 @@ class _Salvage:
         self._units: Sequence[LostUnit] = [unit for unit in lost_units(store, facts, odd) if self._fits(unit)]
 
     def run(self) -> LogRepair:
-        """The whole repair of the log."""
+        """Return the whole repair of the log."""
         self._judge_suspects()
         for file, hole in self._holes:
             self._plug_hole(file, hole)
@@ -154,10 +154,10 @@ class _Salvage:
             self._store,
         )
 
-    # What is wrong
+    # Damage
 
     def _holes_of(self, result: FileSurvey) -> Iterator[Hole]:
-        """The holes of a file; in the last one, what no record follows is the tail of the log and no hole."""
+        """Yield the holes of a file; in the last one, bytes that no record follows are the tail of the log and no hole."""
         last = result is self._kept[-1]
         end = self._log.full(result.file).end
         for hole in result.holes:
@@ -173,7 +173,7 @@ class _Salvage:
             yield Hole(result.file.end if result.end is None else result.end.position, end, Stop.END_OF_DATA, True)
 
     def _begins_mendable(self, result: FileSurvey) -> bool:
-        """Whether a file without sound records, after the last one with records, begins with a record of which one field is wrong."""
+        """Return whether a file without valid records, after the last one with records, begins with a record with one wrong field."""
         start, end = result.file.start, self._log.full(result.file).end - BLANK_SIZE
         if start not in _unreadable(result):
             return False
@@ -181,7 +181,7 @@ class _Salvage:
         return any(corrections.of_structure(data[:size], start) is not None for size in corrections.sizes_at(data))
 
     def _fits(self, unit: LostUnit) -> bool:
-        """Whether the record of a queue unit can have been in its file: a BLANK at least has to follow it."""
+        """Return whether the record of a queue unit can have been in its file: a BLANK at least has to follow it."""
         position = unit.position % self._log.file_size
         return _SMALLEST <= unit.size <= self._log.file_size - BLANK_SIZE - position
 
@@ -190,25 +190,25 @@ class _Salvage:
         return replace(hole, end=end, to_file_end=True)
 
     def _is_blank_before_old_one(self, hole: Hole, end: int) -> bool:
-        """Whether a hole begins as a BLANK of which one field is wrong, and what follows it is an old BLANK; `end` is that of the file.
+        """Return whether a hole begins as a BLANK with one wrong field, and an old BLANK follows it; `end` is that of the file.
 
-        Files of a transient store pool keep bytes of former files behind their BLANK, and with them the BLANK of such a file.
+        Files of a transient store pool keep bytes of former files after their BLANK, and with them the BLANK of such a file.
         """
         size, magic = self._two_integers(hole.start)
         return (magic == BLANK_MAGIC or size == end - hole.start) and self._two_integers(hole.end) == (end - hole.end, BLANK_MAGIC)
 
     def _two_integers(self, position: int) -> tuple[int, int]:
-        """Size and magic at a physical offset, -1 for both where the log ends."""
+        """Return size and magic at a physical offset, -1 for both where the log ends."""
         data = self._bytes(position, BLANK_SIZE)
         if len(data) < BLANK_SIZE:
             return -1, -1
         fields = BLANK.parse(data)
         return int(fields.total_size), int(fields.magic_code)
 
-    # What becomes of it
+    # Its repair
 
     def _judge_suspects(self) -> None:
-        """Correct records that are odd, or make holes of them."""
+        """Correct suspect records, or make holes of them."""
         odd = [
             _Odd(self._log.full(result.file), suspect, self._record_bytes(suspect.position), self._units_at(suspect.position))
             for result in self._kept
@@ -249,14 +249,14 @@ class _Salvage:
         return self._units[low : bisect_left(self._units, position + 1, lo=low, key=lambda unit: unit.position)]
 
     def _length(self, suspect: SuspectRecord) -> int:
-        """How many bytes of an odd record may have been other records: all of one of another place."""
+        """Return how many bytes of a suspect record may have been other records: all of one of another place."""
         return len(self._record_bytes(suspect.position)) if Fault.PHYSICAL_OFFSET in suspect.faults else 1
 
     def _record_bytes(self, position: int) -> bytes:
         return self._bytes(position, int.from_bytes(self._bytes(position, 4), "big"))
 
     def _named(self, suspect: SuspectRecord, raw: bytes) -> tuple[LostRecord, ...]:
-        """What the header of a lost record says, unless it is that of a record of another place."""
+        """Return the record that the header of a lost record names, unless it is that of a record of another place."""
         if Fault.PHYSICAL_OFFSET in suspect.faults:
             return ()
         record = decode_record(raw)
@@ -268,7 +268,7 @@ class _Salvage:
         self._mended.append(position)
 
     def _plug_hole(self, file: MappedFile, hole: Hole) -> None:
-        """Mends the record at the start of a hole if one field is all that is wrong, and plugs the rest."""
+        """Correct the record at the start of a hole if one field is all that is wrong, and fill the rest."""
         code = DAMAGE_CODES.get(hole.reason, "RMQ-CL-PHYOFFSET")
         start = hole.start
         while start < hole.end:
@@ -283,7 +283,7 @@ class _Salvage:
         self._plugs.append(FilledGap(file, start, hole.end, why, code, known, closes=hole.to_file_end))
 
     def _mend_at(self, start: int, end: int, code: str, *, exactly: bool) -> int:
-        """Mends the record at `start` of a hole; its size, 0 if there is nothing to mend. `exactly`: records follow the hole."""
+        """Correct the record at `start` of a hole; return its size, 0 without a correction. `exactly`: records follow the hole."""
         data = self._bytes(start, min(end - start, _MENDED_AT_ONCE))
         sizes = {size for size in corrections.sizes_at(data) if not exactly or size + self._style.smallest <= end - start}
         if exactly and len(data) == end - start:
@@ -304,13 +304,13 @@ class _Salvage:
         return last_position(self._store, self._end)
 
     def _unqueued(self, position: int) -> TransactionType | None:
-        """The type of a record that queues leave out while they hold later ones; of these types, only prepared ones are in the index."""
+        """Return the type of a record that queues leave out while they hold later ones; only prepared ones of these are in the index."""
         if self._units_at(position) or self._last_queued <= position:
             return None
         return TransactionType.PREPARED if indexed_starts(self._store, [(position, position + 1)]) else TransactionType.ROLLBACK
 
     def _header_at(self, start: int, end: int) -> tuple[LostRecord, ...]:
-        """What the first bytes of a hole tell of the record that stood there, if they look like one's."""
+        """Return the record that the first bytes of a hole name, if they look like those of a record."""
         head = self._bytes(start, RECORD_PREFIX.sizeof())
         if len(head) < RECORD_PREFIX.sizeof():
             return ()
@@ -320,7 +320,7 @@ class _Salvage:
         return (LostRecord(start, fields.total_size, None, fields.queue_id, fields.queue_offset),)
 
     def _close_log(self, last: FileSurvey) -> None:
-        """Mends the last record, if it is whole but for one field, and zeroes what lies behind it."""
+        """Correct the last record, if it is whole but for one field, and zero the bytes after it."""
         end = self._log.full(last.file).end
         if last.tail is None and not any(hole.to_file_end for hole in last.holes):
             return
@@ -330,21 +330,21 @@ class _Salvage:
         self._end += size
         self._edits.append(Edit(Patch(self._end, end), f"zeroed: {text}", code))
 
-    # What comes out
+    # Results
 
     def _indexed_starts(self, ranges: Sequence[tuple[int, int]]) -> list[int]:
         return indexed_starts(self._store, ranges)
 
     def _last_neighbour(self) -> Neighbour:
-        """What fillers behind the last sound record take over from it."""
+        """Return the values that fillers after the last valid record take over from it."""
         position = max([self._last_kept, *(result.last_sound for result in self._kept)])
         record = self._record_at(position) if position >= 0 else None
         return Neighbour() if record is None else Neighbour(record.store_timestamp, record.store_host)
 
     def _lost_behind(self) -> Iterator[LostMessage]:
-        """Messages behind the end that queue units tell of: records one behind the other, and those that fit between two of them.
+        """Yield messages after the end that queue units name: records one after the other, and those that fit between two of them.
 
-        Between them lay records that get no units, as those of transactions. A unit that stands alone behind all others is bogus.
+        Between them were records that get no units, as those of transactions. A unit that is alone after all others is bogus.
         """
         most = self._end + (len(self._log.files) + _MOST_FILES_BEHIND) * self._log.file_size
         units = witnesses(self._units, self._end, most)
@@ -359,7 +359,7 @@ class _Salvage:
                 yield LostMessage(unit.topic, unit.queue_id, unit.queue_offset, unit.start, unit.size, text)
 
     def _indexed_behind(self, known: Sequence[LostMessage]) -> Iterator[LostMessage]:
-        """The messages behind the end that index entries alone tell of, each up to the next one that is known."""
+        """Yield the messages after the end that only index entries name, each up to the next one that is known."""
         most = self._end + (len(self._log.files) + _MOST_FILES_BEHIND) * self._log.file_size
         ends = sorted(((one.physical_offset or 0) + (one.size or 0), one.physical_offset or 0) for one in known)
         begins = sorted(begin for _, begin in ends)
@@ -374,7 +374,7 @@ class _Salvage:
             yield LostMessage(physical_offset=start, size=min([*following, limit]) - start if following else None, why=text)
 
     def _doubtful_behind(self, known: Sequence[LostMessage]) -> Iterator[LostMessage]:
-        """The bytes after the end that are no record, apart from the messages that are `known`: there may have been messages or not."""
+        """Yield the bytes after the end that are no record, apart from `known` messages: there may have been messages or not."""
         places = sorted((message.physical_offset or 0, message.size or 0) for message in known)
         ranges = sorted(piece for result in (self._kept[-1], *self._behind) for piece in self._doubtful(result).items())
         for start, end in ranges:
@@ -387,7 +387,7 @@ class _Salvage:
                 reached = max(reached, position + size)
 
     def _doubtful(self, result: FileSurvey) -> dict[int, int]:
-        """The ranges of a file that hold bytes, and neither records nor what a file holds that was used before; ends by starts."""
+        """Return the ranges of a file that hold bytes, and neither records nor leftovers of earlier use of the file; ends by starts."""
         found, tail = _unreadable(result), result.tail
         if tail is not None and tail.kind == "stale":
             head = RECORD_PREFIX.parse(self._bytes(tail.start, RECORD_PREFIX.sizeof()).ljust(RECORD_PREFIX.sizeof(), b"\0"))
@@ -396,7 +396,7 @@ class _Salvage:
         return found
 
     def _is_elsewhere(self, damages: Sequence[Range], place: Place) -> bool:
-        """Whether a mended record is at a place, or the queue unit there points at a sound record of the queue, outside of all damage."""
+        """Return whether a corrected record is at a place, or its queue unit points at a valid record of the queue outside of damage."""
         topic, queue_id, queue_offset = place
         if place in self._filled:
             return True
@@ -446,7 +446,7 @@ class _Salvage:
     # Reading
 
     def _bytes(self, start: int, length: int) -> bytes:
-        """Up to `length` bytes at a physical offset, fewer at the end of what lies there."""
+        """Return up to `length` bytes at a physical offset, fewer at the end of the bytes there."""
         file = self._store.commitlog.find(start)
         return b"" if file is None else read_at(file, start - file.start, min(length, file.end - start))
 
@@ -455,7 +455,7 @@ class _Salvage:
 
 
 def _unreadable(result: FileSurvey) -> dict[int, int]:
-    """The ranges of a file, after its last live record, that hold bytes and no records; ends by starts."""
+    """Return the ranges of a file, after its last live record, that hold bytes and no records; ends by starts."""
     found = {hole.start: hole.end for hole in result.holes if hole.to_file_end or not result.records}
     if result.tail is not None and result.tail.kind == "bytes":
         found[result.tail.start] = result.tail.end
@@ -463,7 +463,7 @@ def _unreadable(result: FileSurvey) -> dict[int, int]:
 
 
 def _once(lost: Sequence[LostMessage]) -> tuple[LostMessage, ...]:
-    """The messages by physical offset, each one once."""
+    """Return the messages by physical offset, each one once."""
     found: dict[object, LostMessage] = {}
     for message in lost:
         place = (message.topic, message.queue_id, message.queue_offset)
@@ -484,13 +484,13 @@ def _contradicted(refused: Sequence[Proposal]) -> str:
 def _style(store: Store, profile: Profile, placeholders: bool) -> Style:
     config = store.config
     property_crc = profile.verifies_property_crc and (config.flag("enabledAppendPropCRC") or config.flag("forceVerifyPropCRC"))
-    # Units in RocksDB cannot be led elsewhere, so a consumer gets what stands there.
+    # Units in RocksDB cannot be pointed at other records, so a consumer gets the record that is there.
     stands_for_it = placeholders or store.rocksdb_queues
     return Style(min(LARGEST_FILLER, max(config.integer("maxMessageSize"), 4096)), property_crc, stands_for_it)
 
 
 def require_property_crcs(store: Store, profile: Profile, results: Sequence[FileSurvey]) -> None:
-    """With forceVerifyPropCRC every record without property CRC is damage to a broker (commit log Q12). Raises RefusedError."""
+    """Raise RefusedError for records without property CRC: with forceVerifyPropCRC each is damage to a broker (commit log Q12)."""
     without = sum(result.without_property_crc for result in results)
     if without and profile.verifies_property_crc and store.config.flag("forceVerifyPropCRC"):
         raise RefusedError(

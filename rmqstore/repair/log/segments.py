@@ -1,4 +1,4 @@
-"""Which files the commit log will have: what does not belong goes, what is too short, too long or missing is made anew in full length."""
+"""Files that the commit log will have: those that do not belong leave; too short, too long or missing ones are made in full length."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ _ODD_CODES = {
 
 @dataclass(frozen=True, slots=True)
 class LogFiles:
-    """`files`: those that can hold records, as they lie there, too long ones cut to `file_size` bytes; `odd`: what goes."""
+    """Files of a log. `files`: those that can hold records, as they are, too long ones cut to `file_size` bytes; `odd`: all that leave."""
 
     files: tuple[MappedFile, ...]
     odd: tuple[OddEntry, ...]
     file_size: int
 
     def full(self, file: MappedFile) -> MappedFile:
-        """The file in the length it will have."""
+        """Return the file in the length it will have."""
         return replace(file, length=self.file_size)
 
 
 def files_of(store: Store) -> LogFiles:
-    """The files of the commit log of `store`, none for one that never held a message.
+    """Return the files of the commit log of `store`, none for one that never held a message.
 
     Raises RefusedError for a log that cannot be repaired from what is there, UnreadableError.
     """
@@ -70,7 +70,7 @@ def files_of(store: Store) -> LogFiles:
 
 
 def require_no_messages(store: Store) -> None:
-    """Raise RefusedError for a store without a log file in which something else tells of messages."""
+    """Raise RefusedError for a store without a log file in which there is other evidence of messages."""
     evidence = evidence_of_messages(store)
     if evidence is not None:
         raise RefusedError(
@@ -80,7 +80,7 @@ def require_no_messages(store: Store) -> None:
 
 
 def _require_directories(store: Store, files: Sequence[MappedFile], size: int) -> None:
-    """Refuses a log with missing files, one of whose directories does not exist: a volume that is not mounted looks so."""
+    """Raise RefusedError for missing log files if a directory of the log does not exist: so it looks when a volume is not mounted."""
     directories = store.commitlog_directories
     absent = next((path for path in (*directories.writable, *directories.read_only) if not path.is_dir()), None)
     if absent is not None and next(missing(files, size), None) is not None:
@@ -91,7 +91,7 @@ def _require_directories(store: Store, files: Sequence[MappedFile], size: int) -
 
 
 def gone(entries: tuple[OddEntry, ...], made: frozenset[Path] = frozenset()) -> Iterator[FileEdit]:
-    """The odd entries that leave the log; `made` are paths that a new file takes, together with what lies there."""
+    """Yield the odd entries that leave the log; `made` are paths that a new file takes, together with the bytes there."""
     for entry in entries:
         if entry.path not in made:
             code, reason = _ODD_CODES.get(entry.kind, _ODD_CODES[ProblemKind.FOREIGN_NAME])
@@ -99,7 +99,7 @@ def gone(entries: tuple[OddEntry, ...], made: frozenset[Path] = frozenset()) -> 
 
 
 def brought_to_length(store: Store, kept: Sequence[MappedFile], size: int) -> Iterator[FileEdit]:
-    """Files that have another length than they should: no broker starts on them."""
+    """Yield files that have another length than they should: no broker starts on them."""
     lengths = {file.path: file.length for file in store.commitlog.files}
     for file in kept:
         if lengths[file.path] != size:
@@ -107,7 +107,7 @@ def brought_to_length(store: Store, kept: Sequence[MappedFile], size: int) -> It
 
 
 def missing(files: Sequence[MappedFile], size: int, place: Callable[[MappedFile], Path] = lambda file: file.path) -> Iterator[MappedFile]:
-    """Files that do not exist and should, between those that do, in the directory of the file before, which is at `place`."""
+    """Yield files that do not exist and should, between those that do, in the directory of the file before, which is at `place`."""
     for before, behind in pairwise(files):
         for start in range(before.start + size, behind.start, size):
             yield MappedFile(place(before).with_name(offset_to_file_name(start)), start, size, 0)

@@ -1,4 +1,4 @@
-"""What is wrong with the commit log, file by file: holes, records that are not as they should be, and how each file ends."""
+"""Survey of the commit log, file by file: holes, records that are not as they should be, and how each file ends."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from rmqstore.verify.log.live import LiveRecords, Overflow, Tail, is_without_rec
 from rmqstore.verify.queues.units import QueueClaims, QueueKey, QueueSpan
 
 ODD_FAULTS = Fault.BODY_CRC | Fault.PHYSICAL_OFFSET | Fault.PROPERTY_CRC | Fault.QUEUE_ID | Fault.TOPIC | Fault.COMPRESSION | Fault.DELAY
-"""Faults that a repair looks at; the others are values of clients, or cannot be told from what a client may have sent."""
+"""Faults that a repair looks at; the others are values of clients, or cannot be distinguished from what a client may have sent."""
 
 _THREADS = 2
 _MAGIC_END = fixed_layout(RECORD_PREFIX)["magic_code"].end
 _LAST_BYTE_OF_V2 = MESSAGE_MAGIC_V2 & 0xFF
 _NOT_QUEUED = 4  # bit of prepared and of rolled back records in SYSFLAG
-_ALONE = 2  # so many consecutive claims that fail are looked at one by one; more are the queue's fault
+_ALONE = 2  # up to so many consecutive claims that fail are examined one by one; more are the queue's fault
 
 
 @dataclass(frozen=True, slots=True)
 class SuspectRecord:
-    """A live record of sound structure that is odd in some other way."""
+    """A live record of valid structure that is unexpected in some other way."""
 
     position: int
     faults: Fault
@@ -47,7 +47,7 @@ class SuspectRecord:
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """Bytes [start, end) of the log that are no records, and why; `to_file_end`: nothing behind it in its file is one."""
+    """Bytes [start, end) of the log that are no records, and why; `to_file_end`: nothing after it in its file is one."""
 
     start: int
     end: int
@@ -57,7 +57,7 @@ class Hole:
 
 @dataclass
 class FileSurvey:
-    """What one file holds. `last_sound`: position of its last record that is not suspect, `end_offset`: behind its last live record."""
+    """Contents of one file. `last_sound`: position of its last record that is not suspect, `end_offset`: after its last live record."""
 
     file: MappedFile
     records: int = 0
@@ -74,7 +74,7 @@ class FileSurvey:
 def survey(
     store: Store, files: list[MappedFile], *, reads_v2: bool, advance: Callable[[int], None] = lambda count: None
 ) -> list[FileSurvey]:
-    """The files, each read once, side by side. Raises UnreadableError, StoreChangedError."""
+    """Return the surveys of the files, each read once, side by side. Raises UnreadableError, StoreChangedError."""
     queues = {(queue.topic, queue.queue_id): queue for queue in store.queue_directories()} if not store.rocksdb_queues else {}
     batch = BatchClaims({(queue.topic, queue.queue_id): queue for queue in store.batch_queue_directories()})
     last = last_file_with_data(files)
@@ -89,7 +89,7 @@ def survey(
 
 
 def require_records(results: Sequence[FileSurvey]) -> None:
-    """Refuses a log that has bytes and not one record: what it was, is for people to find out. Raises RefusedError."""
+    """Raise RefusedError for a log that has bytes and not one record: what it was, is for the user to find out."""
     if is_without_records((result.records, bool(result.holes), result.tail) for result in results):
         raise no_record()
 
@@ -107,7 +107,7 @@ class _Pass:
         self._result = FileSurvey(file, end_offset=file.start)
 
     def run(self, advance: Callable[[int], None], *, last_file: bool) -> FileSurvey:
-        """Reads the file."""
+        """Read the file."""
         result = self._result
         live = LiveRecords(self._scanner, result.file, lead=0, last_file=last_file, queues=self._queues, advance=advance)
         for event in live.events():
@@ -156,9 +156,9 @@ class _Pass:
         return np.asarray(odd)
 
     def _queued_against_type(self, records: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
-        """Records whose type gives them no place in a queue, and that have one.
+        """Return which records have a place in a queue although their type gives them none.
 
-        Brokers give such records the QUEUEOFFSET 0 (fact sheet commit log §2.1), so another one, or the first unit of the queue, tells.
+        Brokers give such records the QUEUEOFFSET 0 (fact sheet commit log §2.1), so another one, or the first unit of the queue, shows it.
         """
         unqueued = (records["sys_flag"] & _NOT_QUEUED) != 0
         odd = np.asarray(unqueued & (records["queue_offset"] != 0))
@@ -178,7 +178,7 @@ class _Pass:
         return odd
 
     def _first_unit(self, number: int) -> int:
-        """Physical offset in the unit at queue offset 0 of the scanner's queue with this number, -1 where there is none."""
+        """Return the physical offset in the unit at queue offset 0 of the scanner's queue with this number, -1 where there is none."""
         if number not in self._first_units:
             queue = self._queues.get(self._scanner.queue(number))
             file = queue.files.find(0) if queue is not None else None
@@ -188,7 +188,7 @@ class _Pass:
 
 
 def _misplaced(spans: Mapping[QueueKey, QueueSpan]) -> list[int]:
-    """Positions of records whose own unit points to another place, one or two in a row."""
+    """Return the positions of records whose own unit points to another place, one or two in a row."""
     found: list[int] = []
     for span in spans.values():
         for runs in span.runs:

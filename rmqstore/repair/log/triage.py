@@ -1,4 +1,4 @@
-"""Each record that is odd is kept, mended in place, or given up: by its own bytes, its queue unit, and what the release accepts."""
+"""Triage of suspect records: each is kept, corrected in place, or lost, by its bytes, its queue unit, and what the release accepts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from rmqstore.versions import Profile
 
 @dataclass(frozen=True, slots=True)
 class Disposition:
-    """What becomes of a record: `changes` that mend it, or `why` it is lost; neither: it stays as it is. `code`: the finding behind it."""
+    """The disposition of a record: `changes` that correct it, or `why` it is lost; neither: it stays. `code`: the finding."""
 
     changes: tuple[Correction, ...] = ()
     why: str | None = None
@@ -40,7 +40,7 @@ KEPT = Disposition()
 
 
 class RecordTriage:
-    """Judges the suspects of one store for one release."""
+    """The judge of the suspects of one store for one release."""
 
     def __init__(self, store: Store, profile: Profile) -> None:
         self._log = store.commitlog
@@ -74,7 +74,7 @@ class RecordTriage:
         return Proposal(suspect.position, raw, change, own, proposed, bracketed=bracketed)
 
     def judge(self, suspect: SuspectRecord, raw: bytes, units: Sequence[LostUnit], confirmed: Correction | None) -> Disposition:
-        """Return what becomes of a record.
+        """Return the disposition of a record.
 
         `raw` are its bytes, `units` the queue entries that point at it, `confirmed` is the change that they propose, if other evidence
         agrees (`evidence.Evidence`). Raises UnreadableError, StoreChangedError.
@@ -108,7 +108,7 @@ class RecordTriage:
         return Disposition(tuple(changes), code=code)
 
     def _belongs_here(self, record: Record, position: int, units: Sequence[LostUnit]) -> bool:
-        """Whether a record with another PHYSICALOFFSET was written where it lies: its queue unit says so, or nothing speaks against."""
+        """Return whether a record with another PHYSICALOFFSET was written where it is: its queue unit says so, or nothing contradicts."""
         key = (record.topic, record.queue_id)
         own = self.unit(key, record.queue_offset)
         if own is not None:
@@ -119,7 +119,7 @@ class RecordTriage:
         return there is None or (there.topic, there.queue_id, there.queue_offset) != (*key, record.queue_offset)
 
     def unit(self, key: tuple[str, int], queue_offset: int) -> tuple[int, int] | None:
-        """(physical offset, size) of the unit at a queue offset; None where there is none."""
+        """Return (physical offset, size) of the unit at a queue offset; None where there is none."""
         at = queue_offset * UNIT_SIZE
         files = self._queues.get(key)
         file = files.find(at) if files is not None and 0 <= at < 1 << 62 else None
@@ -133,19 +133,19 @@ class RecordTriage:
 
 
 def _is_held(record: Record, units: Sequence[LostUnit]) -> bool:
-    """Whether the queue has the record at its own place."""
+    """Return whether the queue has the record at its own place."""
     place = (record.topic, record.queue_id, record.queue_offset, record.size)
     return any((unit.topic, unit.queue_id, unit.queue_offset, unit.size) == place for unit in units)
 
 
 def _queue_offsets_of(record: Record) -> int:
-    """How many queue offsets a record takes: those of its messages, if it is a batch."""
+    """Return how many queue offsets a record takes: those of its messages, if it is a batch."""
     number = record.properties.get(INNER_NUM, "")
     return max(1, int(number)) if record.is_inner_batch and number.isascii() and number.isdecimal() else 1
 
 
 def _header_changes(suspect: SuspectRecord, record: Record, confirmed: Correction | None) -> list[Correction]:
-    """Changes of header fields, which no checksum covers."""
+    """Return changes of header fields, which no checksum covers."""
     if confirmed is not None and confirmed.field == "SYSFLAG":
         return [confirmed]
     compression = corrections.of_sys_flag(record, compressed=Fault.COMPRESSION not in suspect.faults, queued=False)

@@ -1,4 +1,4 @@
-"""Cutting the log at a record boundary: the rest of that file becomes zeros, later files go, no length changes (commit log §9.5)."""
+"""Cut of the log at a record boundary: the rest of that file becomes zeros, later files leave, no length changes (commit log §9.5)."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _DAMAGED = Fault.BODY_CRC | Fault.PHYSICAL_OFFSET | Fault.PROPERTY_CRC
 def truncate(
     store: Store, release: str, at: int | None = None, *, why: str = "cut off", advance: Advance = lambda count: None
 ) -> LogRepair:
-    """What cuts the log of `store` at physical offset `at`, or, without one, behind its last sound record.
+    """Return the cut of the log of `store` at physical offset `at`, or, without one, after its last valid record.
 
-    Damage in front of the cut stays. Raises RefusedError (`at` is no record boundary, no record at all), UnreadableError,
+    Damage before the cut stays. Raises RefusedError (`at` is no record boundary, no record at all), UnreadableError,
     StoreChangedError.
     """
     log = segments.files_of(store)
@@ -46,7 +46,7 @@ def truncate(
 
 
 def cut_where_broker_stops(store: Store, release: str, at: int, *, advance: Advance = lambda count: None) -> LogRepair:
-    """As `truncate`, at the offset where the recovery of a broker of `release` stops reading."""
+    """Cut as `truncate` does, at the offset where the recovery of a broker of `release` stops reading."""
     log = segments.files_of(store)
     results = survey(store, list(log.files), reads_v2=profile_of(release).reads_v2, advance=advance)
     require_records(results)
@@ -58,7 +58,7 @@ def _cut(store: Store, log: LogFiles, results: Sequence[FileSurvey], at: int, wh
     kept = [result for number, result in enumerate(results) if number == 0 or result.file.start < at]
     last = log.full(kept[-1].file)
     edits: list[Edit] = []
-    # At the border of two files the file before keeps its BLANK, and a broker goes on there (fact sheet commit log §5.3).
+    # At the border of two files the file before keeps its BLANK, and a broker continues there (fact sheet commit log §5.3).
     end = kept[-1].end_offset if at >= last.end else at
     closed = _is_closed(kept[-1]) and kept[-1].end_offset == at
     if at < last.end and not closed and _scanner().last_nonzero(kept[-1].file, at) is not None:
@@ -73,18 +73,18 @@ def _cut(store: Store, log: LogFiles, results: Sequence[FileSurvey], at: int, wh
 
 
 def _is_closed(result: FileSurvey) -> bool:
-    """Whether a file ends with a BLANK."""
+    """Return whether a file ends with a BLANK."""
     return result.end is not None and result.end.reason is Stop.BLANK
 
 
 def _closed_at(log: LogFiles, results: Sequence[FileSurvey]) -> int | None:
-    """The end of the last file with records, if a BLANK closes it: there the log ends, too."""
+    """Return the end of the last file with records, if a BLANK closes it: there the log ends, too."""
     last = max((result for result in results if result.records), key=lambda result: result.file.start, default=None)
     return log.full(last.file).end if last is not None and _is_closed(last) else None
 
 
 def _require_boundary(log: LogFiles, at: int, natural: int) -> None:
-    """Refuses an offset where no record begins or ends."""
+    """Raise RefusedError for an offset where no record begins or ends."""
     first = log.files[0].start
     if not first <= at < natural:
         raise RefusedError(f"{at} lies outside of the log, whose records go from {first} to {natural}.", "Name an offset inside of it.")
@@ -99,7 +99,7 @@ def _require_boundary(log: LogFiles, at: int, natural: int) -> None:
 
 
 def _boundaries(file: MappedFile) -> list[int]:
-    """Where records of a file begin and end, ascending."""
+    """Return where records of a file begin and end, ascending."""
     found = {file.start}
     for event in _scanner().scan(file):
         if isinstance(event, Batch):
@@ -109,7 +109,7 @@ def _boundaries(file: MappedFile) -> list[int]:
 
 
 def _records_behind(files: Sequence[MappedFile], at: int, why: str) -> Iterator[LostMessage]:
-    """The sound records that the cut takes."""
+    """Yield the valid records that the cut removes."""
     scanner = _scanner()
     for file in files:
         if file.end <= at:

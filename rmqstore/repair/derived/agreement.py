@@ -1,4 +1,4 @@
-"""Everything that is derived from the log, brought into agreement with a future log: queues, index, timer, checkpoint, then `abort`."""
+"""Agreement of everything that is derived from the log with a future log: queues, index, timer, checkpoint, then `abort`."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def plan_derived(
     advance: Advance = lambda count: None,
     rebuilder: Rebuilder | None = None,
 ) -> None:
-    """Plans what a broker needs to start on the future `log` as after a clean stop, and to change nothing.
+    """Plan what a broker needs to start on the future `log` as after a clean stop, and to change nothing.
 
-    `rebuilder` builds queues and index, without it this process. `advance` is told the bytes of the log as they are read.
-    If `complete`, configuration comes back from its backups, and the next start is one after a clean stop.
+    `rebuilder` builds queues and index, without it this process. `advance` is called with the bytes of the log as they are read.
+    If `complete`, configuration is restored from its backups, and the next start is one after a clean stop.
     Raises RefusedError, UnreadableError, StoreChangedError, OSError.
     """
     judgement = judge(store, advance=advance, given_up=log.damages)
@@ -72,7 +72,7 @@ def plan_rebuilt_queues(
     advance: Advance = lambda count: None,
     rebuilder: Rebuilder | None = None,
 ) -> None:
-    """Plans queues of the log as it is. Raises RefusedError for a store without file queues, and as `plan_derived` does."""
+    """Plan queues of the log as it is. Raises RefusedError for a store without file queues, and as `plan_derived` does."""
     if store.rocksdb_queues and next(store.queue_directories(), None) is None:
         raise RefusedError(
             "The queues of this store are kept in RocksDB, which this tool does not write.",
@@ -93,13 +93,13 @@ def plan_rebuilt_index(
     advance: Advance = lambda count: None,
     rebuilder: Rebuilder | None = None,
 ) -> None:
-    """Plans the index of the log as it is. Raises as `plan_derived` does."""
+    """Plan the index of the log as it is. Raises as `plan_derived` does."""
     judgement = judge(store, parts=_INDEX, advance=advance)
     log = present_log(store, judgement.log)
     plan_index(builder, staging, store, profile, log, judgement, everything=everything, advance=advance, rebuilder=rebuilder)
 
 
 def plan_rebuilt_checkpoint(builder: PlanBuilder, store: Store, profile: Profile, advance: Advance = lambda count: None) -> None:
-    """Plans a checkpoint for the log and the index as they are. Raises as `plan_derived` does."""
+    """Plan a checkpoint for the log and the index as they are. Raises as `plan_derived` does."""
     judgement = judge(store, parts=_INDEX, advance=advance)
     plan_checkpoint(builder, store, profile, present_log(store, judgement.log), full_until(store))

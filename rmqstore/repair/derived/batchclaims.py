@@ -14,7 +14,7 @@ from rmqstore.store.root import QueueDirectory
 from rmqstore.verify.queues.batchqueue import Units, load_units
 from rmqstore.verify.queues.units import QueueKey
 
-_ALONE = 2  # so many records in a row are looked at one by one; where more are off, the queue is
+_ALONE = 2  # up to so many records in a row are examined one by one; where more are wrong, the queue is
 
 
 class BatchClaims:
@@ -30,7 +30,7 @@ class BatchClaims:
         return frozenset(self._queues)
 
     def misplaced(self, key: QueueKey, records: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
-        """Which records of one queue, in log order, are one or two in a row whose units say another queue offset.
+        """Return which records of one queue, in log order, are one or two in a row whose units have another queue offset.
 
         Raises UnreadableError, StoreChangedError.
         """
@@ -49,7 +49,7 @@ class BatchClaims:
 
 
 def _in_runs_of(length: int, marked: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Which marks stand in a row of at least `length` marks."""
+    """Return which marks are in a row of at least `length` marks."""
     found = np.zeros_like(marked)
     if len(marked) >= length:
         windows = len(marked) - length + 1

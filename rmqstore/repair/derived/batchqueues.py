@@ -1,4 +1,4 @@
-"""What the files of a batch consume queue should hold: the units of expired messages that are there, then the rebuilt ones.
+"""Contents of the files of a batch consume queue: the units of expired messages that are there, then the rebuilt ones.
 
 A unit is found by the queue offset in it, so its place means nothing, and a lost message needs none (fact sheet queues §4).
 """
@@ -18,7 +18,7 @@ from rmqstore.verify.queues.batchqueue import UNIT_DTYPE, load_units, written_un
 def batch_files(
     found: Sequence[MappedFile], made: Sequence[npt.NDArray[np.uint8]], log_start: int, file_size: int
 ) -> Iterator[tuple[int, Bytes]]:
-    """(number, bytes) of every file that the queue should have; `made` are the rebuilt files. Raises UnreadableError, StoreChangedError."""
+    """Yield (number, bytes) of every file the queue should have; `made`: the rebuilt files. Raises UnreadableError, StoreChangedError."""
     capacity = file_size // UNIT_DTYPE.itemsize
     # As bytes: rows that are joined would change their byte order.
     stream = np.concatenate([units.view(np.uint8) for units in (_expired(found, log_start), *map(_units, made))])
@@ -31,7 +31,7 @@ def batch_files(
 
 
 def _expired(found: Sequence[MappedFile], log_start: int) -> npt.NDArray[np.void]:
-    """The units in front that point before the log."""
+    """Return the units at the beginning that point before the log."""
     rows = load_units(found).rows.astype(UNIT_DTYPE)
     expired = (rows["physical_offset"] >= 0) & (rows["physical_offset"] < log_start) & (rows["size"] > 0)
     return rows[: len(rows) if expired.all() else int(np.argmin(expired))]

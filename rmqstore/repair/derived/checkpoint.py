@@ -1,4 +1,4 @@
-"""Plans for the checkpoint and for `abort`: what a clean stop would have left, so that the next start neither cuts nor deletes anything."""
+"""Plans for the checkpoint and for `abort`: as a clean stop leaves them, so that the next start neither cuts nor deletes anything."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ class LogEnd:
 
 
 def plan_checkpoint(builder: PlanBuilder, store: Store, profile: Profile, log: FutureLog, full_until: int) -> None:
-    """Plans a checkpoint for the future `log`, if the one that is there does not do. Raises UnreadableError, StoreChangedError.
+    """Plan a checkpoint for the future `log`, if the present one is not right. Raises UnreadableError, StoreChangedError.
 
-    `full_until`: end timestamp (ms) of the last full index file there will be, 0 for none. What every start writes anew is no reason to
-    touch a sound store; where something changes anyway, it is written as that start would, which then changes nothing.
+    `full_until`: end timestamp (ms) of the last full index file there will be, 0 for none. Values that every start writes are no reason to
+    change a valid store; where something changes anyway, they are written as that start would, which then changes nothing.
     """
     end = log_end(store, log)
     path = store.checkpoint_path
@@ -75,7 +75,7 @@ def plan_checkpoint(builder: PlanBuilder, store: Store, profile: Profile, log: F
 
 
 def plan_abort(builder: PlanBuilder, store: Store, log: FutureLog) -> None:
-    """Plans to take `abort` away: everything agrees, so the next start may be a normal one, unless it has to build queues in RocksDB."""
+    """Plan to remove `abort`: everything agrees, so the next start may be a normal one, unless it has to build queues in RocksDB."""
     if _loses_abort(store, log):
         builder.remove_abort(reason="log, queues and index agree, so the next start need not recover from a crash")
 
@@ -85,7 +85,7 @@ def _loses_abort(store: Store, log: FutureLog) -> bool:
 
 
 def log_end(store: Store, log: FutureLog) -> LogEnd:
-    """Where the log ends. Reads its last file, and earlier ones while they hold none of the records asked for."""
+    """Return the end of the log. Reads its last file, and earlier ones while they hold none of the records asked for."""
     end = LogEnd()
     for file in reversed(log.files):
         if file.start >= log.end_offset:
@@ -110,7 +110,7 @@ def _end_of(store: Store, log: FutureLog) -> LogEnd:
 
 
 def _wrong(store: Store, log: FutureLog, end: LogEnd) -> Finding | None:
-    """The first thing that verification will have to say about the checkpoint of a broker that stopped cleanly on the future log."""
+    """Return the first finding of verification on the checkpoint of a broker that stopped cleanly on the future log."""
     context = Context(store, Options(crashed=False))
     last = end.last.store_timestamp if end.last is not None else 0
     context.log = LogFacts(log.min_offset, log.end_offset, last_timestamp=last, damages=list(log.damages))
@@ -118,7 +118,7 @@ def _wrong(store: Store, log: FutureLog, end: LogEnd) -> Finding | None:
 
 
 def _confirmed(store: Store, profile: Profile, found: int, log: FutureLog, end: LogEnd) -> int:
-    """The confirm offset that a start on the future log sets: that of the last record, whatever it is (fact sheet commit log §5.5).
+    """Return the confirm offset that a start on the future log sets: that of the last record, whatever it is (fact sheet commit log §5.5).
 
     With a controller, whose brokers have an epoch file, it is what all replicas have, and stays if it is possible.
     """
@@ -140,13 +140,13 @@ def _confirmed(store: Store, profile: Profile, found: int, log: FutureLog, end: 
 
 
 def _master_flushed(found: int, finding: Finding | None, log: FutureLog) -> int:
-    """What only a master tells: as it is in a sound checkpoint, 0 where it is impossible or where other bytes of the file are damaged."""
+    """Return masterFlushedOffset, which only a master knows: as it is, but 0 if impossible or where other bytes of the file are damaged."""
     damaged = finding is not None and finding.code in _DAMAGED
     return found if not damaged and 0 <= found <= log.end_offset else 0
 
 
 def _values(profile: Profile, flushed: int, end: LogEnd, full_until: int, confirm: int) -> CheckpointValues:
-    """What a clean stop leaves."""
+    """Return the values that a clean stop leaves."""
     last, queued = end.last, end.last_queued
     return CheckpointValues(
         physic_msg_timestamp=last.store_timestamp if last is not None else 0,

@@ -1,7 +1,7 @@
-"""Plans for the configuration: sound backups in the place of broken files, and offsets that lie in their queues.
+"""Plans for the configuration: valid backups for broken files, and offsets that are in their queues.
 
-A group whose offset lies behind the end of its queue would never get what arrives until the queue is that long again; one that goes on at
-the end misses nothing (observed on 4.9.7 and 5.3.3, fact sheet timer-and-config observed §2).
+A group whose offset is after the end of its queue would never get what arrives until the queue is that long again; one that continues
+at the end misses nothing (observed on 4.9.7 and 5.3.3, fact sheet timer-and-config observed §2).
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ Both = tuple[config.Text, config.Text]
 
 
 def plan_backups(builder: PlanBuilder, store: Store) -> None:
-    """Plans to put sound backups in the place of broken files. Raises UnreadableError."""
+    """Plan to replace broken files by valid backups. Raises UnreadableError."""
     _plan(builder, store, _read(store), {}, restores=True)
 
 
 @dataclass(frozen=True, slots=True)
 class FutureQueues:
-    """What the queues will be: the future log, and `ends`, where those end that will not end where they do now."""
+    """The future queues: the future log, and `ends`, the ends of those that will not end where they do now."""
 
     log: FutureLog
     ends: Mapping[QueueKey, int]
@@ -47,7 +47,7 @@ class FutureQueues:
 
 
 def plan_configuration(builder: PlanBuilder, store: Store, queues: FutureQueues, *, restores: bool) -> None:
-    """As `plan_backups`, if it `restores`, and offsets within their queues. Raises UnreadableError, StoreChangedError."""
+    """Plan as `plan_backups`, if it `restores`, and offsets within their queues. Raises UnreadableError, StoreChangedError."""
     found = _read(store)
     texts = {name: config.in_use(*both) for name, both in found.items()}
     changes: dict[Path, dict[tuple[str, ...], int]] = defaultdict(dict)
@@ -86,7 +86,7 @@ def _corrected(store: Store, queues: FutureQueues, texts: Mapping[str, config.Te
 
 
 def _level_note(stored: config.StoredOffset, offset: int, end: int) -> str:
-    """What becomes of a delay level."""
+    """Return the note on a delay level."""
     if stored.offset == 0:
         was = f"The offset 0 of {stored.owner} was reset, since the log holds deliveries; its queue ends at {end}"
     else:
@@ -132,9 +132,9 @@ def _is_lost(text: config.Text, backup: config.Text) -> bool:
 
 
 def _plan_delay_levels(builder: PlanBuilder, store: Store, queues: FutureQueues, text: config.Text) -> None:
-    """Plan a new delayOffset.json: each level goes on with the first message that was not delivered.
+    """Plan a new delayOffset.json: each level continues with the first message that was not delivered.
 
-    A file that is not there is not missed before a message was delivered: a broker writes it ten seconds after its first start.
+    A missing file is no fault before a message was delivered: a broker writes it ten seconds after its first start.
     """
     ids = sorted(queue.queue_id for queue in store.queue_directories() if queue.topic == SCHEDULE_TOPIC)
     ends = {queue_id: queues.end(store, SCHEDULE_TOPIC, queue_id) or 0 for queue_id in ids}
@@ -161,7 +161,7 @@ def _plan_delay_levels(builder: PlanBuilder, store: Store, queues: FutureQueues,
 
 
 def _plan_file(builder: PlanBuilder, path: Path, source: Path, integers: Integers) -> None:
-    """A broken file gets the bytes of its backup, which a broker would read in its place (fact sheet timer §3.2)."""
+    """Plan to give a broken file the bytes of its backup, which a broker would read in its place (fact sheet timer §3.2)."""
     data = read_whole(source, source.stat().st_size)
     if integers:
         count = "1 offset lies" if len(integers) == 1 else f"{len(integers)} offsets lie"

@@ -1,4 +1,4 @@
-"""The plan for one consume queue or batch queue: which files change, which come, and which leave the store."""
+"""The plan for one consume queue or batch queue: which files change, which are new, and which leave the store."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NO_FILE = "the queue should not have this file"
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """What stands at the actions of a queue: the reason, and the code of the finding behind it."""
+    """The reason of the actions of a queue, and the code of the finding that led to it."""
 
     reason: str
     code: str | None = None
@@ -43,7 +43,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What a plan does to a queue. `end`: the queue offset behind its last message then; None for a batch queue without records."""
+    """The planned change of a queue. `end`: the queue offset after its last message then; None for a batch queue without records."""
 
     changes: bool
     end: int | None
@@ -51,7 +51,7 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What the plans of all queues of a store have in common.
+    """Common data of the plans of all queues of a store.
 
     `made`: the staged files of the rebuild by path below the root; `exchanged`: queue files that hold units of another place.
     """
@@ -66,7 +66,7 @@ class Work:
     exchanged: Mapping[Path, Held]
 
     def read_made(self, path: str) -> Bytes:
-        """The bytes of a rebuilt file."""
+        """Return the bytes of a rebuilt file."""
         staged = self.made[path]
         return _read(MappedFile(staged.path, 0, staged.length, 0))
 
@@ -80,13 +80,13 @@ def plan_simple_queue(
     why: Reason,
     placeholders: Mapping[int, bytes],
 ) -> Planned:
-    """Plans a consume queue and its extension. Raises UnreadableError, StoreChangedError, OSError."""
+    """Plan a consume queue and its extension. Raises UnreadableError, StoreChangedError, OSError."""
     size = consumequeue.file_size(work.settings.mapped_file_size_consume_queue)
     files = found.files if found is not None else EMPTY
     good = _holders(work, key, _good_files(files, size), size)
     made = {_number(path, size): path for path in (rebuilt.files if rebuilt is not None else ())}
 
-    # Each file is looked at several times in a row.
+    # Each file is read several times in a row.
     @lru_cache(maxsize=2)
     def read_found(number: int) -> Units | None:
         return _read(good[number]).view(UNIT_ROWS) if number in good else None
@@ -118,7 +118,7 @@ def plan_simple_queue(
 
 
 def plan_batch_queue(work: Work, key: QueueKey, found: QueueDirectory | None, rebuilt: RebuiltQueue | None, why: Reason) -> Planned:
-    """Plans a batch queue. Raises UnreadableError, StoreChangedError, OSError."""
+    """Plan a batch queue. Raises UnreadableError, StoreChangedError, OSError."""
     size = work.settings.mapper_file_size_batch_consume_queue
     files = found.files if found is not None else EMPTY
     good = _good_files(files, size)
@@ -131,7 +131,7 @@ def plan_batch_queue(work: Work, key: QueueKey, found: QueueDirectory | None, re
 
 
 class _Fit:
-    """Fits the files of one directory, and takes away those that were not asked for."""
+    """The files of one directory while they are fitted; those that were not asked for are quarantined."""
 
     def __init__(self, fitter: FileFitter, files: MappedFileQueue, directory: Path) -> None:
         self._fitter = fitter
@@ -141,7 +141,7 @@ class _Fit:
         self._changed = False
 
     def file(self, start: int, data: Bytes, staged: StagedFile | None) -> None:
-        """The file that begins at byte `start` of the queue is to hold `data`, which is what `staged` holds."""
+        """Fit the file that begins at byte `start` of the queue to `data`, which is what `staged` holds."""
         wanted = Wanted(self._directory / offset_to_file_name(start), data, staged)
         found = self._found.pop(start, None)
         if wanted.path in self._odd:
@@ -150,7 +150,7 @@ class _Fit:
         self._changed = self._fitter.fit(wanted, found) or self._changed
 
     def take_away_others(self) -> bool:
-        """Takes every other file out of the directory; whether anything changes."""
+        """Quarantine every other file of the directory; return whether anything changes."""
         for path in [*(file.path for file in self._found.values()), *self._odd]:
             self._fitter.take_away(path, _NO_FILE)
             self._changed = True
@@ -158,7 +158,7 @@ class _Fit:
 
 
 class _Extension:
-    """The extension of one queue: left alone without one; made anew if it has no file; else its addresses are found again."""
+    """The extension of one queue: left alone without one; rebuilt if it has no file; else its addresses are found again."""
 
     def __init__(self, work: Work, key: QueueKey, found: QueueDirectory | None, rebuilt: RebuiltQueue | None, why: Reason) -> None:
         self._work = work
@@ -175,13 +175,13 @@ class _Extension:
             self._addresses = Addresses(ExtFiles(tuple(made)), self._found, work.log.min_offset)
 
     def settle(self, units: Units, found: Units | None) -> Units:
-        """The units of a file with the tagsCodes that they are to have."""
+        """Return the units of a file with the tagsCodes that they are to have."""
         if self._addresses is None:
             return units
         return self._addresses.settle(units, np.zeros(len(units), UNIT_ROWS) if found is None else found)
 
     def plan(self) -> bool:
-        """Plans the ext files. Whether anything changes."""
+        """Plan the ext files. Return whether anything changes."""
         fitter = FileFitter(self._work.builder, self._work.staging, 1, self._why.reason, self._why.code)
         if self._addresses is not None:
             return self._mend(fitter, self._addresses)
@@ -193,7 +193,7 @@ class _Extension:
         return fit.take_away_others()
 
     def _mend(self, fitter: FileFitter, addresses: Addresses) -> bool:
-        """Damaged heads are written again; what follows the last unit that the queue names, a start would cut, or not get through."""
+        """Plan to write damaged heads again, and to clear what follows the last named unit: a start would cut it, or not get through."""
         builder, why = self._work.builder, self._why
         good = {file.path for file in self._found.files}
         wrong = [path for path in (*(file.path for file in self._files.files), *_odd_files(self._files)) if path not in good]
@@ -214,12 +214,12 @@ class _Extension:
 
 
 def _good_files(files: MappedFileQueue, size: int) -> dict[int, MappedFile]:
-    """The files of the right length under right names, by number."""
+    """Return the files of the right length under valid names, by number."""
     return {file.start // size: file for file in files.files if file.length == size and file.start % size == 0}
 
 
 def _holders(work: Work, key: QueueKey, good: Mapping[int, MappedFile], size: int) -> dict[int, MappedFile]:
-    """The files that hold the units of a queue, by number: its own ones, those in other places for files that hold something else."""
+    """Return the files that hold the units of a queue, by number: its own, and those in other places for own files with other units."""
     capacity = size // consumequeue.UNIT_SIZE
     exchanged = {
         held.first // capacity: MappedFile(path, held.first * consumequeue.UNIT_SIZE, size, 0)
@@ -230,7 +230,7 @@ def _holders(work: Work, key: QueueKey, good: Mapping[int, MappedFile], size: in
 
 
 def _odd_files(files: MappedFileQueue) -> list[Path]:
-    """Return what is in the directory of a queue and is none of its files: foreign names, empty files, directories, special files."""
+    """Return the entries of the directory of a queue that are none of its files: foreign names, empty files, directories, special files."""
     return [entry.path for entry in files.odd]
 
 

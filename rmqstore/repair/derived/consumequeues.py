@@ -1,7 +1,7 @@
 """Plans that bring consume queues, their extensions and batch queues into agreement with the future log.
 
-Which queues: those that a verification complains about and those that know what the future log does not have any more, or the ones that
-somebody asked for. All other queues are left as they are, however odd their history is: the broker serves them so.
+The queues are those with findings of a verification and those with units of what the future log does not have any more, or the requested
+ones. All other queues are left as they are, however unusual their history is: the broker serves them so.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _MOST_NOTES = 20
 
 
 class LostUnits(StrEnum):
-    """What the unit of a lost message becomes."""
+    """The unit in place of that of a lost message."""
 
     NEIGHBOUR = "neighbour"
     PLACEHOLDER = "placeholder"
@@ -56,10 +56,10 @@ class LostUnits(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class QueueWish:
-    """Which queues to rebuild: those that need it, or (`rebuild`) all, or those of `topics` and `queues`.
+    """The queues to rebuild: those that need it, or (`rebuild`) all, or those of `topics` and `queues`.
 
-    `only_missing`: none that has files. `only_needed`: of all these, those that need it. What is not named stays away if it may be missing
-    on purpose.
+    `only_missing`: none that has files. `only_needed`: of all these, those that need it. A queue that is not named is not rebuilt if it may
+    be missing on purpose.
     """
 
     rebuild: bool = False
@@ -71,7 +71,7 @@ class QueueWish:
     lost_units: LostUnits = LostUnits.NEIGHBOUR
 
     def names(self, key: QueueKey) -> bool:
-        """Whether somebody asked for just this queue."""
+        """Return whether the request is for just this queue."""
         return key in self.queues or key[0] in self.topics
 
 
@@ -89,13 +89,13 @@ class _Queues:
         return cls(*({(queue.topic, queue.queue_id): queue for queue in kind} for kind in kinds))
 
     def has_files(self, key: QueueKey) -> bool:
-        """Whether the queue has a file under a right name."""
+        """Return whether the queue has a file under a valid name."""
         return any(key in kind and kind[key].files.files for kind in (self.simple, self.batch))
 
 
 @dataclass(frozen=True)
 class ChosenQueues:
-    """Which queues of `store` do not agree with the future `log`; `request` is what has to be built so that they do, None for nothing."""
+    """Queues of `store` that do not agree with the future `log`; `request` is what has to be built so that they do, None for nothing."""
 
     store: Store
     log: FutureLog
@@ -107,9 +107,9 @@ class ChosenQueues:
     exchanged: Mapping[Path, Held] = field(default_factory=dict)
 
     def plan(self, builder: PlanBuilder, staging: Staging, made: tuple[QueueResult, Made] | None) -> dict[QueueKey, int]:
-        """Plans with what was built.
+        """Plan with the built files.
 
-        Returns the ends of the queues that were looked at for that: the queue offsets behind their last messages. All others stay as they
+        Returns the ends of the queues that were examined for that: the queue offsets after their last messages. All others stay as they
         are. Raises UsageError, RefusedError, UnreadableError, StoreChangedError, OSError.
         """
         store, queues, wish, choice = self.store, self.queues, self.wish, self.choice
@@ -142,7 +142,7 @@ class ChosenQueues:
 
 
 def choose_queues(store: Store, log: FutureLog, judgement: Judgement, wish: QueueWish) -> ChosenQueues:
-    """Chooses queues by what is wrong with them and by what somebody wishes. Raises UnreadableError, StoreChangedError."""
+    """Choose queues by their findings and by the request. Raises UnreadableError, StoreChangedError."""
     queues = _Queues.of(store)
     if store.rocksdb_queues and not queues.simple:
         return ChosenQueues(store, log, wish, queues, {}, _Choice(queues, {}, judgement, wish), None)
@@ -168,14 +168,14 @@ def plan_queues(
     advance: Advance = lambda count: None,
     rebuilder: Rebuilder | None = None,
 ) -> None:
-    """Plans what makes the queues of `store` agree with the future `log`. Raises as `choose_queues` and `ChosenQueues.plan` do."""
+    """Plan what makes the queues of `store` agree with the future `log`. Raises as `choose_queues` and `ChosenQueues.plan` do."""
     chosen = choose_queues(store, log, judgement, wish)
     rebuilt = rebuild_derived(store, log, profile, staging, queues=chosen.request, advance=advance, rebuilder=rebuilder)
     chosen.plan(builder, staging, rebuilt.queues)
 
 
 def _batch_topics(store: Store, log: FutureLog, queues: _Queues, reasons: Mapping[QueueKey, Reason], wish: QueueWish) -> frozenset[str]:
-    """Return the topics without files and without configuration whose records say that their queues are batch queues.
+    """Return the topics without files and without configuration whose records show that their queues are batch queues.
 
     Reads the log only if there can be such a topic.
     """
@@ -197,11 +197,11 @@ def _plan(
     return plan_simple_queue(work, key, queues.simple.get(key), queues.ext.get(key), rebuilt, why, placeholders)
 
 
-# Which queues, and why
+# Choice of queues, and reasons
 
 
 class _Choice:
-    """Tells which queues are rebuilt. `left_out`: queues that were asked about, and that nobody named although they need it."""
+    """The choice of queues to rebuild. `left_out`: queues that were asked about and are not named in the request, although they need it."""
 
     def __init__(self, queues: _Queues, reasons: Mapping[QueueKey, Reason], judgement: Judgement, wish: QueueWish) -> None:
         self._queues = queues
@@ -211,7 +211,7 @@ class _Choice:
         self.left_out: set[QueueKey] = set()
 
     def __call__(self, key: QueueKey) -> bool:
-        """Whether this queue is rebuilt."""
+        """Return whether this queue is rebuilt."""
         wish = self._wish
         if wish.only_needed and key not in self._reasons:
             return False
@@ -229,7 +229,7 @@ class _Choice:
 
 
 def _require_named(wish: QueueWish, found: Set[QueueKey], queues: _Queues) -> None:
-    """Refuses names that neither the log nor the store knows."""
+    """Raise UsageError for names that neither the log nor the store knows."""
     known = {*found, *queues.simple, *queues.batch}
     topics = {topic for topic, _ in known}
     unknown = [f"{topic}/{queue_id}" for topic, queue_id in wish.queues - known] + sorted(wish.topics - topics)
@@ -241,7 +241,7 @@ def _require_named(wish: QueueWish, found: Set[QueueKey], queues: _Queues) -> No
 
 
 def _reasons(queues: _Queues, log: FutureLog, judgement: Judgement, wish: QueueWish) -> dict[QueueKey, Reason]:
-    """The queues that need a repair, and what for."""
+    """Return the queues that need a repair, and the reasons."""
     reasons = {key: _why(findings) for key, findings in judgement.queues.items() if findings}
     for key in _without_units(queues.simple, log):
         if key not in judgement.absent:
@@ -257,7 +257,7 @@ def _reasons(queues: _Queues, log: FutureLog, judgement: Judgement, wish: QueueW
 
 
 def _without_units(queues: Mapping[QueueKey, QueueDirectory], log: FutureLog) -> Iterator[QueueKey]:
-    """Yield the queues without the units of records that are put right: verification of the present log misses none of those."""
+    """Yield the queues without the units of corrected records: verification of the present log misses none of those."""
     for position in log.mended:
         record = log.record_at(position)
         if record is None or record.transaction_type in (TransactionType.PREPARED, TransactionType.ROLLBACK):
@@ -271,14 +271,14 @@ def _without_units(queues: Mapping[QueueKey, QueueDirectory], log: FutureLog) ->
 
 
 def _why(findings: list[Finding]) -> Reason:
-    """The worst finding speaks for all."""
+    """Return the worst finding, which represents all."""
     worst = next((finding for finding in findings if finding.severity is Severity.ERROR), findings[0])
     more = f", and {len(findings) - 1} more findings" if len(findings) > 1 else ""
     return Reason(f"{CATALOGUE[worst.code].title}{more}", worst.code)
 
 
 def _what_is_gone(queue: QueueDirectory, dtype: np.dtype[np.void], log: FutureLog) -> Reason | None:
-    """Whether a queue has units behind the end of the future log, or of messages that it lost."""
+    """Return why a queue does not fit: units after the end of the future log, or of messages that it lost; None if it fits."""
     damages = np.array(log.damages, np.int64).reshape(-1, 2)
     for file in queue.files.files:
         whole = file.length // dtype.itemsize * dtype.itemsize
@@ -298,7 +298,7 @@ def _what_is_gone(queue: QueueDirectory, dtype: np.dtype[np.void], log: FutureLo
 
 
 def _placeholders(store: Store, log: FutureLog) -> dict[QueueKey, dict[int, bytes]]:
-    """The units of placeholders: records in the place of lost messages that carry topic and queue of what they stand for."""
+    """Return the units of placeholders: records that replace lost messages and carry their topic and queue."""
     delays = store.config.known_delay_levels
     units: dict[QueueKey, dict[int, bytes]] = {}
     for lost in log.lost_units:
@@ -309,7 +309,7 @@ def _placeholders(store: Store, log: FutureLog) -> dict[QueueKey, dict[int, byte
     return units
 
 
-# What people should know
+# Notes for the user
 
 
 def _parts(changed: list[RebuiltQueue]) -> set[str]:

@@ -1,10 +1,10 @@
-"""Which scheduled messages were delivered: what a delay level goes on with whose stored offset says nothing.
+"""Deliveries of scheduled messages: where a delay level continues whose stored offset says nothing.
 
 A broker that finds an offset beyond the end of its queue sets it to the end, and never delivers what is pending; with 0, or without the
 file, it delivers everything again (observed on 4.9.7, 5.3.3 and 5.5.1, fact sheet timer-and-config observed §2). Between them is the first
-message that was not delivered. The log tells: each delivery is a record of its own, with body, born time and number of retries of the
-scheduled one, stored when it was due or later, and a level delivers its messages in order. What the log does not tell to be delivered is
-delivered again, never left out.
+message that was not delivered. The log shows it: each delivery is a record of its own, with body, born time and number of retries of the
+scheduled one, stored when it was due or later, and a level delivers its messages in order. Messages whose delivery the log does not show
+are delivered again, never left out.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ class Levels:
         return min(self.first.get(queue_id, end), end)
 
     def was_reset(self, queue_id: int) -> bool:
-        """Whether offset 0 cannot be what a broker wrote: it has delivered messages, and has written offsets since."""
+        """Return whether offset 0 cannot be what a broker wrote: it has delivered messages, and has written offsets since."""
         return queue_id in self.began and self.began[queue_id] + _FLUSH_MS < self.last_time
 
     def any_delivered(self, ends: Mapping[int, int]) -> bool:
-        """Whether messages were delivered that are still in one of these queues."""
+        """Return whether messages were delivered that are still in one of these queues."""
         return any(end > 0 and queue_id in self.delivered for queue_id, end in ends.items())
 
 
@@ -103,7 +103,7 @@ class _Pending:
         self._born.add(int(row["born_timestamp"]))
 
     def may_hold(self, born: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Which of these born times scheduled messages have."""
+        """Return which of these born times scheduled messages have."""
         if not self._born:
             return np.zeros(len(born), np.bool_)
         return np.fromiter((time in self._born for time in born.tolist()), np.bool_, len(born))

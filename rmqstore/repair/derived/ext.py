@@ -1,8 +1,8 @@
-"""Extended units of a queue that is being mended: rebuilt units get back the addresses under which their ext units lie.
+"""Extended units of a queue under repair: rebuilt units get back the addresses under which their ext units are stored.
 
-A filter bitmap cannot be made again from the log (fact sheet queues §3.5), so ext units that are there are found again rather than
-replaced: each lies behind that of the unit before. What is damaged of one – its head – is written again around its bitmap. A unit whose
-ext unit is gone gets the plain tagsCode, as a broker writes it that could not put an ext unit.
+A filter bitmap cannot be rebuilt from the log (fact sheet queues §3.5), so ext units that are there are found again rather than
+replaced: each is stored after that of the unit before. A damaged head is written again around its bitmap. A unit whose ext unit is gone
+gets the plain tagsCode, as a broker writes it that could not put an ext unit.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ExtFiles:
         self._starts = np.array([file.start for file in files], np.int64)
 
     def heads(self, addresses: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
-        """The heads (HEAD_ROWS) at these addresses, zeros where no file holds one. Raises UnreadableError, StoreChangedError."""
+        """Return the heads (HEAD_ROWS) at these addresses, zeros where no file holds one. Raises UnreadableError, StoreChangedError."""
         offsets = addresses - declared.encode_address(0)
         heads = np.zeros(len(offsets), HEAD_ROWS)
         which = np.searchsorted(self._starts, offsets, side="right") - 1
@@ -50,12 +50,12 @@ class ExtFiles:
         return heads
 
     def holds(self, offset: int) -> MappedFile | None:
-        """The file that a head at `offset` lies in."""
+        """Return the file that holds a head at `offset`."""
         return next((file for file in self.files if file.start <= offset and offset + _HEAD_SIZE <= file.end), None)
 
 
 class Addresses:
-    """Gives rebuilt units the addresses of the ext units that are there, in the order of the queue.
+    """The addresses of the present ext units for the rebuilt units, in the order of the queue.
 
     `made`: the ext units of the rebuild, which the rebuilt units name; `found`: those that are there, at least one file of them.
     """
@@ -67,10 +67,10 @@ class Addresses:
         self._next = declared.encode_address(found.files[0].start)
         self.heads: list[Head] = []
         self.last: int | None = None
-        """Offset behind the last ext unit that a unit names."""
+        """Offset after the last ext unit that a unit names."""
 
     def settle(self, units: npt.NDArray[np.void], found: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
-        """The rebuilt `units` (UNIT_ROWS) of a file with the tagsCodes that they are to have; `found` are those in their places."""
+        """Return the rebuilt `units` (UNIT_ROWS) of a file with the tagsCodes they are to have; `found` are those in their places."""
         settled = units.copy()
         named = (units["tags_code"] <= declared.MAX_ADDRESS) & (units["size"] > 0)
         rebuilt = np.flatnonzero(named & (units["physical_offset"] >= self._log_start))
@@ -85,7 +85,7 @@ class Addresses:
         return settled
 
     def _codes(self, made: npt.NDArray[np.void], claimed: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """tagsCodes for the messages of the heads `made`, whose units claim the addresses `claimed` (others than addresses: none)."""
+        """Return tagsCodes of the messages of the heads `made`, whose units claim the addresses `claimed` (not an address: none)."""
         codes = claimed.copy()
         there = self._found.heads(claimed)
         sound = _is_sound(there) & _agree(there, made)
@@ -98,7 +98,7 @@ class Addresses:
         return codes
 
     def _code(self, made: np.void, there: np.void, claimed: int, behind: int) -> int:
-        """The tagsCode of a message whose unit claims an address with another head `there`; `behind`: what the unit behind it claims."""
+        """Return the tagsCode of a message whose unit claims an address with another head `there`; `behind`: the next unit's claim."""
         for address in self._likely():
             head = self._found.heads(np.array([address], np.int64))
             if bool((_is_sound(head) & _agree(head, made))[0]):
@@ -114,7 +114,7 @@ class Addresses:
         return int(made["tags_code"])
 
     def _likely(self) -> list[int]:
-        """Where the next ext unit can lie: behind the last one, or at the beginning of the next file."""
+        """Return where the next ext unit can be: after the last one, or at the beginning of the next file."""
         offset = declared.decode_address(self._next)
         return [self._next, *(declared.encode_address(file.start) for file in self._found.files if file.start > offset)][:2]
 

@@ -1,7 +1,7 @@
-"""Plans that bring the index into agreement with the future log: right files stay, what lies between and behind them is built anew.
+"""Plans that bring the index into agreement with the future log: valid files stay, those between and after them are rebuilt.
 
-Where a file is damaged or missing, the files before and behind it say which keys it held. The last file is built anew when it has to go on,
-so that all items of the log are found, and no item points at what the log does not have.
+Where a file is damaged or missing, the files before and after it show which keys it held. The last file is rebuilt when it has to
+continue, so that all keys of the log are found, and no index entry points at what the log does not have.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _NAME, _BEHIND, _INCOMPLETE = "RMQ-IX-NAME", "RMQ-IX-BEHIND", "RMQ-IX-INCOMPLETE
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Between two neighbours that stay: the names of the files there that do not stay, and whether files are built for it."""
+    """The range between two neighbours that stay: the names of the files there that do not stay, and whether files are built for it."""
 
     after: IndexView | None
     before: IndexView | None
@@ -46,7 +46,7 @@ class Gap:
 
     @property
     def request(self) -> IndexRequest:
-        """Files with the keys that neither neighbour has. Raises UnreadableError, StoreChangedError."""
+        """The request for files with the keys that neither neighbour has. Raises UnreadableError, StoreChangedError."""
         after, before = self.after, self.before
         if after is None and before is None:
             return IndexRequest()
@@ -57,9 +57,9 @@ class Gap:
 
 @dataclass(frozen=True)
 class ChosenIndex:
-    """Which index files of `store` stay, and which gaps between them are filled; `builds`: the broker is configured to have an index.
+    """The index files of `store` that stay, and the gaps to fill between them; `builds`: the broker is configured to have an index.
 
-    `unknown` is a file whose numbers of slots and items nothing says: then no file is touched, because this one may be right.
+    `unknown` is a file with unknown numbers of slots and entries: then no file is touched, because this one may be valid.
     """
 
     store: Store
@@ -71,11 +71,11 @@ class ChosenIndex:
 
     @property
     def requests(self) -> list[IndexRequest]:
-        """What has to be built, one for each gap that is filled. Raises UnreadableError, StoreChangedError."""
+        """The requests for what has to be built, one for each gap that is filled. Raises UnreadableError, StoreChangedError."""
         return [gap.request for gap in self.gaps if gap.is_filled]
 
     def plan(self, builder: PlanBuilder, made: Sequence[tuple[IndexResult, Made]]) -> int:
-        """Plans with what was built for the requests.
+        """Plan with the files that were built for the requests.
 
         Returns the end timestamp (ms) of the last file that another one will follow, 0 for none, as checkpoints keep it.
         Raises RefusedError, UnreadableError, StoreChangedError, OSError.
@@ -108,7 +108,7 @@ class ChosenIndex:
 
 
 def choose_index(store: Store, profile: Profile, log: FutureLog, judgement: Judgement, *, everything: bool = False) -> ChosenIndex:
-    """Chooses what makes the index of `store` agree with the future `log`; `everything`: no file stays, right ones neither.
+    """Choose what makes the index of `store` agree with the future `log`; `everything`: no file stays, valid ones neither.
 
     Raises UnreadableError, StoreChangedError.
     """
@@ -141,19 +141,19 @@ def plan_index(
     advance: Advance = lambda count: None,
     rebuilder: Rebuilder | None = None,
 ) -> None:
-    """Plans what makes the index of `store` agree with the future `log`. Raises as `choose_index` and `ChosenIndex.plan` do."""
+    """Plan what makes the index of `store` agree with the future `log`. Raises as `choose_index` and `ChosenIndex.plan` do."""
     chosen = choose_index(store, profile, log, judgement, everything=everything)
     rebuilt = rebuild_derived(store, log, profile, staging, index=chosen.requests, advance=advance, rebuilder=rebuilder)
     chosen.plan(builder, rebuilt.index)
 
 
 def full_until(store: Store) -> int:
-    """End timestamp (ms) of the last index file but one, as the checkpoint of a clean stop has it, 0 for none. Raises UnreadableError."""
+    """Return the end timestamp (ms) of the last index file but one, as a clean stop's checkpoint has it, or 0. Raises UnreadableError."""
     return _full_until([view.end_timestamp for view in open_views(Context(store, Options()))[0]])
 
 
 def _full_until(ends: Sequence[int]) -> int:
-    """The end timestamp of the last file but one."""
+    """Return the end timestamp of the last file but one."""
     return ends[-2] if len(ends) > 1 else 0
 
 
@@ -166,7 +166,7 @@ def _foreign_names(builder: PlanBuilder, store: Store) -> None:
 
 
 def _count_from_one(builder: PlanBuilder, views: Sequence[IndexView]) -> None:
-    """Writes into files that have no items yet what the first start and stop would write there: they count from one."""
+    """Write into files without entries what the first start and stop would write there: they count from one."""
     field = HEADER_LAYOUT["index_count"]
     one = (1).to_bytes(field.width, "big")
     for view in views:
@@ -174,11 +174,11 @@ def _count_from_one(builder: PlanBuilder, views: Sequence[IndexView]) -> None:
             builder.write(view.file.path, field.offset, one, reason="an index file that no broker has opened yet")
 
 
-# Which files stay
+# Files that stay
 
 
 def _stays(view: IndexView, log: FutureLog, judgement: Judgement) -> bool:
-    """Whether nothing is wrong with a file, now and in the future."""
+    """Return whether nothing is wrong with a file, now and in the future."""
     if judgement.index.get(view.file.path.name):
         return False
     if not view.items:
@@ -190,14 +190,14 @@ def _stays(view: IndexView, log: FutureLog, judgement: Judgement) -> bool:
 
 
 def _lacks_mended(log: FutureLog, views: Sequence[IndexView], profile: Profile) -> bool:
-    """Whether a record that is put right, and that has keys, is after the last one that the index holds."""
+    """Return whether a corrected record that has keys is after the last one that the index holds."""
     last = max((view.last_offset for view in views if view.items), default=-1)
     records = (log.record_at(position) for position in log.mended if position > last)
     return any(record is not None and any(message_keys(record.properties, profile.indexes_tags)) for record in records)
 
 
 def _gaps(kept: Sequence[IndexView], names: Sequence[str], *, incomplete: bool) -> Iterator[Gap]:
-    """What lies before, between and behind the files that stay; files without items never stay where something is built."""
+    """Yield the gaps before, between and after the files that stay; files without entries never stay where something is built."""
     staying = {view.file.path.name for view in kept}
     for after, before in pairwise([None, *kept, None]):
         low = after.file.path.name if after is not None else ""
@@ -206,7 +206,7 @@ def _gaps(kept: Sequence[IndexView], names: Sequence[str], *, incomplete: bool) 
         yield Gap(after, before, inside, is_filled=bool(inside) or incomplete or before is None)
 
 
-# What is built
+# Built files
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +222,7 @@ class _File:
 
 
 def _place(builder: PlanBuilder, store: Store, gap: Gap, made: Sequence[_File], judgement: Judgement) -> None:
-    """Puts built files in the places of those that do not stay, and behind them under new names; what is left over goes."""
+    """Put built files in the places of those that do not stay, and after them under new names; quarantine those left over."""
     directory = store.path_of(PartKind.INDEX)
     last = gap.after.file.path.name if gap.after is not None else ""
     for number, each in enumerate(made):
@@ -245,7 +245,7 @@ def _place(builder: PlanBuilder, store: Store, gap: Gap, made: Sequence[_File], 
 
 
 def _why(name: str, judgement: Judgement) -> tuple[str | None, str]:
-    """(code, reason) of what is wrong with a file."""
+    """Return (code, reason) of what is wrong with a file."""
     findings = judgement.index.get(name, [])
     if findings:
         more = f", and {len(findings) - 1} more findings" if len(findings) > 1 else ""

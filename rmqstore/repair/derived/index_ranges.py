@@ -1,6 +1,6 @@
-"""Which keys of the log lie between two index files: what a file that is built anew has to hold, when its neighbours stay.
+"""Ranges of keys of the log between two index files: what a rebuilt file has to hold, when its neighbours stay.
 
-The keys of one record may end one file and go on in the next, so a border is a record and a number of its keys.
+The keys of one record may end one file and continue in the next, so a border is a record and a number of its keys.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rmqstore.verify.index import IndexView, first_record_items, last_record_ite
 
 @dataclass(frozen=True, slots=True)
 class Border:
-    """The record at physical offset `position`, of which a file that stays has `keys` items; `hashes` are theirs if it begins there."""
+    """The record at physical offset `position`, of which a file that stays has `keys` entries; `hashes` are theirs if it begins there."""
 
     position: int
     keys: int
@@ -26,23 +26,23 @@ class Border:
 
 @dataclass(frozen=True, slots=True)
 class KeyRange:
-    """Keys behind those that `after` has and before those that `before` has; None where no file is."""
+    """Keys after those that `after` has and before those that `before` has; None where no file is."""
 
     after: Border | None
     before: Border | None
 
     @property
     def start(self) -> int:
-        """Physical offset before which no key of the range lies."""
+        """Physical offset before which the range has no key."""
         return 0 if self.after is None else self.after.position
 
     @property
     def stop(self) -> int | None:
-        """Physical offset behind which no key of the range lies, None for none."""
+        """Physical offset after which the range has no key, None for none."""
         return None if self.before is None else self.before.position
 
     def select(self, batches: Iterable[Batch], *, tags: bool) -> Iterator[Batch]:
-        """The records with keys in the range, and those keys; `tags`: keys of tags are indexed, too."""
+        """Yield the records with keys in the range, and those keys; `tags`: keys of tags are indexed, too."""
         for batch in batches:
             keys = batch.keys if tags else batch.keys[batch.keys["is_tag"] == 0]
             if not len(keys):
@@ -64,9 +64,9 @@ class KeyRange:
                 yield replace(batch, records=batch.records[first : last + 1], keys=kept)
 
     def _left(self, keys: npt.NDArray[np.void]) -> int:
-        """How many of the keys (KEY_DTYPE) of the border's record come before those that the file `before` has.
+        """Return how many of the keys (KEY_DTYPE) of the border's record come before those that the file `before` has.
 
-        A file of a release before 5.4.0 has no item for the tag, which is the last key.
+        A file of a release before 5.4.0 has no index entry for the tag, which is the last key.
         """
         assert self.before is not None
         with_tag = len(keys) - self.before.keys
@@ -77,12 +77,12 @@ class KeyRange:
 
 
 def first_border(view: IndexView) -> Border:
-    """The border at the beginning of a file with items. Raises UnreadableError, StoreChangedError."""
+    """Return the border at the beginning of a file with entries. Raises UnreadableError, StoreChangedError."""
     count = first_record_items(view)
     hashes = [int(value) for _, rows in view.rows(1, count + 1) for value in rows["key_hash"].tolist()]
     return Border(view.item_offset(1), count, tuple(hashes))
 
 
 def last_border(view: IndexView) -> Border:
-    """The border at the end of a file with items. Raises UnreadableError, StoreChangedError."""
+    """Return the border at the end of a file with entries. Raises UnreadableError, StoreChangedError."""
     return Border(view.last_offset, last_record_items(view))

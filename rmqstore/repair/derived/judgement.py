@@ -1,7 +1,7 @@
-"""What verification has to say about queues and index, judged as for a broker that stopped cleanly: what `recover` may touch, and what not.
+"""Findings of verification on queues and index, as for a broker that stopped cleanly: what `recover` may touch, and what not.
 
-Histories that look odd and that every release serves as they are – queue offsets that start again, numbers of multi-dispatch queues that
-skip – have no finding that asks for a repair, so nobody "mends" them.
+Unusual histories that every release serves as they are – queue offsets that start again, numbers of multi-dispatch queues that
+skip – have no finding that asks for a repair, so that they are left alone.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _TREE_NAMES = frozenset(tree.value for tree in QUEUE_TREES)
 
 @dataclass(frozen=True)
 class Judgement:
-    """`log`: what the commit log holds; `queues` and `index` (by file name): findings that ask for a repair; `absent`: queues of the log
-    that have no files, maybe on purpose; `coverage`: findings about keys of the log that lie in no index file; `exchanged`: queue files
-    that hold units of another place.
+    """Findings on a store. `log`: what the commit log holds; `queues` and `index` (by file name): findings that ask for a repair; `absent`:
+    queues of the log that have no files, maybe on purpose; `coverage`: findings about keys of the log that are in no index file;
+    `exchanged`: queue files that hold units of another place.
     """
 
     log: LogFacts
@@ -48,7 +48,7 @@ class Judgement:
 
 
 def no_record() -> RefusedError:
-    """What is said to whoever wants to repair a store by a log without records."""
+    """Return the error for the repair of a store whose log has no records."""
     return RefusedError(
         "The log has bytes and not one record of its own, so a repair would only throw the rest of the store away (RMQ-CL-NORECORD).",
         "Put the right files back from a copy or a replica. To begin anew, move the files away.",
@@ -63,7 +63,7 @@ def judge(
     advance: Callable[[int], None] = lambda count: None,
     given_up: Sequence[tuple[int, int]] = (),
 ) -> Judgement:
-    """Verifies queues and index of `store`, or one of these parts, without reading bodies.
+    """Verify queues and index of `store`, or one of these parts, without reading bodies.
 
     `given_up` are ranges of the log that hold fillers in the place of lost messages, ascending.
     Raises RefusedError for a log that has bytes and no record, UnreadableError, StoreChangedError.
@@ -98,7 +98,7 @@ def _enter(judgement: Judgement, finding: Finding, *, light_queues_were_filled: 
 
 
 def _queue_of(finding: Finding) -> QueueKey | None:
-    """The queue that a finding is about, by its fields or by the path of its file."""
+    """Return the queue that a finding is about, by its fields or by the path of its file."""
     if finding.topic is not None and finding.queue_id is not None:
         return finding.topic, finding.queue_id
     parts = PurePosixPath(finding.file or "").parts
@@ -108,13 +108,13 @@ def _queue_of(finding: Finding) -> QueueKey | None:
 
 
 def present_log(store: Store, log: LogFacts) -> FutureLog:
-    """The log as it is, for repairs that leave it so; damaged ranges stay."""
+    """Return the log as it is, for repairs that leave it so; damaged ranges stay."""
     files = tuple(files_as_mapped(store))
     return FutureLog(files, max(log.end_offset, store.message_log.min_offset), damages=tuple(_inside(log)))
 
 
 def _inside(log: LogFacts) -> Iterator[tuple[int, int]]:
-    """The damaged ranges before the end of the log."""
+    """Yield the damaged ranges before the end of the log."""
     for start, end in log.damages:
         if start < log.end_offset:
             yield start, min(end, log.end_offset)

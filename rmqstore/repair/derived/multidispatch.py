@@ -1,4 +1,4 @@
-"""Which records have units in queues of %LMQ% topics: releases differ, and the units that are there tell what the writer did."""
+"""Records with units in queues of %LMQ% topics: releases differ, and the units that are there show what the writer did."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def as_written(store: Store, profile: Profile) -> Profile:
 
 
 def _units(queue: QueueDirectory, most: int) -> Iterator[tuple[int, int]]:
-    """Queue offset and physical offset of the first units of a queue."""
+    """Yield queue offset and physical offset of the first units of a queue."""
     for file in queue.files.files[:1]:
         count = min(most, file.length // UNIT_ROWS.itemsize)
         rows = np.frombuffer(read_at(file, 0, count * UNIT_ROWS.itemsize), UNIT_ROWS)
@@ -42,7 +42,7 @@ def _units(queue: QueueDirectory, most: int) -> Iterator[tuple[int, int]]:
 
 
 def _is_of_retry(store: Store, queue: QueueDirectory, queue_offset: int, position: int) -> bool:
-    """Whether the unit at a queue offset is that of a record of a %RETRY% topic, which names queue and queue offset."""
+    """Return whether the unit at a queue offset is that of a record of a %RETRY% topic, which names queue and queue offset."""
     file = store.commitlog.find(position)
     record = None if file is None else read_record(file, position)
     if record is None or not record.topic.startswith(RETRY_PREFIX):

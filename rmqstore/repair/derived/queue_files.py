@@ -1,4 +1,4 @@
-"""Brings one file of a queue to the bytes it should have: in place where most of it is right, else by a new file in its place.
+"""Change of one file of a queue to the bytes it should have: in place where most of it is right, else by a new file in its place.
 
 A file keeps its length, its holes and its old bytes as far as they are right, so that a plan shows what is wrong and not what is there.
 """
@@ -18,13 +18,13 @@ from rmqstore.store.window import map_window
 
 Bytes = npt.NDArray[np.uint8]
 
-# A plan with more separate writes than this into one file is no longer one that people read.
+# A plan with more separate writes than this into one file is too long to read.
 _MOST_RUNS = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A file as it should be: where it lies, its bytes, and the staged file that holds just these, if there is one."""
+    """A file as it should be: its path, its bytes, and the staged file that holds just these, if there is one."""
 
     path: Path
     data: Bytes
@@ -32,7 +32,7 @@ class Wanted:
 
 
 class FileFitter:
-    """Puts what it takes into a plan, for one queue: `reason` and `code` stand at every action."""
+    """The changes of the files of one queue in a plan: every action has `reason` and `code`."""
 
     def __init__(self, builder: PlanBuilder, staging: Staging, unit_size: int, reason: str, code: str | None) -> None:
         self._builder = builder
@@ -42,7 +42,7 @@ class FileFitter:
         self._code = code
 
     def fit(self, wanted: Wanted, found: MappedFile | None) -> bool:
-        """Makes the file `found` (None: there is nothing at the path) the wanted one; whether that takes anything."""
+        """Make the file `found` (None: there is nothing at the path) the wanted one; return whether that takes anything."""
         if found is None:
             self._builder.create(wanted.path, self._staged(wanted), reason=self._reason, code=self._code)
             return True
@@ -53,7 +53,7 @@ class FileFitter:
             return self._change(wanted, window.array)
 
     def take_away(self, path: Path, why: str) -> None:
-        """The file does not belong to the queue."""
+        """Quarantine a file that does not belong to the queue."""
         self._builder.quarantine(path, reason=f"{self._reason}: {why}", code=self._code)
 
     def _change(self, wanted: Wanted, found: Bytes) -> bool:
@@ -72,7 +72,7 @@ class FileFitter:
         return True
 
     def _change_run(self, wanted: Wanted, begin: int, end: int) -> None:
-        """Bytes [begin, end): written up to the last one that is not zero, zeroed behind it."""
+        """Write bytes [begin, end) up to the last one that is not zero, and zero those after it."""
         filled = np.flatnonzero(wanted.data[begin:end])
         middle = begin
         if filled.size:
@@ -87,7 +87,7 @@ class FileFitter:
 
 
 def _units(marked: npt.NDArray[np.bool_], unit_size: int) -> npt.NDArray[np.bool_]:
-    """Which units have a marked byte; bytes behind the last whole unit count as one."""
+    """Return which units have a marked byte; bytes after the last whole unit count as one."""
     whole = marked.size // unit_size * unit_size
     units: npt.NDArray[np.bool_] = np.logical_or.reduce(marked[:whole].reshape(-1, unit_size), axis=1)
     return units if whole == marked.size else np.append(units, marked[whole:].any())

@@ -1,4 +1,4 @@
-"""Runs a rebuild over the future log: its records in, staged files out, with the settings that this store was written with."""
+"""Rebuild over the future log: its records in, staged files out, with the settings that this store was written with."""
 
 from __future__ import annotations
 
@@ -55,24 +55,24 @@ class IndexRequest:
     follows: tuple[int, int] = (0, 0)
 
     def touches(self, start: int, end: int) -> bool:
-        """Whether keys of the range can lie in [start, end) of the log."""
+        """Return whether keys of the range can be in [start, end) of the log."""
         return self.keys is None or (self.keys.start < end and (self.keys.stop is None or self.keys.stop >= start))
 
     def select(self, batches: Iterable[Batch], *, tags: bool) -> Iterable[Batch]:
-        """The records with keys in the range; `tags`: keys of tags are indexed, too."""
+        """Return the records with keys in the range; `tags`: keys of tags are indexed, too."""
         return batches if self.keys is None else self.keys.select(batches, tags=tags)
 
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """What was built of a log: queues if they were asked for, and of each request for index files what it asked for."""
+    """The files built from a log: queues if they were asked for, and for each request for index files what it asked for."""
 
     queues: tuple[QueueResult, Made] | None
     index: Sequence[tuple[IndexResult, Made]]
 
 
 class Rebuilder(Protocol):
-    """Builds in other processes what `rebuild_derived` builds in this one, and raises what that raises."""
+    """A builder in other processes of what `rebuild_derived` builds in this one; it raises the same errors."""
 
     def rebuild(
         self,
@@ -83,7 +83,7 @@ class Rebuilder(Protocol):
         index: Sequence[IndexRequest],
         advance: Advance,
     ) -> Rebuilt:
-        """As `rebuild_derived`."""
+        """Build as `rebuild_derived` does."""
 
 
 class StagedFiles:
@@ -94,16 +94,16 @@ class StagedFiles:
         self.files: dict[str, StagedFile] = {}
 
     def open(self, relative_path: str, length: int) -> npt.NDArray[np.uint8]:
-        """The bytes of a new file, zeros, or those of one that was closed before. Raises OSError."""
+        """Return the bytes of a new file, zeros, or those of one that was closed before. Raises OSError."""
         before = self.files.pop(relative_path, None)
         return self._staging.open(relative_path, length) if before is None else self._staging.reopen(relative_path, before)
 
     def write(self, relative_path: str, position: int, data: npt.NDArray[np.uint8]) -> None:
-        """Puts bytes into a file that is open. Raises OSError."""
+        """Write bytes into a file that is open. Raises OSError."""
         self._staging.write(relative_path, position, data)
 
     def close(self, relative_path: str) -> StagedFile:
-        """The file is complete, for now. Raises OSError."""
+        """Close a file that is complete, for now, and return it. Raises OSError."""
         staged = self.files[relative_path] = self._staging.close(relative_path)
         return staged
 
@@ -120,7 +120,7 @@ class FutureRecords:
 
 
 def entry_header_of(store: Store, log: FutureLog) -> int:
-    """Bytes that lead every record of `log`. Raises RefusedError where DLedger entries follow on plain records."""
+    """Return the number of bytes that lead every record of `log`. Raises RefusedError where DLedger entries follow on plain records."""
     leads = {store.entry_header(file) for file in log.files}
     if len(leads) > 1:
         raise RefusedError(
@@ -131,7 +131,7 @@ def entry_header_of(store: Store, log: FutureLog) -> int:
 
 
 def records_of(store: Store, log: FutureLog, *, keys: bool) -> FutureRecords:
-    """The records of `log`, with their index keys if asked. Raises RefusedError where DLedger entries follow on plain records."""
+    """Return the records of `log`, with their index keys if asked. Raises RefusedError where DLedger entries follow on plain records."""
     lead = entry_header_of(store, log)
     delays = np.array([0, *store.config.known_delay_levels], np.int64)
     checks = Check.KEYS if keys else Check(0)
@@ -158,7 +158,7 @@ def rebuild_derived(
     advance: Advance = lambda count: None,
     rebuilder: Rebuilder | None = None,
 ) -> Rebuilt:
-    """Builds what is asked for into the staging area; `rebuilder` does it without this process.
+    """Build what is asked for into the staging area; `rebuilder` does it outside of this process.
 
     Queues and the first index files are built in one pass over the log. Raises RefusedError, UnreadableError, StoreChangedError, OSError.
     """
@@ -183,7 +183,7 @@ def _pass(
     index: IndexRequest | None,
     advance: Advance,
 ) -> Rebuilt:
-    """What one pass over the log makes."""
+    """Return what one pass over the log builds."""
     records, settings = records_of(store, log, keys=index is not None), settings_of(store)
     builders: list[Builder] = []
     for_queues, for_index = StagedFiles(staging), StagedFiles(staging)
@@ -212,7 +212,7 @@ def _pass(
 
 @dataclass(frozen=True, slots=True)
 class _Chosen:
-    """Lets a builder of the index have what was asked for."""
+    """A builder of the index that gets only the records and keys of a request."""
 
     request: IndexRequest
     builder: IndexBuilder
@@ -224,13 +224,13 @@ class _Chosen:
 
 
 def _touched(log: FutureLog, request: IndexRequest) -> FutureLog:
-    """The files of the log that keys of the request can lie in."""
+    """Return the log with only the files that keys of the request can be in."""
     return replace(log, files=tuple(file for file in log.files if request.touches(file.start, file.end)))
 
 
 @contextmanager
 def _full_disk_told(staging: Staging) -> Iterator[None]:
-    """Lost pages are counted for the whole process: those of a file that is made on a full disk look to the scan like those of the log."""
+    """Raise OSError for a full disk: lost pages count for the whole process, so those of a file made there look like those of the log."""
     try:
         yield
     except StoreChangedError as error:
@@ -240,7 +240,7 @@ def _full_disk_told(staging: Staging) -> Iterator[None]:
 
 
 def told(records: FutureRecords, advance: Advance) -> Iterator[Batch]:
-    """The batches, and `advance` is told the bytes of the log as they go by."""
+    """Yield the batches, and call `advance` with the bytes of the log as they go by."""
     reached = records.log.min_offset
     for batch in records:
         end = int(batch.records["position"][-1])

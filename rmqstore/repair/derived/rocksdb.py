@@ -30,7 +30,7 @@ def builds_queues(store: Store, end_offset: int) -> bool:
 
 
 def goes_beyond(store: Store, end_offset: int) -> bool:
-    """Return whether queues in RocksDB go on after the end of the log."""
+    """Return whether queues in RocksDB continue after the end of the log."""
     return store.rocksdb_queues and any(code == _AHEAD for _, code, _ in _unusable(store, end_offset))
 
 
@@ -70,7 +70,7 @@ def _reached(store: Store, end_offset: int) -> int | None:
 
 
 def _unusable(store: Store, end_offset: int) -> Iterator[tuple[Report, str, str]]:
-    """The databases of queues that no broker reads whole or brings to the end of the log, with the code of the finding and a reason."""
+    """Yield the databases of queues that no broker reads whole or brings to the end of the log, with the finding's code and a reason."""
     for database in databases(store, DatabaseUse.QUEUES):
         if not is_needed(store, database):
             continue

@@ -1,4 +1,4 @@
-"""What rebuilt files are like: lengths and types that no record of the log says, and what each of them is taken from.
+"""Evidence on rebuilt files: lengths and types that no record of the log says, and what each of them is taken from.
 
 The order of evidence: the broker's settings (--broker-conf, --set), the files that are there, settings and files of earlier transactions
 in `.rmqstore`, copies beside the part (`consumequeue.bak`). Without any of them it is the broker's default, and the plan says so, because a
@@ -37,8 +37,8 @@ _LARGEST = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """`settings` to rebuild with; `notes` by part (`consumequeue`, …, or LIGHT_QUEUES): a sentence on a setting that is not given, and that
-    no file of the part says."""
+    """The `settings` to rebuild with; `notes` by part (`consumequeue`, …, or LIGHT_QUEUES): a sentence on a setting that is not given, and
+    that no file of the part says."""
 
     settings: Settings
     notes: Mapping[str, str] = field(default_factory=dict)
@@ -85,12 +85,12 @@ _LENGTHS = (
 
 
 def settings_of(store: Store) -> Settings:
-    """Return what the broker was configured to write, as far as anything says it. Raises UnreadableError."""
+    """Return what the broker was configured to write, as far as there is evidence. Raises UnreadableError."""
     return evidence_of(store).settings
 
 
 def evidence_of(store: Store) -> Evidence:
-    """Return the same with a sentence for whatever is not given and not taken from a file of the part itself. Raises UnreadableError."""
+    """Return the same with a sentence for each value neither given nor taken from a file of the part itself. Raises UnreadableError."""
     options, places = Options.of(store.config), places_of(store)
     notes: dict[str, str] = {}
     found = {
@@ -133,7 +133,7 @@ def evidence_of(store: Store) -> Evidence:
 
 
 def note_on_log(store: Store) -> str | None:
-    """Return what is to be said about the length of log files where a single file, which may have been cut, says it."""
+    """Return a note on the length of log files where a single file, which may have been cut, is the evidence for it; else None."""
     files, default = store.commitlog.files, BrokerConfig().integer(_LOG_KEY)
     if store.config.commit_log_file_size is not None or len(files) != 1 or files[0].length == default:
         return None
@@ -148,7 +148,7 @@ def note_on_log(store: Store) -> str | None:
 
 
 def light_queues(store: Store) -> str | None:
-    """Return what shows that the broker filled queues of %LMQ% topics, as the beginning of a sentence; None for nothing."""
+    """Return the evidence that the broker filled queues of %LMQ% topics, as the beginning of a sentence; None for nothing."""
     if any(queue.topic.startswith(LMQ_PREFIX) for queue in store.queue_directories()):
         return "There are queues of %LMQ% topics"
     for name in (config.LMQ_OFFSETS, config.CONSUMER_OFFSETS):
@@ -162,7 +162,7 @@ def light_queues(store: Store) -> str | None:
 
 
 def _length(store: Store, length: _Length) -> tuple[int, str]:
-    """Return the length of the files of a part of which there is none, and what is to be said about it."""
+    """Return the length of the files of a part of which there is none, and a note on it."""
     what = f"No file of {length.part} is there, and {length.key} is not given"
     advice = f"if the broker's is another, it does not start: give --broker-conf FILE or --set {length.key}=BYTES"
     for size, directory in _earlier_lengths(store, length.part, length.key, length.unit):
@@ -171,7 +171,7 @@ def _length(store: Store, length: _Length) -> tuple[int, str]:
 
 
 def _earlier_lengths(store: Store, part: PartKind, key: str, unit: int) -> Iterator[tuple[int, Path]]:
-    """Yield lengths that files of a part had, and what says so, newest first."""
+    """Yield lengths that files of a part had, and the paths that say so, newest first."""
     for path, said in _earlier(store, part, key):
         size = said or _common_length(path, unit)
         if size is not None:
@@ -179,7 +179,7 @@ def _earlier_lengths(store: Store, part: PartKind, key: str, unit: int) -> Itera
 
 
 def _earlier(store: Store, part: PartKind, key: str) -> Iterator[tuple[Path, int | None]]:
-    """Yield where else files of a part can be, newest first; of an earlier plan the setting that it was given."""
+    """Yield other places of files of a part, newest first; of an earlier plan the setting that it was given."""
     for transaction in reversed(transactions(store.root)):
         try:
             given = transaction.plan.settings.get(key, "")
@@ -226,7 +226,7 @@ def _has_geometry(store: Store) -> bool:
 
 
 def _geometry(store: Store, default: tuple[int, int]) -> tuple[tuple[int, int], str]:
-    """Return slots and items of index files of which there is none, and what is to be said about them."""
+    """Return slots and entries of index files of which there is none, and a note on them."""
     what = "No index file tells its numbers of slots and entries, and maxHashSlotNum and maxIndexNum are not both given"
     advice = "if the broker's are others, it misreads them: give --broker-conf FILE or --set maxHashSlotNum=N --set maxIndexNum=N"
     for directory, _ in _earlier(store, PartKind.INDEX, ""):

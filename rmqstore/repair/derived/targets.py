@@ -1,4 +1,4 @@
-"""What the files of a consume queue should hold: the rebuilt units, and units that are right although no record of the log tells them.
+"""Contents of the files of a consume queue: the rebuilt units, and units that are valid although no record of the log gives them.
 
 Those are units of messages that expired with old log files, and units of messages that are lost: their places have to be taken by a
 neighbour, because a consumer that meets anything else stalls or skips messages (fact sheet hole experiments). Places are queue offsets.
@@ -20,14 +20,14 @@ from rmqstore.scan.unitruns import UNIT_ROWS
 
 Units = npt.NDArray[np.void]
 Read = Callable[[int], Units | None]
-"""The units (UNIT_ROWS) of the file with a number, counted from queue offset 0; None where there is none."""
+"""A function that returns the units (UNIT_ROWS) of the file with a number, counted from queue offset 0; None where there is none."""
 
 _PRE_BLANK = np.frombuffer(PRE_BLANK, UNIT_ROWS)[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where units come from: the queue as it is, and as it was rebuilt, `made_until` (exclusive). `capacity` = units in a file."""
+    """Sources of units: the queue as it is, and as it was rebuilt, `made_until` (exclusive). `capacity` = units in a file."""
 
     found: Read
     found_numbers: tuple[int, ...]
@@ -38,7 +38,7 @@ class Sources:
 
 
 class QueueTarget:
-    """The files of one queue. `placeholders`: units for queue offsets whose message a placeholder stands for."""
+    """The files of one queue. `placeholders`: units for queue offsets whose message a placeholder represents."""
 
     def __init__(self, sources: Sources, log: FutureLog, mode: Mode, placeholders: Mapping[int, bytes]) -> None:
         self._sources = sources
@@ -52,11 +52,11 @@ class QueueTarget:
 
     @property
     def end(self) -> int:
-        """The queue offset behind the last unit, when all files were asked for."""
+        """The queue offset after the last unit, when all files were asked for."""
         return self._end
 
     def files(self) -> Iterator[tuple[int, Units]]:
-        """(number, units) of every file that the queue should have, ascending. Raises UnreadableError, StoreChangedError."""
+        """Yield (number, units) of every file that the queue should have, ascending. Raises UnreadableError, StoreChangedError."""
         capacity = self._sources.capacity
         if self._first is None:
             return
@@ -66,9 +66,9 @@ class QueueTarget:
             number += 1
 
     def _bounds(self) -> tuple[int, int | None, Units | None]:
-        """(place of the first unit that was rebuilt, number of the first file, that first unit).
+        """Return (place of the first unit that was rebuilt, number of the first file, that first unit).
 
-        Where nothing was rebuilt the first place is the one behind the last unit that stays.
+        Where nothing was rebuilt the first place is the one after the last unit that stays.
         """
         sources = self._sources
         kept = self._kept_before(min(sources.made_numbers, default=1 << 62))
@@ -88,7 +88,7 @@ class QueueTarget:
         return last * sources.capacity + kept[last], first, None
 
     def _kept_before(self, limit: int) -> dict[int, int]:
-        """For the files before number `limit` that hold a unit that stays: how many units there are up to the last such one."""
+        """Return, for the files before number `limit` with a unit that stays, how many units there are up to the last such one."""
         kept: dict[int, int] = {}
         expired_seen = False
         for number in sorted(self._sources.found_numbers):
@@ -103,7 +103,7 @@ class QueueTarget:
         return kept
 
     def _file(self, number: int) -> Units:
-        """The units of one file; files are asked for in ascending order."""
+        """Return the units of one file; files are asked for in ascending order."""
         sources = self._sources
         made, found = sources.made(number), sources.found(number)
         units = np.zeros(sources.capacity, UNIT_ROWS) if made is None else made.copy()
@@ -125,7 +125,7 @@ class QueueTarget:
         return units
 
     def _before(self, found: Units) -> Units:
-        """Units in front of those that were rebuilt: expired ones stay, lost ones and holes repeat a neighbour, the rest is pre-blank."""
+        """Return units before those that were rebuilt: expired ones stay, lost ones and holes repeat a neighbour, the rest is pre-blank."""
         units = np.full(len(found), _PRE_BLANK, UNIT_ROWS)
         expired, lost = self._is_expired(found), self._is_lost(found)
         units[expired] = found[expired]
@@ -147,7 +147,7 @@ class QueueTarget:
         return found is not None and self._last is not None and self._lost_run(found) > 0
 
     def _lost_run(self, found: Units) -> int:
-        """How many units from the first one on belong to lost messages."""
+        """Return how many units from the first one on belong to lost messages."""
         lost = self._is_lost(found)
         return len(lost) if lost.all() else int(np.argmin(lost))
 

@@ -1,10 +1,10 @@
-"""Plans for the timer: what hangs on lost messages lets go of them, so that whatever is due later is still delivered.
+"""Plans for the timer: timer entries of lost messages are unlinked, so that messages due later are still delivered.
 
-A pending unit that names a lost message is given up: with size 0 every release reads nothing there, and drops it. Left as it is, it would
-name a filler, which the timer reads again and again while its read pointer stands still (fact sheet timer §8 T2, seen on 5.3.3). Slots of
-units that the timer log lost would link to themselves when new units come to lie there (T1), and a check point behind the end of the queue
-makes old releases pass over what comes next (T3). A start goes on behind the message of the last unit, or, where that is lost, where the
-check point says (§1.7); so that must not lie behind messages whose units are lost.
+A pending unit that names a lost message gets size 0: every release reads nothing there, and drops it. Left as it is, it would name a
+filler, which the timer reads again and again while its read pointer does not advance (fact sheet timer §8 T2, seen on 5.3.3). Slots of
+units that the timer log lost would link to themselves when new units are written there (T1), and a check point after the end of the queue
+makes old releases pass over what comes next (T3). A start continues after the message of the last unit, or, where that is lost, where the
+check point says (§1.7); so that must not be after messages whose units are lost.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _POINTERS = ("last_timer_queue_offset", "master_timer_queue_offset")
 
 
 def plan_timer(builder: PlanBuilder, store: Store, log: FutureLog, last_timestamp: int, queue_end: int | None) -> None:
-    """Plans what the timer needs on the future `log`, whose last message was stored at `last_timestamp` (ms).
+    """Plan what the timer needs on the future `log`, whose last message was stored at `last_timestamp` (ms).
 
     `queue_end`: where the queue of its topic will end, None if as now. Reads the timer log, and the record of every unit that is not
     delivered yet. Raises UnreadableError, StoreChangedError.
@@ -84,12 +84,12 @@ def _plan_unit(builder: PlanBuilder, context: Context, log: FutureLog, window: W
 
 
 def _can_be_delivered(context: Context, offset: int, size: int, properties: Mapping[str, str]) -> bool:
-    """Whether a message has the properties that the timer delivers it by."""
+    """Return whether a message has the properties that the timer delivers it by."""
     return all(code != "RMQ-TM-PROPERTIES" for code, _ in message_problems(context, offset, size, properties))
 
 
 def _changes(record: Record | None, kind: int, slot_time: int) -> Iterator[tuple[Field, int, str]]:
-    """What a unit should say of its message: nothing, or, if that is there and due at the unit's time, what it says of itself."""
+    """Yield what a unit should say of its message: nothing, or, if that is there and due at the unit's time, the message's own values."""
     if record is None:
         yield _UNIT["size_py"], timer.GIVEN_UP, _LOST
         return
@@ -101,7 +101,7 @@ def _changes(record: Record | None, kind: int, slot_time: int) -> Iterator[tuple
 
 
 def _timer_message(log: FutureLog, offset: int) -> Record | None:
-    """The message of the timer that will be at `offset`."""
+    """Return the message of the timer that will be at `offset`."""
     record = None if log.is_damaged(offset) else log.record_at(offset)
     return record if record is not None and record.topic == TIMER_TOPIC else None
 
@@ -110,7 +110,7 @@ def _timer_message(log: FutureLog, offset: int) -> Record | None:
 
 
 def _plan_slots(builder: PlanBuilder, files: TimerFiles, slots: Slots) -> None:
-    """Slots behind the end of the log get the newest unit of their time that the log still has, or become empty."""
+    """Set slots after the end of the log to the newest unit of their time that the log still has, or empty them."""
     rows = np.flatnonzero(files.beyond(slots))
     if not rows.size:
         return
@@ -128,7 +128,7 @@ def _plan_slots(builder: PlanBuilder, files: TimerFiles, slots: Slots) -> None:
 
 
 def _newest_units(files: TimerFiles, times: set[int]) -> dict[int, int]:
-    """The offset of the last unit of each of these slot times before the end of the log."""
+    """Return the offset of the last unit of each of these slot times before the end of the log."""
     end = files.log.end(files.flushed)
     found: dict[int, int] = {}
     for window in files.log.windows():
@@ -149,7 +149,7 @@ def _plan_check(builder: PlanBuilder, path: Path, check: Any, limits: Mapping[st
 
 
 def _limits(store: Store, context: Context, log: FutureLog, files: TimerFiles, queue_end: int | None) -> dict[str, tuple[int, str]]:
-    """What the queue offsets may be at most, and why: the end of the queue, and messages that nothing else leads a start to."""
+    """Return what the queue offsets may be at most, and why: the end of the queue, and messages that nothing else leads a start to."""
     queue = timer_queue(store)
     if queue_end is None and queue.files:
         queue_end = queue_ends(queue).max_offset
@@ -162,7 +162,7 @@ def _limits(store: Store, context: Context, log: FutureLog, files: TimerFiles, q
 
 
 def _first_passed_over(context: Context, files: TimerFiles, queue: TimerQueue) -> int | None:
-    """The queue offset of the first message that is due and has no unit in what a start keeps of the timer log."""
+    """Return the queue offset of the first message that is due and has no unit in what a start keeps of the timer log."""
     end = files.log.end(files.flushed)
     for window in files.log.windows():
         kept = window.units[window.sound & (window.offsets < end)]

@@ -1,7 +1,7 @@
 """Plans that bring consume queues, their extensions and batch queues into agreement with the future log.
 
-The queues are those with findings of a verification and those with units of what the future log does not have any more, or the requested
-ones. All other queues are left as they are, however unusual their history is: the broker serves them so.
+The queues are those with findings of a verification and those with units of records that the future log does not have any more, or the
+requested ones. All other queues are left as they are, however unusual their history is: the broker serves them so.
 """
 
 from __future__ import annotations
@@ -271,7 +271,7 @@ def _without_units(queues: Mapping[QueueKey, QueueDirectory], log: FutureLog) ->
 
 
 def _why(findings: list[Finding]) -> Reason:
-    """Return the worst finding, which represents all."""
+    """Return the worst finding as the reason, with the number of the others."""
     worst = next((finding for finding in findings if finding.severity is Severity.ERROR), findings[0])
     more = f", and {len(findings) - 1} more findings" if len(findings) > 1 else ""
     return Reason(f"{CATALOGUE[worst.code].title}{more}", worst.code)

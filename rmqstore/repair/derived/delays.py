@@ -1,4 +1,4 @@
-"""Deliveries of scheduled messages: where a delay level continues whose stored offset says nothing.
+"""Deliveries of scheduled messages: the offset where a delay level continues whose stored one says nothing.
 
 A broker that finds an offset beyond the end of its queue sets it to the end, and never delivers what is pending; with 0, or without the
 file, it delivers everything again (observed on 4.9.7, 5.3.3 and 5.5.1, fact sheet timer-and-config observed §2). Between them is the first

@@ -1,4 +1,4 @@
-"""Evidence that may change a field of a record whose structure, position and body CRC hold, and its search for given records.
+"""Evidence that may change a field of a record whose structure, position and body CRC hold, found for given records.
 
 A queue entry alone changes nothing, however many there are: queues are derived from the log. A second kind of evidence has to give the
 same value, and none may give another. The value that a record has is no evidence for itself.

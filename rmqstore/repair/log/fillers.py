@@ -21,7 +21,7 @@ from rmqstore.repair.log.future import LostUnit, Patch
 PLACEHOLDER_PROPERTIES = {"RMQSTORE_PLACEHOLDER": "lost"}
 """Mark of a placeholder for consumers that subscribe to all; without a tag, no consumer that subscribes by tag gets it."""
 LARGEST_FILLER = 4 << 20
-"""Bytes of one filler: the record check of the brokers allocates TOTALSIZE, and messages have up to 4 MiB by default."""
+"""Most bytes of one filler: the record check of the brokers allocates TOTALSIZE, and messages have up to 4 MiB by default."""
 
 _V1_TOPIC_LIMIT = 127
 _ANY_HOST = "0.0.0.0:0"

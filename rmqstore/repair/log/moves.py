@@ -204,7 +204,7 @@ def _fits(run: Run, move: Move, placed: Sequence[Placed], file_size: int, *, onl
 
     With `only_exact` it has to touch both sides, or to follow on the last file of the log.
 
-    Blocks of a disk and files moved by whole sectors; other bytes, as a record inside of a message, have to fit exactly.
+    Blocks of a disk and files moved by whole sectors; other bytes, such as a record inside of a message, have to fit exactly.
     """
     begins, ends = _touches(run, move, placed, file_size)
     if only_exact:

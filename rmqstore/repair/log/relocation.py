@@ -114,7 +114,7 @@ def _is_at(move: Move, start: int, size: int) -> bool:
 
 
 def _partner(move: Move, moves: Moves, here: MappedFile, there: MappedFile) -> Move | None:
-    """Return, for exchanged blocks, the move of the others: the bytes in the place of a move make the records at its source valid.
+    """Return the opposite move for exchanged blocks: the bytes in the place of a move make the records at its source valid.
 
     `here` is the file that the bytes belong to, `there` the one they are in.
     """

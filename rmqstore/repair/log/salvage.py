@@ -205,7 +205,7 @@ class _Salvage:
         fields = BLANK.parse(data)
         return int(fields.total_size), int(fields.magic_code)
 
-    # Its repair
+    # Repair
 
     def _judge_suspects(self) -> None:
         """Correct suspect records, or make holes of them."""
@@ -344,7 +344,7 @@ class _Salvage:
     def _lost_behind(self) -> Iterator[LostMessage]:
         """Yield messages after the end that queue units name: records one after the other, and those that fit between two of them.
 
-        Between them were records that get no units, as those of transactions. A unit that is alone after all others is bogus.
+        Between them were records that get no units, such as those of transactions. A unit that is alone after all others is bogus.
         """
         most = self._end + (len(self._log.files) + _MOST_FILES_BEHIND) * self._log.file_size
         units = witnesses(self._units, self._end, most)

@@ -1,4 +1,4 @@
-"""Files that the commit log will have: those that do not belong leave; too short, too long or missing ones are made in full length."""
+"""Files that the commit log will have: foreign ones leave it; too short, too long or missing ones are made in full length."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def require_no_messages(store: Store) -> None:
 
 
 def _require_directories(store: Store, files: Sequence[MappedFile], size: int) -> None:
-    """Raise RefusedError for missing log files if a directory of the log does not exist: so it looks when a volume is not mounted."""
+    """Raise RefusedError for missing log files if a directory of the log does not exist, as when a volume is not mounted."""
     directories = store.commitlog_directories
     absent = next((path for path in (*directories.writable, *directories.read_only) if not path.is_dir()), None)
     if absent is not None and next(missing(files, size), None) is not None:
@@ -91,7 +91,7 @@ def _require_directories(store: Store, files: Sequence[MappedFile], size: int) -
 
 
 def gone(entries: tuple[OddEntry, ...], made: frozenset[Path] = frozenset()) -> Iterator[FileEdit]:
-    """Yield the odd entries that leave the log; `made` are paths that a new file takes, together with the bytes there."""
+    """Yield the unexpected entries that leave the log; `made` are paths that a new file takes, together with the bytes there."""
     for entry in entries:
         if entry.path not in made:
             code, reason = _ODD_CODES.get(entry.kind, _ODD_CODES[ProblemKind.FOREIGN_NAME])

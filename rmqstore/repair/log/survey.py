@@ -89,7 +89,7 @@ def survey(
 
 
 def require_records(results: Sequence[FileSurvey]) -> None:
-    """Raise RefusedError for a log that has bytes and not one record: what it was, is for the user to find out."""
+    """Raise RefusedError for a log that has bytes and not one record: the user has to find out what it was."""
     if is_without_records((result.records, bool(result.holes), result.tail) for result in results):
         raise no_record()
 

@@ -1,6 +1,6 @@
-"""The pass over one commit-log file: records, and with them the queue units and index items they should have.
+"""The pass over one commit-log file: records, and with them the queue units and index entries they should have.
 
-One file is one independent piece of work whose result is a value; `rmqstore.verify.engine` runs the pieces side by side and merges the
+One file is one independent piece of work whose result is a value; `rmqstore.verify.engine` runs the pieces in parallel and merges the
 results in offset order.
 """
 
@@ -48,7 +48,7 @@ class Tally:
     count: int = 0
 
     def add(self, positions: npt.NDArray[np.int64]) -> None:
-        """More of them, in log order."""
+        """Add more of them, in log order."""
         if not self.count and positions.size:
             self.position = int(positions[0])
         self.count += positions.size
@@ -56,23 +56,23 @@ class Tally:
 
 @dataclass
 class FileResult:
-    """What the pass over one file found. Everything is in offset order."""
+    """The result of the pass over one file. Everything is in offset order."""
 
     file: MappedFile
     records: int = 0
     first_position: int = -1
-    end_offset: int = 0  # behind the last live record
+    end_offset: int = 0  # after the last live record
     first_timestamp: int = 0
     last_timestamp: int = 0
-    last_filler: int = -1  # physical offset of the last record that a repair put in the place of a lost one, -1 without any
+    last_filler: int = -1  # physical offset of the last record that a repair wrote in place of a lost one, -1 without any
     late: Tally = field(default_factory=Tally)  # stored after the last write to the store, up to the end of the file
     malformed: Tally = field(default_factory=Tally)  # topic, tags or keys are not UTF-8
     end: FileEnd | None = None
     tail: Tail | None = None
     findings: list[Finding] = field(default_factory=list)
     damages: list[tuple[int, int]] = field(default_factory=list)
-    moved: list[Run] = field(default_factory=list)  # records of another place
-    leftover: list[Run] = field(default_factory=list)  # the same in the tail, where they may be what an older life of the log left
+    moved: list[Run] = field(default_factory=list)  # records that belong at another place
+    leftover: list[Run] = field(default_factory=list)  # the same in the tail, where they may be left from an earlier state of the log
     queues: dict[QueueKey, QueueSpan] = field(default_factory=dict)
     events: list[tuple[QueueKey, npt.NDArray[np.void]]] = field(default_factory=list)
     index: IndexMatch = field(default_factory=IndexMatch)
@@ -88,7 +88,7 @@ class FileResult:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What the pass over a file compares with: the queues by key, the batch queues, the index, and whether later files hold records."""
+    """Data that the pass over a file compares with: queues by key, batch queues, the index, and whether later files hold records."""
 
     queues: Mapping[QueueKey, QueueDirectory]
     batch_queues: Mapping[QueueKey, QueueDirectory]
@@ -119,11 +119,11 @@ class FileVerifier:
         self._neighbours = Neighbours(context)
         self._ext = ExtReader(context, around.ext_queues)
         self._latest = context.last_write_ms + _CLOCK_SKEW_MS
-        self._topics = 0  # so many were looked at
+        self._topics = 0  # number of topics looked at
         self._filler_topics: list[int] = []
 
     def run(self) -> FileResult:
-        """Reads the file and returns what it found. Raises UnreadableError and StoreChangedError."""
+        """Read the file and return the result. Raises UnreadableError and StoreChangedError."""
         result, file, around = self.result, self.result.file, self._around
         self._batch_rows = BatchRows(self._context, around.batch_queues, file.start, file.end)
         self._last_file = around.last_data_file is None or file.start >= around.last_data_file.start
@@ -153,7 +153,7 @@ class FileVerifier:
         )
         return self._context.log_finding("RMQ-CL-PHYOFFSET", text, overflow.start, overflow.end - overflow.start)
 
-    # What live records should have
+    # Checks of live records
 
     def _process(self, batch: Batch) -> None:
         result, records, keys = self.result, batch.records, batch.keys
@@ -164,7 +164,7 @@ class FileVerifier:
         result.end_offset = int(records["position"][-1] + records["size"][-1])
         result.last_timestamp = int(records["store_timestamp"][-1])
         if result.last_timestamp > self._latest:
-            # Where possible times follow, the one that goes back is told instead (RMQ-CL-TIME).
+            # Where possible times follow, the one that goes back is reported instead (RMQ-CL-TIME).
             result.late.add(records["position"][records["store_timestamp"] > self._latest])
         else:
             result.late = Tally()
@@ -205,7 +205,7 @@ class FileVerifier:
         return batch.window[start : start + int(record["size"])].tobytes()
 
     def _rehash(self, records: npt.NDArray[np.void], keys: npt.NDArray[np.void], batch: Batch) -> None:
-        """Hashes of tags and keys that are not UTF-8, by Java's rules for malformed text."""
+        """Replace the hashes of tags and keys that are not UTF-8, by Java's rules for malformed text."""
         rows = np.flatnonzero(records["marks"] & int(Mark.MALFORMED_TEXT))
         self.result.malformed.add(records["position"][rows])
         for row in rows:
@@ -219,7 +219,7 @@ class FileVerifier:
                 keys["hash"][mine] = hashes
 
     def _dispatch(self, records: npt.NDArray[np.void], batch: Batch) -> None:
-        """Units of multi-dispatched records in further queues."""
+        """Claim the units of multi-dispatched records in further queues."""
         extra: list[Any] = []
         for row in np.flatnonzero(records["marks"] & int(Mark.MULTI_DISPATCH)):
             extra.extend(self._dispatches.claims(records[row], decode_record(self._bytes_of(records[row], batch))))

@@ -31,7 +31,7 @@ def rows_of(runs: Iterable[Run], records: npt.NDArray[np.void], file: MappedFile
 
 
 def runs_inside(file: MappedFile, start: int, end: int) -> list[Run]:
-    """Return the runs of records of another place in the bytes at physical offsets [start, end), which are no records in their place."""
+    """Return the runs of displaced records in the bytes at physical offsets [start, end), which are no records in their place."""
     try:
         return [run for run in runs_of(file, start - file.start, end - file.start) if run.shift]
     except RmqstoreError:

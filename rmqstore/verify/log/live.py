@@ -1,6 +1,6 @@
-"""Which records of a commit-log file are live: those of the log, as opposed to what older lives of the file left behind its end.
+"""The live records of a commit-log file: those of the log, as opposed to those left after its end from an earlier state of the log.
 
-In the file where the log ends, records that stand elsewhere than they say, or that are older than those before them, are a stale tail
+In the file where the log ends, records that are not at their PHYSICALOFFSET, or that are older than those before them, are a stale tail
 (fact sheet commit log §2.3, §5.4). Where records in their place follow, the same bytes are damage.
 """
 
@@ -28,7 +28,7 @@ _HELD_RECORDS = 8192
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """What lies behind the last live record of a file, when it is not zeros: bytes [start, end), and what kind of bytes they are."""
+    """The bytes [start, end) after the last live record of a file, if they are not zeros, and their kind."""
 
     start: int
     end: int
@@ -39,7 +39,7 @@ class Tail:
 
 @dataclass(frozen=True, slots=True)
 class Overflow:
-    """Bytes [start, end) of so many displaced records that they were not kept one by one."""
+    """Bytes [start, end) of displaced records that were too many to be kept one by one."""
 
     start: int
     end: int
@@ -47,7 +47,7 @@ class Overflow:
 
 
 def is_without_records(files: Iterable[tuple[int, bool, Tail | None]]) -> bool:
-    """Whether a log has bytes, and not one record of its own; (records, whether there is damage, tail) of each of its files.
+    """Return whether a log has bytes, and not one record of its own, by (records, whether there is damage, tail) of each of its files.
 
     A torn record counts as one: it is the first that a new broker wrote.
     """
@@ -65,8 +65,8 @@ Event = Batch | Damage | Overflow | Tail | FileEnd
 class LiveRecords:
     """The live records of one file, its damages, and how it ends.
 
-    `lead`: bytes in front of every record; `last_file`: no later file holds records; `queues`: those whose units tell that a displaced
-    record was dispatched here; `advance` is told the bytes as they are read.
+    `lead`: bytes before every record; `last_file`: no later file holds records; `queues`: those whose units show that a displaced
+    record was dispatched here; `advance` is called with the number of bytes as they are read.
     """
 
     def __init__(
@@ -93,9 +93,9 @@ class LiveRecords:
         self._pending: Damage | None = None
 
     def events(self) -> Iterator[Event]:
-        """Batches of live records and damages in offset order, at most one Tail, last a FileEnd. Raises UnreadableError, StoreChangedError.
+        """Yield batches and damages in offset order, at most one Tail, last a FileEnd. Raises UnreadableError, StoreChangedError.
 
-        Of a Damage that is not `resumed` the rest of the file is lost as well. The arrays of a batch are reused by the next one.
+        Batches hold live records; the next one reuses the arrays. Of a Damage that is not `resumed` the rest of the file is lost as well.
         """
         reached = self._file.start
         for event in self._scanner.scan(self._file):
@@ -122,7 +122,7 @@ class LiveRecords:
         self._advance(self._file.end - reached)
 
     def _begins_stale_tail(self, batch: Batch) -> Tail | None:
-        """The tail that a batch begins behind a damage: older records in the file where the log ends."""
+        """Return the tail that a batch begins after a damage: older records in the file where the log ends."""
         damage = self._pending
         if damage is None or not self._last_file or int(batch.records["store_timestamp"][0]) >= self._last_timestamp:
             return None
@@ -149,7 +149,7 @@ class LiveRecords:
         return batch
 
     def _hold(self, batch: Batch, start: int) -> None:
-        """Keeps records with a wrong PHYSICALOFFSET back until a right one follows, or the end of the log tells that they are stale."""
+        """Hold records with a wrong PHYSICALOFFSET until a correct one follows, or the end of the log shows that they are stale."""
         records = batch.records[start:]
         if self._held_start < 0:
             self._held_start = int(records["position"][0])
@@ -165,7 +165,7 @@ class LiveRecords:
 
     @property
     def _kept_count(self) -> int:
-        """Of the records that were held back, how many are at hand."""
+        """The number of held records that are kept in memory."""
         return sum(len(held.records) for held in self._held)
 
     def _release_held(self) -> Iterator[Event]:
@@ -178,7 +178,7 @@ class LiveRecords:
             yield Overflow(int(held[-1].records["position"][-1] + held[-1].records["size"][-1]), end, lost)
 
     def _finish_held(self) -> Iterator[Event]:
-        """At the end of the file: held records are damaged ones if queues know them or files follow, else a stale tail."""
+        """Yield the held records at the end of the file: as damaged ones if queues know them or files follow, else as a stale tail."""
         if not self._held:
             return
         if not self._last_file or self._known_to_queue(self._held[0].records[0]):
@@ -188,14 +188,14 @@ class LiveRecords:
         self._forget_held()
 
     def _forget_held(self) -> list[Batch]:
-        """Empty what was held back and return it."""
+        """Return the held records, and hold none of them any more."""
         held, self._held = self._held, []
         self._held_start = self._held_end = -1
         self._held_count = 0
         return held
 
     def _known_to_queue(self, record: npt.NDArray[np.void]) -> bool:
-        """Whether the queue unit at the record's QUEUEOFFSET points at it."""
+        """Return whether the queue unit at the record's QUEUEOFFSET points at it."""
         directory = self._queues.get(self._scanner.queue(int(record["queue"])))
         if directory is None:
             return False
@@ -207,14 +207,14 @@ class LiveRecords:
         return int(unit["physical_offset"]) == int(record["position"])
 
     def _accept_pending(self) -> Iterator[Event]:
-        """A damaged range that live records, or the closing BLANK, follow."""
+        """Yield the damaged range that live records, or the closing BLANK, follow."""
         if self._pending is not None:
             damage, self._pending = self._pending, None
             yield from self._release_held()
             yield damage
 
     def _unfollowed(self, damage: Damage) -> Iterator[Event]:
-        """Bytes behind which nothing plausible comes in this file."""
+        """Yield the events of bytes after which nothing plausible comes in this file."""
         if not self._last_file:
             yield from self._release_held()
             yield damage
@@ -225,7 +225,7 @@ class LiveRecords:
             yield Tail(damage.start, damage.end, "torn" if self._looks_torn(damage) else "bytes", damage.reason)
 
     def _looks_torn(self, damage: Damage) -> bool:
-        """A record whose beginning is there: its size covers the bytes found, magic and PHYSICALOFFSET fit where they were written."""
+        """Return whether a record begins there: its size covers the bytes found, magic and PHYSICALOFFSET fit where they were written."""
         file = self._file
         position = damage.start - file.start + self._lead
         if position >= file.length:

@@ -1,4 +1,4 @@
-"""Findings of single records: what their own bytes and their neighbours say, without queues and index."""
+"""Findings of single records, by their own bytes and their neighbours, without queues and index."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ DAMAGE_TEXTS: dict[Stop, str] = {
 def fault_findings(
     context: Context, records: npt.NDArray[np.void], topic_of: dict[int, str], moved: npt.NDArray[np.bool_]
 ) -> Iterator[Finding]:
-    """One finding for every fault of every record that has one; that a record of `moved` is not in its place is reported with its run."""
+    """Yield a finding for every fault of a record; that a record of `moved` is not in its place is reported with its run."""
     for row in np.flatnonzero(records["faults"]).tolist():
         record = records[row]
         faults = Fault(int(record["faults"])) & ~(Fault.PHYSICAL_OFFSET if moved[row] else Fault(0))
@@ -93,7 +93,7 @@ def fault_findings(
 
 
 def damage_findings(context: Context, damage: Damage) -> Finding:
-    """The finding of a range without records that records follow."""
+    """Return the finding of a range without records that records follow."""
     length = damage.end - damage.start
     follows = f"up to the next record at {damage.end}" if damage.resumed else "and no record follows in this file"
     file = context.store.message_log.find(damage.start) if damage.reason is Stop.BLANK else None
@@ -111,10 +111,10 @@ _MOST_HOSTS = 100_000
 
 
 class Neighbours:
-    """Compares each record with the one before and behind it: store time that goes back, a store host that differs from both.
+    """Comparison of each record with the one before and after it: store time that goes back, a store host that differs from both.
 
     `hosts` counts the records of each store host (up to `_MOST_HOSTS` of them), `odd_hosts` are (physical offset, size, host) of records
-    between two others that agree. Copies of older messages keep their host: only one that no other record has is odd.
+    between two others that agree. Copies of older messages keep their host: only one that no other record has is unexpected.
     """
 
     def __init__(self, context: Context) -> None:
@@ -126,7 +126,7 @@ class Neighbours:
         self._carried: list[tuple[int, int, int, int]] = []
 
     def check(self, records: npt.NDArray[np.void], oddities: Oddity) -> Iterator[Finding]:
-        """Findings about the records of the next batch, together with the last two of the one before."""
+        """Yield findings about the records of the next batch, together with the last two of the one before."""
         self._count_hosts(records, oddities)
         if oddities & (Oddity.TIME_GOES_BACK | Oddity.HOST_CHANGES):
             yield from self._look(records)
@@ -160,12 +160,12 @@ class Neighbours:
             self.hosts.update(dict(zip(names.tolist(), counts.tolist(), strict=True)))
 
     def _finding(self, code: str, text: str, records: npt.NDArray[np.void], number: int, expected: object, found: object) -> Finding:
-        """`number` counts from the first carried record."""
+        """Return a finding about a record; `number` counts from the first carried record."""
         position, size = self._place(records, number)
         evidence = {"expected": None if expected is None else int(str(expected)), "found": None if found is None else int(str(found))}
         return self._context.log_finding(code, text, position, size, **evidence)
 
     def _place(self, records: npt.NDArray[np.void], number: int) -> tuple[int, int]:
-        """(physical offset, size) of a record."""
+        """Return (physical offset, size) of a record."""
         row = number - len(self._carried)
         return self._carried[number][:2] if row < 0 else (int(records["position"][row]), int(records["size"][row]))

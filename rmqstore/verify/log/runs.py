@@ -1,4 +1,4 @@
-"""Runs of sound records in a file, and where in the log each belongs by its PHYSICALOFFSETs: what shows that bytes were moved."""
+"""Runs of valid records in a file, and where in the log each belongs by its PHYSICALOFFSETs: evidence that bytes were moved."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from rmqstore.scan.walk import Batch, LogScanner
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.window import read_at
 
-_DEEPEST = 2  # unsound records in unsound ones that are searched: blocks of a disk lie in one, and bytes may be made to nest for ever
+_DEEPEST = 2  # invalid records inside of invalid ones that are searched: blocks of a disk are in one, and crafted bytes may nest for ever
 _UNSOUND = int(Fault.BODY_CRC | Fault.PROPERTY_CRC)
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Sound records one after another, `length` bytes from byte `position` of `file`, that belong at physical offset `start`.
+    """Valid records one after another, `length` bytes from byte `position` of `file`, that belong at physical offset `start`.
 
     `first_timestamp` and `last_timestamp` are STORETIMESTAMPs of its first and last record, in ms since the epoch.
     """
@@ -46,21 +46,21 @@ class Run:
 
     @property
     def shift(self) -> int:
-        """How far the run is from its place by the name of its file: bytes to add; 0 for records in their place."""
+        """The distance of the run from its place by the name of its file: bytes to add; 0 for records in their place."""
         return self.start - self.file.start - self.position
 
 
 def runs_of(file: MappedFile, start: int = 0, stop: int | None = None, *, depth: int = 0) -> Iterator[Run]:
     """Yield the runs of a file in the order of their bytes, those in their place among them; `start` and `stop` are bytes of the file.
 
-    Sound means consistent lengths, and CRCs of body and properties that fit. Bytes inside of a record that is not sound are searched as
+    Valid means consistent lengths, and CRCs of body and properties that fit. Bytes inside of a record that is not valid are searched as
     well, up to a `depth`: they may be those of another place. Raises UnreadableError, StoreChangedError.
     """
     yield from joined(_pieces(file, start, stop, depth))
 
 
 def _pieces(file: MappedFile, start: int, stop: int | None, depth: int) -> Iterator[Run]:
-    """The runs of a file, cut where batches of the scan end."""
+    """Yield the runs of a file, cut where batches of the scan end."""
     scanner = LogScanner(checks=Check.BODY_CRC | Check.PROPERTY_CRC, delays=np.zeros(1, np.int64), displaced=True)
     part = file if stop is None else replace(file, length=min(stop, file.length))
     for event in scanner.scan(part, start=file.start + start):
@@ -83,7 +83,7 @@ def blank_after(run: Run, file_size: int) -> int:
 
 
 def _inside(file: MappedFile, position: int, records: npt.NDArray[np.void], depth: int) -> Iterator[Run]:
-    """Runs inside of records that are not sound, from the one at byte `position` of the file on, which are of one kind."""
+    """Yield the runs inside of records that are not valid, from the one at byte `position` of the file on, which are of one kind."""
     for row in range(int(np.searchsorted(records["position"], file.start + position)), len(records)):
         if not records["faults"][row] & _UNSOUND:
             return
@@ -92,7 +92,7 @@ def _inside(file: MappedFile, position: int, records: npt.NDArray[np.void], dept
 
 
 def runs_of_batch(file: MappedFile, records: npt.NDArray[np.void]) -> Iterator[tuple[Run, bool]]:
-    """Yield the runs of consecutive records of a scan (RECORD_DTYPE), each with whether its records are sound."""
+    """Yield the runs of consecutive records of a scan (RECORD_DTYPE), each with whether its records are valid."""
     if not len(records):
         return
     sound = ((records["faults"] & _UNSOUND) == 0) & (records["physical_offset"] >= 0)
@@ -115,7 +115,7 @@ def runs_of_batch(file: MappedFile, records: npt.NDArray[np.void]) -> Iterator[t
 
 
 def joined(runs: Iterable[Run]) -> Iterator[Run]:
-    """Yield runs in the order of their bytes, those that go on in the next one joined to it."""
+    """Yield runs in the order of their bytes, each joined with the next one where that continues it."""
     run: Run | None = None
     for found in runs:
         if run is not None and run.file == found.file and (run.position_end, run.end) == (found.position, found.start):

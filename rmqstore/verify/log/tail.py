@@ -1,4 +1,4 @@
-"""The end of the log: how each file ends, what lies behind the last live record, and files without records."""
+"""The end of the log: how each file ends, what follows the last live record, and files without records."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NO_RECORD = {"stale": "records of another place", "bytes": "bytes that are no r
 
 
 def check(context: Context, results: Sequence[FileResult]) -> Iterator[Finding]:
-    """Findings about the ends of all files, in offset order."""
+    """Yield findings about the ends of all files, in offset order."""
     with_records = [number for number, result in enumerate(results) if result.records]
     last = with_records[-1] if with_records else -1
     for number, result in enumerate(results):
@@ -49,12 +49,12 @@ def check(context: Context, results: Sequence[FileResult]) -> Iterator[Finding]:
 
 
 def without_records(results: Sequence[FileResult]) -> bool:
-    """Whether these files have bytes, and not one record of their own."""
+    """Return whether these files have bytes, and not one record of their own."""
     return is_without_records((result.records, bool(result.damages), result.tail) for result in results)
 
 
 def _time_between_files(context: Context, results: Sequence[FileResult]) -> Iterator[Finding]:
-    """A file whose first record is older than the last one of the file before."""
+    """Yield a finding for each file whose first record is older than the last one of the file before."""
     for before, after in itertools.pairwise(results):
         if after.first_timestamp < before.last_timestamp:
             yield context.log_finding(
@@ -67,7 +67,7 @@ def _time_between_files(context: Context, results: Sequence[FileResult]) -> Iter
 
 
 def _hosts(context: Context, results: Sequence[FileResult]) -> Iterator[Finding]:
-    """Records with a store host that no other record of the log has, between two that agree."""
+    """Yield findings about records with a store host that no other record of the log has, between two that agree."""
     seen: Counter[int] = Counter()
     for result in results:
         seen.update(result.hosts)

@@ -29,7 +29,7 @@ UNIT_DTYPE = np.dtype([(name, f">i{place.width}") for name, place in fixed_layou
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """Units of a batch queue in order, as far as they are needed, and where each stands."""
+    """Units of a batch queue in order, as far as they are needed, and the place of each."""
 
     rows: npt.NDArray[np.void]
     files: tuple[MappedFile, ...]
@@ -38,18 +38,18 @@ class Units:
     offsets: npt.NDArray[np.int64]  # physical offsets in that order
 
     def place(self, unit: int) -> tuple[MappedFile, int]:
-        """(file, position in it) of a unit."""
+        """Return (file, position in it) of a unit."""
         which = int(np.searchsorted(self.starts, unit, side="right")) - 1
         return self.files[which], (unit - int(self.starts[which])) * UNIT_DTYPE.itemsize
 
     def find(self, offset: int) -> int | None:
-        """Number of the first unit with this physical offset."""
+        """Return the number of the first unit with this physical offset, None without one."""
         at = int(np.searchsorted(self.offsets, offset))
         return int(self.order[at]) if at < self.offsets.size and int(self.offsets[at]) == offset else None
 
 
 def load_units(files: Sequence[MappedFile]) -> Units:
-    """The written units of these files; the zeros behind the last one are left out. 62 bytes of memory per unit. Raises UnreadableError."""
+    """Return the written units of these files without the zeros after the last one. 62 bytes of memory per unit. Raises UnreadableError."""
     parts = []
     starts = []
     total = 0
@@ -64,12 +64,12 @@ def load_units(files: Sequence[MappedFile]) -> Units:
 
 
 def _read_units(file: MappedFile) -> npt.NDArray[np.void]:
-    """All units of a file, written or not. Raises UnreadableError."""
+    """Return all units of a file, written or not. Raises UnreadableError."""
     return np.frombuffer(read_at(file, 0, file.length // UNIT_DTYPE.itemsize * UNIT_DTYPE.itemsize), UNIT_DTYPE)
 
 
 def written_units(rows: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
-    """The units without the zeros behind the last one that was written."""
+    """Return the units without the zeros after the last one that was written."""
     if not rows.size:
         return rows
     written = np.flatnonzero(rows.view((np.uint8, UNIT_DTYPE.itemsize)).any(axis=1))
@@ -77,7 +77,7 @@ def written_units(rows: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
 
 
 def files_between(directory: QueueDirectory, start: int, end: int) -> list[MappedFile]:
-    """The queue's files that can hold units of physical offsets in [start, end): one file of a long queue, not all."""
+    """Return the queue's files that can hold units of physical offsets in [start, end): one file of a long queue, not all."""
     size = UNIT_DTYPE.itemsize
     chosen = []
     for file, following in itertools.zip_longest(directory.files.files, directory.files.files[1:]):
@@ -96,7 +96,7 @@ def files_between(directory: QueueDirectory, start: int, end: int) -> list[Mappe
 
 
 class BatchRows:
-    """Compares the records of batch topics in one scan with the units of their queues. `matched` counts the units found per queue."""
+    """Comparison of the records of batch topics in one scan with the units of their queues. `matched` counts the units found per queue."""
 
     def __init__(self, context: Context, queues: Mapping[QueueKey, QueueDirectory], start: int, end: int) -> None:
         self._context = context
@@ -106,7 +106,7 @@ class BatchRows:
         self.matched: Counter[QueueKey] = Counter()
 
     def check(self, scanner: LogScanner, records: npt.NDArray[np.void], batch: Batch) -> Iterator[Finding]:
-        """Findings about the units that the records should have."""
+        """Yield findings about the units that the records should have."""
         for number in np.unique(records["queue"]):
             key = scanner.queue(int(number))
             directory = self._queues.get(key)
@@ -177,9 +177,9 @@ class BatchRows:
 
 
 def check_surplus(context: Context, key: QueueKey, directory: QueueDirectory, matched: int) -> Iterator[Finding]:
-    """Units of a batch queue that no record of the log has: holes, units beyond the log, units that point at no record.
+    """Yield findings about units of a batch queue that no record has: holes, units beyond the log, units that point at no record.
 
-    `matched` units were found by their records; where that is all there are, none is looked at again.
+    `matched` units were found by their records; if there are no others, none is looked at again.
     """
     files = directory.files.files
     # Every file before the last is full; where one is not, the numbers differ and all units are looked at.

@@ -22,13 +22,13 @@ from rmqstore.verify.queues.units import QueueKey
 CODE = "RMQ-CQ-EXCHANGED"
 _LOOKED_AT = 4096  # units of a file
 _KNOWN = 0.9  # share of them that has to point at a record of one queue alone
-# What such a file makes wrong of single units.
+# Findings about single units that such a file explains.
 _EXPLAINED = frozenset({"RMQ-CQ-UNIT", "RMQ-CQ-SURPLUS", "RMQ-CQ-SHIFTED", "RMQ-CQ-ORDER", "RMQ-CQ-SIZE", "RMQ-CQ-TAGS", "RMQ-CQ-LOST"})
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a file holds: the units of queue `owner` from queue offset `first` on."""
+    """The content of a file: the units of queue `owner` from queue offset `first` on."""
 
     owner: QueueKey
     first: int
@@ -40,7 +40,7 @@ class Held:
 def exchanged_files(context: Context, targets: Targets, key: QueueKey, directory: QueueDirectory) -> dict[Path, Held]:
     """Return the files of queue `key` that hold units of another place: all point at records of one queue, in their order.
 
-    A file whose units say nothing, because their messages expired, goes with the other files of its directory. Raises UnreadableError.
+    A file whose units show nothing, as their messages expired, is judged like the other files of its directory. Raises UnreadableError.
     """
     shifts = {file.path: _shift(context, targets, key, file) for file in directory.files.files}
     named = {shift for shift in shifts.values() if shift is not None}
@@ -55,7 +55,7 @@ def exchanged_files(context: Context, targets: Targets, key: QueueKey, directory
 
 
 def _shift(context: Context, targets: Targets, key: QueueKey, file: MappedFile) -> tuple[QueueKey, int] | None:
-    """The one queue whose records the units of a file point at, and QUEUEOFFSET minus place, equal for all; None where there is none."""
+    """Return the one queue whose records the units of a file point at, and QUEUEOFFSET minus place, equal for all; None without one."""
     log = context.log
     found: set[tuple[QueueKey, int]] = set()
     looked = 0
@@ -81,7 +81,7 @@ def _shift(context: Context, targets: Targets, key: QueueKey, file: MappedFile) 
 def summed_up(
     context: Context, key: QueueKey, directory: QueueDirectory, exchanged: Mapping[Path, Held], findings: list[Finding]
 ) -> Iterator[Finding]:
-    """Yield a finding per exchanged file in place of what `findings` say of its single units, then the other findings."""
+    """Yield a finding per exchanged file in place of the `findings` about its single units, then the other findings."""
     whole = len(exchanged) == len(directory.files.files)
     for path, held in exchanged.items():
         yield context.finding(

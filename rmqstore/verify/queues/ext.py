@@ -28,7 +28,7 @@ _PIECE = 1 << 20
 
 
 def check_lengths(context: Context) -> Iterator[Finding]:
-    """Findings about files of ext units that a start does not get through."""
+    """Yield findings about files of ext units whose lengths a start cannot add up."""
     for queue in context.store.ext_queue_directories():
         for file in queue.files.files:
             yield from guarded(context, file.path, partial(_lengths, context, (queue.topic, queue.queue_id), file))
@@ -45,7 +45,7 @@ def _lengths(context: Context, key: QueueKey, file: MappedFile) -> Iterator[Find
             return
         last, position = position, position + size
     if not position:
-        return  # an empty file; `files.py` says so
+        return  # an empty file; `files.py` reports it
     message = "the length of this ext unit leads out of the file: a broker does not start"
     yield context.finding(
         "RMQ-CQ-EXT", message, file=file.path, position=last, length=_LENGTH, topic=key[0], queue_id=key[1], found=position - last
@@ -53,14 +53,14 @@ def _lengths(context: Context, key: QueueKey, file: MappedFile) -> Iterator[Find
 
 
 class ExtReader:
-    """Reads the ext units that the queue units of one scan point to."""
+    """Reader of the ext units that the queue units of one scan point to."""
 
     def __init__(self, context: Context, queues: Mapping[QueueKey, QueueDirectory]) -> None:
         self._context = context
         self._queues = queues
 
     def check(self, scanner: LogScanner, exts: npt.NDArray[np.void]) -> Iterator[Finding]:
-        """Findings about the addresses met (EXT_DTYPE)."""
+        """Yield findings about the addresses met (EXT_DTYPE)."""
         for ext in exts:
             key = scanner.queue(int(ext["queue"]))
             problem = self._problem(key, ext)

@@ -1,4 +1,4 @@
-"""Consume queues: merges what the passes over the log files saw of each queue, and looks at the units that no record claimed."""
+"""Consume queues: the merged results of the passes over the log files for each queue, and the units that no record claimed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from rmqstore.verify.queues.units import QueueKey
 _CHUNK_UNITS = 51_200
 _MOST_REPEATED = 1_000_000
 
-# What a file with units of another queue shows first.
+# First findings of a file with units of another queue.
 _FOREIGN = frozenset({"RMQ-CQ-UNIT", "RMQ-CQ-SURPLUS", "RMQ-CQ-ORDER", "RMQ-CQ-SHIFTED"})
 
 Interval = tuple[int, int]
@@ -50,13 +50,13 @@ class QueueHistory:
     restarts: list[int] = field(default_factory=list)  # physical offsets of records that begin again at QUEUEOFFSET 0
 
     def rows(self) -> npt.NDArray[np.void]:
-        """All runs in log order."""
+        """Return all runs in log order."""
         return np.concatenate(self.runs)
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A record whose QUEUEOFFSET does not continue that of the record of its queue before, which lies at `after`."""
+    """A record whose QUEUEOFFSET does not continue that of the record of its queue before, which is at `after`."""
 
     key: QueueKey
     order: Order
@@ -67,7 +67,7 @@ class Event:
 
 
 def merge(context: Context, results: Sequence[FileResult]) -> tuple[dict[QueueKey, QueueHistory], list[Finding]]:
-    """The histories of all queues, and findings about QUEUEOFFSETs that do not continue."""
+    """Return the histories of all queues, and findings about QUEUEOFFSETs that do not continue."""
     histories: dict[QueueKey, QueueHistory] = defaultdict(QueueHistory)
     odd: list[Event] = []
     for result in results:
@@ -93,7 +93,7 @@ def merge(context: Context, results: Sequence[FileResult]) -> tuple[dict[QueueKe
 
 
 def _explained(context: Context, event: Event) -> bool:
-    """A gap between two records with a damaged range between them is the damage, told once already."""
+    """Return whether an event is a gap between two records around a damaged range, which is reported already."""
     damages = context.log.damages
     behind = bisect_left(damages, (event.after, 0))
     return event.order is Order.GAP and behind < len(damages) and damages[behind][0] < event.position
@@ -121,10 +121,10 @@ def _of_order(context: Context, event: Event) -> Finding:
 
 
 class QueueJudge:
-    """Judges one queue at a time."""
+    """The judgement of queues, one at a time."""
 
     def __init__(self, context: Context, known_topics: frozenset[str] | None, multi_dispatch: bool | None) -> None:
-        """`multi_dispatch`: whether the broker dispatches to %LMQ% queues, None when it cannot be told."""
+        """`multi_dispatch`: whether the broker dispatches to %LMQ% queues, None if that cannot be determined."""
         self._context = context
         self._known_topics = known_topics
         self._multi_dispatch = multi_dispatch
@@ -134,7 +134,7 @@ class QueueJudge:
         self._equal: dict[Path, range] = {}  # the last run of equal units that was met
 
     def missing(self, key: QueueKey, history: QueueHistory) -> Iterator[Finding]:
-        """A queue of the log without directory."""
+        """Yield the finding about a queue of the log without directory."""
         code, remark = self.missing_code(key[0])
         if code is None:
             return
@@ -154,7 +154,7 @@ class QueueJudge:
         )
 
     def missing_code(self, topic: str) -> tuple[str | None, str]:
-        """(code, remark) for a queue of `topic` without directory; no code where no broker would have made one."""
+        """Return (code, remark) for a queue of `topic` without directory; no code where no broker would have created one."""
         if topic.startswith(LITE_PREFIX):
             return "RMQ-CQ-LMQ-MISSING", "; a lite queue that expired is deleted"
         if topic.startswith(LMQ_PREFIX):
@@ -166,7 +166,7 @@ class QueueJudge:
         return "RMQ-CQ-MISSING", ""
 
     def judge(self, key: QueueKey, directory: QueueDirectory, history: QueueHistory | None) -> Iterator[Finding]:
-        """A queue with files: those that hold another queue, claims that failed, and units that nobody claimed."""
+        """Yield the findings about a queue with files: those that hold another queue, claims that failed, and unclaimed units."""
         findings = list(self._by_unit(key, directory, history))
         if any(finding.code in _FOREIGN for finding in findings):
             exchanged = exchanged_files(self._context, self._targets, key, directory)
@@ -196,7 +196,7 @@ class QueueJudge:
                 yield from self._failed(key, directory, row, claim, start, stop, end)
             if claim is not Claim.ABSENT:
                 claimed.append(interval)
-        # A queue without a single record of its own has no damaged units, only units too many.
+        # A queue without a single record of its own has no damaged units, only surplus ones.
         self._has_records = bool(rows.size)
         yield from self._unclaimed(key, directory, union(claimed), end)
 
@@ -250,7 +250,7 @@ class QueueJudge:
             )
 
     def _of_other(self, key: QueueKey, directory: QueueDirectory, row: npt.NDArray[np.void], run: UnitTarget) -> Finding:
-        """Units that point elsewhere than at the records that claim them; the first of those records is that of `row`."""
+        """Return the finding about units that do not point at the records that claim them; the first of those records is that of `row`."""
         where = self._where(key, directory, run.start, run.end)
         if run.start == int(row["start"]):
             where |= {"offset": int(row["position"]), "expected": int(row["position"])}
@@ -266,7 +266,7 @@ class QueueJudge:
     # What units point at
 
     def _pointed(self, key: QueueKey, directory: QueueDirectory, start: int, stop: int) -> Iterator[UnitTarget]:
-        """Runs of the units [start, stop) that point at the same."""
+        """Yield runs of the units [start, stop) that point at the same."""
         last: UnitTarget | None = None
         for at, units in _units_between(directory.files, start, stop):
             for run in self._targets.of_units(key, units, at):
@@ -279,7 +279,7 @@ class QueueJudge:
         if last is not None:
             yield last
 
-    # Units that nobody claimed
+    # Unclaimed units
 
     def _unclaimed(self, key: QueueKey, directory: QueueDirectory, claimed: list[Interval], end: int) -> Iterator[Finding]:
         files = directory.files.files
@@ -311,7 +311,7 @@ class QueueJudge:
         yield from self._zero_file(key, directory, filled)
 
     def _stale(self, runs: list[UnitRun], end: int) -> int:
-        """Number of the first run that zeros part from the end of the queue, len(runs) without one; `end` = end of the right units."""
+        """Return the number of the first run that zeros separate from the end of the queue, else len(runs); `end` = end of valid units."""
         lost = [number for number, run in enumerate(runs) if self._context.log.is_damaged(run.position)]
         reached = end
         for number, run in enumerate(runs):
@@ -344,7 +344,7 @@ class QueueJudge:
             )
 
     def _runs_of(self, file: MappedFile, claimed: list[Interval]) -> Iterator[UnitRun]:
-        """Runs of unclaimed units that hold anything (holes of the file are skipped, zeros inside its data are runs)."""
+        """Yield runs of unclaimed units that hold anything (holes of the file are skipped, zeros inside its data are runs)."""
         first = file.start // UNIT_SIZE
         whole = (first, first + file.length // UNIT_SIZE)
         log = self._context.log
@@ -358,7 +358,7 @@ class QueueJudge:
     def _unclaimed_run(
         self, key: QueueKey, directory: QueueDirectory, run: UnitRun, prefix: int, end: int, last_used: int
     ) -> Iterator[Finding]:
-        """`prefix` and `end`: queue offsets where the units of expired messages end, and those of messages of the log."""
+        """Yield findings about a run; `prefix` and `end`: queue offsets where the units of expired messages end, and those of the log."""
         kind, start, stop, offset = run.kind, run.start, run.end, run.position
         where = self._where(key, directory, start, stop)
         count = _units(stop - start)
@@ -392,9 +392,9 @@ class QueueJudge:
             yield from limited(self._context, directory.directory, pointing)
 
     def _of_pointing(self, key: QueueKey, directory: QueueDirectory, run: UnitTarget, end: int) -> Finding:
-        """Units into the log that no record with their QUEUEOFFSET claimed; `end` of the queue by its records.
+        """Return the finding about units into the log that no record with their QUEUEOFFSET claimed; `end` of the queue by its records.
 
-        In front of that end a message is missing for sure, behind it only if a repair left a filler behind the neighbour's message.
+        Before that end a message is certainly missing, after it only if a repair left a filler after the neighbour's message.
         """
         missing = run.start < end or self._context.log.last_filler > run.offset
         if run.target is TargetKind.OWN and missing and self._repeats_neighbour(directory, run):
@@ -405,7 +405,7 @@ class QueueJudge:
         return self._context.finding(code, f"{_units(run.end - run.start)}: {text}", offset=run.offset, **where)
 
     def _repeats_neighbour(self, directory: QueueDirectory, run: UnitTarget) -> bool:
-        """Whether a unit and all up to the own place of its message are the same, as repairs leave it for lost messages."""
+        """Return whether a unit and all up to the own place of its message are equal, as repairs leave it for lost messages."""
         own = run.start + run.shift
         low, high = min(own, run.start), max(own, run.start)
         if run.end > run.start + 1 or not run.shift or high - low > _MOST_REPEATED:
@@ -437,7 +437,7 @@ _ANSWERS = {
 
 
 def _units_between(files: MappedFileQueue, start: int, stop: int) -> Iterator[tuple[int, npt.NDArray[np.void]]]:
-    """The units (UNIT_ROWS) of the queue offsets [start, stop) in pieces, each with its first queue offset."""
+    """Yield the units (UNIT_ROWS) of the queue offsets [start, stop) in pieces, each with its first queue offset."""
     at = start
     while at < stop:
         file = files.find(at * UNIT_SIZE)
@@ -450,22 +450,22 @@ def _units_between(files: MappedFileQueue, start: int, stop: int) -> Iterator[tu
 
 
 def _are_equal(files: MappedFileQueue, start: int, stop: int) -> bool:
-    """Whether the units of the queue offsets [start, stop) are all there and the same."""
+    """Return whether the units of the queue offsets [start, stop) all exist and are equal."""
     pieces = [units.tobytes() for _, units in _units_between(files, start, stop)]
     data = b"".join(pieces)
     return len(data) == (stop - start) * UNIT_SIZE and data == data[:UNIT_SIZE] * (stop - start)
 
 
 def _interval(row: npt.NDArray[np.void]) -> Interval:
-    """Queue offsets [start, end) of a run. The end behind the last possible offset, 2^63, is stored as -2^63."""
+    """Return the queue offsets [start, end) of a run. The end after the last possible offset, 2^63, is stored as -2^63."""
     start, end = int(row["start"]), int(row["end"])
     return start, end if end > start else end + (1 << 64)
 
 
 def _restarted(history: QueueHistory | None, rows: npt.NDArray[np.void]) -> int:
-    """Physical offset from which on the records belong to the queue as it is, -1 for all of them.
+    """Return the physical offset from which on records belong to the present queue, -1 for all of them.
 
-    A queue that was deleted and made again begins at QUEUEOFFSET 0 once more, and has a unit there for the new first record.
+    A queue that was deleted and created again begins at QUEUEOFFSET 0 again, and has a unit there for the new first record.
     """
     begins = rows["position"][(rows["claim"] == Claim.MATCH) & (rows["start"] == 0)]
     return max(set(history.restarts) & set(begins.tolist()), default=-1) if history is not None else -1
@@ -479,7 +479,7 @@ _RENUMBERED = {
 
 
 def renumbered(context: Context, results: Sequence[FileResult]) -> Iterator[Finding]:
-    """Multi-dispatch queues whose units do not stand at the numbers of their records; one finding for each queue and reason."""
+    """Yield findings about multi-dispatch queues whose units are not at the numbers of their records, one for each queue and reason."""
     totals: dict[tuple[QueueKey, str], Renumbered] = defaultdict(Renumbered)
     for result in results:
         for kind, queues in result.renumbered.items():
@@ -500,7 +500,7 @@ def renumbered(context: Context, results: Sequence[FileResult]) -> Iterator[Find
 
 
 def dispatches_to_light_queues(context: Context, queues: Iterable[QueueKey]) -> bool | None:
-    """Whether the broker fills %LMQ% queues: by its settings, or because one exists; None when neither tells (fact sheet queues §2.12)."""
+    """Return whether the broker fills %LMQ% queues: by settings, or if one exists; None if neither shows it (fact sheet queues §2.12)."""
     settings = context.store.config
     switches = [settings.flag(name) for name in ("enableLmq", "enableMultiDispatch") if settings.explicit(name) is not None]
     if not all(switches):
@@ -515,7 +515,7 @@ def _units(count: int) -> str:
 
 
 def union(intervals: Sequence[Interval]) -> list[Interval]:
-    """The same points as sorted intervals that do not touch."""
+    """Return the same points as sorted intervals that do not touch."""
     merged: list[Interval] = []
     for start, end in sorted(intervals):
         if merged and start <= merged[-1][1]:
@@ -526,7 +526,7 @@ def union(intervals: Sequence[Interval]) -> list[Interval]:
 
 
 def subtract(intervals: Sequence[Interval], removed: Sequence[Interval]) -> list[Interval]:
-    """The points of `intervals` that are in none of `removed` (sorted, disjoint)."""
+    """Return the points of `intervals` that are in none of `removed` (sorted, disjoint)."""
     left: list[Interval] = []
     for start, end in intervals:
         at = start
@@ -545,9 +545,9 @@ def subtract(intervals: Sequence[Interval], removed: Sequence[Interval]) -> list
 
 
 def known_topics(context: Context) -> frozenset[str] | None:
-    """The topics of `config/topics.json` or, where that is not whole, of its backup, and those that consumers have offsets of.
+    """Return the topics of `config/topics.json` or, if that is not whole, of its backup, and those that consumers have offsets of.
 
-    None when it cannot be told. A broker that deletes a topic removes the offsets of its consumers as well.
+    None if that cannot be determined. A broker that deletes a topic removes the offsets of its consumers as well.
     """
     path = context.store.config_path / config.TOPICS
     for candidate in (path, path.with_name(path.name + ".bak")):

@@ -1,7 +1,7 @@
 """Further queues of multi-dispatched records: which unit of which queue each record should have.
 
 A broker numbers the messages of such a queue when it appends them to the log and writes the units later. Numbers may repeat (concurrent
-appends) or be skipped (a numbered message that was not dispatched); units then stand at other places than the numbers say, in good health.
+appends) or be skipped (a numbered message that was not dispatched); units are then at other places than the numbers say, without damage.
 Source: fact sheet queues §2.5, §2.12.
 """
 
@@ -48,7 +48,7 @@ class Entry:
 
 
 class Deviation(Enum):
-    """What can be peculiar about a further queue."""
+    """Deviations of the units of a further queue from the numbers."""
 
     SHIFTED = auto()  # units at other places than the numbers say
     DROPPED = auto()  # no unit, because the number had been given before
@@ -57,7 +57,7 @@ class Deviation(Enum):
 
 @dataclass(slots=True)
 class Renumbered:
-    """Records of one queue that share a peculiarity: how many, and the first one with its number and the place of its unit."""
+    """Records of one queue that share a deviation: how many, and the first one with its number and the place of its unit."""
 
     count: int = 0
     position: int = -1
@@ -65,14 +65,14 @@ class Renumbered:
     place: int = -1
 
     def note(self, position: int, number: int, place: int, count: int = 1) -> None:
-        """`count` more of them, the first at `position`."""
+        """Add `count` more of them, the first at `position`."""
         if not self.count:
             self.position, self.number, self.place = position, number, place
         self.count += count
 
 
 def entries(record: Record) -> Iterator[Entry]:
-    """The further queues of a record up to the first one whose number cannot be read, where the dispatcher of 5.x gives up."""
+    """Yield the further queues of a record up to the first one whose number cannot be read, where the dispatcher of 5.x stops."""
     names = java_split(record.properties.get(INNER_MULTI_DISPATCH, ""), ",")
     numbers = java_split(record.properties.get(INNER_MULTI_QUEUE_OFFSET, ""), ",")
     if len(names) != len(numbers):
@@ -85,15 +85,15 @@ def entries(record: Record) -> Iterator[Entry]:
 
 
 def maybe_not_dispatched(topic: str) -> bool:
-    """Topics whose records some releases number but do not dispatch, or neither (5.1.4 and later)."""
+    """Return whether some releases number the records of a topic but do not dispatch them, or neither (5.1.4 and later)."""
     return topic.startswith((RETRY_PREFIX, SYSTEM_PREFIX)) or topic == SCHEDULE_TOPIC
 
 
 class Dispatches:
-    """Finds the places of units of further queues for the records of one log file."""
+    """Finder of the places of units of further queues for the records of one log file."""
 
     def __init__(self, context: Context, queues: Mapping[QueueKey, QueueDirectory], number_of: Callable[[str, int], int]) -> None:
-        """`number_of` gives the dense number of a queue in the scan."""
+        """`number_of` returns the dense number of a queue in the scan."""
         self._context = context
         self._queues = queues
         self._number_of = number_of
@@ -102,7 +102,7 @@ class Dispatches:
         self.renumbered: dict[Deviation, dict[QueueKey, Renumbered]] = {kind: defaultdict(Renumbered) for kind in Deviation}
 
     def claims(self, row: npt.NDArray[np.void], record: Record) -> Iterator[Any]:
-        """Copies of the record's columns, one for each further queue, with the place of its unit there as queue offset."""
+        """Yield copies of the record's columns, one for each further queue, with the place of its unit there as queue offset."""
         if record.transaction_type in (TransactionType.PREPARED, TransactionType.ROLLBACK):
             return
         for entry in entries(record):
@@ -114,7 +114,7 @@ class Dispatches:
                 yield claim
 
     def _place(self, position: int, entry: Entry, doubtful: bool) -> int | None:
-        """Where the unit stands or should stand; None for a record that has none in good health."""
+        """Return where the unit is or should be; None for a record that has none without damage."""
         directory = self._queues.get(entry.key)
         if directory is None:
             return None if doubtful else entry.number
@@ -143,7 +143,7 @@ class Dispatches:
         return self._readers.setdefault(key, _UnitReader(files))
 
     def _is_repeated(self, reader: _UnitReader, position: int, entry: Entry) -> bool:
-        """Whether the dispatcher found the place of that number taken, and dropped the unit; number 0 is never dropped."""
+        """Return whether the dispatcher found the place of that number taken, and dropped the unit; number 0 is never dropped."""
         behind = reader.first_behind(position)
         if not 0 < entry.number < behind:
             return False
@@ -151,12 +151,12 @@ class Dispatches:
         return self._is_sound(reader, behind - 1, entry.key)
 
     def _damaged_place(self, reader: _UnitReader, position: int, key: QueueKey, expected: int) -> int | None:
-        """The place of a unit that is not there: the expected one, or one beside its neighbours; None where all belong to other records."""
+        """Return the place of a missing unit: the expected one, or one beside its neighbours; None where all belong to other records."""
         behind = reader.first_behind(position)
         return next((place for place in (expected, behind, behind - 1) if not self._is_sound(reader, place, key)), None)
 
     def _is_sound(self, reader: _UnitReader, place: int, key: QueueKey) -> bool:
-        """Whether the unit at a place points to a record of its queue, behind that of the unit before."""
+        """Return whether the unit at a place points to a record of its queue, after that of the unit before."""
         offset = reader.offset_at(place)
         file = self._context.store.message_log.find(offset) if offset > reader.offset_at(place - 1) else None
         record = None if file is None else read_record(file, offset)
@@ -164,7 +164,7 @@ class Dispatches:
 
 
 class _UnitReader:
-    """Physical offsets of the units of a queue by place, with the last few units read at hand."""
+    """Physical offsets of the units of a queue by place, with the last few units read in memory."""
 
     def __init__(self, files: MappedFileQueue) -> None:
         self._files = files
@@ -172,16 +172,16 @@ class _UnitReader:
         self._chunk = b""
 
     def find(self, position: int, *likely: int) -> int | None:
-        """The place of the unit of the record at `position`, None when there is none. Raises UnreadableError, StoreChangedError."""
+        """Return the place of the unit of the record at `position`, None without one. Raises UnreadableError, StoreChangedError."""
         for place in (*likely, self.first_behind(position)):
             if self.offset_at(place) == position:
                 return place
-        # A damaged unit leads the search astray.
+        # A damaged unit misleads the search.
         near = range(likely[0] - _CHUNK_UNITS, likely[0] + _CHUNK_UNITS)
         return next((place for place in near if self.offset_at(place) == position), None)
 
     def first_behind(self, position: int) -> int:
-        """The first place whose unit points to `position` or behind it; units rise along a sound queue."""
+        """Return the first place whose unit points to `position` or after it; offsets rise along a valid queue."""
         files = self._files.files
         low, high = (files[0].start // UNIT_SIZE, files[-1].end // UNIT_SIZE) if files else (0, 0)
         while low < high:
@@ -190,7 +190,7 @@ class _UnitReader:
         return low
 
     def offset_at(self, place: int) -> int:
-        """Physical offset in the unit at a place; lower than all before the queue and for pre-blanks, higher where nothing was written."""
+        """Return the physical offset in a unit; lower than all before the queue and for pre-blanks, higher where nothing was written."""
         if place * UNIT_SIZE < self._files.min_offset:
             return _BEFORE_ALL
         at = (place - self._first) * UNIT_SIZE
@@ -207,7 +207,7 @@ class _UnitReader:
         return int.from_bytes(unit[_PHYSICAL_OFFSET.offset : _PHYSICAL_OFFSET.end], "big", signed=True)
 
     def _load(self, file: MappedFile, place: int) -> int:
-        """Reads the chunk that holds a place; where in it the unit begins."""
+        """Read the chunk that holds a place, and return where in it the unit begins."""
         inside = place * UNIT_SIZE - file.start
         start = inside - inside % (_CHUNK_UNITS * UNIT_SIZE)
         self._chunk = read_at(file, start, min(_CHUNK_UNITS * UNIT_SIZE, file.length - start))

@@ -1,4 +1,4 @@
-"""What lies where units of a queue point: the log is asked for many of them at once, and not without end."""
+"""The targets of units of a queue: looked up in the log for many of them at once, up to a limit."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from rmqstore.verify.queues.units import QueueKey
 
 # Steps of one verification: a batch of up to 4096 records that is scanned (about 1 ms), or a record whose properties are read.
 _STEPS = 20_000
-# Bytes between two records that are wanted, up to which scanning on is cheaper than beginning anew.
+# Bytes between two wanted records up to which it is cheaper to continue the scan than to begin another one.
 _NEAR = 1 << 20
 _NO_PLACE_IN_QUEUES = 4  # bit of prepared and of rolled back records in SYSFLAG
 
 
 class TargetKind(IntEnum):
-    """What a unit points at."""
+    """The kind of target that a unit has."""
 
     UNKNOWN = 0  # not looked at
     NOTHING = 1  # no record begins there
@@ -49,22 +49,22 @@ class UnitTarget:
     other: QueueKey | None = None
 
     def goes_on(self, following: UnitTarget) -> bool:
-        """Whether the units behind these, in order, point at the same."""
+        """Return whether the units `following` these, in order, point at the same."""
         same = (self.target, self.shift, self.other) == (following.target, following.shift, following.other)
         return same and self.end == following.start
 
 
 class Targets:
-    """Looks at what units point at, up to a bound for the whole verification."""
+    """Lookup of what units point at, up to a limit for the whole verification."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._scanners: dict[int, LogScanner] = {}  # by the bytes in front of every record of a file
+        self._scanners: dict[int, LogScanner] = {}  # by the bytes before every record of a file
         self._numbers: dict[QueueKey, int] = {}  # of the queues met, over all scanners
         self._steps = _STEPS
 
     def of_units(self, key: QueueKey, units: npt.NDArray[np.void], first: int) -> Iterator[UnitTarget]:
-        """Runs of these units (UNIT_ROWS) of queue `key`, the first of which has queue offset `first`. Raises UnreadableError."""
+        """Yield runs of these units (UNIT_ROWS) of queue `key`, the first of which has queue offset `first`. Raises UnreadableError."""
         offsets = units["physical_offset"].astype(np.int64)
         wanted, which = np.unique(offsets, return_inverse=True)
         records, looked = self._records(wanted)
@@ -102,7 +102,7 @@ class Targets:
     def _judge(
         self, key: QueueKey, offsets: npt.NDArray[np.int64], records: npt.NDArray[np.void], looked: npt.NDArray[np.bool_]
     ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int64]]:
-        """(Target of every offset, the place in the queue that its record was given)."""
+        """Return (target of every offset, the place in the queue that its record was given)."""
         targets = np.full(len(offsets), TargetKind.OTHER_QUEUE, np.int8)
         places = records["queue_offset"].copy()
         targets[records["queue"] == self._numbers.get(key, -1)] = TargetKind.OWN
@@ -118,13 +118,13 @@ class Targets:
         return targets, places
 
     def _dispatched(self, key: QueueKey, offset: int) -> int | None:
-        """The place that a multi-dispatched record was given in queue `key`; None for none."""
+        """Return the place that a multi-dispatched record was given in queue `key`; None for none."""
         self._steps -= 1
         record = self._context.record_at(offset)
         return next((entry.number for entry in entries(record) if entry.key == key), None) if record is not None else None
 
     def _records(self, offsets: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.void], npt.NDArray[np.bool_]]:
-        """(columns of the records at these ascending offsets, size 0 where none begins; which of them were looked at)."""
+        """Return (columns of the records at these ascending offsets, size 0 where none begins; which of them were looked at)."""
         found = np.zeros(len(offsets), RECORD_DTYPE)
         looked = np.ones(len(offsets), np.bool_)
         at = 0
@@ -134,7 +134,7 @@ class Targets:
         return found, looked
 
     def _scan(self, offsets: npt.NDArray[np.int64], first: int, found: npt.NDArray[np.void]) -> int:
-        """Scans from one offset on as long as others are near; the number of the first one that it leaves."""
+        """Scan from one offset on as long as others are near, and return the number of the first one that is left."""
         offset = int(offsets[first])
         store = self._context.store
         file = store.message_log.find(offset) if 0 <= offset < self._context.log.end_offset else None
@@ -159,14 +159,14 @@ class Targets:
         return max(at, first + 1)
 
     def _common(self, scanner: LogScanner, numbers: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-        """The numbers over all scanners of queues that this scanner numbered."""
+        """Return the numbers over all scanners of queues that this scanner numbered."""
         distinct, which = np.unique(numbers, return_inverse=True)
         common = [self._numbers.setdefault(scanner.queue(number), len(self._numbers)) for number in distinct.tolist()]
         return np.array(common, np.int32)[which]
 
 
 def _pick(records: npt.NDArray[np.void], offsets: npt.NDArray[np.int64], found: npt.NDArray[np.void]) -> None:
-    """Copies the records that begin at these offsets."""
+    """Copy the records that begin at these offsets."""
     rows = np.minimum(np.searchsorted(records["position"], offsets), len(records) - 1)
     hits = (records["position"][rows] == offsets) & (records["faults"][rows] & int(Fault.PHYSICAL_OFFSET) == 0)
     found[hits] = records[rows[hits]]

@@ -1,4 +1,4 @@
-"""Buffers the units of consume queues for the compiled comparison with the records of one scan."""
+"""Buffered units of consume queues for the compiled comparison with the records of one scan."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _FIRST_QUEUES = 64
 
 @dataclass(slots=True)
 class QueueSpan:
-    """What one scan saw of one queue: the QUEUEOFFSETs of its first and last record, and the outcome of every claim as runs."""
+    """The results of one scan for one queue: the QUEUEOFFSETs of its first and last record, and the outcome of every claim as runs."""
 
     first_offset: int = 0
     first_position: int = 0
@@ -47,7 +47,7 @@ class QueueSpan:
 
 
 class QueueClaims:
-    """Compares the records of one scanner with the units they claim. `unchecked` queues are only followed, not compared."""
+    """Comparison of the records of one scanner with the units they claim. `unchecked` queues are only followed, not compared."""
 
     def __init__(
         self, scanner: LogScanner, queues: Mapping[QueueKey, QueueDirectory], unchecked: frozenset[QueueKey], compare: bool
@@ -70,7 +70,7 @@ class QueueClaims:
         self.unreadable: dict[str, RmqstoreError] = {}
 
     def add(self, records: npt.NDArray[np.void], *, ordered: bool = True) -> npt.NDArray[np.void]:
-        """Takes the next records of the log; returns the ext addresses met (EXT_DTYPE)."""
+        """Compare the next records of the log, and return the ext addresses met (EXT_DTYPE)."""
         self._name_queues()
         row, state = 0, NEED_UNITS
         met: list[npt.NDArray[np.void]] = []
@@ -87,7 +87,7 @@ class QueueClaims:
         return np.concatenate(met) if met else self._outputs["exts"][:0]
 
     def _taken(self, name: str) -> npt.NDArray[np.void]:
-        """The used rows of an output, which is empty afterwards."""
+        """Return the used rows of an output, which is empty afterwards."""
         rows = self._outputs[name][: int(self._counts[name][0])].copy()
         self._counts[name] = 0
         return rows
@@ -105,7 +105,7 @@ class QueueClaims:
         self._named = named
 
     def _make_room(self, queues: int) -> None:
-        """Enlarges the table to so many queues, which share the buffer from now on: units are buffered anew when they are needed."""
+        """Enlarge the table to so many queues, which then share the buffer: units are buffered again when they are needed."""
         share = max(_BUFFER_BUDGET // queues, _SMALLEST_SHARE)
         self._share = share - share % UNIT_SIZE
         # One piece of memory for all, not touched before it is needed: pages of a large piece cost the system less.
@@ -114,16 +114,16 @@ class QueueClaims:
         self._table["address"] = self._table["count"] = 0
 
     def _buffer(self, number: int, offset: int) -> None:
-        """Makes the units around queue offset `offset` the ones that the queue's row points to."""
+        """Make the queue's row point to the units around queue offset `offset`."""
         row = self._table[number]
         directory = self._queues.get(self._scanner.queue(number))
         row["address"] = 0
         first, count = self._read(number, directory.files, offset) if directory is not None else (-_FAR, 2 * _FAR)
-        # A damaged QUEUEOFFSET may lie outside of every range: then the range is the unit it names.
+        # A damaged QUEUEOFFSET may be outside of every range: then the range is the unit it names.
         row["first"], row["count"] = (first, count) if first <= offset < first + count else (offset, 1)
 
     def _read(self, number: int, files: MappedFileQueue, offset: int) -> tuple[int, int]:
-        """(first queue offset, units): the part of the queue that `offset` belongs to. Its units are buffered if there are any."""
+        """Return (first queue offset, units) of the part of the queue that `offset` belongs to. Its units are buffered if there are any."""
         position = offset * UNIT_SIZE
         file = files.find(position) if 0 <= position < 1 << 62 else None
         if file is not None:
@@ -145,7 +145,7 @@ class QueueClaims:
         return before, max(behind - before, 1)
 
     def finish(self) -> tuple[dict[QueueKey, QueueSpan], list[tuple[QueueKey, npt.NDArray[np.void]]]]:
-        """Closes all open runs. Returns what was seen per queue, and the odd QUEUEOFFSETs as (queue, EVENT_DTYPE row) in log order."""
+        """Close all open runs. Return the spans of all queues, and unexpected QUEUEOFFSETs as (queue, EVENT_DTYPE row) in log order."""
         self._keep()
         open_runs = self._table["run"]
         self._kept_runs.append(open_runs[open_runs["start"] != open_runs["end"]])

@@ -47,7 +47,7 @@ class Lost(NamedTuple):
 
 
 class TimerQueue:
-    """Follows the entries of queue 0 of the timer topic along the units of the timer log."""
+    """Comparison of the entries of queue 0 of the timer topic with the units of the timer log, in order."""
 
     MAX_LOST = 1000
 
@@ -58,24 +58,24 @@ class TimerQueue:
         self.lost: list[Lost] = []
 
     def take(self, offsets: Offsets, write_times: Offsets) -> None:
-        """The next units in log order: physical offsets of their messages, and write times in ms. Raises UnreadableError."""
+        """Take the next units in log order: physical offsets of their messages, and write times in ms. Raises UnreadableError."""
         if not offsets.size:
             return
         if self._offsets.size:
-            # A unit with a damaged offset at the end of a window must not drag the queue behind it.
+            # A unit with a damaged offset at the end of a window must not pull the queue along.
             self._compare(min(int(self._offsets[-1]), int(offsets[0])))
         self._offsets = np.concatenate([self._offsets, offsets.astype(np.int64)])
         self._write_times = np.concatenate([self._write_times, write_times.astype(np.int64)])
 
     def behind(self) -> Iterator[Entry]:
-        """After all units were taken: the entries behind the last one. Raises UnreadableError."""
+        """Yield the entries after the last unit, after all units were taken. Raises UnreadableError."""
         if self._offsets.size:
             self._compare(int(self._offsets[-1]))
         while (chunk := self._entries.up_to(self._context.log.end_offset - 1)) is not None:
             yield from itertools.starmap(Entry, zip(*(column.tolist() for column in chunk), strict=True))
 
     def _compare(self, limit: int) -> None:
-        """Compares the entries whose messages lie up to `limit`, and forgets the units up to there."""
+        """Compare the entries whose messages are up to `limit`, and forget the units up to there."""
         order = np.argsort(self._offsets, kind="stable")
         offsets, write_times = self._offsets[order], self._write_times[order]
         while (chunk := self._entries.up_to(limit)) is not None:
@@ -88,25 +88,25 @@ class TimerQueue:
         self._offsets, self._write_times = offsets[later], write_times[later]
 
     def _without_unit(self, entry: Entry, met: int) -> None:
-        """`met` = the latest time at which the timer can have met the entry."""
+        """Judge an entry without unit; `met` = the latest time at which the timer can have met it."""
         due = _due(self._context, entry)
         if due is not None and due >= met + _SLACK_MS and len(self.lost) < self.MAX_LOST:
             self.lost.append(Lost(entry, due))
 
 
 class CheckPoint(NamedTuple):
-    """What timercheck knows: entries up to the queue offset `passed` were put in, and it was written at `last_sign` (ms) or later."""
+    """The content of timercheck: entries up to the queue offset `passed` were put in, and it was written at `last_sign` (ms) or later."""
 
     passed: int
     last_sign: int
 
     @classmethod
     def of(cls, context: Context, check: Any | None) -> CheckPoint:
-        """`check` = fields of timercheck, None without one."""
+        """Return the check point; `check` = fields of timercheck, None without one."""
         return cls(_passed(context, check), _last_sign(check))
 
     def passes_over(self, context: Context, entry: Entry) -> bool:
-        """Whether an entry behind the last unit is still to be delivered, and counts as put in."""
+        """Return whether an entry after the last unit is still to be delivered, and counts as put in."""
         if entry.queue_offset >= self.passed:
             return False
         due = _due(context, entry)
@@ -114,9 +114,9 @@ class CheckPoint(NamedTuple):
 
 
 def findings(context: Context, queue: TimerQueue, check: Any | None, *, goes_back: bool) -> Iterator[Unmade]:
-    """What the queue says when all units of the timer log were taken; `check` = fields of timercheck.
+    """Yield the findings about the queue after all units of the timer log were taken; `check` = fields of timercheck.
 
-    `goes_back`: a start finds the last unit and goes on with the entry behind it, whatever the check point says.
+    `goes_back`: a start finds the last unit and continues with the entry after it, whatever the check point says.
     """
     known = CheckPoint.of(context, check)
     first: Entry | None = None
@@ -138,7 +138,7 @@ def findings(context: Context, queue: TimerQueue, check: Any | None, *, goes_bac
 
 
 def _passed(context: Context, check: Any | None) -> int:
-    """Queue offset up to which the check point says that every entry was put in; 0 where RocksDB may have taken entries instead."""
+    """Return the queue offset up to which every entry was put in by the check point; 0 where RocksDB may have taken entries instead."""
     config, switch = context.store.config, "timerRocksDBEnable"
     database = context.store.root / PartKind.ROCKSDBSTORE
     if check is None or config.flag(switch) or (config.explicit(switch) is None and _holds_entries(database)):
@@ -147,18 +147,18 @@ def _passed(context: Context, check: Any | None) -> int:
 
 
 def _holds_entries(database: Path) -> bool:
-    """Whether a RocksDB has anything in it: from 5.5.1 on an empty one is always there (fact sheet timer observed §1)."""
+    """Return whether a RocksDB database holds anything: from 5.5.1 on an empty one always exists (fact sheet timer observed §1)."""
     entries = list_directory(database) if database.is_dir() else []
     return any(entry.name.endswith((".sst", ".log")) and entry.length > 0 for entry in entries)
 
 
 def _last_sign(check: Any | None) -> int:
-    """The latest time (ms) that a check point knows; what is due later was pending when it was written."""
+    """Return the latest time (ms) that a check point has; what is due later was pending when it was written."""
     return 0 if check is None else max(int(check.last_read_time_ms), int(check.data_version_timestamp))
 
 
 def _due(context: Context, entry: Entry) -> int | None:
-    """When the message of an entry is due (ms), None for no message of the timer."""
+    """Return when the message of an entry is due (ms), None for no message of the timer."""
     record = context.record_at(entry.offset)
     return deliver_time(record.properties) if record is not None and record.topic == TIMER_TOPIC else None
 
@@ -177,7 +177,7 @@ def _of_entry(context: Context, code: str, message: str, entry: Entry) -> Unmade
 
 
 class _Entries:
-    """Reads the entries of a consume queue in order, a chunk at a time."""
+    """Reader of the entries of a consume queue in order, a chunk at a time."""
 
     def __init__(self, files: MappedFileQueue) -> None:
         self._files = files.files
@@ -185,7 +185,7 @@ class _Entries:
         self._number = 0
 
     def up_to(self, limit: int) -> tuple[Offsets, Offsets, npt.NDArray[np.int32]] | None:
-        """(queue offsets, physical offsets, sizes) of the next entries up to the physical offset `limit`, None when there are no more."""
+        """Return (queue offsets, physical offsets, sizes) of the next entries up to physical offset `limit`, None if there are no more."""
         while self._file < len(self._files):
             file = self._files[self._file]
             count = min(file.length // consumequeue.UNIT_SIZE - self._number, _CHUNK_UNITS)

@@ -1,4 +1,4 @@
-"""What the files of the timer hold: wheel in use, log, check point, and the queue of the timer topic (fact sheet timer §1.2–1.4)."""
+"""The content of the files of the timer: wheel in use, log, check point, and the queue of the timer topic (fact sheet timer §1.2–1.4)."""
 
 from __future__ import annotations
 
@@ -48,23 +48,23 @@ class TimerFiles:
 
     @property
     def read_time(self) -> int:
-        """Slots from this time (ms) on are still to be delivered."""
+        """The time (ms) from which on slots are still to be delivered."""
         return 0 if self.check is None else max(0, int(self.check.last_read_time_ms))
 
     def is_live(self, slot_time: Offsets) -> Mask:
-        """Slots that are not delivered yet, by their time."""
+        """Return which slots are not delivered yet, by their time."""
         return np.asarray((slot_time >= -(-self.read_time // self.precision)) & (slot_time > 0))
 
     def beyond(self, slots: Slots) -> Mask:
-        """Slots that are to be delivered and begin at or behind the end of the log, whose units were read before."""
+        """Return which slots are to be delivered and begin at or after the end of the log, whose units were read before."""
         at_home = slots.time % timer.WHEEL_SLOTS == slots.number
         return np.asarray(self.is_live(slots.time) & at_home & (slots.last >= self.log.end(self.flushed)))
 
     def goes_back(self, record_at: Callable[[int], Record | None]) -> bool:
-        """Whether a start can read the message that the last unit names, and goes on behind it, whatever the check point says.
+        """Return whether a start can read the message that the last unit names, and continues after it, whatever the check point says.
 
-        Not without units, and not where the log ends with a file: then a start reads the end mark and not the unit in front of it.
-        To be asked when the units were read; `record_at` gives the record at a physical offset.
+        Not without units, and not where the log ends with a file: then a start reads the end mark and not the unit before it.
+        To be called after the units were read; `record_at` returns the record at a physical offset.
         """
         end = self.log.end(self.flushed)
         if end <= self.log.replay_start(self.flushed) or end % self.log.file_size == 0:
@@ -74,12 +74,12 @@ class TimerFiles:
         return record is not None and record.size <= int(unit["size_py"])
 
     def slot_time(self, units: Units) -> Offsets:
-        """Slot time of each unit, in units of the precision."""
+        """Return the slot time of each unit, in units of the precision."""
         return np.asarray((units["write_time"].astype(np.int64) + units["delay"]) // self.precision)
 
 
 def open_timer(store: Store, last_timestamp: int) -> TimerFiles:
-    """Reads wheel and check point; of the log nothing yet. `last_timestamp`: of the last message of the commit log, ms, or 0.
+    """Read wheel and check point; of the log nothing yet. `last_timestamp`: of the last message of the commit log, ms, or 0.
 
     Raises UnreadableError, StoreChangedError.
     """
@@ -96,13 +96,13 @@ def open_timer(store: Store, last_timestamp: int) -> TimerFiles:
 
 
 def timer_queue(store: Store) -> MappedFileQueue:
-    """The queue of the timer topic, without files where queues are kept in RocksDB."""
+    """Return the queue of the timer topic, without files where queues are kept in RocksDB."""
     directory = store.path_of(PartKind.CONSUMEQUEUE) / TIMER_TOPIC / "0"
     return MappedFileQueue.scan(directory, configured_size=store.config.consume_queue_file_size)
 
 
 def _wheel_in_use(plain: Path, wheels: list[Path]) -> tuple[Path, int]:
-    """The newest snapshot and the timer log offset it was flushed at, else the plain wheel and 0."""
+    """Return the newest snapshot and the timer log offset it was flushed at, else the plain wheel and 0."""
     snapshots = {int(path.suffix[1:]): path for path in wheels if path.suffix[1:].isdigit()}
     newest = max(snapshots, default=0)
     return (snapshots[newest], newest) if snapshots else (plain, 0)
@@ -120,7 +120,7 @@ def _read_slots(path: Path) -> Slots:
 
 
 def _precision(store: Store, slots: Slots | None, check: Any | None, last_timestamp: int) -> int:
-    """Milliseconds of one slot: the setting, else what brings the slots nearest to the read time; the default without slots."""
+    """Return the milliseconds of one slot: the setting, else what brings the slots nearest to the read time; the default without slots."""
     configured = store.config.explicit_integer("timerPrecisionMs")
     if configured is not None:
         return next((precision for precision in timer.PRECISIONS if precision <= configured), timer.PRECISIONS[-1])

@@ -20,7 +20,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 def integer_columns(struct: Struct) -> np.dtype[np.void]:
-    """A declared structure of signed integers as a numpy type."""
+    """Return a declared structure of signed integers as a numpy type."""
     layout = fixed_layout(struct)
     return np.dtype(
         {
@@ -53,7 +53,7 @@ class Window:
 
 @dataclass(slots=True)
 class BadRun:
-    """Consecutive places of a file without a sound unit."""
+    """Consecutive places of a file without a valid unit."""
 
     file: MappedFile
     position: int
@@ -65,13 +65,13 @@ class BadRun:
 class _FileState:
     file: MappedFile
     stop: int | None = None  # position where a start would stop reading this file
-    last_sound: int = -1  # position of the last sound unit
+    last_sound: int = -1  # position of the last valid unit
     runs: list[BadRun] = field(default_factory=list)
     blank: str | None = None  # what is wrong with the mark at the end of a full file
 
 
 class TimerLog:
-    """Reads the units of a timer log. `file_size` is the length that its files should have, in bytes."""
+    """Reader of the units of a timer log. `file_size` is the length that its files should have, in bytes."""
 
     MAX_RUNS = 1000
 
@@ -82,7 +82,7 @@ class TimerLog:
         self._states: list[_FileState] = []
 
     def windows(self, first: int = 0) -> Iterator[Window]:
-        """All units of the files that begin at offset `first` or behind it, up to the unused rest of each.
+        """Yield all units of the files that begin at offset `first` or after it, up to the unused rest of each.
 
         Raises UnreadableError, StoreChangedError.
         """
@@ -132,7 +132,7 @@ class TimerLog:
         return None if found == left else f"the end mark counts {found} bytes left instead of {left}"
 
     def replay_start(self, flushed: int) -> int:
-        """Offset where a start begins to read: the last file that begins at or before the flushed position less one file."""
+        """Return the offset where a start begins to read: the last file that begins at or before the flushed position less one file."""
         begin = max(0, flushed - self.file_size)
         starts = [file.start for file in self.queue.files]
         return max((start for start in starts if start <= begin), default=starts[0] if starts else 0)
@@ -140,7 +140,7 @@ class TimerLog:
     # After the windows were read
 
     def end(self, flushed: int) -> int:
-        """Offset where a start stops reading: what lies behind is given up, later files are deleted."""
+        """Return the offset where a start stops reading: what follows is discarded, later files are deleted."""
         first = self.replay_start(flushed)
         end = 0
         for state in self._states:
@@ -155,7 +155,7 @@ class TimerLog:
         return end
 
     def damages(self) -> Iterator[BadRun]:
-        """Places without a sound unit although units follow, in this file or in a later one."""
+        """Yield places without a valid unit although units follow, in this file or in a later one."""
         units_follow = False
         found: list[BadRun] = []
         for state in reversed(self._states):
@@ -170,7 +170,7 @@ class TimerLog:
         yield from reversed(found)
 
     def units_at(self, offsets: Offsets) -> Units:
-        """The unit at each offset of the timer log; zeros where no file holds one. `offsets` may come in any order."""
+        """Return the unit at each offset of the timer log; zeros where no file holds one. `offsets` may come in any order."""
         result = np.zeros(len(offsets), UNIT)
         chunk = _CHUNK_UNITS * timer.LOG_UNIT_SIZE
         for file in self.queue.files:
@@ -185,13 +185,13 @@ class TimerLog:
         return result
 
     def aligned(self, offsets: Offsets) -> Mask:
-        """Whether a unit can begin at these offsets."""
+        """Return whether a unit can begin at these offsets."""
         positions = offsets % self.file_size
         return np.asarray((positions % timer.LOG_UNIT_SIZE == 0) & (positions <= self.last_unit))
 
 
 def _keeps_rules(units: Units) -> Mask:
-    """What every writer keeps (fact sheet timer §1.9 L2); fields of a foreign unit are compared without overflow."""
+    """Return which units keep the rules of every writer (fact sheet timer §1.9 L2); foreign fields are compared without overflow."""
     return np.asarray(
         np.isin(units["magic"], _KINDS)
         & (units["reserved"] == 0)

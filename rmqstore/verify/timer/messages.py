@@ -21,7 +21,7 @@ from rmqstore.verify.context import Context
 _PREFIX = struct.Struct(struct_format(RECORD_PREFIX))
 _NAMES = list(fixed_layout(RECORD_PREFIX))
 _TOPIC = TIMER_TOPIC.encode()
-# TOPICLEN and the topic as the two versions of a record write them, with PROPLEN behind.
+# TOPICLEN and the topic as the two versions of a record write them, followed by PROPLEN.
 _TOPIC_FIELDS = {
     MESSAGE_MAGIC_V1: len(_TOPIC).to_bytes(1, "big") + _TOPIC,
     MESSAGE_MAGIC_V2: len(_TOPIC).to_bytes(2, "big") + _TOPIC,
@@ -36,7 +36,7 @@ Problem = tuple[str, str]
 
 
 def unit_problems(context: Context, *, offset: int, size: int, topic_hash: int, kind: int, slot_time: int) -> Iterator[Problem]:
-    """What is wrong with the message that a unit names; `slot_time` in ms. A message that expired before it was due is none of it."""
+    """Yield problems of the message that a unit names; `slot_time` in ms. A message that expired before it was due is none."""
     log = context.log
     if offset < log.min_offset or size == GIVEN_UP:
         return
@@ -52,14 +52,14 @@ def unit_problems(context: Context, *, offset: int, size: int, topic_hash: int, 
 
 
 def named(context: Context, offset: int, size: int, topic_hash: int) -> dict[str, str] | None:
-    """The properties of the message that a unit names by these three, None where there is none; what is damaged is not known here."""
+    """Return the properties of the message that a unit names by these three, None without one; damage is not known here."""
     # Decoding a whole record takes fifty times longer, so that is kept for explanations.
     properties = _properties(context, offset, size)
     return properties if properties is not None and _hash(properties.get(REAL_TOPIC)) == topic_hash else None
 
 
 def message_problems(context: Context, offset: int, size: int, properties: Mapping[str, str]) -> Iterator[Problem]:
-    """Why a message of the timer topic cannot be put into the timer or delivered (fact sheet timer §1.9 Q2, Q3)."""
+    """Yield why a message of the timer topic cannot be put into the timer or delivered (fact sheet timer §1.9 Q2, Q3)."""
     wrong = [name for name in (TIMER_OUT_MS, REAL_QID) if not _INTEGER.fullmatch(properties.get(name, ""))]
     if REAL_TOPIC not in properties:
         wrong.append(REAL_TOPIC)
@@ -74,18 +74,18 @@ def message_problems(context: Context, offset: int, size: int, properties: Mappi
 
 
 def deliver_time(properties: Mapping[str, str]) -> int | None:
-    """TIMER_OUT_MS, None when there is none."""
+    """Return TIMER_OUT_MS, None if there is none."""
     text = properties.get(TIMER_OUT_MS, "")
     return int(text) if _INTEGER.fullmatch(text) else None
 
 
 def stands_for(due: int, kind: int, slot_time: int) -> bool:
-    """Whether a unit of that kind and time (ms) can be that of a message due at `due` (fact sheet timer §1.9 L5)."""
+    """Return whether a unit of that kind and time (ms) can be that of a message due at `due` (fact sheet timer §1.9 L5)."""
     return due > slot_time if kind & UnitMagic.ROLL else due == slot_time
 
 
 def _contradictions(offset: int, properties: Mapping[str, str], kind: int, slot_time: int) -> Iterator[Problem]:
-    """Fact sheet timer §1.9 L5, L6."""
+    """Yield contradictions between a unit and its message (fact sheet timer §1.9 L5, L6)."""
     due = deliver_time(properties)
     if due is not None and not stands_for(due, kind, slot_time):
         wanted = "later than" if kind & UnitMagic.ROLL else "at"
@@ -112,7 +112,7 @@ def _largest_message(context: Context) -> int:
 
 
 def _properties(context: Context, offset: int, size: int) -> dict[str, str] | None:
-    """The properties of the message of the timer topic that stands at a physical offset with that size, None when none does."""
+    """Return the properties of the message of the timer topic at a physical offset with that size, None without one."""
     file = context.store.message_log.find(offset)
     if file is None or offset >= context.log.end_offset or not MIN_RECORD_SIZE_V1 <= size <= min(file.end - offset, LARGEST_RECORD):
         return None

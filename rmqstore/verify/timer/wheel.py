@@ -32,7 +32,7 @@ _OFF_BY_ONE = 1
 
 
 def check(context: Context) -> Iterator[Finding]:
-    """Findings about timerwheel, timerlog and timercheck. Reads them whole, and the record of every unit that is not delivered yet."""
+    """Yield findings about timerwheel, timerlog and timercheck. Reads them whole, and the record of every unit not delivered yet."""
     store = context.store
     if not (store.covers(PartKind.TIMERLOG) or store.covers(PartKind.TIMERWHEEL)):
         return
@@ -46,7 +46,7 @@ def _check(context: Context) -> Iterator[Finding]:
     queue = TimerQueue(context, timer_queue(context.store))
     log_path = context.store.path_of(PartKind.TIMERLOG)
     yield from limited_unmade(context, log_path, _units(context, files, queue))
-    # Places without a sound unit explain what the queue has and the log lacks.
+    # Places without a valid unit explain what the queue has and the log lacks.
     damages = list(_damages(context, files.log))
     yield from limited(context, log_path, damages)
     slots = files.slots
@@ -64,7 +64,7 @@ def _check(context: Context) -> Iterator[Finding]:
 
 
 def what_a_start_trips_over(context: Context) -> Iterator[Finding]:
-    """Findings about what no start survives: the length of the wheel, and slots behind the end of the log. Reads what a start reads."""
+    """Yield findings on what stops every start: the length of the wheel, and slots after the end of the log. Reads what a start reads."""
     yield from wheel_lengths(context)
     store = context.store
     files = open_timer(store, context.log.last_timestamp)
@@ -76,7 +76,7 @@ def what_a_start_trips_over(context: Context) -> Iterator[Finding]:
 
 
 def wheel_lengths(context: Context) -> Iterator[Finding]:
-    """Findings about the lengths of the wheel and its snapshots, of which nothing is read."""
+    """Yield findings about the lengths of the wheel and its snapshots, of which nothing is read."""
     for path in context.store.timerwheel_paths() if context.store.only is None else []:
         length = path.stat().st_size
         # An empty wheel is extended with zeros and filled again from the log.
@@ -111,7 +111,7 @@ def _slots(context: Context, files: TimerFiles, slots: Slots) -> Iterator[Unmade
 
 
 def _odd(files: TimerFiles, slots: Slots) -> Mask:
-    """Slots whose positions are no unit boundaries."""
+    """Return which slots have positions that are no unit boundaries."""
     odd = (slots.last < -1) | (slots.first < -1)
     if files.log.queue.files:
         odd |= ((slots.last >= 0) & ~files.log.aligned(slots.last)) | ((slots.first >= 0) & ~files.log.aligned(slots.first))
@@ -126,7 +126,7 @@ def _beyond(context: Context, files: TimerFiles, slots: Slots) -> Iterator[Unmad
 
 
 def _latest_slot_time(context: Context, files: TimerFiles) -> int:
-    """The last time, in units of the precision, that a slot can have been put for (fact sheet timer §1.9 W8)."""
+    """Return the last time, in units of the precision, that a slot can have been put for (fact sheet timer §1.9 W8)."""
     window = context.store.config.explicit_integer("timerRollWindowSlot") or _WIDEST_WINDOW_SLOTS
     window = window if 2 <= window <= _WIDEST_WINDOW_SLOTS else _WIDEST_WINDOW_SLOTS
     return int(time.time() * 1000 + _CLOCK_SLACK_MS) // files.precision + window // 3 * 4
@@ -148,7 +148,7 @@ def _damages(context: Context, log: TimerLog) -> Iterator[Finding]:
 
 
 def _units(context: Context, files: TimerFiles, queue: TimerQueue) -> Iterator[Unmade]:
-    """Chains and messages of the units that are not delivered yet, in log order; reads the whole timer log."""
+    """Yield findings about chains and messages of the units that are not delivered yet, in log order; reads the whole timer log."""
     replayed = files.log.replay_start(files.flushed)
     unknown: list[int] = []
     number = 0
@@ -186,7 +186,7 @@ def _chains(context: Context, files: TimerFiles, window: Window, times: Offsets,
     for i in linked[wrong]:
         message = f"the unit at {window.offsets[i]} links to {links[i]}, which is no older unit"
         yield _unit_finding(context, "RMQ-TM-CHAIN", window, int(i), message, found=int(links[i]))
-    # What lies before the first file has been deleted with the messages it stood for.
+    # Units before the first file have been deleted with their messages.
     rest = linked[~wrong & (links[linked] >= files.log.queue.min_offset)]
     older = files.log.units_at(links[rest])
     foreign = (older["size"] != timer.LOG_UNIT_SIZE) | (files.slot_time(older) != times[rest])
@@ -196,7 +196,7 @@ def _chains(context: Context, files: TimerFiles, window: Window, times: Offsets,
 
 
 def _known_to_wheel(files: TimerFiles, times: Offsets, offsets: Offsets) -> Mask:
-    """Whether the slot of each time reaches the unit at the offset."""
+    """Return whether the slot of each time reaches the unit at the offset."""
     if files.slots is None:
         return np.full(len(times), files.wheel.is_file() and files.wheel.stat().st_size > 0)
     slots = files.slots
@@ -217,14 +217,14 @@ def _messages(context: Context, window: Window, live: Offsets) -> Iterator[Unmad
 
 
 class _Order:
-    """Compares the message offsets of neighbouring units; they rise along the log (fact sheet timer §1.9 L3)."""
+    """Comparison of the message offsets of neighbouring units; they rise along the log (fact sheet timer §1.9 L3)."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._last = -1
 
     def steps_back(self, window: Window) -> Iterator[Unmade]:
-        """Findings about units of the next window whose message lies at or before that of the unit before."""
+        """Yield findings about units of the next window whose message is at or before that of the unit before."""
         places = np.flatnonzero(window.sound)
         offsets = window.units["offset_py"][places].astype(np.int64)
         before = np.concatenate([[self._last], offsets[:-1]])

@@ -42,7 +42,7 @@ NO_OFFSET = -1
 
 
 def check(context: Context) -> Iterator[Finding]:
-    """Findings about `checkpoint`. Reads the file, heads of index files, and the records that its offsets name."""
+    """Yield findings about `checkpoint`. Reads the file, heads of index files, and the records that its offsets name."""
     store = context.store
     path = store.checkpoint_path
     if not store.covers(PartKind.CHECKPOINT):
@@ -64,7 +64,7 @@ def _file(context: Context) -> Iterator[Finding]:
     fields = parse_checkpoint(read_whole(path, FILE_SIZE))
     invalid = list(_invalid(context, fields))
     yield from invalid
-    # Of a file full of noise one thing is to be said, not ten.
+    # Of a file full of noise one finding is enough.
     if not invalid and context.log.last_timestamp > 0:
         yield from _ahead(context, fields)
         yield from _behind(context, fields)
@@ -102,7 +102,7 @@ def _ahead(context: Context, fields: Any) -> Iterator[Finding]:
 
 
 def _behind(context: Context, fields: Any) -> Iterator[Finding]:
-    """Times that are older than a stop leaves them. Without file queues the queue time is never written."""
+    """Yield findings about times that are older than a stop leaves them. Without file queues the queue time is never written."""
     last = context.log.last_timestamp
     lags = {PHYSIC: LOG_LAG_MS, LOGICS: QUEUE_LAG_MS if fields.logics_physical_offset > 0 else LOG_LAG_MS}
     if fields.logics_msg_timestamp == 0 and (context.store.rocksdb_queues or _may_be_first_minute(context, fields)):
@@ -115,7 +115,7 @@ def _behind(context: Context, fields: Any) -> Iterator[Finding]:
 
 
 def _may_be_first_minute(context: Context, fields: Any) -> bool:
-    """From 5.5.0 on both fields of the queues stay 0 until the first full flush; `rocksdbstore` is a sign of 5.4.0 and later."""
+    """Return whether both queue fields may be 0, as from 5.5.0 on until the first full flush; `rocksdbstore` shows 5.4.0 or later."""
     log = context.log
     empty = fields.logics_msg_timestamp == 0 and fields.logics_physical_offset == 0 and fields.physic_msg_timestamp > 0
     return empty and log.last_timestamp - log.first_timestamp < QUEUE_LAG_MS and (context.store.root / PartKind.ROCKSDBSTORE).exists()
@@ -134,7 +134,7 @@ def _offsets(context: Context, fields: Any) -> Iterator[Finding]:
 
 
 def _is_start(context: Context, offset: int, *, or_end: bool) -> bool:
-    """Whether a record begins there; what lies before the log or in a damaged range cannot be told and passes."""
+    """Return whether a record begins there; offsets before the log or in a damaged range cannot be checked and pass."""
     log = context.log
     if offset <= 0 or offset < log.min_offset or log.is_damaged(offset) or (or_end and offset == log.end_offset):
         return True
@@ -149,7 +149,7 @@ def _offset_message(context: Context, name: str, offset: int) -> str:
 
 
 def _doomed_index_files(context: Context, fields: Any) -> Iterator[Finding]:
-    """Index files that the start after a crash deletes: those that end after the index time."""
+    """Yield a finding about the index files that the start after a crash deletes: those that end after the index time."""
     if not context.crashed:
         return
     limit = fields.index_msg_timestamp

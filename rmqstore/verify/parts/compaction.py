@@ -38,14 +38,14 @@ Queues = Mapping[QueueKey, QueueDirectory]
 
 @dataclass(frozen=True, slots=True)
 class _Lengths:
-    """Bytes that each file of logs and of queues should have; None where there are no files to tell."""
+    """Bytes that each file of logs and of queues should have; None where no files show it."""
 
     log: int | None
     queue: int | None
 
 
 def check(context: Context) -> Iterator[Finding]:
-    """Findings about `compaction`. Lists directories, and reads the position file and the first bytes of each file of a log."""
+    """Yield findings about `compaction`. Lists directories, and reads the position file and the first bytes of each file of a log."""
     store = context.store
     path = store.path_of(PartKind.COMPACTION)
     if store.covers(PartKind.COMPACTION) and path.is_dir():
@@ -70,7 +70,7 @@ def _files(context: Context, path: Path) -> Iterator[Finding]:
 
 
 def _lengths(context: Context, logs: Queues, queues: Queues) -> _Lengths:
-    """By the settings; without them by most files."""
+    """Return the lengths by the settings; without them by most files."""
     config = context.store.config
     keys = ("compactionMappedFileSize", "compactionCqMappedFileSize")
     if any(config.explicit_integer(key) is not None for key in keys):
@@ -84,7 +84,7 @@ def _usual(queues: Queues) -> int | None:
 
 
 def _sizes_of_all(context: Context, path: Path, lengths: _Lengths) -> Iterator[Finding]:
-    """What settings can give: queue files of whole units, log files of at least five times a queue file."""
+    """Check that settings can give the lengths: queue files of whole units, log files of at least five times a queue file."""
     log, queue = lengths.log, lengths.queue
     if queue and queue % batchconsumequeue.UNIT_SIZE:
         message = f"queue files are {queue} bytes long, which is no multiple of a unit ({batchconsumequeue.UNIT_SIZE} bytes)"

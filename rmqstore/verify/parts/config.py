@@ -1,4 +1,4 @@
-"""The JSON files of the broker as it would judge them at load, and what they say about queues against the queues."""
+"""The JSON files of the broker as it would judge them at load, and their data about queues against the queues."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ FILES = (
     "timermetrics",
     "transactionMetrics",
 )
-# Databases that take the place of topics.json, subscriptionGroup.json and consumerOffset.json (fact sheet timer §3.6).
+# Databases that replace topics.json, subscriptionGroup.json and consumerOffset.json (fact sheet timer §3.6).
 ROCKSDB_DIRECTORIES = ("topics", "metadata", "rdb")
 IN_ROCKSDB = frozenset({TOPICS, "subscriptionGroup.json", CONSUMER_OFFSETS, LMQ_OFFSETS})
 BATCH_QUEUE = "BatchCQ"
@@ -50,7 +50,7 @@ _OFFSETS, _LMQ_OFFSETS = "offsetTable", "lmqOffsetTable"
 
 
 class State(Enum):
-    """What a load finds."""
+    """The result of a load."""
 
     MISSING = auto()
     EMPTY = auto()
@@ -61,7 +61,7 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A configuration file as a broker would read it; `why` is for people, `value` the object of a whole file."""
+    """A configuration file as a broker would read it; `why` is a text for the user, `value` the object of a whole file."""
 
     path: Path
     state: State
@@ -70,7 +70,7 @@ class Text:
 
 
 class StoredOffset(NamedTuple):
-    """A queue offset of the configuration: the file, the keys that lead to it, who goes on there, and in which queue."""
+    """A queue offset of the configuration: the file, the keys that lead to it, the owner that continues there, and the queue."""
 
     path: Path
     keys: tuple[str, ...]
@@ -80,12 +80,12 @@ class StoredOffset(NamedTuple):
     offset: int
 
     def within(self, end: int) -> int:
-        """The nearest offset of a queue that ends at `end`."""
+        """Return the nearest offset of a queue that ends at `end`."""
         return min(max(self.offset, 0), end)
 
 
 def check(context: Context) -> Iterator[Finding]:
-    """Findings about the files in `config`, which are read whole, and about the ends of the queues they name."""
+    """Yield findings about the files in `config`, which are read whole, and about the ends of the queues they name."""
     store = context.store
     directory = store.config_path
     if not store.covers(PartKind.CONFIG) or not directory.is_dir():
@@ -107,7 +107,7 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def read(path: Path) -> Text:
-    """A configuration file as the broker of any release finds it. Raises UnreadableError."""
+    """Return a configuration file as the broker of any release finds it. Raises UnreadableError."""
     try:
         if not path.is_file():
             return Text(path, State.MISSING, "missing")
@@ -135,12 +135,12 @@ def read(path: Path) -> Text:
 
 
 def read_both(path: Path) -> tuple[Text, Text]:
-    """A configuration file and its `.bak`. Raises UnreadableError."""
+    """Return a configuration file and its `.bak`. Raises UnreadableError."""
     return read(path), read(path.with_name(path.name + ".bak"))
 
 
 def in_use(text: Text, backup: Text) -> Text:
-    """What a start takes: the file, or its `.bak` where only that is whole."""
+    """Return what a start takes: the file, or its `.bak` where only that is whole."""
     return text if text.state is State.WHOLE or backup.state is not State.WHOLE else backup
 
 
@@ -165,7 +165,7 @@ def _file(context: Context, name: str, texts: dict[str, Text]) -> Iterator[Findi
 
 
 def _elsewhere(context: Context, name: str) -> bool:
-    """Whether the content of a file is kept in RocksDB, or, for consumer offsets, in the file of the other mode."""
+    """Return whether the content of a file is kept in RocksDB, or, for consumer offsets, in the file of the other mode."""
     directory = context.store.config_path
     other = {CONSUMER_OFFSETS: LMQ_OFFSETS, LMQ_OFFSETS: CONSUMER_OFFSETS}.get(name)
     return (name in IN_ROCKSDB and in_rocksdb(context.store)) or (other is not None and (directory / other).exists())
@@ -176,7 +176,7 @@ def in_rocksdb(store: Store) -> bool:
     return any(exists(store.config_path / name / "CURRENT") for name in ROCKSDB_DIRECTORIES)
 
 
-# What they say about queues
+# Their data about queues
 
 
 def _missing_topics(context: Context, texts: Mapping[str, Text]) -> Iterator[Finding]:
@@ -193,12 +193,12 @@ def _missing_topics(context: Context, texts: Mapping[str, Text]) -> Iterator[Fin
 
 
 def _queue_types(context: Context, texts: Mapping[str, Text]) -> Iterator[Finding]:
-    """Topics whose queues lie where a start does not expect them; a lost topics.json makes every topic a simple one."""
+    """Yield findings on topics whose queues are where a start does not expect them; a lost topics.json makes every topic a simple one."""
     if in_rocksdb(context.store):
         return
     table = _table(texts[TOPICS], "topicConfigTable")
     if table is None and texts[TOPICS].state is not State.MISSING:
-        return  # reported already; where both files are damaged a broker does not get as far as to compare
+        return  # reported already; where both files are damaged a broker stops before it compares
     batch = {topic for topic, config in (table or {}).items() if _is_batch(config)}
     for kind in (PartKind.CONSUMEQUEUE, PartKind.BATCHCONSUMEQUEUE):
         if kind is PartKind.CONSUMEQUEUE and context.store.rocksdb_queues:
@@ -212,7 +212,7 @@ def _queue_types(context: Context, texts: Mapping[str, Text]) -> Iterator[Findin
 
 
 def _lost_topics(context: Context, texts: Mapping[str, Text]) -> Iterator[Finding]:
-    """Topics with queues that a whole topics.json does not have: with consumers cut out of it, without any maybe what a deletion left."""
+    """Yield findings on topics with queues that a whole topics.json lacks: with consumers cut out of it, else maybe left by a deletion."""
     table = _table(texts[TOPICS], "topicConfigTable")
     if table is None or in_rocksdb(context.store) or context.store.rocksdb_queues:
         return
@@ -228,7 +228,7 @@ def _lost_topics(context: Context, texts: Mapping[str, Text]) -> Iterator[Findin
 
 
 def _has_no_configuration(topic: str) -> bool:
-    """Whether brokers keep messages under this name without configuring it as a topic."""
+    """Return whether brokers keep messages under this name without configuring it as a topic."""
     return topic == SCHEDULE_TOPIC or topic.startswith(LMQ_PREFIX) or topic.lower().startswith(SYSTEM_PREFIX)
 
 
@@ -242,7 +242,7 @@ def _has_queues(topic: Path) -> bool:
 
 
 def _table(text: Text, name: str) -> Mapping[str, Any] | None:
-    """A table of a whole file, None where there is none."""
+    """Return a table of a whole file, None where there is none."""
     table = None if text.value is None else text.value.get(name)
     return table if isinstance(table, dict) else None
 
@@ -253,7 +253,7 @@ def _offsets(context: Context, texts: Mapping[str, Text]) -> Iterator[Finding]:
 
 
 def stored_offsets(store: Store, texts: Mapping[str, Text]) -> Iterator[StoredOffset]:
-    """The queue offsets of consumer groups and of the delay levels, as a start takes them from the configuration `texts`."""
+    """Yield the queue offsets of consumer groups and of the delay levels, as a start takes them from the configuration `texts`."""
     if not in_rocksdb(store):
         yield from _consumer_offsets(texts[_offsets_in_use(store, texts)])
     text = texts[DELAY_OFFSETS]
@@ -280,7 +280,7 @@ def _is_integer(value: Any) -> bool:
 
 
 def _offsets_in_use(store: Store, texts: Mapping[str, Text]) -> str:
-    """enableLmq decides which of two files is read; where it is not known the newer one is."""
+    """Return which of two files is read: enableLmq decides; where it is not known, the newer one."""
     present = [name for name in (CONSUMER_OFFSETS, LMQ_OFFSETS) if texts[name].state is State.WHOLE]
     if store.config.explicit("enableLmq") is not None:
         return LMQ_OFFSETS if store.config.flag("enableLmq") else CONSUMER_OFFSETS
@@ -295,7 +295,7 @@ def _offset(context: Context, stored: StoredOffset) -> Iterator[Finding]:
     where = f"beyond its end, {end}" if offset > end else "negative"
     message = f"offset {offset} of {stored.owner} in {topic}/{queue_id} is {where}"
     code = "RMQ-CF-LMQ-OFFSET" if topic.startswith(LMQ_PREFIX) else "RMQ-CF-OFFSET"
-    expected = None if topic == SCHEDULE_TOPIC else stored.within(end)  # a level goes on with what is still to be delivered
+    expected = None if topic == SCHEDULE_TOPIC else stored.within(end)  # a level continues with what is still to be delivered
     yield context.finding(code, message, file=stored.path, topic=topic, queue_id=queue_id, expected=expected, found=offset)
 
 
@@ -306,7 +306,7 @@ _TREES: tuple[tuple[PartKind, Callable[[MappedFileQueue], QueueEnds]], ...] = (
 
 
 def queue_end(store: Store, topic: str, queue_id: int) -> int | None:
-    """Offset behind the last message of a queue, None for a queue without files."""
+    """Return the offset after the last message of a queue, None for a queue without files."""
     if "/" in topic or topic in ("", ".", ".."):
         return None
     for kind, ends in _TREES:
@@ -326,7 +326,7 @@ def end_for_offsets(store: Store, topic: str, queue_id: int) -> int | None:
 
 
 def topics_of_offsets(text: Text) -> Iterator[str]:
-    """Yield the topic of every entry of a file of consumer offsets, also of entries without a sound offset."""
+    """Yield the topic of every entry of a file of consumer offsets, also of entries without a valid offset."""
     for table in (_OFFSETS, _LMQ_OFFSETS):
         yield from (key.partition("@")[0] for key in _table(text, table) or {})
 

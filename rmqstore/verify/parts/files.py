@@ -1,4 +1,4 @@
-"""Names and lengths of the files of log, queues, index and timer log: what decides whether a broker loads them at all."""
+"""Names and lengths of the files of log, queues, index and timer log, which decide whether a broker loads them at all."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NAMES = (ProblemKind.FOREIGN_NAME, ProblemKind.DIRECTORY, ProblemKind.DUPLICATE
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """Codes of one kind of mapped file queue, and how people call one of its files."""
+    """Codes of one kind of mapped file queue, and the name of one of its files in messages."""
 
     name: str
     codes: Mapping[ProblemKind, str]
@@ -77,7 +77,7 @@ TIMERLOG = _Kind(
 
 
 def check(context: Context) -> Iterator[Finding]:
-    """Layout findings of the parts that are wanted. Lists directories; of index files and the log nothing is read."""
+    """Yield layout findings of the parts that are wanted. Lists directories; of index files and the log nothing is read."""
     store, wants = context.store, context.options.wants
     if wants("commitlog") and store.covers(PartKind.COMMITLOG):
         yield from guarded(context, store.path_of(PartKind.COMMITLOG), partial(_commit_log, context))
@@ -107,20 +107,20 @@ def _problems(context: Context, kind: _Kind, queue: MappedFileQueue, **where: An
 
 
 def _code(kind: _Kind, problem: Problem) -> str:
-    """A directory with the name of a file stands where its data should be; any other one is just in the way."""
+    """Return the code; a directory with the name of a file is where its data should be, any other one is merely unexpected."""
     in_place_of_file = problem.kind is ProblemKind.DIRECTORY and parse_offset_name(problem.path.name) is not None
     return "RMQ-ST-KIND" if in_place_of_file else kind.codes[problem.kind]
 
 
 def _missing_range(problem: Problem) -> dict[str, int]:
-    """Physical offsets that no file holds."""
+    """Return the physical offsets that no file holds."""
     if problem.expected is None or problem.found is None:
         return {}
     return {"offset": problem.expected, "length": problem.found - problem.expected}
 
 
 def _without_consequences(queue: MappedFileQueue) -> Iterator[Problem]:
-    """Problems of a queue. Where a setting contradicts most files, names are judged by the length that the files have."""
+    """Yield the problems of a queue. Where a setting contradicts most files, names are judged by the length that the files have."""
     inferred = infer_file_size(queue.files)
     setting_is_wrong = inferred != queue.file_size and 2 * sum(file.length == inferred for file in queue.files) > len(queue.files)
     if not setting_is_wrong:
@@ -131,7 +131,7 @@ def _without_consequences(queue: MappedFileQueue) -> Iterator[Problem]:
 
 
 def _once(problems: Iterator[Problem]) -> Iterator[Problem]:
-    """A misaligned name makes a gap or an overlap with its neighbour: one of the two is enough."""
+    """Yield problems once: a misaligned name makes a gap or an overlap with its neighbour, and one of the two is enough."""
     bordering: Path | None = None
     for problem in problems:
         if problem.kind in (ProblemKind.GAP, ProblemKind.OVERLAP):
@@ -182,7 +182,7 @@ def _commit_log(context: Context) -> Iterator[Finding]:
 
 
 def evidence_of_messages(store: Store) -> str | None:
-    """What shows that the store once held messages, None if nothing does. Raises UnreadableError."""
+    """Return what shows that the store once held messages, None if nothing does. Raises UnreadableError."""
     for queue in (*store.queue_directories(), *store.batch_queue_directories()):
         if queue.files.files:
             return f"{store.relative(queue.directory)} holds queue files"
@@ -263,7 +263,7 @@ def _index_lengths(context: Context, files: list[IndexFile]) -> Iterator[Finding
 
 
 def index_file_length(config: BrokerConfig, lengths: list[int]) -> int | None:
-    """Bytes that each index file should have: by the settings, else what most files have; None for a single file without settings."""
+    """Return the bytes that each index file should have: by the settings, else by most files; None for a single file without settings."""
     slots, items = config.explicit_integer("maxHashSlotNum"), config.explicit_integer("maxIndexNum")
     if slots is not None or items is not None:
         return index.file_size(config.integer("maxHashSlotNum"), config.integer("maxIndexNum"))
@@ -276,5 +276,5 @@ def index_file_length(config: BrokerConfig, lengths: list[int]) -> int | None:
 
 
 def _possible(length: int) -> bool:
-    """Whether 40 + 4 * slots + 20 * items gives this length with at least one slot and two item places."""
+    """Return whether 40 + 4 * slots + 20 * entries gives this length with at least one slot and two places of entries."""
     return length >= index.file_size(1, 2) and (length - index.HEADER_SIZE) % index.SLOT_SIZE == 0

@@ -17,7 +17,7 @@ _BELOW = "Put the file or directory itself in the place of the link."
 
 
 def check(context: Context) -> Iterator[Finding]:
-    """Findings about links. Looks at names and kinds of all entries, also in directories on other disks that settings name."""
+    """Yield findings about links. Looks at names and kinds of all entries, also in directories on other disks that settings name."""
     store = context.store
     parts = store.part_links()
     for link in store.unnamed_links():
@@ -40,7 +40,7 @@ def _below(context: Context, path: Path) -> Finding:
 
 
 def _links(top: Path) -> Iterator[Path]:
-    """Every link below a directory, by directory and name; links are not followed, and the tool's own directory is left out."""
+    """Yield every link below a directory, by directory and name; links are not followed, and the tool's own directory is left out."""
     pending = [top]
     while pending:
         try:

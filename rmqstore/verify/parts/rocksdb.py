@@ -18,17 +18,17 @@ _SHOWN = 3
 
 
 def check(context: Context, limit: int = EVERYTHING) -> Iterator[Finding]:
-    """Findings about the databases. Up to `limit` bytes of tables are read of each, in a process of its own; nothing is written."""
+    """Yield findings about the databases. Up to `limit` bytes of tables are read of each, in a separate process; nothing is written."""
     store = context.store
     yield from guarded(context, store.path_of(PartKind.CONSUMEQUEUE), partial(_missing_queues, context))
     if liveness(store).in_use:
-        return  # the files change while they are read; `unchecked.py` says so
+        return  # the files change while they are read; `unchecked.py` reports it
     for database in databases(store):
         yield from guarded(context, database.directory, partial(_database, context, database, limit))
 
 
 def check_start(context: Context) -> Iterator[Finding]:
-    """As `check`, but no more is read than a prediction reads."""
+    """Return the findings of `check`, but read no more than a prediction reads."""
     return check(context, START)
 
 
@@ -106,7 +106,7 @@ def _damaged_log(context: Context, report: Report) -> Iterator[Finding]:
 
 
 def _against_log(context: Context, report: Report) -> Iterator[Finding]:
-    """Queues that end before the log does, or after it. A database beside file queues is a second copy, and no broker waits for it."""
+    """Yield a finding about queues that end before or after the log. A database beside file queues is a copy that no broker waits for."""
     reached, end = report.reached, context.log.end_offset
     beside_files = next(context.store.queue_directories(), None) is not None
     if reached is None or reached == end or report.unlisted or beside_files or not end:  # without an end the log was not read
@@ -122,7 +122,7 @@ def _against_log(context: Context, report: Report) -> Iterator[Finding]:
 
 
 def _finding(context: Context, code: str, message: str, database: Database, text: str) -> Finding:
-    """A finding at the place that the library names."""
+    """Return a finding at the place that the library names."""
     place = place_of(text)
     file: Path = database.directory if place is None else database.directory / place.file
     position, length = (None, None) if place is None else (place.position, place.length)

@@ -1,4 +1,4 @@
-"""What stands around the data: abort, lock, a living broker, the epoch file, kinds, owners and modes, names no broker knows."""
+"""The surroundings of the data: abort, lock, a running broker, the epoch file, kinds, owners and modes, names no broker knows."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from rmqstore.verify.parts import links
 _MARK = LOCK.build({})
 _EPOCH_LIMIT = 16 << 20
 
-# What a file system or its owner puts into the root of a mount.
+# Names that a file system or its owner puts into the root of a mount.
 _NOT_FOREIGN = frozenset({"lost+found"})
 
 
 def check(context: Context) -> Iterator[Finding]:
-    """Findings about the store as a whole. Looks at names, modes and owners of every entry, reads three small files."""
+    """Yield findings about the store as a whole. Looks at names, modes and owners of every entry, reads three small files."""
     store = context.store
     if store.only is None:
         yield from guarded(context, store.abort_path, partial(_abort_and_users, context))
@@ -129,7 +129,7 @@ def _epoch(context: Context) -> Iterator[Finding]:
         return
     if not file.increases:
         yield context.finding("RMQ-ST-EPOCH", "epochs or start offsets do not rise", file=path)
-    # Behind the last file there is no log in any case, also while the log has not been read.
+    # After the last file there is no log in any case, also while the log has not been read.
     end = context.log.end_offset or context.store.message_log.max_offset
     beyond = [entry for entry in file.entries if entry.start_offset > end]
     if beyond and context.store.message_log.files:
@@ -138,7 +138,7 @@ def _epoch(context: Context) -> Iterator[Finding]:
 
 
 def _parse_epoch(path: Path) -> tuple[EpochFile | None, str | None]:
-    """The entries, and what a broker would stumble over."""
+    """Return the entries, and the first problem that a broker has with them."""
     try:
         file = parse_epoch_file(read_whole(path, _EPOCH_LIMIT))
     except ValueError as error:
@@ -150,7 +150,7 @@ def _parse_epoch(path: Path) -> tuple[EpochFile | None, str | None]:
 
 
 def _trees(context: Context) -> Iterator[Path]:
-    """The root, and commit log directories outside of it."""
+    """Yield the root, and commit log directories outside of it."""
     store = context.store
     yield store.root
     for path in (*store.commitlog_directories.writable, *store.commitlog_directories.read_only):
@@ -159,7 +159,7 @@ def _trees(context: Context) -> Iterator[Path]:
 
 
 def _usual_owner(top: Path) -> int:
-    """The user most entries belong to."""
+    """Return the user most entries belong to."""
     owners = Counter(status.st_uid for _, status in _walk(top) if status is not None)
     return max(owners, key=lambda owner: owners[owner], default=os.getuid())
 
@@ -183,7 +183,7 @@ def _permissions(context: Context, top: Path, owner: int) -> Iterator[Finding]:
 
 
 def _walk(top: Path) -> Iterator[tuple[Path, os.stat_result | None]]:
-    """Every file and directory below `top` but links and the tool's own, by directory; None for a directory that cannot be listed."""
+    """Yield every file and directory below `top` but links and the tool's own, by directory; None for one that cannot be listed."""
     pending = [top]
     while pending:
         directory = pending.pop()

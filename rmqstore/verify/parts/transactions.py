@@ -1,4 +1,4 @@
-"""What repairs left: a transaction that was stopped in the middle, and folders of transactions that make no sense."""
+"""Remains of repairs: a transaction that was stopped in the middle, and damaged folders of transactions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rmqstore.verify.guard import limited
 
 
 def check(context: Context) -> Iterator[Finding]:
-    """Findings about `.rmqstore`. They are wanted whatever part is looked at: other findings may follow from a repair that is half done."""
+    """Yield findings about `.rmqstore`, whatever part is looked at: other findings may follow from a repair that is half done."""
     if context.store.only is not None:
         return
     found = read_transactions(context.store.root)

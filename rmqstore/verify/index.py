@@ -1,4 +1,4 @@
-"""Index files: header, slots and chains of each file, and a cursor that compares their items with the keys of the log."""
+"""Index files: header, slots and chains of each file, and a cursor that compares their entries with the keys of the log."""
 
 from __future__ import annotations
 
@@ -44,46 +44,46 @@ _FOLLOWED_BYTES = 5 << 19  # a whole number of items and of slots
 
 @dataclass(frozen=True, slots=True)
 class IndexView:
-    """One index file as the comparison needs it. `items` is the number of items, numbered from 1."""
+    """One index file as the comparison needs it. `items` is the number of entries, numbered from 1."""
 
     file: MappedFile
     slots: int
     capacity: int
     items: int
-    begin: int  # STORETIMESTAMP of item 1's record, from which time differences count
+    begin: int  # STORETIMESTAMP of entry 1's record, from which time differences count
     begin_timestamp: int  # as the header has it
     end_timestamp: int
     begin_phy_offset: int
     end_phy_offset: int
     hash_slot_count: int
     index_count: int
-    first_seconds: int  # time difference that item 1 may have as well: counted from the end of the file before
-    first_offset: int  # physical offset of item 1's record
-    first_hash: int  # key hash of item 1
-    last_offset: int  # of the last item
+    first_seconds: int  # time difference that entry 1 may have as well: counted from the end of the file before
+    first_offset: int  # physical offset of entry 1's record
+    first_hash: int  # key hash of entry 1
+    last_offset: int  # of the last entry
 
     def item_position(self, item: int) -> int:
-        """Position in the file of an item."""
+        """Return the position in the file of an entry."""
         return declared.item_position(item, self.slots)
 
     def item_offset(self, item: int) -> int:
-        """Physical offset that an item stores."""
+        """Return the physical offset that an entry stores."""
         return int(declared.ITEM.parse(read_at(self.file, self.item_position(item), ITEM_SIZE))["phy_offset"])
 
     def rows(self, start: int, stop: int) -> Iterator[tuple[int, npt.NDArray[np.void]]]:
-        """The items [start, stop), in pieces of (number of the first item, ITEM_ROWS)."""
+        """Yield the entries [start, stop), in pieces of (number of the first entry, ITEM_ROWS)."""
         for first in range(start, stop, WINDOW // ITEM_SIZE):
             count = min(WINDOW // ITEM_SIZE, stop - first)
             yield first, np.frombuffer(read_at(self.file, self.item_position(first), count * ITEM_SIZE), ITEM_ROWS)
 
     def item_offsets(self, start: int, stop: int) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
-        """Physical offsets of the items [start, stop), in pieces of (number of the first item, offsets)."""
+        """Yield physical offsets of the entries [start, stop), in pieces of (number of the first entry, offsets)."""
         for first, rows in self.rows(start, stop):
             yield first, rows["phy_offset"].astype(np.int64)
 
 
 def open_views(context: Context) -> tuple[list[IndexView], list[Finding]]:
-    """The readable index files in the order of their names, and findings about those that are not."""
+    """Return the readable index files in the order of their names, and findings about those that are not."""
     findings: list[Finding] = []
     listed = [file for file in context.store.index_files() if file.named_right]
     files = [file.mapped for file in listed]
@@ -117,7 +117,7 @@ def _open(context: Context, file: MappedFile, slots: int, capacity: int, earlier
     def offset(item: int) -> int:
         return int(declared.ITEM.parse(read_at(file, declared.item_position(item, slots), ITEM_SIZE))["phy_offset"])
 
-    # A header that lost count must not hide items: they are dense, so an empty place after the last is the end.
+    # A header with a wrong count must not hide entries: they are dense, so an empty place after the last is the end.
     items = _dense_up_to(file, slots, items, capacity)
     while items > 0 and not any(read_at(file, declared.item_position(items, slots), ITEM_SIZE)):
         items = _last_item(file, slots, items)
@@ -144,31 +144,31 @@ def _open(context: Context, file: MappedFile, slots: int, capacity: int, earlier
 
 
 def _whole_seconds(begin: int, now: int) -> int:
-    """The time difference that brokers store: cut to what an item holds, 0 without a begin."""
+    """Return the time difference that brokers store: cut to what an entry holds, 0 without a begin."""
     return min(max(now - begin, 0) // 1000, 2**31 - 1) if begin > 0 else 0
 
 
 def _begin(context: Context, begin_timestamp: int, first_offset: int) -> int:
-    """The record tells when the header was damaged; where there is no record any more, the header must do."""
+    """Return the begin time of the record, as the header may be damaged; without a record that of the header."""
     record = record_at(context.store.message_log, first_offset)
     return record.store_timestamp if record is not None else begin_timestamp
 
 
 def _first_offset(context: Context, stored: int, begin_phy_offset: int, key_hash: int) -> int:
-    """Physical offset of the record of item 1. Where the one that the item stores is damaged, the header knows it."""
+    """Return the physical offset of the record of entry 1: of the header where the one that the entry stores is damaged."""
     damaged = stored != begin_phy_offset and not _has_key(context, stored, key_hash) and _has_key(context, begin_phy_offset, key_hash)
     return begin_phy_offset if damaged else stored
 
 
 def _has_key(context: Context, offset: int, key_hash: int) -> bool:
-    """Whether a record begins at `offset` that has a key with this hash."""
+    """Return whether a record begins at `offset` that has a key with this hash."""
     record = record_at(context.store.message_log, offset)
     keys = declared.message_keys(record.properties, True) if record is not None else []
     return record is not None and any(index_key_hash(record.topic, key) == key_hash for key in keys)
 
 
 def _dense_up_to(file: MappedFile, slots: int, items: int, capacity: int) -> int:
-    """Number of the last item before the first empty place behind item `items`."""
+    """Return the number of the last entry before the first empty place after entry `items`."""
     for first in range(items + 1, capacity, _CHUNK_ITEMS):
         count = min(_CHUNK_ITEMS, capacity - first)
         places = np.frombuffer(read_at(file, declared.item_position(first, slots), count * ITEM_SIZE), np.uint8).reshape(count, ITEM_SIZE)
@@ -179,7 +179,7 @@ def _dense_up_to(file: MappedFile, slots: int, items: int, capacity: int) -> int
 
 
 def _last_item(file: MappedFile, slots: int, limit: int) -> int:
-    """Number of the last item at or below `limit` that is not empty, 0 for none. Holes are not read."""
+    """Return the number of the last entry at or below `limit` that is not empty, 0 for none. Holes are not read."""
     start = declared.item_position(1, slots)
     end = declared.item_position(limit, slots) + ITEM_SIZE
     for begin, stop in reversed(list(data_extents(file))):
@@ -205,7 +205,7 @@ class Chains:
 
 
 def follow(view: IndexView) -> Chains:
-    """Follows all items of a file once. Raises UnreadableError and StoreChangedError."""
+    """Follow all entries of a file once. Raises UnreadableError and StoreChangedError."""
     chains = ChainFollower(view.slots)
     buffer = np.zeros(_FOLLOWED_BYTES, np.uint8)
     base = buffer.ctypes.data
@@ -232,7 +232,7 @@ def follow(view: IndexView) -> Chains:
 
 
 def _names_newer(view: IndexView, slot: int, found: int, newest: int) -> bool:
-    """Whether a slot names an item that was written since the items were counted, and whose chain goes on at `newest`."""
+    """Return whether a slot names an entry that was written since the entries were counted, and whose chain continues at `newest`."""
     for _ in range(view.capacity):
         if not view.items < found < view.capacity:
             break
@@ -245,7 +245,7 @@ def _names_newer(view: IndexView, slot: int, found: int, newest: int) -> bool:
 
 
 def check_file(context: Context, view: IndexView, chains: Chains) -> Iterator[Finding]:
-    """Header, slots and chains of one file."""
+    """Yield findings about header, slots and chains of one file."""
     for link in chains.links:
         yield context.finding(
             "RMQ-IX-CHAIN",
@@ -278,7 +278,7 @@ def check_file(context: Context, view: IndexView, chains: Chains) -> Iterator[Fi
 
 def _check_header(context: Context, view: IndexView, used_slots: int) -> Iterator[Finding]:
     first, last = view.first_offset, view.last_offset
-    # A file without items has 0 or 1 (a flush writes 1) and what it inherited from the file before.
+    # A file without entries has 0 or 1 (a flush writes 1) and what it took over from the file before.
     if view.items == 0:
         if view.index_count not in (0, 1):
             yield _header_finding(context, view, "RMQ-IX-COUNT", "index_count", 1, view.index_count)
@@ -311,7 +311,7 @@ def _header_finding(context: Context, view: IndexView, code: str, name: str, exp
 
 
 def _check_trailing(context: Context, view: IndexView) -> Iterator[Finding]:
-    """Item 0 and the places behind the last item are zero."""
+    """Yield findings where entry 0 and the places after the last entry are not zero."""
     ranges = [(view.item_position(0), view.item_position(1)), (view.item_position(view.items + 1), view.file.length)]
     for start, end in ranges:
         for begin, stop in data_extents(view.file):
@@ -332,21 +332,21 @@ def _check_trailing(context: Context, view: IndexView) -> Iterator[Finding]:
 
 @dataclass(slots=True)
 class IndexMatch:
-    """What one commit-log file and the index have in common. Uncovered = keys for which no index file claims to hold items."""
+    """The comparison of one commit-log file with the index. Uncovered = keys for which no index file claims to hold entries."""
 
     matched: int = 0
     oddities: list[tuple[IndexView, npt.NDArray[np.void]]] = field(default_factory=list)
     before: int = 0  # keys before the first index file
     between: int = 0
-    behind: int = 0  # keys behind the last index file
+    behind: int = 0  # keys after the last index file
     between_position: int = 0
     first_key_position: int = -1
     behind_position: int = -1
-    leftovers: list[tuple[IndexView, int, int]] = field(default_factory=list)  # items [from, to) that no record came up for
+    leftovers: list[tuple[IndexView, int, int]] = field(default_factory=list)  # entries [from, to) without a record in the log
 
 
 class IndexCursor:
-    """Walks the items of all index files beside the records of one commit-log file."""
+    """A cursor over the entries of all index files beside the records of one commit-log file."""
 
     def __init__(self, views: Sequence[IndexView]) -> None:
         self._views = [view for view in views if view.items]
@@ -358,12 +358,12 @@ class IndexCursor:
         self._chunk_of: IndexView | None = None
         self._chunk = np.zeros(_CHUNK_ITEMS * ITEM_SIZE, np.uint8)
         self._matched = np.zeros(1, MATCHED_DTYPE)
-        self._matched["last_offset"] = np.iinfo(np.int64).max  # that of no item before a key
+        self._matched["last_offset"] = np.iinfo(np.int64).max  # that of no entry before a key
         self._oddities = np.zeros(256, ODDITY_DTYPE)
         self._addresses = tuple(array.ctypes.data for array in (self._chunk, self._matched, self._oddities))
 
     def seek(self, offset: int) -> None:
-        """Goes to the first item whose physical offset is not below `offset`."""
+        """Go to the first entry whose physical offset is not below `offset`."""
         for number, view in enumerate(self._views):
             if view.last_offset >= offset or _runs_past(view, offset):
                 self._file, self._item = number, 1 if view.first_offset >= offset else _first_item(view, offset)
@@ -371,11 +371,11 @@ class IndexCursor:
         self._file, self._item = len(self._views), 1
 
     def _load(self, view: IndexView) -> tuple[int, bool]:
-        """(number of buffered items, whether the buffer reaches the last item)."""
+        """Buffer entries at the cursor, and return (number of them, whether the buffer reaches the last entry)."""
         behind = self._chunk_first + self._chunk_items
         here = self._chunk_of is view and self._chunk_first <= self._item < behind
         if not here or (behind <= view.items and self._item + _LOOK_AHEAD >= behind):
-            # Some items before the cursor tell whether one is there for the second time.
+            # Some entries before the cursor show whether one is there for the second time.
             first = max(self._item - _LOOK_BACK, 1)
             self._chunk_of, self._chunk_items = None, min(_CHUNK_ITEMS, view.items + 1 - first)
             read_into(view.file, view.item_position(first), self._chunk[: self._chunk_items * ITEM_SIZE])
@@ -384,7 +384,7 @@ class IndexCursor:
         return self._chunk_items, behind > view.items
 
     def match(self, records: npt.NDArray[np.void], keys: npt.NDArray[np.void]) -> None:
-        """Compares the keys of the next records with the items at the cursor."""
+        """Compare the keys of the next records with the entries at the cursor."""
         result = self.result
         key = 0
         if result.first_key_position < 0:
@@ -440,20 +440,20 @@ class IndexCursor:
                 self._item = 1
 
     def _skip_straddled(self, view: IndexView, positions: npt.NDArray[np.int64], keys: npt.NDArray[np.void], key: int) -> int:
-        """Keys of one message may end one file and go on in the next: where the earlier file is gone, so are its first keys."""
+        """Return the first key in this file: keys of one message may begin in an earlier file, and those are gone if that file is."""
         if key >= keys.size or positions[key] != view.first_offset:
             return key
         same = int(np.searchsorted(positions, view.first_offset, side="right"))
         hits = np.flatnonzero(keys["hash"][key:same] == view.first_hash)
         if hits.size > 1:
-            # A message may have the same key twice: as many of its keys are here as there are items of it, with tags or without.
+            # A message may have the same key twice: as many of its keys are here as there are entries of it, with tags or without.
             items, tags = first_record_items(view), int(np.count_nonzero(keys["is_tag"][key:same]))
             left = same - key - hits
             hits = np.concatenate([hits[(left == items) | (left - tags == items)], hits])
         return key + int(hits[0]) if hits.size else key
 
     def finish(self, end: int) -> IndexMatch:
-        """Collects the items below physical offset `end` that no key came up for."""
+        """Collect the entries below physical offset `end` that no key came up for, and return the result."""
         while self._file < len(self._views):
             view = self._views[self._file]
             stop = _first_item(view, end, self._item)
@@ -468,37 +468,37 @@ class IndexCursor:
 
 
 def first_record_items(view: IndexView) -> int:
-    """How many items the first record of a file has there. Raises UnreadableError, StoreChangedError."""
+    """Return how many entries the first record of a file has there. Raises UnreadableError, StoreChangedError."""
     _, offsets = next(view.item_offsets(1, min(view.items, _CHUNK_ITEMS) + 1))
     return _equal_run(offsets)
 
 
 def last_record_items(view: IndexView) -> int:
-    """How many items the last record of a file has there. Raises UnreadableError, StoreChangedError."""
+    """Return how many entries the last record of a file has there. Raises UnreadableError, StoreChangedError."""
     _, offsets = next(view.item_offsets(max(view.items + 1 - _CHUNK_ITEMS, 1), view.items + 1))
     return _equal_run(offsets[::-1])
 
 
 def _equal_run(offsets: npt.NDArray[np.int64]) -> int:
-    """How many offsets from the first one on are equal."""
+    """Return how many offsets from the first one on are equal."""
     same = offsets == offsets[0]
     return len(same) if same.all() else int(np.argmin(same))
 
 
 def _is_outlier(view: IndexView) -> bool:
-    """Whether item 1 lies behind item 2: then its offset says nothing about where the file begins."""
+    """Return whether entry 1 points after entry 2: then its offset does not show where the file begins."""
     return view.items > 1 and view.item_offset(2) < view.first_offset
 
 
 def _runs_past(view: IndexView, offset: int) -> bool:
-    """Whether the file reaches `offset` although its last item does not say so."""
+    """Return whether the file reaches `offset` although its last entry does not show it."""
     return view.items > 1 and view.item_offset(view.items - 1) >= offset
 
 
 def _first_item(view: IndexView, offset: int, start: int = 1) -> int:
-    """Number of the first item at or behind `start` whose physical offset is not below `offset`; items + 1 for none.
+    """Return the number of the first entry at or after `start` whose physical offset is not below `offset`; items + 1 for none.
 
-    Offsets ascend unless an item is damaged: a result that its neighbours contradict is found again by reading all items.
+    Offsets ascend unless an entry is damaged: a result that its neighbours contradict is found again by reading all entries.
     """
     low, high = start, view.items + 1
     while low < high:
@@ -512,7 +512,7 @@ def _first_item(view: IndexView, offset: int, start: int = 1) -> int:
         return low
     for first, offsets in view.item_offsets(start, view.items + 1):
         reached = offsets >= offset
-        # One item that is out of line is damaged: its successor must have reached the offset too.
+        # One entry that is out of line is damaged: its successor must have reached the offset too.
         follows = np.append(reached[1:], first + len(offsets) > view.items or view.item_offset(first + len(offsets)) >= offset)
         hits = np.flatnonzero(reached & follows)
         if hits.size:
@@ -531,7 +531,7 @@ ODDITY_TEXT: dict[ItemOddity, tuple[str, str]] = {
 
 
 def of_match(context: Context, match: IndexMatch) -> Iterator[Finding]:
-    """Findings of one comparison."""
+    """Yield the findings of one comparison."""
     for view, rows in match.oddities:
         for row in rows:
             kind = ItemOddity(int(row["oddity"]))
@@ -565,7 +565,7 @@ def of_match(context: Context, match: IndexMatch) -> Iterator[Finding]:
 
 
 def _undamaged(context: Context, view: IndexView, start: int, stop: int) -> npt.NDArray[np.int64]:
-    """Numbers of the items in [start, stop) that do not point into a damaged range of the log."""
+    """Return the numbers of the entries in [start, stop) that do not point into a damaged range of the log."""
     kept = [np.zeros(0, np.int64)]
     for first, offsets in view.item_offsets(start, stop):
         kept.append(first + np.flatnonzero(~in_ranges(offsets, context.log.damages)))
@@ -573,7 +573,7 @@ def _undamaged(context: Context, view: IndexView, start: int, stop: int) -> npt.
 
 
 def beyond(context: Context, views: Sequence[IndexView]) -> Iterator[Finding]:
-    """Items for records behind the end of the log."""
+    """Yield findings about entries for records after the end of the log."""
     end = context.log.end_offset
     for view in views:
         first = _first_item(view, end)
@@ -591,7 +591,7 @@ def beyond(context: Context, views: Sequence[IndexView]) -> Iterator[Finding]:
 
 
 def check_order(context: Context, views: Sequence[IndexView]) -> Iterator[Finding]:
-    """Files whose items do not go on where those of the file before, by name, end."""
+    """Yield findings about files whose entries begin before those of the file before, by name, end."""
     for before, after in itertools.pairwise(view for view in views if view.items):
         if after.first_offset < before.last_offset:
             yield context.finding(
@@ -606,7 +606,7 @@ def check_order(context: Context, views: Sequence[IndexView]) -> Iterator[Findin
 
 
 def coverage(context: Context, matches: Sequence[IndexMatch], views: Sequence[IndexView]) -> Iterator[Finding]:
-    """Keys of the log for which no index file claims to hold items: before, between and behind the files."""
+    """Yield findings about keys of the log for which no index file claims to hold entries: before, between and after the files."""
     before = sum(match.before for match in matches)
     between = sum(match.between for match in matches)
     behind = sum(match.behind for match in matches)

@@ -1,4 +1,4 @@
-"""What every check of a verification knows: the store, what was asked for, and, once the log was read, what it holds."""
+"""The data of every check of a verification: the store, what was asked for, and, once the log was read, what it holds."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from rmqstore.store.root import Store
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to verify, and as what. Empty `parts` or `topics` mean all; `quick` leaves bodies out.
+    """Options of a verification. Empty `parts` or `topics` mean all; `quick` leaves bodies out.
 
-    `crashed`: whether the broker counts as killed; None asks for `abort`. `given_up` are ranges [start, end) of the log that a repair
-    fills, ascending: units into them say nothing.
+    `crashed`: whether the broker counts as killed; None: if `abort` exists. `given_up` are ranges [start, end) of the log that a repair
+    fills, ascending: units into them show nothing.
     """
 
     parts: frozenset[str] = frozenset()
@@ -34,35 +34,35 @@ class Options:
     given_up: Sequence[tuple[int, int]] = ()
 
     def wants(self, part: str) -> bool:
-        """Whether this part is to be verified."""
+        """Return whether this part is to be verified."""
         return not self.parts or part in self.parts
 
     def wants_topic(self, topic: str) -> bool:
-        """Whether findings of this topic's queues are wanted."""
+        """Return whether findings of this topic's queues are wanted."""
         return not self.topics or topic in self.topics
 
 
 @dataclass
 class LogFacts:
-    """What the pass over the commit log found out, for the checks that come after it."""
+    """Results of the pass over the commit log, for the checks that come after it."""
 
     min_offset: int = 0
-    end_offset: int = 0  # behind the last live record
+    end_offset: int = 0  # after the last live record
     records: int = 0
     without_records: bool = False  # it has bytes, and not one record of its own
-    last_filler: int = -1  # physical offset of the last record that a repair put in the place of a lost one, -1 without any
+    last_filler: int = -1  # physical offset of the last record that a repair wrote in place of a lost one, -1 without any
     first_timestamp: int = 0
     last_timestamp: int = 0
     damages: list[tuple[int, int]] = field(default_factory=list)  # ranges [start, end) without records, sorted, apart from each other
 
     def is_damaged(self, offset: int) -> bool:
-        """Whether this physical offset lies in a range that could not be read."""
+        """Return whether this physical offset is in a range that could not be read."""
         before = bisect_right(self.damages, offset, key=itemgetter(0))
         return before > 0 and offset < self.damages[before - 1][1]
 
 
 class Context:
-    """Shared by all checks of one verification."""
+    """The data that all checks of one verification share."""
 
     def __init__(self, store: Store, options: Options) -> None:
         self.store = store
@@ -71,7 +71,7 @@ class Context:
         self.log = LogFacts()
 
     def finding(self, code: str, message: str, **where: Any) -> Finding:
-        """A finding of the catalogue, with the severity it has in this store. `file` may be a Path."""
+        """Return a finding of the catalogue, with the severity it has in this store. `file` may be a Path."""
         file = where.get("file")
         if isinstance(file, Path):
             where["file"] = self.store.relative(file)
@@ -93,22 +93,22 @@ class Context:
         return max((_modified_ms(path) for path in paths), default=0)
 
     def place(self, offset: int) -> tuple[str | None, int | None]:
-        """(file relative to the root, position in it) of a physical offset; (None, None) where no file is."""
+        """Return (file relative to the root, position in it) of a physical offset; (None, None) where no file is."""
         file = self.store.message_log.find(offset)
         return (self.store.relative(file.path), offset - file.start) if file else (None, None)
 
     def log_finding(self, code: str, message: str, offset: int, length: int | None = None, **where: Any) -> Finding:
-        """A finding about bytes of the commit log."""
+        """Return a finding about bytes of the commit log."""
         file, position = self.place(offset)
         return self.finding(code, message, file=file, position=position, offset=offset, length=length, **where)
 
     def record_at(self, offset: int) -> Record | None:
-        """The record that begins at a physical offset, None when there is none. Bytes behind the live end count as none."""
+        """Return the record that begins at a physical offset, None without one. Bytes after the live end count as none."""
         return record_at(self.store.message_log, offset) if offset < self.log.end_offset else None
 
 
 def _modified_ms(path: Path) -> int:
     try:
         return path.stat().st_mtime_ns // 1_000_000
-    except OSError:  # removed since it was listed, or a link that leads nowhere
+    except OSError:  # removed since it was listed, or a broken link
         return 0

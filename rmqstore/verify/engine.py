@@ -1,6 +1,6 @@
 """Verification of a store, whether or not something writes to it.
 
-One look is enough for a store that did not change meanwhile. Where it did, a finding has to be there in a second look as well, and to lie
+One look is enough for a store that did not change meanwhile. Where it did, a finding has to be in a second look as well, and
 before the end of the first one (`horizon`). Nothing is written.
 """
 
@@ -26,7 +26,7 @@ from rmqstore.verify.queues.exchanged import Held
 __all__ = ["Advance", "Outcome", "Passes", "Totals", "Verification", "files_as_mapped", "last_file_with_data", "verify"]
 
 
-_MOST_LOOKS = 5  # that end because a file is gone, unless they take less than
+_MOST_LOOKS = 5  # looks that end because a file is gone, unless they take less than
 _LOOKING = 60.0  # seconds together
 
 
@@ -42,13 +42,13 @@ class Verification:
         *,
         patience: float = 0.0,
     ) -> None:
-        """`passes` runs the passes over the files of the log; threads of this process do it without. `foresight` weighs missing units.
+        """`passes` runs the passes over the files of the log; without it, threads of this process do. `foresight` weighs missing units.
 
         `patience`: seconds to wait for a slow writer before an error is reported that a writer would explain.
         """
         self.store = store
         options = options or Options()
-        # Every look is one at the same store: `abort` may come and go meanwhile.
+        # All looks assume the same state: `abort` may appear and disappear meanwhile.
         self.options = options if options.crashed is not None else replace(options, crashed=store.abort_present)
         self._passes = passes
         self._foresight = foresight
@@ -57,12 +57,12 @@ class Verification:
 
     @property
     def context(self) -> Context:
-        """What the checks know: after `run`, what the log holds."""
+        """The data of the checks: after `run`, also what the log holds."""
         return self._look.context
 
     @property
     def totals(self) -> Totals:
-        """What was covered, after `run`."""
+        """The extent of the verification, after `run`."""
         return self._look.totals
 
     @property
@@ -76,11 +76,11 @@ class Verification:
         return self._look.total_bytes
 
     def pass_over(self, path: str, advance: Advance = lambda count: None) -> Outcome:
-        """The pass over one file of the log, for a runner that has the passes done elsewhere."""
+        """Run the pass over one file of the log, for a runner whose passes are in other processes."""
         return self._look.pass_over(path, advance)
 
     def run(self, advance: Advance = lambda count: None) -> Iterator[Finding]:
-        """Yields all findings. `advance` is told the bytes of the log as they are read, from several threads."""
+        """Yield all findings. `advance` is called with the number of bytes of the log as they are read, from several threads."""
         before = mark_of(self.store)
         findings = self._looked(advance)
         if findings:
@@ -94,7 +94,7 @@ class Verification:
         yield from findings
 
     def _looked(self, advance: Advance = lambda count: None) -> list[Finding]:
-        """What a look finds. Where old files are removed while it looks, it begins again."""
+        """Return the findings of a look. Where old files are removed meanwhile, it begins again."""
         began, looks = time.monotonic(), 0
         while looks < _MOST_LOOKS or time.monotonic() < began + _LOOKING:
             looks += 1
@@ -109,16 +109,16 @@ class Verification:
         return list(self._look.run(advance))
 
     def _has_its_files(self) -> bool:
-        """Whether all files of the log that the look knows are still there."""
+        """Return whether all files of the log that the look knows still exist."""
         return all(file.path.exists() for file in self._look.store.message_log.files)
 
     def _is_written_slowly(self, store: Store, horizon: Horizon, findings: list[Finding]) -> bool:
-        """Whether a writer shows up within the time that is given to it, where it would explain an error."""
+        """Return whether a writer shows up within the time that is given to it, where it would explain an error."""
         errors = (finding for finding in findings if finding.severity is Severity.ERROR)
         return self._patience > 0 and any(map(horizon.explains, errors)) and comes_to_be_written(store, horizon.first, self._patience)
 
     def _look_again(self, store: Store) -> list[Finding]:
-        """What a second look finds; files of the log that are done with are not read again."""
+        """Return the findings of a second look; files of the log that are settled are not read again."""
         first = self._look
         settled = {result.file.path: result for result in first.results if _is_settled(result)}
         self._look = Look(store, self.options, self._passes, settled)
@@ -128,7 +128,7 @@ class Verification:
 
 
 def _is_settled(result: FileResult) -> bool:
-    """Whether a file is full, and all in it is as it should be, in queues and index as well."""
+    """Return whether a file is full, and everything in it is valid, in queues and index as well."""
     odd = result.findings or result.damages or result.moved or result.events or result.unreadable or result.renumbered
     full = result.end is not None and result.end.reason is Stop.BLANK and result.tail is None
     index = result.index
@@ -138,5 +138,5 @@ def _is_settled(result: FileResult) -> bool:
 
 
 def verify(store: Store, options: Options | None = None) -> list[Finding]:
-    """All findings of a verification of `store`."""
+    """Return all findings of a verification of `store`."""
     return list(Verification(store, options).run())

@@ -1,4 +1,4 @@
-"""One file that cannot be read must not end a verification, and one wrong setting must not print a line per file."""
+"""Guards: one file that cannot be read must not end a verification, and one wrong setting must not print a line per file."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from rmqstore.verify.context import Context
 
 SHOWN = 20
 Unmade = tuple[str, partial[Finding]]
-"""A finding that is not made yet: its code, and what makes it."""
+"""A finding that is not created yet: its code, and the call that creates it."""
 
 
 def guarded(context: Context, path: Path, findings: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
-    """What `findings()` yields; where it fails to read, a finding about `path` in place of the rest."""
+    """Yield what `findings()` yields; where it fails to read, a finding about `path` in place of the rest."""
     try:
         yield from findings()
     except RmqstoreError as error:
@@ -28,12 +28,12 @@ def guarded(context: Context, path: Path, findings: Callable[[], Iterable[Findin
 
 
 def limited(context: Context, path: Path, findings: Iterable[Finding]) -> Iterator[Finding]:
-    """The first findings of each code; what is left out is counted in one more finding of that code about `path`."""
+    """Yield the first findings of each code; those left out are counted in one more finding of that code about `path`."""
     return limited_unmade(context, path, ((found.code, partial(replace, found, offset=found.offset)) for found in findings))
 
 
 def limited_unmade(context: Context, path: Path, findings: Iterable[Unmade]) -> Iterator[Finding]:
-    """As `limited`, for findings that may come by the million: only those that are shown are made.
+    """Yield as `limited` does, for findings that may come by the million: only those that are shown are created.
 
     Those left out are counted in a finding at the lowest physical offset of them, if all of them have one.
     """

@@ -1,8 +1,8 @@
-"""What a running writer explains: how far a store was written before a look at it, and which findings of a second look remain.
+"""Findings that a running writer explains: how far a store was written before a look, and which findings of a second look remain.
 
-A broker writes in one order: the record, then its units, then its items, the counts of an index file last; what lies before all that was
-there at the end of the first look does not change any more. So nothing but two looks at the bytes tells that a broker writes: neither
-the lock nor a process has to be seen.
+A broker writes in one order: the record, its units, its index entries, the counts of an index file last; what is before all that was
+there at the end of the first look does not change any more. So two looks at the bytes alone show that a broker writes: neither
+the lock nor a process has to be visible.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ _CHECKED = 256  # findings whose place is read again
 _CLOCK_SKEW_MS = 3_600_000
 _POLL = 0.05  # seconds
 
-# Missing for as long as the dispatcher has not come to the record.
+# Missing for as long as the dispatcher has not reached the record.
 _NOT_DISPATCHED = frozenset(
     {"RMQ-CQ-BEHIND", "RMQ-CQ-MISSING", "RMQ-CQ-DELETED", "RMQ-CQ-LMQ-MISSING", "RMQ-CQ-HOLE", "RMQ-CQ-GAP"}
     | {"RMQ-IX-BEHIND", "RMQ-IX-INCOMPLETE", "RMQ-IX-MISSING"}
 )
-# The broker writes these fields again and again; what they hold in between means nothing.
+# The broker writes these fields repeatedly; what they hold in between means nothing.
 _WRITTEN_AGAIN = frozenset({"RMQ-CP-BEHIND", "RMQ-CP-INDEX", "RMQ-TM-CHECK"})
 _OF_LAST_INDEX_FILE = frozenset({"RMQ-IX-HEADER", "RMQ-IX-COUNT", "RMQ-IX-TRAILING"})
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How far a store is written: the end of the log and the bytes there, the last index file, the ends of some queues.
+    """The extent to which a store is written: the end of the log and the bytes there, the last index file, the ends of some queues.
 
-    `dispatched`: physical offset up to which units or items are there, found in a few places: it may be farther.
+    `dispatched`: physical offset up to which units or index entries exist, found in a few places: it may be farther.
     """
 
     index_file: str
@@ -89,7 +89,7 @@ def _mark_of(store: Store) -> Mark:
 
 
 def is_written(store: Store, before: Mark | None, findings: Sequence[Finding]) -> bool:
-    """Whether something was written to `store`, opened again, since `before`, or what `findings` call missing is there by now.
+    """Return whether something was written to `store`, opened again, since `before`, or what `findings` call missing exists by now.
 
     A writer that is seen counts as well: it may be so slow that nothing changed meanwhile.
     """
@@ -100,7 +100,7 @@ def is_written(store: Store, before: Mark | None, findings: Sequence[Finding]) -
 
 
 def comes_to_be_written(store: Store, before: Mark | None, seconds: float) -> bool:
-    """Whether something is written to `store`, opened again, within so many seconds."""
+    """Return whether something is written to `store`, opened again, within so many seconds."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         time.sleep(min(_POLL, seconds))
@@ -110,7 +110,7 @@ def comes_to_be_written(store: Store, before: Mark | None, seconds: float) -> bo
 
 
 def _is_there(store: Store, finding: Finding) -> bool:
-    """Whether the bytes that a finding says are missing are there, or the file that it could not read is gone."""
+    """Return whether the bytes that a finding reports as missing exist, or the file that it could not read is gone."""
     if finding.file is None:
         return False
     path = store.root / finding.file
@@ -129,7 +129,7 @@ def _is_there(store: Store, finding: Finding) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Horizon:
-    """Where a second look ends: at physical offset `end`, where the first one did; `first` and `second` are the marks before the looks."""
+    """The end of a second look: physical offset `end`, as of the first one; `first` and `second` are the marks before the looks."""
 
     end: int
     first: Mark | None
@@ -141,7 +141,7 @@ class Horizon:
         yield from (finding for finding in again if place(finding) in known and not self.explains(finding))
 
     def explains(self, finding: Finding) -> bool:
-        """Whether a writer that did nothing wrong leaves this behind while it writes."""
+        """Return whether a writer that works correctly leaves this while it writes."""
         offset, code = finding.offset, finding.code
         if code in _WRITTEN_AGAIN or (offset is not None and offset >= self.end):
             return True

@@ -1,4 +1,4 @@
-"""What makes two findings the same one: of two runs, or of two looks at a store that is written to."""
+"""The identity of findings: of two runs, or of two looks at a store that is written to."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PLACE = ("code", "file", "topic", "queue_id", "queue_offset", "offset")
 
 
 def identity(finding: Finding) -> Identity:
-    """Return what makes a finding the same one in two runs: what it says and where, not how bad it is."""
+    """Return what makes a finding the same one in two runs: what it says and where, not its severity."""
     return tuple(getattr(finding, name) for name in _MEMBERS)
 
 

@@ -1,6 +1,6 @@
 """One look at a whole store: one pass over the log, everything compared both ways, findings in a stable order.
 
-The pass is a map over commit-log files (threads here; any other runner may do the same pieces elsewhere) and a merge of their results in
+The pass is a map over commit-log files (threads here; other runners may use other processes or machines) and a merge of their results in
 offset order. Nothing is written.
 """
 
@@ -34,7 +34,7 @@ from rmqstore.verify.unchecked import NotChecked, not_checked
 Advance = Callable[[int], None]
 Outcome = FileResult | RmqstoreError
 Passes = Callable[[Sequence[MappedFile], Advance], list[Outcome]]
-"""Runs the pass over each of the files, anywhere and in any order; what comes of them in the order of the files."""
+"""Runner of the pass over each of the files, anywhere and in any order; returns the outcomes in the order of the files."""
 Followed = Sequence[Future[index.Chains | RmqstoreError]]
 
 
@@ -59,12 +59,12 @@ AFTER_LOG = (
     Check(config.check, ("config",)),
     Check(rocksdb.check, ("consumequeue", "config", "store")),
 )
-"""They know what the log holds."""
+"""Checks that use what the log holds."""
 
 
 @dataclass
 class Totals:
-    """What a verification covered: bytes of the commit log, live records, seconds of wall time."""
+    """The extent of a verification: bytes of the commit log, live records, seconds of wall time."""
 
     bytes: int = 0
     records: int = 0
@@ -75,7 +75,7 @@ class Totals:
     not_checked: list[NotChecked] = field(default_factory=list)
 
     def add(self, other: Totals) -> None:
-        """Counts what another verification covered, too; the time is nobody's sum."""
+        """Add what another verification covered; `seconds` is not accumulated."""
         self.bytes += other.bytes
         self.records += other.records
         self.indexed_keys += other.indexed_keys
@@ -85,12 +85,12 @@ class Totals:
 
 
 class Look:
-    """One look at one store. Of a store that is written to meanwhile it says things that the writer explains: see `engine`."""
+    """One look at one store. If that is written to meanwhile, the look reports things that the writer explains: see `engine`."""
 
     def __init__(
         self, store: Store, options: Options, passes: Passes | None = None, settled: Mapping[Path, FileResult] | None = None
     ) -> None:
-        """`passes` runs the passes over the files of the log; threads of this process do it without. `settled` files are not read again."""
+        """`passes` runs the passes over files of the log; without it, threads of this process do. `settled` files are not read again."""
         self.store = store
         self._passes = passes
         self._settled = settled or {}
@@ -112,7 +112,7 @@ class Look:
         return any(self.options.wants(part) for part in ("commitlog", "consumequeue", "index", "checkpoint", "timer", "store"))
 
     def run(self, advance: Advance = lambda count: None) -> Iterator[Finding]:
-        """Yields all findings. `advance` is told the bytes of the log as they are read, from several threads."""
+        """Yield all findings. `advance` is called with the number of bytes of the log as they are read, from several threads."""
         started = time.perf_counter()
         for item in self._run(advance):
             if item.topic is None or self.options.wants_topic(item.topic):
@@ -151,7 +151,7 @@ class Look:
         with ThreadPoolExecutor(max_workers=max(self.options.threads, 1)) as pool:
             unread = [file for file in log_files if file.path not in self._settled]
             passes = [] if self._passes else [pool.submit(self._pass, around, file, advance) for file in unread]
-            # Behind the passes: while the queues are judged, chains are still followed, and what stands around the data is looked at.
+            # After the passes: while the queues are judged, chains are still followed, and the surroundings of the data are checked.
             chains = [pool.submit(self._follow, view) for view in around.index]
             beside = pool.submit(self._beside)
             try:
@@ -165,7 +165,7 @@ class Look:
                 raise
 
     def pass_over(self, path: str, advance: Advance = lambda count: None) -> Outcome:
-        """The pass over one file of the log, for a runner that has the passes done elsewhere."""
+        """Run the pass over one file of the log, for a runner whose passes are in other processes."""
         log_files = files_as_mapped(self.store)
         wanted = next((file for file in log_files if str(file.path) == path), None)
         if wanted is None:
@@ -173,7 +173,7 @@ class Look:
         return self._pass(self._surroundings(log_files)[0], wanted, advance)
 
     def _surroundings(self, log_files: list[MappedFile]) -> tuple[Surroundings, list[Finding]]:
-        """What the passes compare with, and findings about what of that cannot be read."""
+        """Return what the passes compare with, and findings about the parts of it that cannot be read."""
         context, store, options = self.context, self.store, self.options
         compare_queues = options.wants("consumequeue") and bool(log_files)
         queue_directories = self._directories(store.queue_directories()) if options.wants("consumequeue") else {}
@@ -194,7 +194,7 @@ class Look:
     def _results(
         self, around: Surroundings, log_files: list[MappedFile], outcomes: list[Outcome]
     ) -> Generator[Finding, None, list[FileResult]]:
-        """What the passes found; a file that could not be read is one damaged range."""
+        """Return the results of the passes and yield findings about unreadable files; such a file is one damaged range."""
         results: list[FileResult] = []
         for file, outcome in zip(log_files, outcomes, strict=True):
             if isinstance(outcome, StoreChangedError):
@@ -296,18 +296,18 @@ class Look:
 
 
 def _part_of(finding: Finding) -> str:
-    """The part that a finding of the pass over the log is about: batch and ext units are compared record by record."""
+    """Return the part that a finding of the pass over the log is about: batch and ext units are compared record by record."""
     return "consumequeue" if finding.code.startswith("RMQ-CQ-") else "commitlog"
 
 
 def files_as_mapped(store: Store) -> list[MappedFile]:
-    """The files of the log, those that are too long cut to the length the broker maps."""
+    """Return the files of the log, those that are too long cut to the length the broker maps."""
     size = store.message_log.file_size
     return [replace(file, length=size) if size and file.length > size else file for file in store.message_log.files]
 
 
 def _missing_ranges(results: list[FileResult]) -> Iterator[tuple[int, int]]:
-    """Ranges [start, end) of the log between its first and last record that no file holds, or a file without records."""
+    """Yield ranges [start, end) of the log between its first and last record that no file holds, or a file without records."""
     with_records = [result for result in results if result.records]
     if not with_records:
         return
@@ -324,7 +324,7 @@ def _missing_ranges(results: list[FileResult]) -> Iterator[tuple[int, int]]:
 
 
 def last_file_with_data(log_files: list[MappedFile]) -> MappedFile | None:
-    """The last file whose first bytes are not zero: behind it lie only pre-allocated files."""
+    """Return the last file whose first bytes are not zero: after it are only pre-allocated files."""
     for file in reversed(log_files):
         try:
             if file.length >= 8 and any(read_at(file, 0, min(file.length, 64))):
@@ -335,14 +335,14 @@ def last_file_with_data(log_files: list[MappedFile]) -> MappedFile | None:
 
 
 def _moved(results: Sequence[FileResult], log: LogFacts) -> Iterator[Run]:
-    """Records of another place, and those behind the end of the log whose own place is damaged."""
+    """Yield runs of records of another place, and of those after the end of the log whose own place is damaged."""
     for result in results:
         yield from result.moved
         yield from (run for run in result.leftover if log.is_damaged(run.start) or log.is_damaged(run.end - 1))
 
 
 def _facts(store: Store, results: list[FileResult]) -> LogFacts:
-    """What the passes found of the log as a whole."""
+    """Return what the passes found about the log as a whole."""
     facts = LogFacts(min_offset=store.message_log.min_offset, end_offset=store.message_log.min_offset)
     for result in results:
         facts.damages += result.damages

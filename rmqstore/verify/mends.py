@@ -1,4 +1,4 @@
-"""What to do about a finding, with commands that can be pasted: path, settings and places in the place of the words of the catalogue."""
+"""Advice on a finding, with commands that can be pasted: path, settings and places replace the words of the catalogue."""
 
 from __future__ import annotations
 

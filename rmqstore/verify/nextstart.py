@@ -1,7 +1,7 @@
-"""What the next start of a broker does about missing units and index entries: what it brings back is a note, the rest is an error.
+"""The effect of the next start of a broker on missing units and index entries: what it writes is a note, the rest is an error.
 
-An index file that the start deletes and writes again is as it should be afterwards, whatever is wrong with it now; one that it keeps stays
-as it is. The caller of the verification simulates the start, once and only where it is needed, and hands in the result.
+An index file that the start deletes and writes again is valid afterwards, whatever is wrong with it now; one that it keeps stays
+as it is. The caller of the verification simulates the start, once and only where it is needed, and passes the result.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WEIGHED = _MISSING_UNITS | _MISSING_ENTRIES | _OF_INDEX_FILE | {_DELETED}
 
 @dataclass(frozen=True, slots=True)
 class IndexAfter:
-    """What the start does to the index.
+    """The effect of the start on the index.
 
     `deleted`: for each file that it deletes the physical offset of the first message in it, None for a file without entries. `since`: the
     start indexes all messages from this physical offset on, None for none.
@@ -36,7 +36,7 @@ class IndexAfter:
     since: int | None
 
     def brings_back(self, offset: int | None) -> bool:
-        """Whether all messages with keys from this physical offset on have their entries afterwards."""
+        """Return whether all messages with keys from this physical offset on have their entries afterwards."""
         return offset is None or (self.since is not None and offset >= self.since)
 
 
@@ -44,7 +44,7 @@ class IndexAfter:
 class NextStart:
     """The store after the next start of a broker of `release`.
 
-    `queues`: (first, end) queue offsets of those whose units are in their places; None where they are not to be known.
+    `queues`: (first, end) queue offsets of those whose units are in their places; None where that cannot be determined.
     """
 
     release: str
@@ -52,17 +52,17 @@ class NextStart:
     index: IndexAfter
 
     def brings_back(self, key: QueueKey, first: int, count: int) -> bool:
-        """Whether the units of `count` messages from queue offset `first` on are there afterwards."""
+        """Return whether the units of `count` messages from queue offset `first` on exist afterwards."""
         begin, end = (self.queues or {}).get(key, (0, 0))
         return begin <= first and first + count <= end
 
 
 Foresight = Callable[[Store], NextStart | None]
-"""Simulates the next start; None where the outcome is not to be known, or where no broker starts."""
+"""A simulation of the next start; None where the outcome cannot be determined, or where no broker starts."""
 
 
 def weighed(store: Store, findings: Sequence[Finding], foresight: Foresight) -> Iterator[Finding]:
-    """Yield the findings; what is missing or deleted weighs what the next start makes of it."""
+    """Yield the findings; the severity of what is missing or deleted is decided by the next start."""
     start = foresight(store) if any(finding.code in _WEIGHED for finding in findings) else None
     for finding in findings:
         if start is None:
@@ -88,7 +88,7 @@ def _of_units(finding: Finding, start: NextStart) -> Finding:
 
 
 def _of_entries(finding: Finding, start: NextStart) -> Finding:
-    """Entries that are not there; those before the first file were lost by an earlier start, which is a warning and stays one."""
+    """Return the finding about missing entries; those before the first file were lost by an earlier start, and stay a warning."""
     if start.index.brings_back(finding.offset or 0):
         return _note(finding, f"the next start ({start.release}) writes what is missing")
     if finding.code == "RMQ-IX-INCOMPLETE":
@@ -106,7 +106,7 @@ def _of_index_file(finding: Finding, start: NextStart) -> Finding:
 
 
 def _of_deleted(finding: Finding, start: NextStart) -> Finding:
-    """Files that are right by now: that the start deletes them is no damage, but a warning where their entries do not come back."""
+    """Return the finding about valid files that the start deletes: no damage, but a warning where it does not write their entries again."""
     lost = [begin for begin in start.index.deleted.values() if begin is not None and not start.index.brings_back(begin)]
     if not lost:
         return _note(finding, f"it ({start.release}) writes their entries again")

@@ -1,6 +1,6 @@
 """Areas of a store that hold data and were not looked at in depth: part of every answer, and no findings.
 
-Each function of `AREAS` tells of one area. Who adds a check of an area takes its function away, or lets it tell what is left.
+Each function of `AREAS` reports one area. A new check of an area removes its function, or limits it to what is still unchecked.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class NotChecked:
     area: str
     reason: str
     store: str | None = None
-    """Where the store lies, when there are several."""
+    """The place of the store, if there are several."""
 
     def as_json(self) -> dict[str, str]:
-        """The object in `not_checked` of a summary."""
+        """Return the object in `not_checked` of a summary."""
         store = {} if self.store is None else {"store": self.store}
         return {**store, "area": self.area, "reason": self.reason}
 
@@ -39,7 +39,7 @@ Area = Callable[[Context], Iterator[NotChecked]]
 
 
 def not_checked(context: Context) -> Iterator[NotChecked]:
-    """Yield the areas of a store that were wanted, hold data and were not looked at in depth. Lists directories."""
+    """Yield the areas of a store that were requested, hold data and were not looked at in depth. Lists directories."""
     for area in AREAS:
         try:
             yield from area(context)
@@ -94,14 +94,14 @@ def _why(context: Context, what: str) -> str:
 
 
 def _any_database(store: Store, paths: Iterable[Path]) -> bool:
-    """Whether one of these directories is a RocksDB database with entries: in sorted files, or in a log that was not sorted yet."""
+    """Return whether one of these directories is a RocksDB database with entries: in sorted files, or in a log that was not sorted yet."""
     return store.only is None and any(
         (path / "CURRENT").exists() and (_holds_data(path, ".sst") or _holds_data(path, ".log")) for path in paths
     )
 
 
 def _holds_data(path: Path, ending: str) -> bool:
-    """Whether a file below `path` with this ending has a length."""
+    """Return whether a file below `path` with this ending is not empty."""
     pending = [path]
     while pending:
         directory = pending.pop()

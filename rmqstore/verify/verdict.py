@@ -10,7 +10,7 @@ from rmqstore.verify.unchecked import NotChecked
 
 
 def verdict(errors: int, not_checked: Sequence[NotChecked], limits: Sequence[str], known: int = 0) -> str:
-    """Return the verdict: `errors` are new ones, `known` those that were reported before, `limits` what was left out on demand."""
+    """Return the verdict: `errors` are new ones, `known` those that were reported before, `limits` what was left out on request."""
     areas = list(dict.fromkeys(one.area for one in not_checked))
     was = "was" if len(areas) == 1 and areas[0].endswith("/") else "were"
     rest = [*([f"{_listed(areas)} {was} not read"] if areas else []), *limits]
@@ -21,7 +21,7 @@ def verdict(errors: int, not_checked: Sequence[NotChecked], limits: Sequence[str
 
 
 def limits_of(options: Options, only: PartKind | None) -> Iterator[str]:
-    """Yield what a verification does not look at because it was told so, or because no more of the store is there."""
+    """Yield what a verification does not look at because of its options, or because no more of the store is there."""
     if only is not None:
         yield f"this is a part of a store, {only.value}"
     if options.parts:

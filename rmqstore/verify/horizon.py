@@ -25,7 +25,7 @@ from rmqstore.store.root import Store
 from rmqstore.store.window import open_read_only, read_at, read_whole
 from rmqstore.verify.identity import place
 
-_QUEUES = 64  # whose ends are looked at
+_QUEUES = 64  # whose ends are read
 _AFTER = 64  # bytes after the last record: those of a record that is being written
 _CHECKED = 256  # findings whose place is read again
 _CLOCK_SKEW_MS = 3_600_000
@@ -129,7 +129,7 @@ def _is_there(store: Store, finding: Finding) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Horizon:
-    """The end of a second look: physical offset `end`, as of the first one; `first` and `second` are the marks before the looks."""
+    """The end of a second look: physical offset `end`, where the first one ended; `first` and `second` are the marks before the looks."""
 
     end: int
     first: Mark | None

@@ -24,6 +24,6 @@ def identity_of_json(finding: Mapping[str, Any]) -> Identity:
 
 
 def place(finding: Finding) -> Identity:
-    """Return what two looks at a store that is written to have in common: the code and the place, not how far it reaches."""
+    """Return what two looks at a store that is written to have in common: the code and the place, not the extent."""
     position = finding.position if finding.offset is None and finding.queue_offset is None else None
     return (*(getattr(finding, name) for name in _PLACE), position)

@@ -342,7 +342,7 @@ class IndexMatch:
     between_position: int = 0
     first_key_position: int = -1
     behind_position: int = -1
-    leftovers: list[tuple[IndexView, int, int]] = field(default_factory=list)  # entries [from, to) without a record in the log
+    leftovers: list[tuple[IndexView, int, int]] = field(default_factory=list)  # entries [from, to) without a key in the log
 
 
 class IndexCursor:
@@ -486,7 +486,7 @@ def _equal_run(offsets: npt.NDArray[np.int64]) -> int:
 
 
 def _is_outlier(view: IndexView) -> bool:
-    """Return whether entry 1 points after entry 2: then its offset does not show where the file begins."""
+    """Return whether the offset of entry 1 is after that of entry 2: then it does not show where the file begins."""
     return view.items > 1 and view.item_offset(2) < view.first_offset
 
 

@@ -71,7 +71,7 @@ DAMAGE_TEXTS: dict[Stop, str] = {
 def fault_findings(
     context: Context, records: npt.NDArray[np.void], topic_of: dict[int, str], moved: npt.NDArray[np.bool_]
 ) -> Iterator[Finding]:
-    """Yield a finding for every fault of a record; that a record of `moved` is not in its place is reported with its run."""
+    """Yield a finding for every fault of every record; that a record of `moved` is not in its place is reported with its run."""
     for row in np.flatnonzero(records["faults"]).tolist():
         record = records[row]
         faults = Fault(int(record["faults"])) & ~(Fault.PHYSICAL_OFFSET if moved[row] else Fault(0))

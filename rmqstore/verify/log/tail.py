@@ -49,7 +49,7 @@ def check(context: Context, results: Sequence[FileResult]) -> Iterator[Finding]:
 
 
 def without_records(results: Sequence[FileResult]) -> bool:
-    """Return whether these files have bytes, and not one record of their own."""
+    """Return whether these files have bytes, and no record of their own."""
     return is_without_records((result.records, bool(result.damages), result.tail) for result in results)
 
 

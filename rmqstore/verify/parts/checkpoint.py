@@ -115,7 +115,7 @@ def _behind(context: Context, fields: Any) -> Iterator[Finding]:
 
 
 def _may_be_first_minute(context: Context, fields: Any) -> bool:
-    """Return whether both queue fields may be 0, as from 5.5.0 on until the first full flush; `rocksdbstore` shows 5.4.0 or later."""
+    """Return whether both queue fields may be 0: from 5.5.0 on until the first full flush; `rocksdbstore` is a sign of 5.4.0 and later."""
     log = context.log
     empty = fields.logics_msg_timestamp == 0 and fields.logics_physical_offset == 0 and fields.physic_msg_timestamp > 0
     return empty and log.last_timestamp - log.first_timestamp < QUEUE_LAG_MS and (context.store.root / PartKind.ROCKSDBSTORE).exists()

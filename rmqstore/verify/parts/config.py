@@ -212,7 +212,7 @@ def _queue_types(context: Context, texts: Mapping[str, Text]) -> Iterator[Findin
 
 
 def _lost_topics(context: Context, texts: Mapping[str, Text]) -> Iterator[Finding]:
-    """Yield findings on topics with queues that a whole topics.json lacks: with consumers cut out of it, else maybe left by a deletion."""
+    """Yield findings on topics with queues that a whole topics.json lacks: cut out if they have consumers, else maybe deleted."""
     table = _table(texts[TOPICS], "topicConfigTable")
     if table is None or in_rocksdb(context.store) or context.store.rocksdb_queues:
         return

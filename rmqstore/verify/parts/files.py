@@ -77,7 +77,7 @@ TIMERLOG = _Kind(
 
 
 def check(context: Context) -> Iterator[Finding]:
-    """Yield layout findings of the parts that are wanted. Lists directories; of index files and the log nothing is read."""
+    """Yield layout findings of the parts that are wanted. Lists directories; reads nothing of index files and the log."""
     store, wants = context.store, context.options.wants
     if wants("commitlog") and store.covers(PartKind.COMMITLOG):
         yield from guarded(context, store.path_of(PartKind.COMMITLOG), partial(_commit_log, context))

@@ -28,7 +28,7 @@ def check(context: Context, limit: int = EVERYTHING) -> Iterator[Finding]:
 
 
 def check_start(context: Context) -> Iterator[Finding]:
-    """Return the findings of `check`, but read no more than a prediction reads."""
+    """Return the findings of `check`, reading no more than a prediction reads."""
     return check(context, START)
 
 

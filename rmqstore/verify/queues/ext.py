@@ -60,7 +60,7 @@ class ExtReader:
         self._queues = queues
 
     def check(self, scanner: LogScanner, exts: npt.NDArray[np.void]) -> Iterator[Finding]:
-        """Yield findings about the addresses met (EXT_DTYPE)."""
+        """Yield findings about the addresses found (EXT_DTYPE)."""
         for ext in exts:
             key = scanner.queue(int(ext["queue"]))
             problem = self._problem(key, ext)

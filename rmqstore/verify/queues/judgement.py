@@ -131,7 +131,7 @@ class QueueJudge:
         self._has_records = False
         self._targets = Targets(context)
         self.exchanged: dict[Path, Held] = {}  # files that hold units of another place
-        self._equal: dict[Path, range] = {}  # the last run of equal units that was met
+        self._equal: dict[Path, range] = {}  # the last run of equal units that was found
 
     def missing(self, key: QueueKey, history: QueueHistory) -> Iterator[Finding]:
         """Yield the finding about a queue of the log without directory."""

@@ -114,7 +114,7 @@ class Dispatches:
                 yield claim
 
     def _place(self, position: int, entry: Entry, doubtful: bool) -> int | None:
-        """Return where the unit is or should be; None for a record that has none without damage."""
+        """Return where the unit is or should be; None for a record that has none in a valid queue."""
         directory = self._queues.get(entry.key)
         if directory is None:
             return None if doubtful else entry.number

@@ -26,7 +26,7 @@ _NO_PLACE_IN_QUEUES = 4  # bit of prepared and of rolled back records in SYSFLAG
 
 
 class TargetKind(IntEnum):
-    """The kind of target that a unit has."""
+    """The kind of target of a unit."""
 
     UNKNOWN = 0  # not looked at
     NOTHING = 1  # no record begins there
@@ -60,7 +60,7 @@ class Targets:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._scanners: dict[int, LogScanner] = {}  # by the bytes before every record of a file
-        self._numbers: dict[QueueKey, int] = {}  # of the queues met, over all scanners
+        self._numbers: dict[QueueKey, int] = {}  # of the queues found, over all scanners
         self._steps = _STEPS
 
     def of_units(self, key: QueueKey, units: npt.NDArray[np.void], first: int) -> Iterator[UnitTarget]:
@@ -134,7 +134,7 @@ class Targets:
         return found, looked
 
     def _scan(self, offsets: npt.NDArray[np.int64], first: int, found: npt.NDArray[np.void]) -> int:
-        """Scan from one offset on as long as others are near, and return the number of the first one that is left."""
+        """Scan from one offset on as long as others are near, and return the number of the first one that is not reached."""
         offset = int(offsets[first])
         store = self._context.store
         file = store.message_log.find(offset) if 0 <= offset < self._context.log.end_offset else None

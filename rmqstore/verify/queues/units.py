@@ -70,7 +70,7 @@ class QueueClaims:
         self.unreadable: dict[str, RmqstoreError] = {}
 
     def add(self, records: npt.NDArray[np.void], *, ordered: bool = True) -> npt.NDArray[np.void]:
-        """Compare the next records of the log, and return the ext addresses met (EXT_DTYPE)."""
+        """Compare the next records of the log, and return the ext addresses found (EXT_DTYPE)."""
         self._name_queues()
         row, state = 0, NEED_UNITS
         met: list[npt.NDArray[np.void]] = []

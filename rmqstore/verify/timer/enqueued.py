@@ -138,7 +138,7 @@ def findings(context: Context, queue: TimerQueue, check: Any | None, *, goes_bac
 
 
 def _passed(context: Context, check: Any | None) -> int:
-    """Return the queue offset up to which every entry was put in by the check point; 0 where RocksDB may have taken entries instead."""
+    """Return the queue offset up to which by the check point every entry was put in; 0 where RocksDB may have taken entries instead."""
     config, switch = context.store.config, "timerRocksDBEnable"
     database = context.store.root / PartKind.ROCKSDBSTORE
     if check is None or config.flag(switch) or (config.explicit(switch) is None and _holds_entries(database)):

@@ -42,7 +42,7 @@ class Verification:
         *,
         patience: float = 0.0,
     ) -> None:
-        """`passes` runs the passes over the files of the log; without it, threads of this process do. `foresight` weighs missing units.
+        """Take what runs the passes over the files of the log, without it threads of this process. `foresight` weighs missing units.
 
         `patience`: seconds to wait for a slow writer before an error is reported that a writer would explain.
         """

@@ -90,7 +90,7 @@ class Look:
     def __init__(
         self, store: Store, options: Options, passes: Passes | None = None, settled: Mapping[Path, FileResult] | None = None
     ) -> None:
-        """`passes` runs the passes over files of the log; without it, threads of this process do. `settled` files are not read again."""
+        """Take what runs the passes over files of the log, without it threads of this process. `settled` files are not read again."""
         self.store = store
         self._passes = passes
         self._settled = settled or {}

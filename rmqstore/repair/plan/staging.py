@@ -50,7 +50,7 @@ class Staging:
     """A directory of staged files, made when the first one is. `open`, `write` and `close` are a sink for rebuilt files."""
 
     def __init__(self, directory: Path, writer: Writer | None = None, *, forced: bool = True) -> None:
-        """`forced`: a file that is closed is on the disk."""
+        """Take the directory for the files. `forced`: a file that is closed is on the disk."""
         self.directory = directory
         self.forced = forced
         self._writer = writer or Writer()

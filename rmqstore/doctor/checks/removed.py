@@ -33,10 +33,11 @@ def check(prediction: Prediction, files: ConfigFiles, *, living: bool) -> Iterat
     begin = context.log.min_offset
     if begin <= 0 or living or context.store.rocksdb_queues or not _is_younger_than_kept(prediction):
         return
+    if any(queue.files.files and queue.files.files[0].start > 0 for queue in prediction.queues.values()):
+        return  # the broker has removed files
     try:
         left = any(_is_left(queue, begin) for queue in prediction.queues.values()) or _index_is_left(context.store, begin)
-        cleaned = any(queue.files.files and queue.files.files[0].start > 0 for queue in prediction.queues.values())
-        count = _unread(prediction, files, begin) if left and not cleaned else 0
+        count = _unread(prediction, files, begin) if left else 0
     except RmqstoreError:
         return
     if count:

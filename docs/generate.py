@@ -52,9 +52,9 @@ def _findings_lines() -> Iterator[str]:
     yield ""
     yield "<!-- Written by docs/generate.py from rmqstore/catalogue. -->"
     yield ""
-    yield "Codes never change meaning. `rmqstore explain CODE` prints the same text. Severity: *error* – a broker will lose, hide,"
-    yield "misdeliver or refuse because of it, or data is damaged; *warning* – suspicious, or will hurt later; *info* – normal. What a"
-    yield "crash normally leaves weighs less while the file `abort` says that the broker crashed."
+    yield "Codes never change meaning. `rmqstore explain CODE` prints the same text. Severity: *error* – data is damaged, or a broker"
+    yield "will lose, hide, misdeliver or refuse messages or not start; *warning* – suspicious, or harmful later; *info* – normal."
+    yield "Findings that a crash normally causes have a lower severity while the file `abort` indicates a crash."
     for family, entries in groupby(CATALOGUE.values(), key=lambda entry: entry.code.split("-")[1]):
         yield ""
         yield f"## {_FAMILIES[family]}"
@@ -85,15 +85,15 @@ def _loglines_lines() -> Iterator[str]:
     yield ""
     yield "<!-- Written by docs/generate.py from rmqstore/catalogue/loglines. -->"
     yield ""
-    yield "What brokers print about their store in store.log, broker.log and storeerror.log, with names for the values of a line."
+    yield "The lines that brokers print about their store in store.log, broker.log and storeerror.log, with names for the values of a line."
     yield "`rmqstore explain 'LINE'` prints the same text, `rmqstore explain --log FILE STORE` reads a whole log and looks up in the store"
-    yield "what its lines name. The severity is that of the matter, not the level of the line: *harmless* lines are often printed as WARN."
+    yield "what its lines name. The severity is that of the event, not the level of the line: *harmless* lines are often printed as WARN."
     for line in LOG_LINES.values():
         yield from _logline_lines(line)
     yield ""
     yield "# Exceptions"
     yield ""
-    yield "What a Java exception below a line says about the reason."
+    yield "Java exceptions below a line, and what they say about its cause."
     for cause in CAUSES.values():
         yield from _cause_lines(cause)
     yield ""
@@ -125,7 +125,7 @@ def _cause_lines(cause: Cause) -> Iterator[str]:
 
 def _text_lines(row: LogLine | Cause) -> Iterator[str]:
     yield ""
-    yield "```"
+    yield "```text"
     yield from (pattern.text for pattern in row.patterns)
     yield "```"
 

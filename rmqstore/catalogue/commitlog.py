@@ -10,47 +10,49 @@ ENTRIES = (
         "RMQ-CL-DAMAGE",
         ERROR,
         "unreadable range in the commit log",
-        meaning="A range of bytes is no sequence of records; behind it records are readable again. Everything inside the range is lost "
-        "here, whatever its cause (bad sector, foreign write, lost page, restored block). Where the bytes at its beginning tell more, the "
-        "finding is RMQ-CL-MAGIC, -SIZE, -LENGTHS or -BLANK instead.",
+        meaning="A range of bytes is not a sequence of records; records after it are readable. Everything inside the range is lost in this "
+        "log, whatever the cause (bad sector, foreign write, lost page, restored block). If its first bytes show more, the finding is "
+        "RMQ-CL-MAGIC, -SIZE, -LENGTHS or -BLANK instead.",
         broker=SCAN_STOPS,
-        mend=COPY_FIRST + "Fetch the range from a replica (same physical offsets) and write it back byte for byte. Without a replica "
-        "`rmqstore recover STORE` plugs it, keeps everything behind it and lists what is lost.",
+        mend=COPY_FIRST
+        + "Fetch the range from a replica (same physical offsets) and write it back byte for byte. Without a replica `rmqstore recover "
+        "STORE` fills it, keeps everything after it and lists what is lost.",
     ),
     Entry(
         "RMQ-CL-BLANK",
         ERROR,
         "end-of-file mark is wrong or in the wrong place",
-        meaning="A file of the commit log is closed by BLANK: the number of bytes left in the file and the magic 0xCBD43194. This one "
-        "does not tell the bytes left, or records follow it in the same file. Records behind it in the file are never read by recovery "
-        "or dispatch.",
+        meaning="A commit log file ends with BLANK: the number of bytes left in the file and the magic 0xCBD43194. This one has another "
+        "number, or records follow it in the same file. Recovery and dispatch never read records after it in the file.",
         broker={
-            R49: "The size is not looked at; the scan goes on with the next file.",
-            R50: "The size is not looked at; the scan goes on with the next file.",
-            R532: "A size beyond the file's end stops the scan: the log is cut here, later files are deleted. A smaller wrong size passes.",
+            R49: "The size is not checked; the scan continues with the next file.",
+            R50: "The size is not checked; the scan continues with the next file.",
+            R532: "A size beyond the file's end stops the scan: the log is cut here, later files are deleted. A smaller wrong size is "
+            "accepted.",
             R534: "As 5.3.2–5.3.3.",
             R540: "As 5.3.2–5.3.3.",
             R55: "As 5.3.2–5.3.3.",
         },
-        mend=COPY_FIRST + "`rmqstore recover STORE` writes the mark anew where the rest of the file holds no records. "
-        "If records follow the mark, restore the 8 bytes from a replica.",
+        mend=COPY_FIRST
+        + "`rmqstore recover STORE` writes the mark again if the rest of the file holds no records. If records follow the mark, restore "
+        "the 8 bytes from a replica.",
     ),
     Entry(
         "RMQ-CL-NOBLANK",
         ERROR,
         "file ends without end-of-file mark although another file follows",
-        meaning="The last record of this file is not followed by BLANK, yet the log goes on in the next file. A broker always leaves at "
-        "least 8 bytes for the mark, so the mark, or records with it, were overwritten or never reached the disk.",
+        meaning="The last record of this file is not followed by BLANK, although the log continues in the next file. A broker always "
+        "leaves at least 8 bytes for the mark, so the mark, or records with it, were overwritten or never reached the disk.",
         broker=SCAN_STOPS,
-        mend=COPY_FIRST + "If a replica has records here, restore the range from it. If not: `rmqstore recover STORE`.",
+        mend=COPY_FIRST + "If a replica has records here, restore the range from it. Otherwise: `rmqstore recover STORE`.",
     ),
     Entry(
         "RMQ-CL-TORN",
         ERROR,
         "last record is incomplete",
-        meaning="The log ends inside a record: header and part of the body are there, the rest is zero or cut off. That is what a "
-        "killed broker or a power loss leaves; the message was not acknowledged with SYNC_FLUSH. After a clean stop it means that the "
-        "end of the log was damaged later.",
+        meaning="The log ends inside a record: header and part of the body are there, the rest is zero or cut off. A killed broker or a "
+        "power loss leaves such a record; the message was not acknowledged with SYNC_FLUSH. After a clean stop it means that the end of "
+        "the log was damaged later.",
         broker={
             ALL: "Start after a crash: the record fails its check, the log ends before it and the next message overwrites it. Nothing "
             "else is lost."
@@ -62,28 +64,27 @@ ENTRIES = (
     Entry(
         "RMQ-CL-STALE",
         WARNING,
-        "stale records behind the end of the log",
-        meaning="Behind the end of the log stand whole records of an earlier life of the file: an earlier recovery cut the log, which "
-        "moves positions but erases nothing. If the broker once more writes a record of just the right length in front of them, a later "
-        "start takes them for new.",
+        "stale records after the end of the log",
+        meaning="The file contains complete old records after the end of the log: an earlier recovery cut the log, which moves positions "
+        "but erases nothing. If the broker later writes a record that ends exactly where they begin, a later start takes them for new.",
         broker={
-            ALL: "Ignored while the log ends before them. When a new record ends exactly where a stale one begins, the next scan "
-            "accepts the stale records again: the log's end jumps up and cut queue units reappear.",
+            ALL: "Ignored while the log ends before them. When a new record ends exactly where a stale one begins, the next scan accepts "
+            "the stale records again: the end of the log moves forward and cut queue entries reappear.",
         },
-        mend="With the broker stopped: `rmqstore truncate STORE` writes zeros from there to the end of that file. If you "
-        "think these records should not have been cut, print them first: `rmqstore dump STORE --part commitlog --from-offset OFFSET`.",
+        mend="With the broker stopped: `rmqstore truncate STORE` writes zeros from there to the end of that file. If these records should "
+        "not have been cut, print them first: `rmqstore dump STORE --part commitlog --from-offset OFFSET`.",
     ),
     Entry(
         "RMQ-CL-TAILBYTES",
         WARNING,
-        "bytes that are no records behind the end of the log",
-        meaning="Behind the last record stand bytes that are neither zeros nor records. Harmless as long as the log ends before them. "
-        "transientStorePoolEnable and, from 5.5.0, writeWithoutMmap leave such bytes in good health; otherwise something else wrote "
+        "bytes after the end of the log that are not records",
+        meaning="The bytes after the last record are neither zeros nor records. Harmless as long as the log ends before them. "
+        "transientStorePoolEnable and, from 5.5.0 on, writeWithoutMmap leave such bytes without any fault; otherwise another program wrote "
         "into the file.",
         broker={
-            ALL: "The scan stops at them, which is the right end of the log.",
-            R55: "With writeWithoutMmap every record is padded with old bytes up to the next multiple of 4096; if the padding begins "
-            "with a whole old record, a crash start accepts it as new data.",
+            ALL: "The scan stops at them, which is the correct end of the log.",
+            R55: "With writeWithoutMmap every record is padded with old bytes up to the next multiple of 4096; if the padding begins with "
+            "a complete old record, a start after a crash accepts it as new data.",
         },
         mend="Nothing if the broker runs with transientStorePoolEnable or writeWithoutMmap. Otherwise `rmqstore truncate STORE`, "
         "broker stopped: it writes zeros from there to the end of that file.",
@@ -92,24 +93,25 @@ ENTRIES = (
         "RMQ-CL-NORECORD",
         ERROR,
         "no record in the whole log",
-        meaning="The log has bytes and not one record of its own: the files were overwritten, encrypted or compressed, come from something "
-        "else, or lie under wrong names.",
+        meaning="The log has bytes but not a single record of its own: the files were overwritten, encrypted or compressed, come from "
+        "another source, or have wrong names.",
         broker={
-            ALL: "The log ends at its start: new messages are written over these bytes, and queues and index lose what pointed into it.",
+            ALL: "The log ends at its start: new messages are written over these bytes, and queues and index lose the entries that point "
+            "into it.",
         },
-        mend="Do not start a broker. Look where these files come from, and put the right ones back from a copy or a replica. A repair "
-        "refuses such a log; to begin anew, move the files away.",
+        mend="Do not start a broker. Find out where these files come from, and restore the correct ones from a copy or a replica. A repair "
+        "refuses such a log; to begin with an empty log, move the files away.",
     ),
     Entry(
         "RMQ-CL-GAP",
         ERROR,
         "commit log files missing",
-        meaning="File names are start offsets; between two neighbours a file is missing. Messages of that range are gone from this "
-        "disk, and queue units that point there lead nowhere.",
+        meaning="File names are start offsets; between two of them a file is missing. Messages of that range are not on this disk, and "
+        "queue entries for them point to nothing.",
         broker={
-            R49: "Starts without a word; only a check every ten minutes logs `[BUG]The mappedFile queue's data is damaged`. Scans jump "
+            R49: "Starts without a warning; only a check every ten minutes logs `[BUG]The mappedFile queue's data is damaged`. Scans jump "
             "over the gap, reads and dispatch inside it find nothing and stop there.",
-            R5X: "Logs `the adjacent mappedFile's offset don't match` at load and goes on as 4.9.x.",
+            R5X: "Logs `the adjacent mappedFile's offset don't match` at load and continues as 4.9.x.",
         },
         mend="Look for the file in the other directories of storePathCommitLog, in lost+found and on a replica, and put it back under "
         "its own name. Never rename files to close a gap: the name is the offset.",
@@ -118,11 +120,12 @@ ENTRIES = (
         "RMQ-CL-REMOVED",
         ERROR,
         "first files of the commit log removed",
-        meaning="The log does not begin at offset 0, and its first files have not expired: queue or index files for their messages alone "
-        "are still here, which a broker removes in the same round, and it has not lived for fileReservedTime since the first record.",
+        meaning="The log does not begin at offset 0, and its first files have not expired: queue or index files that contain only their "
+        "messages still exist, which a broker deletes in the same round, and the last write came less than fileReservedTime after the "
+        "first record.",
         broker={
-            ALL: "Starts without a word. Queues begin with the first message that the log has; groups that have not read the messages "
-            "before it pass over them."
+            ALL: "Starts without a warning. Queues begin with the first message in the log; groups that have not read the messages before "
+            "it skip them."
         },
         mend="Look for the files in the other directories of storePathCommitLog, in a copy and on a replica, and put them back under their "
         "own names before a start.",
@@ -138,29 +141,29 @@ ENTRIES = (
             "one's range."
         },
         mend=COPY_FIRST
-        + "Decide by content which file is the right one (`rmqstore dump FILE --limit 1`: physical_offset must equal the file name) and "
+        + "Decide by content which file is the correct one (`rmqstore dump FILE --limit 1`: physical_offset must equal the file name) and "
         "move the other out of the directory.",
     ),
     Entry(
         "RMQ-CL-FILELEN",
         ERROR,
         "commit log file has the wrong length",
-        meaning="All files of a commit log have the same length, mappedFileSizeCommitLog. A shorter one is a cut-off copy or a full "
-        "disk, a longer one was written with another setting; 5.5.x with writeWithoutMmap makes files too long if the size is no "
-        "multiple of 4096.",
+        meaning="All files of a commit log have the same length, mappedFileSizeCommitLog. A shorter one comes from an incomplete copy or a "
+        "full disk, a longer one was written with another setting; 5.5.x with writeWithoutMmap creates files that are too long if the size "
+        "is not a multiple of 4096.",
         broker={ALL: LENGTH_FAILS},
-        mend="Wrong setting: set mappedFileSizeCommitLog to the length the other files have. Cut-off copy: copy the file again from its "
-        "source; without one, extend it with zeros to the full length (`truncate -s LENGTH FILE`) so that the rest can be read. Too "
-        "long: cut it back to that length.",
+        mend="Wrong setting: set mappedFileSizeCommitLog to the length of the other files. Incomplete copy: copy the file again from its "
+        "source; without one, extend it with zeros to the full length (`truncate -s LENGTH FILE`) so that the rest can be read. Too long: "
+        "cut it to that length.",
     ),
     Entry(
         "RMQ-CL-NAME",
         ERROR,
         "foreign file among the commit log files",
-        meaning="A file in a commit log directory has a name that is no offset. Every file there is taken for a part of the log, hidden "
-        "ones too.",
+        meaning="A file in a commit log directory has a name that is not an offset. A broker takes every file there for a part of the log, "
+        "hidden ones too.",
         broker={
-            R49: LENGTH_FAILS + " With the right length the name fails the load.",
+            R49: LENGTH_FAILS + " With the correct length the name fails the load.",
             R5X: "As 4.9.x; only an empty file that sorts last is deleted instead, from 5.1.3 on.",
         },
         mend="Move it out of the directory before the next start.",
@@ -185,10 +188,10 @@ ENTRIES = (
     Entry(
         "RMQ-CL-PREALLOC",
         ERROR,
-        "pre-allocated file behind the end of the log",
-        meaning="The broker creates the next file ahead of need, full of zeros. It removes it when it stops cleanly, so after a crash "
-        "this is normal. After a clean stop a file of zeros at the end can also be one whose content never reached the disk.",
-        broker={ALL: "The log ends before it; the file is deleted at the start and made again when it is needed."},
+        "pre-allocated file after the end of the log",
+        meaning="The broker creates the next file in advance, full of zeros, and deletes it when it stops cleanly, so after a crash this "
+        "is normal. After a clean stop a file of zeros at the end can also be one whose content never reached the disk.",
+        broker={ALL: "The log ends before it; the file is deleted at the start and created when it is needed."},
         mend="After a crash: nothing. After a clean stop: compare the end of the log with a replica; if the messages of this file are "
         "not expected, move the file away.",
         crash_severity=INFO,
@@ -197,21 +200,22 @@ ENTRIES = (
         "RMQ-CL-ZEROFILE",
         ERROR,
         "file full of zeros in the middle of the log",
-        meaning="A file that other files follow holds nothing but zeros: its content was lost, or a sparse copy was made without its data.",
+        meaning="A file with other files after it contains nothing but zeros: its content was lost, or it is a sparse copy without its "
+        "data.",
         broker=SCAN_STOPS,
         mend=COPY_FIRST + "Put the file back from its source or a replica.",
     ),
     Entry(
         "RMQ-CL-EMPTY",
         ERROR,
-        "no commit log beside existing queues",
-        meaning="The commit log directory is empty or missing while queues exist: a volume is not mounted, storePathCommitLog points "
-        "elsewhere, or the files were deleted.",
+        "no commit log although queues exist",
+        meaning="The commit log directory is empty or missing while queues exist: a volume is not mounted, storePathCommitLog names "
+        "another directory, or the files were deleted.",
         broker={
-            ALL: "`The commitlog files are deleted, and delete the consume queue files`: all queue files and directories are deleted "
-            "and the log begins again at offset 0. There is no way back."
+            ALL: "`The commitlog files are deleted, and delete the consume queue files`: all queue files and directories are deleted and "
+            "the log begins again at offset 0. This cannot be undone."
         },
         mend="Do not start a broker. Mount the volume, correct storePathCommitLog (`rmqstore info STORE --set storePathCommitLog=DIR` "
-        "shows what is found there), or put the files back.",
+        "shows the files that are there), or put the files back.",
     ),
 )

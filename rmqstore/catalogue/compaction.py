@@ -7,7 +7,7 @@ from rmqstore.catalogue.releases import R5X
 
 _REBUILD = (
     "The store cannot be rebuilt by the broker from the commit log. Copy the file from a replica; otherwise move log and queue of this "
-    "topic's queue away together: the broker starts, and the queue begins with the messages that come then."
+    "topic's queue away together: the broker starts, and the queue begins with the next messages."
 )
 
 ENTRIES = (
@@ -15,22 +15,23 @@ ENTRIES = (
         "RMQ-CM-FILELEN",
         ERROR,
         "compaction file of the wrong length",
-        meaning="Files of compactionCq have the length compactionCqMappedFileSize in whole units of 46 bytes (10485746 by default), those "
-        "of compactionLog a multiple of it near compactionMappedFileSize (104857460 by default).",
+        meaning="Files of compactionCq have the length compactionCqMappedFileSize in whole entries of 46 bytes (10485746 by default), "
+        "those of compactionLog a multiple of it near compactionMappedFileSize (104857460 by default).",
         broker={R5X: "The queue is not loaded (`create compactionLog exception`): its messages cannot be pulled (NO_MATCHED_LOGIC_QUEUE)."},
-        mend="Other setting: give it back to the broker. Cut-off copy: copy again. " + _REBUILD,
+        mend="Other setting: configure the broker with it again. Incomplete copy: copy again. " + _REBUILD,
     ),
     Entry(
         "RMQ-CM-NAME",
         ERROR,
         "foreign file among compaction files",
-        meaning="Names are 20 digits. A name that ends in .delete was left by a compaction run that did not end: it renames the old "
+        meaning="Names are 20 digits. A name that ends in .delete was left by a compaction run that did not finish: it renames the old "
         "files, moves the new ones in and deletes the old ones.",
         broker={
-            R5X: "Of the right length: the broker does not start (`load compactionLog ... exception`). Of another: that queue is dead."
+            R5X: "Of the correct length: the broker does not start (`load compactionLog ... exception`). Of another length: that queue "
+            "cannot be used."
         },
-        mend="If the new files are complete in log and queue, move the .delete files away. If they are not, move what is there away and "
-        "rename the old ones back, in log and queue alike.",
+        mend="If the new files are complete in log and queue, move the .delete files away. If they are not, move the existing files away "
+        "and rename the old ones back, in log and queue alike.",
     ),
     Entry(
         "RMQ-CM-MISMATCH",
@@ -47,17 +48,17 @@ ENTRIES = (
         "RMQ-CM-POSITION",
         WARNING,
         "compaction position file is damaged",
-        meaning="compaction/position-checkpoint tells for each queue up to which offset it was compacted (JSON).",
-        broker={R5X: "The backup is taken if there is one, else the next compaction run reads everything again."},
-        mend="Nothing; the broker writes it anew.",
+        meaning="compaction/position-checkpoint contains for each queue the offset up to which it was compacted (JSON).",
+        broker={R5X: "The backup is used if there is one, otherwise the next compaction run reads everything again."},
+        mend="Nothing; the broker writes a new one.",
     ),
     Entry(
         "RMQ-CM-GONE",
         ERROR,
-        "compacted log of a topic is gone",
+        "compacted log of a topic is missing",
         meaning="A topic with cleanup.policy=COMPACTION has messages, and the compaction store has no files of its queue, or a file of its "
-        "log begins with no record.",
-        broker={R5X: "Starts; the topic cannot be pulled, and nothing builds the compacted log again from the commit log."},
-        mend="Bring the directory compaction back from a copy or a replica before a start; look whether its volume is mounted.",
+        "log does not begin with a record.",
+        broker={R5X: "Starts; the topic cannot be pulled, and nothing rebuilds the compacted log from the commit log."},
+        mend="Restore the directory compaction from a copy or a replica before a start; check whether its volume is mounted.",
     ),
 )

@@ -6,9 +6,9 @@ from rmqstore.catalogue.entry import ERROR, INFO, WARNING, Entry
 from rmqstore.catalogue.releases import ALL, R5X, R49, R50, R55, R532, R534, R540
 
 _FALLBACK = {
-    R49: "The .bak file is used. If both fail the broker does not start, and the failed start empties files that were not loaded yet "
+    R49: "The .bak file is used. If both fail the broker does not start, and the failed start empties files that it had not loaded yet "
     "(consumerOffset.json after topics.json).",
-    R50: "The .bak file is used, and the first write puts the damaged text over that good .bak. If both fail: no start, "
+    R50: "The .bak file is used, and the first write overwrites that valid .bak with the damaged text. If both fail: no start, "
     "consumerFilter.json is rewritten.",
     R532: "As 5.0–5.3.1.",
     R534: "The damaged file is deleted at load, the .bak file used and kept. If both fail: no start, and topics, groups and offsets are "
@@ -22,52 +22,51 @@ ENTRIES = (
         "RMQ-CF-JSON",
         ERROR,
         "configuration file cannot be parsed",
-        meaning="The file is not the JSON a broker writes (integer keys without quotes, trailing zero bytes and comments are accepted): "
-        "cut off, full of zero bytes, or foreign text.",
+        meaning="The file is not JSON as a broker writes it (integer keys without quotes, trailing zero bytes and comments are accepted): "
+        "it is cut off, full of zero bytes, or contains foreign text.",
         broker=_FALLBACK,
-        mend="Copy the whole config directory before any start. Then put the .bak file in its place if that one is whole and recent.",
+        mend="Copy the whole config directory before any start. Then replace it with the .bak file if that is complete and recent.",
         crash_severity=WARNING,
     ),
     Entry(
         "RMQ-CF-EMPTY",
         ERROR,
-        "configuration file holds nothing",
-        meaning="The file is empty, blank or `null`. Empty files are what a crash leaves; blank ones and `null` are taken for valid by "
-        "many releases.",
+        "configuration file is empty",
+        meaning="The file is empty, blank or `null`. A crash leaves empty files; many releases take blank ones and `null` for valid.",
         broker={
-            R49: "Empty: the .bak file is used, without one the start goes on with defaults. Blank or null: defaults, without a look at "
+            R49: "Empty: the .bak file is used, without one the start continues with defaults. Blank or null: defaults, without reading "
             ".bak (subscriptionGroup.json: .bak).",
-            R50: "Empty: as 4.9.x. Blank or null: defaults, without a look at .bak, except for a blank consumerOffset.json.",
+            R50: "Empty: as 4.9.x. Blank or null: defaults, without reading .bak, except for a blank consumerOffset.json.",
             R532: "As 5.0–5.3.1.",
             R534: "As 5.0–5.3.1.",
             R540: "Only null is taken for valid; empty and blank fall back to .bak.",
             R55: "As 5.4.0.",
         },
-        mend="Copy the config directory, then put a whole .bak in its place. Without topics.json the broker knows only system topics; "
-        "without consumerOffset.json consumers start anew.",
+        mend="Copy the config directory, then replace the file with a complete .bak. Without topics.json the broker knows only system "
+        "topics; without consumerOffset.json consumers start without offsets.",
         crash_severity=WARNING,
     ),
     Entry(
         "RMQ-CF-BAK",
         WARNING,
         "backup of a configuration file is unusable",
-        meaning="The .bak file beside a configuration file is empty or cannot be parsed. It is only read when the file itself fails. Up "
-        "to 5.3.3 a broker that started from a good .bak writes the damaged text over it.",
+        meaning="The .bak file beside a configuration file is empty or cannot be parsed. It is only read when the file itself fails. Up to "
+        "5.3.3 a broker that started from a valid .bak overwrites it with the damaged text.",
         broker={
-            R49: "Not noticed while the file itself is whole; an empty .bak counts as none.",
+            R49: "Not noticed while the file itself is complete; an empty .bak counts as none.",
             R5X: "As 4.9.x; the next write replaces it.",
         },
-        mend="Nothing while the file itself is whole: the next write makes a new one.",
+        mend="Nothing while the file itself is complete: the next write creates a new one.",
     ),
     Entry(
         "RMQ-CF-OFFSET",
         ERROR,
         "consumer offset outside its queue",
         meaning="A group's offset is negative or beyond the end of the queue. Messages that arrive before the group connects again are "
-        "skipped without a word, up to the stored offset.",
+        "skipped silently, up to the stored offset.",
         broker={
-            ALL: "Loaded and written back as it is. A consumer that asks beyond the end is sent to the end; what arrived until then "
-            "below the stored offset is never delivered to the group. Negative: consumed from the beginning."
+            ALL: "Loaded and written back as it is. A consumer that asks beyond the end is sent to the end; messages that arrived until "
+            "then below the stored offset are never delivered to the group. Negative: consumed from the beginning."
         },
         mend="`rmqstore recover STORE` sets it to the end of the queue (the finding's expected value), or a negative one to 0; that of a "
         "delay level to the first message that was still to be delivered when the broker stopped.",
@@ -77,63 +76,63 @@ ENTRIES = (
         "RMQ-CF-MISSING",
         WARNING,
         "configuration file is missing",
-        meaning="The file does not exist although its .bak does, or topics.json does not exist beside queues of user topics. From 5.3.4 "
-        "on a crash in the middle of a write leaves that state, with a whole .bak; up to 5.0.0 the newest text may be in the .tmp file.",
+        meaning="The file does not exist although its .bak does, or topics.json does not exist beside queues of user topics. From 5.3.4 on "
+        "a crash in the middle of a write leaves that state, with a complete .bak; up to 5.0.0 the newest text may be in the .tmp file.",
         broker={
-            ALL: "The .bak file is used. Without it the start goes on with defaults: unknown topics cannot be pulled, groups without "
-            "offsets start anew."
+            ALL: "The .bak file is used. Without it the start continues with defaults: unknown topics cannot be pulled, groups without "
+            "offsets start without them."
         },
-        mend="Nothing if the .bak is whole. Otherwise bring the file back from a copy before the start.",
+        mend="Nothing if the .bak is complete. Otherwise restore the file from a copy before the start.",
         crash_severity=INFO,
     ),
     Entry(
         "RMQ-CF-QUEUE-TYPE",
         ERROR,
         "topic has queues of another type than its configuration says",
-        meaning="The attribute queue.type in topics.json decides where a topic's queues lie: BatchCQ in batchconsumequeue, everything "
-        "else, and every topic that topics.json does not know, in consumequeue. This topic has queues in the other place.",
+        meaning="The attribute queue.type in topics.json decides where a topic's queues are stored: BatchCQ in batchconsumequeue, "
+        "everything else, and every topic that topics.json does not contain, in consumequeue. This topic has queues in the other place.",
         broker={
             R49: "Knows no batch queues; the directory is ignored.",
             R5X: "`The queue type of topic: ... should be ..., but is ...`: the broker does not start.",
         },
-        mend="If topics.json was lost or rolled back, bring it back. If the topic really changed its type, move the directory away.",
+        mend="If topics.json was lost or rolled back, restore it. If the topic really changed its type, move the directory away.",
     ),
     Entry(
         "RMQ-CF-LMQ-OFFSET",
         WARNING,
         "consumer offset outside its multi-dispatch queue",
-        meaning="The offset of a %LMQ% queue's group is negative or beyond the end of the queue. In these queues offsets are given away "
-        "twice or skipped in good health, and clients may set any offset, so this alone is no sign of damage.",
+        meaning="The offset of a %LMQ% queue's group is negative or beyond the end of the queue. In these queues offsets are used twice or "
+        "skipped without any fault, and clients may set any offset, so this alone is not a sign of damage.",
         broker={ALL: "As RMQ-CF-OFFSET: loaded as it is, messages that arrive below the stored offset are never delivered to the group."},
-        mend="If the group should get what comes next, with the broker stopped and the file copied: set the offset to the end of the queue "
-        "(the finding's expected value).",
+        mend="If the group should get the next messages, with the broker stopped and the file copied: set the offset to the end of the "
+        "queue (the finding's expected value).",
     ),
     Entry(
         "RMQ-CF-LOST",
         ERROR,
         "configuration that a broker always writes is lost",
-        meaning="topics.json, subscriptionGroup.json or consumerOffset.json is missing or holds nothing, and so does its .bak, although a "
-        "broker has written it by then: consumerOffset.json ten seconds after its first start, topics.json with the first topic, "
+        meaning="topics.json, subscriptionGroup.json or consumerOffset.json is missing or empty, and so is its .bak, although a broker has "
+        "written it by then: consumerOffset.json ten seconds after its first start, topics.json with the first topic, "
         "subscriptionGroup.json with the first group, all by a clean stop (4.9.x: not the groups); or topics.json lacks a topic that has "
         "messages.",
         broker={
             ALL: "Starts with defaults and writes them down. Without topics.json user topics cannot be consumed, and with batch queues the "
             "broker does not start (5.x); without subscriptionGroup.json groups have default settings; without consumerOffset.json groups "
-            "begin where a new group would, and messages of pop consumers and transactions are handled again."
+            "begin where a new group would, and messages of pop consumers and transactions are processed again."
         },
-        mend="Before a start, bring the file back from a copy, a replica or another broker of the cluster.",
+        mend="Before a start, restore the file from a copy, a replica or another broker of the cluster.",
     ),
     Entry(
         "RMQ-CF-DELAY",
         ERROR,
         "offset of a delay level is lost or too large",
         meaning="delayOffset.json is missing, or has no offset, 0, or one beyond the end for a level whose messages were delivered. The "
-        "last seconds of progress, which every crash loses, are not meant.",
+        "last seconds of progress, which every crash loses, are not reported.",
         broker={
-            ALL: "0 or missing: everything that is still in the queue of the level is delivered again. Beyond the end: set to the end "
-            "(`correct delay offset`), so what was still to be delivered never is."
+            ALL: "0 or missing: all messages that are still in the queue of the level are delivered again. Beyond the end: set to the end "
+            "(`correct delay offset`), so messages that were still to be delivered never are."
         },
-        mend="Bring delayOffset.json or its .bak back from a copy before a start. `rmqstore recover` makes the offsets "
-        "from the log, which holds every delivery.",
+        mend="Restore delayOffset.json or its .bak from a copy before a start. `rmqstore recover` determines the offsets from the log, "
+        "which contains every delivery.",
     ),
 )

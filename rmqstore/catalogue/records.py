@@ -7,8 +7,8 @@ from rmqstore.catalogue.releases import ALL, COPY_FIRST, NOT_CHECKED, R49, R50, 
 
 _RESTORE = COPY_FIRST + "Restore the record's bytes from a replica: same file name, same position. "
 _ACCEPTED_FIELD = {
-    ALL: "Accepted, dispatched and served with the value as it stands: the record check does not look at these fields. One exception: a "
-    "DELAY that is no number in SCHEDULE_TOPIC_XXXX fails the check, and the log is cut there if the scan meets it.",
+    ALL: "Accepted, dispatched and served with the stored value: the record check does not cover these fields. One exception: a DELAY in "
+    "SCHEDULE_TOPIC_XXXX that is not a number fails the check, and the log is cut there if the scan reads it.",
 }
 
 ENTRIES = (
@@ -16,9 +16,9 @@ ENTRIES = (
         "RMQ-CL-MAGIC",
         ERROR,
         "illegal magic code",
-        meaning="Where a record should begin stands neither a message magic (0xDAA320A7, or 0xDAA320AB for long topics) nor BLANK "
-        "(0xCBD43194), although the log goes on behind it.",
-        broker={**SCAN_STOPS, R49: SCAN_STOPS[R49] + " Also takes 0xDAA320AB, written from 5.1.0 on, for an illegal magic."},
+        meaning="There is neither a message magic (0xDAA320A7, or 0xDAA320AB for long topics) nor BLANK (0xCBD43194) where a record should "
+        "begin, although the log continues after it.",
+        broker={**SCAN_STOPS, R49: SCAN_STOPS[R49] + " Also rejects 0xDAA320AB, written from 5.1.0 on, as an illegal magic."},
         mend=_RESTORE + "If only the four magic bytes differ and the finding's length fits, write DA A3 20 A7 at position + 4.",
     ),
     Entry(
@@ -26,7 +26,7 @@ ENTRIES = (
         ERROR,
         "impossible record length",
         meaning="TOTALSIZE, the first field of the record, is zero, negative, too small for a record, or reaches beyond the file. The "
-        "record's end is unknown, so reading goes on at the next record that proves itself (magic, own offset, lengths, CRC).",
+        "record's end is unknown, so reading continues at the next record that is valid (magic, own offset, lengths, CRC).",
         broker={
             **SCAN_STOPS,
             R49: SCAN_STOPS[R49] + " A length near 2 GiB with a valid magic kills the start with OutOfMemoryError.",
@@ -38,8 +38,8 @@ ENTRIES = (
         "RMQ-CL-LENGTHS",
         ERROR,
         "lengths inside the record contradict its total length",
-        meaning="TOTALSIZE is not the sum of the fixed fields, hosts, body, topic and properties. One of the length fields, the host "
-        "bits of SYSFLAG, or TOTALSIZE itself is wrong. A negative body or property length is the exception: brokers take it for empty.",
+        meaning="TOTALSIZE is not the sum of the fixed fields, hosts, body, topic and properties. One of the length fields, the host bits "
+        "of SYSFLAG, or TOTALSIZE itself is wrong. A negative body or property length is the exception: brokers treat it as empty.",
         broker=SCAN_STOPS,
         mend=_RESTORE,
     ),
@@ -47,8 +47,8 @@ ENTRIES = (
         "RMQ-CL-CRC",
         ERROR,
         "body checksum mismatch",
-        meaning="The CRC-32 of the body differs from BODYCRC: body or checksum changed after they were written. Lengths are consistent, "
-        "so records behind it are readable. Outside of what a start scans, brokers dispatch and deliver the message without a look at "
+        meaning="The CRC-32 of the body differs from BODYCRC: body or checksum changed after they were written. Lengths are consistent, so "
+        "records after it are readable. Outside of the range that a start scans, brokers dispatch and deliver the message without checking "
         "the checksum.",
         broker=SCAN_STOPS,
         mend=_RESTORE
@@ -74,29 +74,30 @@ ENTRIES = (
     Entry(
         "RMQ-CL-MOVED",
         ERROR,
-        "bytes of another place of the log",
-        meaning="Sound records one after another agree on another place in the log than the one they lie at: log files were exchanged, "
-        "renamed or copied over each other, blocks of the disk were exchanged, or a lost or inserted sector shifts the rest of a file. "
-        "The bytes are whole; where they belong, they may be missing.",
+        "bytes that belong to another place of the log",
+        meaning="Several valid records in a row agree that they belong to another place of the log: log files were exchanged, renamed or "
+        "copied over each other, blocks of the disk were exchanged, or a lost or inserted sector shifts the rest of a file. The bytes are "
+        "complete; they may be missing at the place where they belong.",
         broker={
-            ALL: "Accepted as far as a scan reads them; queue units get wrong offsets, and messages are found twice or not at all. Where "
+            ALL: "Accepted as far as a scan reads them; queue entries get wrong offsets, and messages are found twice or not at all. Where "
             "the bytes do not begin with a record, recovery stops and cuts the log there."
         },
-        mend="Broker stopped: `rmqstore recover STORE` moves the bytes to where they belong, as far as no sound records are there. Files "
-        "that were exchanged can be given their names back by hand.",
+        mend="Broker stopped: `rmqstore recover STORE` moves the bytes to where they belong, unless valid records are stored there. Files "
+        "that were exchanged can also be renamed by hand.",
     ),
     Entry(
         "RMQ-CL-PHYOFFSET",
         ERROR,
-        "record does not stand where it says",
-        meaning="PHYSICALOFFSET differs from the position at which the record lies: the field is damaged, or bytes of another place or "
-        "store were copied here.",
+        "record is not at the offset that it contains",
+        meaning="PHYSICALOFFSET differs from the position of the record: the field is damaged, or bytes of another place or store were "
+        "copied here.",
         broker={
-            R49: "Accepted; the queue unit gets the wrong offset. If it lies behind the log's end, dispatch begins there and no queue "
+            R49: "Accepted; the queue entry gets the wrong offset. If that is after the end of the log, dispatch begins there and no queue "
             "gets new entries.",
-            R50: "Accepted; the queue unit gets the wrong offset, and later records of that queue below it are dropped as already built.",
+            R50: "Accepted; the queue entry gets the wrong offset, and later records of that queue with a lower offset are discarded as "
+            "already dispatched.",
             R532: "As 5.0–5.3.1.",
-            R534: "As 5.0–5.3.1, but a unit beyond the log's end is cut in the same start.",
+            R534: "As 5.0–5.3.1, but an entry beyond the end of the log is cut in the same start.",
             R540: "As 5.3.4.",
             R55: "As 5.3.4; with checkCommitLogOffsetOnRecover a crash start stops at an offset outside the file and cuts the log there.",
         },
@@ -105,35 +106,36 @@ ENTRIES = (
     Entry(
         "RMQ-CL-TIME",
         WARNING,
-        "store timestamp goes back",
-        meaning="The record's store time is earlier than that of a record before it, by more than brokers do on their own. The clock "
+        "store timestamp decreases",
+        meaning="The record's store time is earlier than that of a record before it, by more than occurs in normal operation. The clock "
         "was set back, or the field is damaged. Search by time may miss messages around it.",
         broker={
             ALL: "Not checked. After a crash the scan starts at the newest file whose first record is older than the checkpoint, so a "
-            "wrong time in the first record of a file can move the scan."
+            "wrong time in the first record of a file can change where the scan starts."
         },
-        mend="Nothing if the broker's clock was set back then. Otherwise compare the record with a replica.",
+        mend="Nothing if the broker's clock was set back at that time. Otherwise compare the record with a replica.",
     ),
     Entry(
         "RMQ-CL-FUTURE",
         WARNING,
-        "stored later than the store was last written",
+        "stored after the last write to the store",
         meaning="STORETIMESTAMP is more than an hour later than the newest modification time among the store's files, and no later record "
-        "has an earlier one. A message cannot be stored after the last write: the broker's clock was ahead, the field is damaged, or "
+        "has an earlier timestamp. A message cannot be stored after the last write: the broker's clock was ahead, the field is damaged, or "
         "something set the files' times back.",
         broker={
-            ALL: "Not checked. Delayed messages (SCHEDULE_TOPIC_XXXX) count from this time and come that much later; the checkpoint takes "
-            "it over, so that the start after a crash begins its scan too late; search by time misses what follows."
+            ALL: "Not checked. Delayed messages (SCHEDULE_TOPIC_XXXX) count from this time and are delivered that much later; the "
+            "checkpoint stores this time, so a start after a crash begins its scan too late; search by time misses later messages."
         },
-        mend="Nothing if the broker's clock was ahead then. Otherwise compare the record with a replica.",
+        mend="Nothing if the broker's clock was ahead at that time. Otherwise compare the record with a replica.",
     ),
     Entry(
         "RMQ-CL-TEXT",
         INFO,
         "topic, tags or keys are not UTF-8",
-        meaning="The bytes of a topic, of TAGS or of KEYS are no valid UTF-8: a producer that is not Java's sent them in another encoding, "
-        "or they are damaged. Java replaces what it cannot decode, and brokers compute tags codes and key hashes from the result; "
-        "they are compared by that rule. Different texts may get the same hash, so a query by key or tag may find more than it names.",
+        meaning="The bytes of a topic, of TAGS or of KEYS are not valid UTF-8: a producer other than the Java client sent them in another "
+        "encoding, or they are damaged. Java replaces bytes that it cannot decode, and brokers compute tags codes and key hashes from the "
+        "result; `verify` compares them by that rule. Different texts may get the same hash, so a query by key or tag may return other "
+        "messages as well.",
         broker={ALL: "Decoded with replacement characters, in queue directories, tags codes and key hashes alike."},
         mend="Nothing if producers send other encodings. Otherwise compare the record with a replica.",
     ),
@@ -141,9 +143,9 @@ ENTRIES = (
         "RMQ-CL-HOST",
         WARNING,
         "store host differs from the records around it",
-        meaning="A single record names another broker address than its neighbours, and no other record of the log names it. A real change "
-        "of address stays, and messages that a broker writes once more keep the address of before; one odd record is most likely a "
-        "damaged field. Offset message ids made from it are wrong.",
+        meaning="A single record has another broker address than its neighbours, and no other record of the log has it. A real change of "
+        "address is permanent, and messages that a broker writes once more keep their previous address; a single record is most likely a "
+        "damaged field. Offset message ids computed from it are wrong.",
         broker=NOT_CHECKED,
         mend="Compare the record with a replica; consuming is not affected.",
     ),
@@ -151,7 +153,7 @@ ENTRIES = (
         "RMQ-CL-FIELD",
         WARNING,
         "field with an implausible value",
-        meaning="A header field holds what brokers do not write: a negative queue id, unknown SYSFLAG bits, a prepared-transaction "
+        meaning="A header field has a value that brokers do not write: a negative queue id, unknown SYSFLAG bits, a prepared-transaction "
         "offset in an ordinary record, a birth time far from the store time, a topic with illegal characters. No checksum covers the "
         "header, so this is how a damaged header shows.",
         broker=_ACCEPTED_FIELD,
@@ -162,23 +164,24 @@ ENTRIES = (
         "RMQ-CL-COMPRESSION",
         ERROR,
         "compression flag and body disagree",
-        meaning="SYSFLAG says the body is compressed, but it does not begin as a stream of that kind, or names an unknown kind. The "
-        "checksum is right, so the flag is damaged or the producer sent it so. Consumers fail to decode the message.",
-        broker={ALL: "Not checked; the message is delivered as it is and the consumer's client cannot unpack it."},
-        mend="Compare SYSFLAG with a replica. If the producer sent it so, nothing on disk is wrong; skip the message in the consumer.",
+        meaning="According to SYSFLAG the body is compressed, but the body does not begin as a stream of that kind, or the kind is "
+        "unknown. The checksum is correct, so the flag is damaged or the producer sent it this way. Consumers fail to decode the message.",
+        broker={ALL: "Not checked; the message is delivered as it is and the consumer's client cannot decompress it."},
+        mend="Compare SYSFLAG with a replica. If the producer sent it this way, nothing on disk is wrong; skip the message in the "
+        "consumer.",
     ),
     Entry(
         "RMQ-CL-QOFFSET-GAP",
         WARNING,
         "queue offsets jump forward",
         meaning="Two neighbouring records of a queue do not have consecutive QUEUEOFFSETs. The records between are lost (see damage or "
-        "missing files nearby), or one of the fields is damaged. Multi-dispatch queues may skip offsets in good health.",
+        "missing files nearby), or one of the fields is damaged. Multi-dispatch queues may skip offsets without any fault.",
         broker={
-            ALL: "When queues are built from the log, the later unit is appended at the next free place anyway: every later message of "
+            ALL: "When queues are built from the log, the later entry is appended at the next free place anyway: every later message of "
             "that queue is then served at an offset that is too low (`[BUG]logic queue order maybe wrong`).",
         },
         mend="Find the missing records on a replica before anything rebuilds this queue. Keep the queue's files: they still hold the "
-        "right places.",
+        "correct places.",
     ),
     Entry(
         "RMQ-CL-QOFFSET-REPEAT",
@@ -187,7 +190,7 @@ ENTRIES = (
         meaning="Two records of a queue carry the same QUEUEOFFSET. The queue can serve only one of them at that offset. Seen after a "
         "controller failover, with multi-dispatch queues of 5.1.x, or as a damaged field.",
         broker={
-            ALL: "When queues are built from the log the second record gets no unit (`Build consume queue repeatedly`) and is never "
+            ALL: "When queues are built from the log the second record gets no entry (`Build consume queue repeatedly`) and is never "
             "consumed."
         },
         mend="Print both records (`rmqstore dump STORE --part commitlog --topic TOPIC --queue ID --queue-offset N`) and send the hidden "
@@ -196,12 +199,12 @@ ENTRIES = (
     Entry(
         "RMQ-CL-QOFFSET-RESTART",
         WARNING,
-        "queue offsets start again",
-        meaning="QUEUEOFFSET falls back and counts up again: the queue was deleted, or was lost before a start, and the broker numbered "
-        "it from zero (or from a lower offset) again.",
+        "queue offsets restart",
+        meaning="QUEUEOFFSET drops and rises again: the queue was deleted, or was lost before a start, and the broker numbered it from "
+        "zero (or from a lower offset) again.",
         broker={
-            ALL: "A queue built from the log keeps the older run; of the new run 0 is appended at the end, the other numbers already "
-            "taken are dropped.",
+            ALL: "A queue built from the log keeps the older run; of the new run, offset 0 is appended at the end, and messages with other "
+            "offsets that are in use already are discarded.",
         },
         mend="Normal if the topic was deleted and created again. Otherwise keep the existing queue files: a rebuild from the log would "
         "mix both runs.",

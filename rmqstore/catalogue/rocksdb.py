@@ -7,7 +7,7 @@ from rmqstore.catalogue.releases import ALL, R5X, R50, R55, R532, R540
 
 _REBUILD = (
     "Queues: `rmqstore recover STORE` moves the database out of the store and sets `abort`; the next start builds the queues from the "
-    "commit log. Configuration: restore the directory from a copy; what it held is in no other file of the store."
+    "commit log. Configuration: restore the directory from a copy; its content is in no other file of the store."
 )
 
 ENTRIES = (
@@ -30,12 +30,12 @@ ENTRIES = (
         ERROR,
         "a block of a RocksDB table is damaged",
         meaning="The database opens, but the checksum of a block in one of its tables is wrong, or a table ends too early. Entries of this "
-        "block and of blocks that are needed to find others cannot be read. A damaged bloom filter is not found, and does no harm.",
+        "block and of blocks that are needed to find others cannot be read. A damaged bloom filter is not detected and does no harm.",
         broker={
             ALL: "Family `offset` of the queues, and every family of a configuration database: the broker does not start.",
-            R50: "Family `default` of the queues: the broker starts and serves nothing of the damaged blocks.",
+            R50: "Family `default` of the queues: the broker starts and serves no entries of the damaged blocks.",
             R532: "As before.",
-            R55: "Family `default` of the queues: the broker starts and serves nothing of the damaged blocks, or the load fails after a "
+            R55: "Family `default` of the queues: the broker starts and serves no entries of the damaged blocks, or the load fails after a "
             "crash.",
         },
         mend=_REBUILD,
@@ -45,22 +45,22 @@ ENTRIES = (
         ERROR,
         "the write-ahead log of a RocksDB database is damaged",
         meaning="A record of the write-ahead log (NNNNNN.log) fails its checksum. It holds the latest changes of a configuration; consume "
-        "queues do not use it. That the end of the log is missing, or the whole file, cannot be told from a crash.",
+        "queues do not use it. A missing end of the log, or a missing file, cannot be distinguished from the result of a crash.",
         broker={
-            R5X: "Configuration: leaves out what it cannot read and starts; topics, groups or offsets are missing then.",
+            R5X: "Configuration: skips what it cannot read and starts; topics, groups or offsets are missing then.",
         },
-        mend="Compare topics and subscription groups with a copy or with another broker before clients use them; what the log held is in "
-        "no other file of the store.",
+        mend="Compare topics and subscription groups with a copy or with another broker before clients use them; its content is in no "
+        "other file of the store.",
     ),
     Entry(
         "RMQ-RD-UNLISTED",
         ERROR,
         "tables that the MANIFEST of a RocksDB database does not list",
         meaning="There are SST files that do not belong to the database as its MANIFEST describes it. After a clean stop there are none: "
-        "the MANIFEST lost its end, or the files come from somewhere else. After a crash they can be files that were just written, or no "
+        "the MANIFEST lost its end, or the files come from another database. After a crash they can be files that were just written, or no "
         "longer needed.",
         broker={
-            R5X: "Opens the database without them, and deletes them. Entries that only they hold are gone; queues are built from the "
+            R5X: "Opens the database without them, and deletes them. Entries that only they contain are lost; queues are built from the "
             "commit log after a crash only, and after a clean stop without the first record of the log.",
         },
         mend=_REBUILD,
@@ -70,13 +70,13 @@ ENTRIES = (
         "RMQ-RD-NEW",
         ERROR,
         "the RocksDB database of the queues is missing",
-        meaning="The queues of this store are kept in RocksDB, and there is no database, but a commit log. With `abort` the next start "
+        meaning="The queues of this store are kept in RocksDB, and there is a commit log but no database. With `abort` the next start "
         "creates the database and dispatches the whole log into it.",
         broker={
-            R50: "With `abort`: builds all queues. Without: 5.2.0 serves nothing.",
-            R532: "With `abort`: builds all queues. Without: all but the first record of the log. A queue with a gap "
-            "serves nothing before the gap.",
-            R55: "With `abort`: builds all queues. Without: all but the first record of the log.",
+            R50: "With `abort`: builds all queues. Without it: 5.2.0 serves nothing.",
+            R532: "With `abort`: builds all queues. Without it: all but the first record of the log. A queue with a gap serves nothing "
+            "before the gap.",
+            R55: "With `abort`: builds all queues. Without it: all but the first record of the log.",
         },
         mend="`rmqstore recover STORE` sets `abort`; or create an empty file `abort` in the root. Then start the broker.",
         crash_severity=INFO,
@@ -85,8 +85,8 @@ ENTRIES = (
         "RMQ-RD-BEHIND",
         ERROR,
         "queues in RocksDB end before the log does",
-        meaning="The database says up to which physical offset the log was dispatched into the queues, and there are records after it. A "
-        "broker that is killed leaves it so: entries are written without a write-ahead log.",
+        meaning="The database contains the physical offset up to which the log was dispatched into the queues, and there are records after "
+        "it. A broker that is killed leaves this state: entries are written without a write-ahead log.",
         broker={
             ALL: "With `abort`: dispatches from the log file that holds this offset.",
             R50: "Without `abort`: dispatches nothing, so these messages have no queue entries.",
@@ -99,13 +99,13 @@ ENTRIES = (
     Entry(
         "RMQ-RD-AHEAD",
         ERROR,
-        "queues in RocksDB go on after the end of the log",
-        meaning="The database says up to which physical offset the log was dispatched into the queues, and the log ends before it: its "
-        "last records are lost, or the log was copied earlier than the queues.",
+        "queues in RocksDB continue after the end of the log",
+        meaning="The database contains the physical offset up to which the log was dispatched into the queues, and the log ends before it: "
+        "its last records are lost, or the log was copied earlier than the queues.",
         broker={
-            ALL: "Looks in each queue for the last entry before the end of the log by a search that can give an entry long before it. "
-            "The messages after that entry are not served, and new ones take their places in the queue. Entries after the end stay: "
-            "queues that are not lowered serve whatever is stored at their positions later, and nothing after them.",
+            ALL: "Looks in each queue for the last entry before the end of the log by a search that can return an entry long before it. "
+            "The messages after that entry are not served, and new ones get their places in the queue. Entries after the end remain: "
+            "queues that are not cut serve whatever is stored at their positions later, and nothing after them.",
         },
         mend=_REBUILD,
         crash_severity=WARNING,
@@ -120,7 +120,7 @@ ENTRIES = (
             R540: "Dispatches the last commitLogRecoverMaxNum (10) files.",
             R55: "As 5.4.0: with the default, 249 of the 480 messages in 19 files were served; with a larger value all of them.",
         },
-        mend="Put commitLogRecoverMaxNum with at least the number of log files into broker.conf before the broker starts, and give it to "
+        mend="Put commitLogRecoverMaxNum with at least the number of log files into broker.conf before the broker starts, and pass it to "
         "this tool as well (`--set` or `--broker-conf`).",
     ),
     Entry(
@@ -132,14 +132,14 @@ ENTRIES = (
         broker={
             R5X: "5.4.0 and later log `MessageRocksDBStorage init error` and start; if one of the features is on, its data is missing.",
         },
-        mend="If the feature is on, give the setting (`--broker-conf`), and restore the directory from a copy. Else nothing.",
+        mend="If the feature is on, pass the setting (`--broker-conf`), and restore the directory from a copy. Otherwise nothing.",
     ),
     Entry(
         "RMQ-RD-LIBRARY",
         WARNING,
-        "the RocksDB library could not look at a database",
-        meaning="The library ended (a crash, too much memory) or took too long while it read the database, or a file may not be read. "
-        "Nothing is known about this database.",
+        "the RocksDB library could not read a database",
+        meaning="The library ended (a crash, too much memory) or took too long while it read the database, or there is no permission to "
+        "read a file. Nothing is known about this database.",
         broker={ALL: "Unknown."},
         mend="Copy the directory to another place and look at it with RocksDB's `ldb`, or run as the user that the broker runs as.",
     ),

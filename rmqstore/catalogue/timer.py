@@ -6,8 +6,8 @@ from rmqstore.catalogue.entry import ERROR, WARNING, Entry
 from rmqstore.catalogue.releases import R5X
 
 _CLEAR_SLOT = (
-    "Broker stopped, file copied: write 32 zero bytes over the slot, which empties it; "
-    "units still in the timer log are put back at the start."
+    "Broker stopped, file copied: write 32 zero bytes over the slot, which empties it; entries that are still in the timer log are added "
+    "again at the start."
 )
 
 ENTRIES = (
@@ -24,9 +24,9 @@ ENTRIES = (
         "RMQ-TM-WHEEL-SLOT",
         ERROR,
         "timer wheel slot is damaged",
-        meaning="The slot's time does not belong at its place, or its positions are no unit boundaries of the timer log.",
+        meaning="The slot's time does not belong to its place, or its positions are not entry boundaries of the timer log.",
         broker={
-            R5X: "A slot with a foreign time reads as empty: its messages are not delivered. A wrong position delivers nonsense or "
+            R5X: "A slot with a foreign time reads as empty: its messages are not delivered. A wrong position delivers wrong messages or "
             "nothing for that second."
         },
         mend=_CLEAR_SLOT,
@@ -35,54 +35,56 @@ ENTRIES = (
         "RMQ-TM-WHEEL-BEYOND",
         ERROR,
         "timer wheel slot points beyond the timer log",
-        meaning="The slot's newest unit lies at or behind the end of the timer log: the log lost its last units (power loss, damage, "
-        "cut) and the wheel did not.",
+        meaning="The slot's newest entry is at or after the end of the timer log: the log lost its last entries (power loss, damage, cut) "
+        "and the wheel did not.",
         broker={
-            R5X: "Units written again at the same place link to themselves and the broker spins: one core at 100 %, memory full within "
-            "a minute, no request answered, no log line names the cause."
+            R5X: "Entries written again at the same place link to themselves and the broker busy-loops: one core at 100 %, memory full "
+            "within a minute, no request answered, no log line names the cause."
         },
-        mend="Before a start: `rmqstore recover STORE` leads such slots back to the newest unit that is left, or empties them. Units that "
-        "are still in the timer log are put back at the start, the others are made again from the queue.",
+        mend="Before a start: `rmqstore recover STORE` points such slots to the newest remaining entry, or empties them. Entries that are "
+        "still in the timer log are added again at the start, the others are created from the queue.",
     ),
     Entry(
         "RMQ-TM-WHEEL-TIME",
         WARNING,
         "timer wheel slot is too far ahead",
-        meaning="A unit is put at most timerRollWindowSlot slots (172800 by default, 604740 at the most) and a third of that ahead of the "
-        "time it is written; what is due later is rolled. This slot is for a later time: it is damaged, or the clock was ahead.",
-        broker={R5X: "Not checked; what hangs on the slot is delivered at that time."},
+        meaning="An entry is stored at most timerRollWindowSlot slots (172800 by default, 604740 at most) and a third of that ahead of the "
+        "time it is written; messages that are due later are rolled. This slot is for a later time: it is damaged, or the clock was ahead.",
+        broker={R5X: "Not checked; the messages of the slot are delivered at that time."},
         mend="Nothing if the clock was wrong. Otherwise: " + _CLEAR_SLOT,
     ),
     Entry(
         "RMQ-TM-CHAIN",
         ERROR,
-        "broken chain of timer log units",
-        meaning="Each unit links to an older unit of the same second. This link points forward, to itself, off a unit boundary, or to a "
-        "unit of another time.",
-        broker={R5X: "Not checked: a circle makes the broker spin until memory is full; a wrong link loses the messages of that second."},
+        "broken chain of timer log entries",
+        meaning="Each entry links to an older entry of the same second. This link points forward, to itself, to a position that is not an "
+        "entry boundary, or to an entry of another time.",
+        broker={
+            R5X: "Not checked: a circle makes the broker busy-loop until memory is full; a wrong link loses the messages of that second."
+        },
         mend=_CLEAR_SLOT,
     ),
     Entry(
         "RMQ-TM-LOG-UNIT",
         ERROR,
-        "timer log unit is damaged",
-        meaning="A unit is 52 bytes: size 52, link, kind, write time, delay, message offset and size, topic hash. This one breaks these "
-        "rules although units follow it.",
+        "timer log entry is damaged",
+        meaning="An entry is 52 bytes: size 52, link, kind, write time, delay, message offset and size, topic hash. This one breaks these "
+        "rules although entries follow it.",
         broker={
-            R5X: "In the last one or two files the log is cut here and later files are deleted; slots that point behind the cut then "
-            "make the broker spin. In an older file it is not noticed, but clean-up of old files never gets past it."
+            R5X: "In the last one or two files the log is cut here and later files are deleted; slots that point beyond the cut then make "
+            "the broker busy-loop. In an older file it is not noticed, but the deletion of old files never continues after it."
         },
-        mend="Copy timerwheel, timerlog and config. Removing timerwheel, timerlog, config/timercheck and config/timermetrics together "
-        "is the safe reset: pending messages stay, past ones still in the queue are delivered once more.",
+        mend="Copy timerwheel, timerlog and config. Removing timerwheel, timerlog, config/timercheck and config/timermetrics together is "
+        "the safe reset: pending messages remain, past ones that are still in the queue are delivered once more.",
     ),
     Entry(
         "RMQ-TM-LOG-ORDER",
         WARNING,
-        "timer log units out of order",
-        meaning="Units are written in the order of the timer topic's messages. Here the message offset steps back: a restart put messages "
-        "into the timer that were in it already, or the offset in a unit is damaged.",
-        broker={R5X: "Not checked; messages with two units are delivered twice."},
-        mend="Nothing: the second delivery cannot be told from the first.",
+        "timer log entries out of order",
+        meaning="Entries are written in the order of the timer topic's messages. Here the message offset decreases: a restart added "
+        "messages to the timer that were in it already, or the offset in an entry is damaged.",
+        broker={R5X: "Not checked; messages with two entries are delivered twice."},
+        mend="Nothing: the second delivery cannot be distinguished from the first.",
     ),
     Entry(
         "RMQ-TM-LOG-FILELEN",
@@ -90,55 +92,56 @@ ENTRIES = (
         "timer log file missing or of the wrong length",
         meaning="All files have the length mappedFileSizeTimerLog (104857600 by default) and follow each other without gap.",
         broker={
-            R5X: "Wrong length: the timer does not load, the broker does not start and delayOffset.json is emptied. An empty last file "
-            "is deleted. Files missing while timercheck stays: all pending messages are lost."
+            R5X: "Wrong length: the timer does not load, the broker does not start and delayOffset.json is emptied. An empty last file is "
+            "deleted. Files are missing while timercheck exists: all pending messages are lost."
         },
-        mend="Copy config first. Other setting: give it back to the broker. Cut-off copy: copy again, or do the safe reset of "
+        mend="Copy config first. Other setting: configure the broker with it again. Incomplete copy: copy again, or do the safe reset of "
         "RMQ-TM-LOG-UNIT.",
     ),
     Entry(
         "RMQ-TM-CHECK",
         WARNING,
-        "timer check point is implausible",
-        meaning="config/timercheck holds the read time, the flushed position and the next queue offset of the timer. One of them lies "
+        "timer check point has implausible values",
+        meaning="config/timercheck holds the read time, the flushed position and the next queue offset of the timer. One of them is "
         "outside of what wheel, log and queue allow, or the file is too short.",
         broker={
-            R5X: "Read time in the future: nothing is delivered from the wheel until then. Zero: everything of the last seven days is "
-            "delivered again. Queue offset beyond the queue: up to 5.3.1 new delayed messages are lost, later releases clamp it."
+            R5X: "Read time in the future: nothing is delivered from the wheel until then. Zero: all messages of the last seven days are "
+            "delivered again. Queue offset beyond the queue: up to 5.3.1 new delayed messages are lost, later releases reduce it to the "
+            "end."
         },
         mend="Queue offset beyond the queue: `rmqstore recover STORE`. Otherwise restore the file from a copy. Never delete timerlog "
-        "alone; if timer data must go, remove timerwheel, timerlog, timercheck and timermetrics together.",
+        "alone; if timer data must be removed, remove timerwheel, timerlog, timercheck and timermetrics together.",
     ),
     Entry(
         "RMQ-TM-MESSAGE",
         ERROR,
-        "timer unit points to no timer message",
-        meaning="At the unit's offset the commit log holds no message of rmq_sys_wheel_timer, or one of another size or topic. The log "
-        "was cut or replaced under the timer.",
+        "timer log entry points to no timer message",
+        meaning="At the entry's offset the commit log holds no message of rmq_sys_wheel_timer, or one of another size or topic. The commit "
+        "log was cut or replaced without the timer.",
         broker={
             R5X: "No message there: the delayed message is dropped after three tries. A foreign message there: the timer reads it again "
-            "and again, its read pointer stands still and nothing later is delivered."
+            "and again, its read pointer does not advance and nothing later is delivered."
         },
-        mend="`rmqstore recover STORE` gives up the unit of a message that is gone (its size becomes 0, so that the timer drops it and "
-        "goes on), and mends one that misspells its message.",
+        mend="`rmqstore recover STORE` discards the entry of a message that is lost (its size becomes 0, so that the timer drops it and "
+        "continues), and corrects one that describes its message wrongly.",
     ),
     Entry(
         "RMQ-TM-UNIT",
         WARNING,
-        "timer unit and message contradict each other",
-        meaning="The unit names the right message but stands for another time than its TIMER_OUT_MS (a rolled unit: for a time that is "
-        "not before it), or only one of the two is a deletion (TIMER_DEL_UNIQKEY).",
-        broker={R5X: "Not checked: delivered at the unit's time, and deleted or not by what the unit says."},
-        mend="Nothing on disk; a unit that matters can be rewritten from the message while the broker is stopped.",
+        "timer log entry and message contradict each other",
+        meaning="The entry refers to the correct message but to another time than its TIMER_OUT_MS (a rolled entry: to a time that is not "
+        "before it), or only one of the two is a deletion (TIMER_DEL_UNIQKEY).",
+        broker={R5X: "Not checked: delivered at the entry's time, and deleted or not as the entry says."},
+        mend="Nothing on disk; an entry that matters can be rewritten from the message while the broker is stopped.",
     ),
     Entry(
         "RMQ-TM-PROPERTIES",
         ERROR,
-        "timer message without the properties of one",
+        "timer message without timer properties",
         meaning="Every message of rmq_sys_wheel_timer has TIMER_OUT_MS (when it is due), REAL_TOPIC and REAL_QID (where it goes). One of "
-        "them is missing or no number.",
-        broker={R5X: "The timer reads the message again and again, or drops it; while it is tried nothing later is delivered."},
-        mend="Restore the record's bytes from a replica. Otherwise clear the slot of its unit. " + _CLEAR_SLOT,
+        "them is missing or is not a number.",
+        broker={R5X: "The timer reads the message again and again, or drops it; meanwhile nothing later is delivered."},
+        mend="Restore the record's bytes from a replica. Otherwise clear the slot of its entry. " + _CLEAR_SLOT,
     ),
     Entry(
         "RMQ-TM-SIZE",
@@ -150,17 +153,21 @@ ENTRIES = (
             R5X: "Up to 5.5.0 it blocks the timer: nothing is put into the wheel or delivered any more. From 5.5.1 on the buffer has "
             "64 KiB to spare."
         },
-        mend="Raise maxMessageSize before the start; tell it here with --set maxMessageSize=... if it is not the default.",
+        mend="Raise maxMessageSize before the start; pass it here with --set maxMessageSize=... if it is not the default.",
     ),
     Entry(
         "RMQ-TM-LOST",
         WARNING,
-        "pending timer message that the timer does not know",
-        meaning="The queue of rmq_sys_wheel_timer has an entry that the timer passed over although it was not due: no unit of the timer "
-        "log names it. The timer log was removed, cut or written with errors, or the entry was skipped while its message was unreadable.",
-        broker={R5X: "Not noticed: the message is never delivered. A start looks only at entries behind the last unit it finds."},
-        mend="`rmqstore recover STORE` leads a start back to entries behind the last unit. An entry between units comes back by the safe "
-        "reset of RMQ-TM-LOG-UNIT alone; what is due already and still in the queue is then delivered once more.",
+        "pending timer message without timer log entry",
+        meaning="The queue of rmq_sys_wheel_timer has an entry that the timer skipped although it was not due: no entry of the timer log "
+        "refers to it. The timer log was removed, cut or written with errors, or the entry was skipped while its message was unreadable.",
+        broker={
+            R5X: "Not noticed: the message is never delivered. A start reads only queue entries after that of the last timer log entry it "
+            "finds."
+        },
+        mend="`rmqstore recover STORE` makes a start read the queue entries after that of the last timer log entry again. Only the safe "
+        "reset of RMQ-TM-LOG-UNIT restores a message between others; messages that are due already and still in the queue are then "
+        "delivered once more.",
     ),
     Entry(
         "RMQ-TM-LOG-ZEROLEN",
@@ -174,13 +181,13 @@ ENTRIES = (
     Entry(
         "RMQ-TM-GONE",
         ERROR,
-        "a file of the timer is gone",
-        meaning="The timer has messages, and timercheck, the timer log or a wheel that cannot be filled again is missing or useless.",
+        "a file of the timer is missing or useless",
+        meaning="The timer has messages, and timercheck, the timer log or a wheel that cannot be rebuilt is missing or useless.",
         broker={
-            R5X: "Without the timer log what it had is never delivered. Without timercheck everything of the last seven days is delivered "
-            "again. A wheel is filled again from the last two files of the timer log only."
+            R5X: "Without the timer log its messages are never delivered. Without timercheck all messages of the last seven days are "
+            "delivered again. A wheel is rebuilt from the last two files of the timer log only."
         },
-        mend="Bring the files back from one copy, all of them. If timer data must go, remove timerwheel, timerlog, timercheck and "
-        "timermetrics together: what is due already and still in the queue is then delivered once more.",
+        mend="Restore the files from one copy, all of them. If timer data must be removed, remove timerwheel, timerlog, timercheck and "
+        "timermetrics together: messages that are due already and still in the queue are then delivered once more.",
     ),
 )

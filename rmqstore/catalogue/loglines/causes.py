@@ -20,7 +20,7 @@ CAUSES = (
         code="CAUSE-NAME",
         patterns=(Pattern('java.lang.NumberFormatException: For input string: "{file}"{text}', {"file": r'(?=[^"]*[^"\d-])[^"]*', **_AT}),),
         severity=ERROR,
-        meaning="A file of the right length has this name, which is no offset.",
+        meaning="A file of the correct length has this name, which is not an offset.",
         next=VERIFY_FILES,
         codes=("RMQ-CL-NAME", "RMQ-CQ-NAME", "RMQ-IX-NAME", "RMQ-CM-NAME"),
     ),
@@ -39,7 +39,7 @@ CAUSES = (
             _pattern("java.nio.file.AccessDeniedException: {file}"),
         ),
         severity=ERROR,
-        meaning="The user that the broker runs as may not open the file.",
+        meaning="The user that the broker runs as has no permission to open the file.",
         next=VERIFY_FILES,
         codes=("RMQ-ST-OWNER", "RMQ-ST-MODE"),
     ),
@@ -47,7 +47,7 @@ CAUSES = (
         code="CAUSE-READ-ONLY",
         patterns=(_pattern("java.io.FileNotFoundException: {file} (Read-only file system)"),),
         severity=ERROR,
-        meaning="The file system is mounted read-only, often after the kernel met an error of the disk.",
+        meaning="The file system is mounted read-only, often after a disk error.",
         next=VERIFY_FILES,
     ),
     Cause(
@@ -80,7 +80,7 @@ CAUSES = (
             _pattern("java.io.IOException: Too many open files"),
         ),
         severity=ERROR,
-        meaning="The process may not open more files (ulimit -n). The store itself is in order.",
+        meaning="The process has reached its limit of open files (ulimit -n). The store itself is in order.",
         next=SHOW,
     ),
     Cause(
@@ -121,7 +121,7 @@ CAUSES = (
         code="CAUSE-POSITION",
         patterns=(_pattern("java.lang.IllegalArgumentException: newPosition < 0: ({position} < 0)"),),
         severity=ERROR,
-        meaning="The last file of a queue is there but holds no unit, and a position before it was asked for. The broker does not start "
+        meaning="The last file of a queue exists but holds no entry, and a position before it was asked for. The broker does not start "
         "until that queue file is moved away (5.0 to 5.4.0).",
         next=VERIFY_QUEUES,
         codes=("RMQ-CQ-ZEROFILE",),
@@ -157,8 +157,8 @@ CAUSES = (
         ),
         severity=ERROR,
         meaning="Another broker runs on this store. This one has already recovered it: it deleted the other one's pre-allocated file and "
-        "active index file. The other goes on writing into the deleted file, and these messages are gone at its next start: stop it now, "
-        "after copying what /proc/PID/fd still shows.",
+        "active index file. The other one continues to write into the deleted file, and these messages are lost at its next start: stop it "
+        "now, after copying the files that /proc/PID/fd still shows.",
         next=SHOW,
         codes=("RMQ-ST-IN-USE",),
         about=About.LOCK,
@@ -175,7 +175,7 @@ CAUSES = (
         code="CAUSE-STOPPED",
         patterns=(Pattern("java.util.concurrent.RejectedExecutionException{text}", {"text": ".*"}),),
         severity=WARNING,
-        meaning="A task came after the broker had begun to stop. Harmless.",
+        meaning="A task was submitted after the broker had begun to stop. Harmless.",
         next=SHOW,
     ),
 )

@@ -27,8 +27,8 @@ LINES = (
         "BatchCQ Compute new minOffset:{queue_offset} oldMinOffset{old} topic:{topic} queue:{queue_id}",
         "Start to recover consume queue concurrently={answer}",
         "Default ConsumeQueueStore start!",
-        meaning="Queues are read at a start: the last three files of each, and where its first living message stands.",
-        then="Goes on.",
+        meaning="Queues are read at a start: the last three files of each, and the place of its first message that has not expired.",
+        then="Continues.",
         next=VERIFY_QUEUES,
     ),
     line(
@@ -38,9 +38,9 @@ LINES = (
         "ConsumeQueue[topic={topic}, queue-id={queue_id}] contains no valid entries",
         "ConsumeQueue[topic={topic}, queue-id={queue_id}] contains no valid entries. Min-offset is assigned as: {queue_offset}.",
         "ConsumeQueue[Topic={topic}, queue-id={queue_id}] contains no entry, reset minLogicOffset to 0, maxPhysicOffset to -1",
-        meaning="The queue holds no unit of a message that is still in the log: all have expired, or recovery cut them.",
-        then="Goes on with an empty queue. If its files are gone too, queue offsets begin at 0 again and consumer offsets may lie beyond "
-        "the end.",
+        meaning="The queue holds no entry of a message that is still in the log: all have expired, or recovery cut them.",
+        then="Continues with an empty queue. If its files are missing too, queue offsets begin at 0 again and consumer offsets may be "
+        "beyond the end.",
         next=DUMP_QUEUE,
         codes=("RMQ-CQ-EXPIRED", "RMQ-CQ-BEHIND", "RMQ-CF-OFFSET"),
         since="5.0",
@@ -51,7 +51,7 @@ LINES = (
         "[Bug] Failed to scan consume queue entries from file on correcting min offset: {file}",
         "Exception thrown when correctMinOffset",
         "Correct min offset found null cq file topic:{topic} queue:{queue_id} files:{count} minOffset:{minimum} maxOffset:{maximum}",
-        meaning="The first living message of the queue could not be found, because its first file could not be read.",
+        meaning="The first message of the queue that has not expired could not be found, because its first file could not be read.",
         then="Keeps the old minimum. Pulls from expired offsets may get nothing.",
         next=VERIFY_QUEUES,
         codes=("RMQ-CQ-UNIT", "RMQ-CQ-ORDER"),
@@ -63,7 +63,7 @@ LINES = (
         "maybe ConsumeQueue was created just now. topic={topic} queueId={queue_id} maxPhysicOffset={queue_physical_offset} "
         "minLogicOffset={minimum}.",
         meaning="The minimum of a queue needs no correction.",
-        then="Goes on.",
+        then="Continues.",
         next=VERIFY_QUEUES,
     ),
     line(
@@ -71,7 +71,7 @@ LINES = (
         ERROR,
         "[Bug][InconsistentState] ConsumeQueue file {file} should have been deleted",
         meaning="The first file of a queue ends before the log begins; it should have expired.",
-        then="Goes on with a minimum that points to expired messages.",
+        then="Continues with a minimum that points to expired messages.",
         next=VERIFY_QUEUES,
         codes=("RMQ-CQ-EXPIRED",),
         since="5.0",
@@ -102,9 +102,9 @@ LINES = (
         INFO,
         "Offset not matched. Request offset: {wanted}, firstOffset: {first}, lastOffset: {last}, mappedFileSize: {file_size}, mappedFiles "
         "count: {files}",
-        meaning="Somebody read outside of a queue of files; mappedFileSize tells of which kind. A few at a start are normal (the position "
-        "behind the last full file). Many while running: units that point outside of the log. A nonsense offset with the file size of the "
-        "timer log: a damaged timer unit.",
+        meaning="A read outside of a queue of files; mappedFileSize shows the kind of file. A few at a start are normal (the position "
+        "after the last full file). Many while running: queue entries that point outside of the log. An impossible offset with the file "
+        "size of the timer log: a damaged timer log entry.",
         then="The read finds nothing.",
         next=VERIFY_QUEUES,
         codes=("RMQ-CQ-UNIT", "RMQ-CQ-BEYOND", "RMQ-TM-CHAIN"),
@@ -129,9 +129,9 @@ LINES = (
         Pattern("matched, but hold failed, request pos: {position}, fileFromOffset: {start}"),
         Pattern("selectMappedBuffer request pos invalid, request pos: {position}, size: {size}, fileFromOffset: {start}"),
         "Get data failed pos:{position} size:{size} fileFromOffset:{start}",
-        meaning="A read reached beyond what has been written of a file, or the file was just deleted. When it comes back for one message, "
-        "a queue unit or index item names a wrong offset or size.",
-        then="The read finds nothing; a consumer skips the message or stands still.",
+        meaning="A read reached beyond the written part of a file, or the file was just deleted. If it is repeated for one message, a "
+        "queue entry or index entry has a wrong offset or size.",
+        then="The read finds nothing; a consumer skips the message or makes no progress.",
         next=VERIFY_QUEUES,
         codes=("RMQ-CQ-SIZE", "RMQ-CQ-UNIT", "RMQ-CQ-BEYOND", "RMQ-IX-BEYOND"),
     ),
@@ -148,7 +148,7 @@ LINES = (
         ),
         meaning="A consumer asked for an offset between the queue's minimum and maximum that is in none of its files: a queue file is "
         "missing.",
-        then="Sends the consumer to the beginning of the next file; what lies between is skipped.",
+        then="Sends the consumer to the beginning of the next file; the messages between are skipped.",
         next=VERIFY_QUEUES,
         codes=("RMQ-CQ-GAP",),
     ),
@@ -181,7 +181,7 @@ LINES = (
         "LOG-TOPIC-UNKNOWN",
         WARNING,
         Pattern("the topic {topic} not exist, consumer: {address}"),
-        meaning="A consumer asked for a topic that the broker has no configuration of, although its queues may be here.",
+        meaning="A consumer asked for a topic that is not in the broker's configuration, although its queues may exist.",
         then="Refuses the request.",
         next=VERIFY_CONFIG,
         codes=("RMQ-CF-MISSING", "RMQ-CF-EMPTY"),
@@ -191,7 +191,7 @@ LINES = (
         None,
         Pattern("cache is not working on BCQ [Topic: {topic}, QueueId: {number}] for {text}"),
         meaning="A read of a batch queue found its place without the cache.",
-        then="Goes on.",
+        then="Continues.",
         next=VERIFY_QUEUES,
         since="5.0",
     ),
@@ -208,7 +208,7 @@ LINES = (
         "[BUG] Consume queue extend unit({text}) is not found!",
         Pattern("Save consume queue extend fail, So just save tagsCode! {text}"),
         Pattern("Save consume queue extend error,{text}"),
-        meaning="A queue unit refers to an entry of consumequeue_ext that is not there or could not be written.",
+        meaning="A queue entry refers to an entry of consumequeue_ext that does not exist or could not be written.",
         then="The filter by bit map is skipped for the message; it is delivered and filtered by the consumer.",
         next=VERIFY_QUEUES,
         codes=("RMQ-CQ-EXT",),
@@ -221,7 +221,7 @@ LINES = (
         Pattern("Truncate consume queue extend file by max {text}"),
         Pattern("Destroy consume queue ext by min: {text}"),
         meaning="consumequeue_ext is cut together with its queue.",
-        then="Goes on.",
+        then="Continues.",
         next=VERIFY_QUEUES,
     ),
     line(
@@ -231,8 +231,8 @@ LINES = (
             "Truncate batch logic file topic={topic} queue={queue_id} oldMinOffset={old_minimum} oldMaxOffset={old_maximum} "
             "minOffset={minimum} maxOffset={maximum} maxPhyOffsetHere={queue_physical_offset} maxPhyOffsetThere={end_physical_offset}"
         ),
-        meaning="A batch queue was cut to the end of the log, or looked at to be cut.",
-        then="Goes on with maxOffset as the next queue offset.",
+        meaning="A batch queue was cut to the end of the log, or checked for that.",
+        then="Continues with maxOffset as the next queue offset.",
         next=VERIFY_QUEUES,
         codes=("RMQ-CQ-BEYOND", "RMQ-CQ-BATCH"),
         since="5.0",

@@ -17,8 +17,8 @@ LINES = (
         "LOG-MAGIC-END",
         INFO,
         Pattern("found a illegal magic code 0x{magic}", {"magic": "0"}),
-        meaning="Where the next record should begin there are zeros. That is how every log ends, so each start prints it once. It is bad "
-        "only when records follow behind the zeros; `recover physics file end` tells the place.",
+        meaning="There are zeros where the next record should begin. Every log ends like this, so each start prints the line once. It is a "
+        "fault only if records follow after the zeros; `recover physics file end` shows the place.",
         then="The scan ends here; the next message is written here.",
         next=VERIFY_LOG,
         codes=("RMQ-CL-DAMAGE",),
@@ -27,7 +27,7 @@ LINES = (
         "LOG-MAGIC-V2",
         ERROR,
         Pattern("found a illegal magic code 0x{magic}", {"magic": "daa320ab"}),
-        meaning="A record of version 2 (topic longer than 127 bytes) was met by a broker that does not know it: the store was written by "
+        meaning="A record of version 2 (topic longer than 127 bytes) was read by a broker that does not know it: the store was written by "
         "5.1 or later and opened by an older release (or the magic of an older record is damaged).",
         then="4.9.x and 5.0 stop the scan here: log and queues are cut to this place and every later file is deleted.",
         next=VERIFY_LOG,
@@ -38,7 +38,7 @@ LINES = (
         "LOG-MAGIC",
         ERROR,
         Pattern("found a illegal magic code 0x{magic}", {"magic": "(?!0$|daa320ab$)[0-9a-f]{1,8}"}),
-        meaning="Where a record should begin stand bytes that are none: damage, or old bytes behind the end of the log "
+        meaning="There are bytes where a record should begin that are not one: damage, or old bytes after the end of the log "
         "(transientStorePoolEnable, writeWithoutMmap, a log that was cut before).",
         then=_STOPS,
         next=VERIFY_LOG,
@@ -49,8 +49,8 @@ LINES = (
         ERROR,
         "CRC check failed. bodyCRC={computed}, currentCRC={stored}",
         meaning="The body of a record does not have the checksum that was stored with it. After a crash it is normal once, for the last "
-        "record; anywhere else the disk or another process changed the body. The labels are swapped: bodyCRC is the computed value, "
-        "currentCRC the one in BODYCRC.",
+        "record; otherwise the disk or another process changed the body. The labels are swapped: bodyCRC is the computed value, currentCRC "
+        "the one in BODYCRC.",
         then=_STOPS,
         next=VERIFY_LOG,
         codes=("RMQ-CL-CRC", "RMQ-CL-TORN"),
@@ -91,7 +91,7 @@ LINES = (
         "LOG-CHECK-EXCEPTION",
         ERROR,
         "checkMessageAndReturnSize failed, may can not dispatch",
-        meaning="A length inside a record is impossible: reading it ran out of the file or met a negative size.",
+        meaning="A length inside a record is impossible: reading went beyond the end of the file, or a size was negative.",
         then=_STOPS,
         next=VERIFY_LOG,
         codes=("RMQ-CL-LENGTHS", "RMQ-CL-SIZE"),
@@ -101,7 +101,7 @@ LINES = (
         "LOG-HALF-MESSAGE",
         WARNING,
         "found a half message at {physical_offset}, it will be truncated.",
-        meaning="After a crash: the record at this offset is not whole (cut off, wrong checksum, impossible lengths).",
+        meaning="After a crash: the record at this offset is not complete or not valid (cut off, wrong checksum, impossible lengths).",
         then="The log ends before it: the record is overwritten by the next message, every later file is deleted.",
         next=DUMP_HERE,
         codes=("RMQ-CL-TORN", "RMQ-CL-CRC", "RMQ-CL-LENGTHS", "RMQ-CL-DAMAGE"),
@@ -111,8 +111,8 @@ LINES = (
         "LOG-OFFSET-ILLEGAL",
         ERROR,
         "found illegal commitlog offset {physical_offset} in {file}, current pos={position}, it will be truncated.",
-        meaning="checkCommitLogOffsetOnRecover is on, and the PHYSICALOFFSET in a record lies outside of its file: a block was copied here "
-        "from elsewhere, or a file was renamed.",
+        meaning="checkCommitLogOffsetOnRecover is on, and the PHYSICALOFFSET in a record is outside of its file: a block was copied here "
+        "from another place, or a file was renamed.",
         then="After a crash: the scan stops here and the log is cut.",
         next=VERIFY_LOG,
         codes=("RMQ-CL-PHYOFFSET",),
@@ -125,7 +125,7 @@ LINES = (
         Pattern("dledger recover from this mappFile {file}"),
         meaning="After a crash: the scan of the log begins with this file. From 5.4.0 on it is printed too when the limit of "
         "commitLogRecoverMaxNum files stopped the search.",
-        then="Scans from here on and dispatches every record. Damage in earlier files is not seen.",
+        then="Scans from here on and dispatches every record. Damage in earlier files is not noticed.",
         next=VERIFY_CHECKPOINT,
         codes=("RMQ-CP-AHEAD", "RMQ-CP-BEHIND"),
     ),
@@ -140,8 +140,8 @@ LINES = (
         "recoverNormally maxRecoverNum: {count}",
         "recoverAbnormally maxRecoverNum: {count}",
         "recover using acceleration, recovery offset is {begin_physical_offset}",
-        meaning="Why the scan of the log begins where it does.",
-        then="Goes on with the scan.",
+        meaning="The values that determine where the scan of the log begins.",
+        then="Continues with the scan.",
         next=VERIFY_CHECKPOINT,
     ),
     line(
@@ -149,8 +149,8 @@ LINES = (
         None,
         "recover next physics file, {file}",
         "dledger recover next physics file, {file}",
-        meaning="The scan reached the end-of-file mark (BLANK) and goes on with this file.",
-        then="Whether the file follows without a gap is not looked at.",
+        meaning="The scan reached the end-of-file mark (BLANK) and continues with this file.",
+        then="Whether the file follows without a gap is not checked.",
         next=SHOW,
     ),
     line(
@@ -159,10 +159,10 @@ LINES = (
         Pattern("recover physics file end, {file} pos={position}", {"file": r"\S(?:(?! pos=).)*"}),
         Pattern("dledger recover physics file end, {file} pos={position}", {"file": r"\S(?:(?! pos=).)*"}),
         Pattern("recover physics file end, {file}", {"file": r"\S(?:(?! pos=).)*"}),
-        meaning="Here the scan stopped: at the end of the log, or at damage. The line before says why (`illegal magic code 0x0` is the "
-        "end). pos is where reading stopped: 8 bytes behind the end of the log after an illegal magic code, further inside of the bad "
-        "record otherwise.",
-        then="The log ends with the last good record before this place; later files are deleted, queues are cut.",
+        meaning="The scan stopped here: at the end of the log, or at damage. The line before says why (`illegal magic code 0x0` is the "
+        "end). pos is the position where reading stopped: 8 bytes after the end of the log after an illegal magic code, further inside of "
+        "the invalid record otherwise.",
+        then="The log ends with the last valid record before this place; later files are deleted, queues are cut.",
         next=VERIFY_LOG,
         codes=("RMQ-CL-DAMAGE", "RMQ-CL-TORN"),
     ),
@@ -172,7 +172,7 @@ LINES = (
         "recover last 3 physics file over, last mapped file {file}",
         "recover physics file over, last mapped file {file}",
         "dledger recover physics file over, last mapped file {file}",
-        meaning="The scan met the end-of-file mark of the last file there is: the file behind it is missing, or was never made.",
+        meaning="The scan reached the end-of-file mark of the last existing file: the file after it is missing, or was never created.",
         then="The log ends at that mark, which the next message overwrites.",
         next=DOCTOR,
         codes=("RMQ-CL-GAP", "RMQ-CL-BLANK"),
@@ -185,9 +185,9 @@ LINES = (
         "logic files",
         "dledger maxPhyOffsetOfConsumeQueue({queues_physical_offset}) >= processOffset({process_physical_offset}), truncate dirty logic "
         "files",
-        meaning="Printed by practically every start: after a clean stop both numbers are equal, and nothing is cut. Only when the first "
-        "one is larger did queues know more than the log that was found.",
-        then="Queue units behind processOffset are cut; whole queue files behind it are deleted.",
+        meaning="Printed by practically every start: after a clean stop both numbers are equal, and nothing is cut. Only if the first one "
+        "is larger, the queues reached beyond the end of the log.",
+        then="Queue entries after processOffset are cut; whole queue files after it are deleted.",
         next=VERIFY_QUEUES,
         codes=("RMQ-CQ-BEYOND",),
     ),
@@ -195,9 +195,9 @@ LINES = (
         "LOG-COMMITLOG-EMPTY",
         ERROR,
         "The commitlog files are deleted, and delete the consume queue files",
-        meaning="The commit log directory was empty. In a new store that is right; otherwise a volume was not mounted, storePathCommitLog "
-        "pointed elsewhere, or the files were deleted.",
-        then="Deleted all queue files. The log begins again at offset 0. There is no way back but a copy.",
+        meaning="The commit log directory was empty. In a new store that is correct; otherwise a volume was not mounted, "
+        "storePathCommitLog named another directory, or the files were deleted.",
+        then="Deletes all queue files. The log begins again at offset 0. Only a copy of the store can restore the queues.",
         next=VERIFY,
         codes=("RMQ-CL-EMPTY", "RMQ-ST-EMPTY"),
         about=About.COMMITLOG,
@@ -209,9 +209,9 @@ LINES = (
             "delete file[REF:{references}] {file} {answer}, W:{wrote} M:{maximum}, {text}",
             {"answer": "OK|Failed", "file": r"\S(?:(?! OK, | Failed, ).)*"},
         ),
-        meaning="This file was deleted: expired, behind the end that recovery found (commitlog, consumequeue), or newer than the "
+        meaning="This file was deleted: expired, after the end that recovery found (commitlog, consumequeue), or newer than the "
         "checkpoint's index time after a crash (index).",
-        then="Its content is gone. Deleted index files are indexed again only as far back as the scan of the log reaches.",
+        then="Its content is lost. Deleted index files are indexed again only as far back as the scan of the log reaches.",
         next=VERIFY_INDEX,
         codes=("RMQ-CP-INDEX", "RMQ-IX-MISSING", "RMQ-CL-PREALLOC"),
     ),
@@ -219,7 +219,7 @@ LINES = (
         "LOG-FILE-DESTROY",
         INFO,
         "on recover, destroy a logic mapped file {file}",
-        meaning="Recovery removes this queue file because it begins behind the place where its queue or the log ends.",
+        meaning="Recovery removes this queue file because it begins after the end of its queue or of the log.",
         then="`delete file[REF:` follows.",
         next=VERIFY_QUEUES,
         codes=("RMQ-CQ-BEYOND", "RMQ-CQ-ZEROFILE"),
@@ -237,8 +237,8 @@ LINES = (
         Pattern("in commit, hold failed, commit offset = {position}"),
         Pattern("this file[REF:{references}] {file} have not shutdown, stop unmapping."),
         Pattern("this file[REF:{references}] {file} have cleanup, do not do it again."),
-        meaning="A file that should go was still being read.",
-        then="Tries again later; the space is freed when the reader is done.",
+        meaning="A file that should be deleted was still being read.",
+        then="Tries again later; the space is freed when the reader has finished.",
         next=DOCTOR,
     ),
     line(
@@ -255,7 +255,7 @@ LINES = (
         "cleanExpiredConsumerQueue: {topic},topic destroyed",
         "the mappedFile re delete OK, {file}",
         meaning="A file is removed because all its messages have expired.",
-        then="Goes on.",
+        then="Continues.",
         next=SHOW,
         codes=("RMQ-CQ-EXPIRED",),
     ),
@@ -268,9 +268,9 @@ LINES = (
         "processOffset",
         "confirmOffset {confirm_physical_offset} is less than minPhyOffset {minimum_physical_offset}, correct confirmOffset to "
         "minPhyOffset",
-        meaning="Controller mode: the offset up to which all replicas had confirmed (checkpoint) lies outside of the log that was found. "
+        meaning="Controller mode: the offset up to which all replicas had confirmed (checkpoint) is outside of the log that was found. "
         "Larger: the end of the log was lost after it was confirmed.",
-        then="Corrects it. The replica with the longer log becomes the source of what is missing.",
+        then="Corrects it. The replica with the longer log becomes the source of the missing messages.",
         next=VERIFY_CHECKPOINT,
         codes=("RMQ-CP-OFFSET", "RMQ-CP-AHEAD"),
         since="5.0",
@@ -281,8 +281,8 @@ LINES = (
         "truncate dirty files to {physical_offset}",
         "Truncate commitLog to {physical_offset}",
         "oldReputFromOffset is {old_physical_offset}, reset reput from offset to {physical_offset}",
-        meaning="The log is cut to this offset because a master, or the group, does not have what follows.",
-        then="Messages behind it are gone from this replica; queues are cut as well. Consumer offsets are not touched.",
+        meaning="The log is cut to this offset because a master, or the group, does not have the messages after it.",
+        then="Messages after it are removed from this replica; queues are cut as well. Consumer offsets are not changed.",
         next=DUMP_HERE,
         codes=("RMQ-CQ-BEYOND", "RMQ-CF-OFFSET"),
         since="5.0",
@@ -291,9 +291,9 @@ LINES = (
         "LOG-TRUNCATE-ALIGN",
         ERROR,
         "offset {physical_offset} is not align, truncate failed, need manual fix",
-        meaning="The offset that the log shall be cut to is not the beginning of a record in this log: the two replicas hold different "
+        meaning="The offset to which the log is to be cut is not the beginning of a record in this log: the two replicas hold different "
         "bytes.",
-        then="Nothing is cut; replication does not go on.",
+        then="Nothing is cut; replication does not continue.",
         next=DUMP_HERE,
         codes=("RMQ-CL-DAMAGE", "RMQ-ST-EPOCH"),
         since="5.0",
@@ -308,7 +308,7 @@ LINES = (
         ),
         "Will set the initial commitlog offset={physical_offset} for dledger",
         "Try to delete the last old commitlog file {file}",
-        meaning="The store was turned into a DLedger store: the old log is closed, DLedger's own log begins at this offset.",
+        meaning="The store was turned into a DLedger store: the old log is closed, and DLedger's own log begins at this offset.",
         then="The old files stay readable until they expire.",
         next=SHOW,
         codes=("RMQ-ST-DLEDGER",),

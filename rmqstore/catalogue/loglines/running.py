@@ -22,7 +22,7 @@ LINES = (
         Pattern("appendData getLastMappedFile error{text}"),
         "getLastMappedFile error. offset:{physical_offset}",
         Pattern("Create mapped file when save consume queue extend, {text}"),
-        meaning="The next file could not be made: disk full, no permission, or limits of the process.",
+        meaning="The next file could not be created: disk full, no permission, or limits of the process.",
         then="Producers get CREATE_MAPPED_FILE_FAILED; nothing is stored until it works again.",
         next=SHOW,
         about=About.DISK,
@@ -35,7 +35,7 @@ LINES = (
         Pattern("this mmap request expired, maybe cause timeout {file} {length}", _ANY_FILE),
         Pattern("never expected here,  maybe cause timeout {text}"),
         "never expected here, add a request to preallocate queue failed",
-        meaning="Making the next file took long: a slow or overloaded disk.",
+        meaning="Creating the next file took long: a slow or overloaded disk.",
         then="Writes wait for it. Nothing is lost.",
         next=SHOW,
     ),
@@ -46,8 +46,8 @@ LINES = (
         "[NOTIFYME]TransientStorePool is not enough, so skip preallocate mapped file, RequestQueueSize : {count}, StorePoolSize: {size}",
         "TransientStorePool only remain {count} sheets.",
         meaning="transientStorePoolEnable: all buffers hold data that has not reached the files yet; the disk is too slow.",
-        then="With `create mapped file error` no message is stored until a buffer is free. What lies in the buffers is lost when the "
-        "process dies.",
+        then="With `create mapped file error` no message is stored until a buffer is free. Data in the buffers is lost when the process "
+        "dies.",
         next=SHOW,
     ),
     line(
@@ -64,7 +64,7 @@ LINES = (
         "flush error when shutdown",
         Pattern("append end position info into {file} failed"),
         meaning="The operating system refused to write: disk full or failing.",
-        then="Goes on and tries again at the next flush. After a failed flush the kernel may have dropped the pages: data can be missing "
+        then="Continues and tries again at the next flush. After a failed flush the kernel may have dropped the pages: data can be missing "
         "on disk although later flushes work.",
         next=VERIFY,
         codes=("RMQ-CL-ZEROFILE", "RMQ-CL-DAMAGE", "RMQ-CL-TORN"),
@@ -75,7 +75,7 @@ LINES = (
         WARNING,
         Pattern("do groupcommit, wait for flush failed, topic: {topic} tags: {text} client address: {address}"),
         meaning="SYNC_FLUSH: the message was written but not flushed in time.",
-        then="The producer gets FLUSH_DISK_TIMEOUT and may send again; the message is stored and may be there twice.",
+        then="The producer gets FLUSH_DISK_TIMEOUT and may send again; the message is stored and may then exist twice.",
         next=SHOW,
     ),
     line(
@@ -84,8 +84,8 @@ LINES = (
         Pattern("physic disk maybe full soon {ratio}, so mark disk full, storePathPhysic={file}"),
         Pattern("physic disk of commitLog maybe full soon, used {ratio}, so mark disk full"),
         Pattern("logics disk maybe full soon {ratio}, so mark disk full"),
-        meaning="The disk is fuller than diskSpaceWarningLevelRatio (0.90): the number is what is used.",
-        then="Takes no more messages (DISK FULL) and deletes the oldest files at once, whether expired or not, from "
+        meaning="Disk usage, the number in the line, is above diskSpaceWarningLevelRatio (0.90).",
+        then="Accepts no more messages (DISK FULL) and deletes the oldest files at once, whether expired or not, from "
         "diskSpaceCleanForciblyRatio (0.85) on.",
         next=SHOW,
         about=About.DISK,
@@ -99,8 +99,8 @@ LINES = (
         Pattern("consumeQueue disk maybe full soon, so reclaim space, {ratio}"),
         Pattern("Logical disk usage {ratio} exceeds {text}"),
         "disk space will be full soon, but delete file failed.",
-        meaning="The disk is fuller than diskMaxUsedSpaceRatio.",
-        then="Deletes expired files at any hour; `delete file failed` says that none could go.",
+        meaning="Disk usage is above diskMaxUsedSpaceRatio.",
+        then="Deletes expired files at any hour; `delete file failed` means that none could be deleted.",
         next=SHOW,
         about=About.DISK,
     ),
@@ -114,8 +114,8 @@ LINES = (
         Pattern("it's time to reclaim disk space, {text}"),
         Pattern("physic disk of commitLog used: {text}"),
         "executeDeleteFilesManually was invoked",
-        meaning="The cleaning of expired files at its hour, or a disk that has space again.",
-        then="Goes on; takes messages again.",
+        meaning="The deletion of expired files at the configured hour, or a disk that has space again.",
+        then="Continues; accepts messages again.",
         next=SHOW,
     ),
     line(
@@ -124,8 +124,8 @@ LINES = (
         Pattern("message store has shutdown, so {text} is forbidden"),
         "message store is not readable, so getMessage is forbidden",
         Pattern("broke role is slave, so putMessage is forbidden"),
-        meaning="A request came while the store was closed, closing, or a slave's.",
-        then="Refused it.",
+        meaning="A request arrived while the store was closed or closing, or at a slave.",
+        then="Refuses it.",
         next=SHOW,
     ),
     line(
@@ -133,9 +133,9 @@ LINES = (
         ERROR,
         "the message store is not writable. It may be caused by one of the following reasons: the broker's disk is full, write to logic "
         "queue error, write to index file error, etc",
-        meaning="The store takes no messages: the disk is full or a queue or index could not be written. Lines before it say which.",
-        then="Refuses every message. A full disk heals itself; after a queue or index error only a new start helps, which recovers as "
-        "after a crash.",
+        meaning="The store accepts no messages: the disk is full or a queue or index could not be written. Lines before it say which.",
+        then="Refuses every message. After a full disk it accepts messages when there is space again; after a queue or index error only a "
+        "new start helps, which recovers as after a crash.",
         next=VERIFY,
         about=About.DISK,
         until="4.9",
@@ -152,7 +152,7 @@ LINES = (
         Pattern("Flush data to disk costs {time} ms"),
         Pattern("Commit data to file costs {time} ms"),
         meaning="Writing was slow: page cache, disk or garbage collection.",
-        then="Nothing is wrong with what is stored.",
+        then="Nothing is wrong with the stored data.",
         next=SHOW,
     ),
     line(
@@ -165,7 +165,7 @@ LINES = (
         "putMessage message properties length too long",
         "PutMessages body length too long",
         meaning="A producer sent a message over the limits (maxMessageSize, 32767 bytes of properties, 127 bytes of topic).",
-        then="Refused it.",
+        then="Refuses it.",
         next=SHOW,
     ),
     line(
@@ -174,8 +174,8 @@ LINES = (
         Pattern("{text} service has exception.{text2}", {"text": r"[\w$]*", "text2": r"(?: so return null)?\s*"}),
         Pattern("{text} Exception,", {"text": r"[\w$]*"}),
         "shutdown Exception,",
-        meaning="A thread of the store met the exception that follows in the log.",
-        then="The thread goes on with its next round.",
+        meaning="A thread of the store caught the exception that follows in the log.",
+        then="The thread continues with its next round.",
         next=VERIFY_FILES,
     ),
     line(
@@ -184,7 +184,7 @@ LINES = (
         Pattern("{text} interrupted, possibly by shutdown.", {"text": r"[\w$]*"}),
         "take flush disk commit request, but interrupted, this may caused by shutdown",
         "An exception occurred while waiting for flushing disk to complete. this may caused by shutdown",
-        meaning="A thread of the store was told to stop.",
+        meaning="A thread of the store was requested to stop.",
         then="Stops.",
         next=SHOW,
     ),
@@ -194,14 +194,14 @@ LINES = (
         "[BUG] Thread has an uncaught exception, threadId={thread}, threadName={text}",
         Pattern("Uncaught exception in thread '{text}':"),
         meaning="A thread of the broker died of the exception that follows in the log; OutOfMemoryError is the usual one.",
-        then="Whatever the thread did is not done any more until the next start.",
+        then="The work of the thread is not done until the next start.",
         next=VERIFY_FILES,
     ),
     line(
         "LOG-APPEND-NULL",
         ERROR,
         "MappedFile.appendMessage return null, wrotePosition: {position} fileSize: {length}",
-        meaning="A file was to be appended to although it was full.",
+        meaning="An append to a file that was full already.",
         then="The producer gets UNKNOWN_ERROR.",
         next=VERIFY_FILES,
     ),
@@ -213,8 +213,8 @@ LINES = (
         Pattern("ScheduleMessageService put message exceptionally, info: {text}"),
         "ScheduleMessageService, executeOnTimeup exception",
         Pattern("ScheduleMessageService, messageTimeup execute error, offset = {queue_offset}"),
-        meaning="A delayed message fell due while the store was starting or stopping.",
-        then="Delivers it later: its offset in delayOffset.json has not moved on.",
+        meaning="A delayed message became due while the store was starting or stopping.",
+        then="Delivers it later: its offset in delayOffset.json was not advanced.",
         next=SHOW,
     ),
 )

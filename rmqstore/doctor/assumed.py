@@ -29,7 +29,7 @@ _SLOTS, _ITEMS = "maxHashSlotNum", "maxIndexNum"
 _COMPACTED, _COMPACTED_QUEUE = "compactionMappedFileSize", "compactionCqMappedFileSize"
 DEFAULT = "the broker's default"
 _ROUND = 4096
-NOT_CONFIGURED = "no file of it is here; taken for the store of a message store alone, without topics, groups and consumers"
+NOT_CONFIGURED = "none of its files exists; taken for a message store alone, without topics, groups and consumers"
 NOT_STARTING = "with the default this broker would not start"
 
 

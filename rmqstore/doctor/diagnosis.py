@@ -158,7 +158,7 @@ def diagnose(store: Store, asked_release: str, commands: Commands) -> Diagnosis:
     if store.only is not None:
         raise UsageError(
             f"{store.root} is only the part {store.only} of a store.",
-            "Name the storePathRootDir, in which abort, commitlog and config lie.",
+            "Name the storePathRootDir, which contains abort, commitlog and config.",
         )
     with skipping_denied():
         # Listings made here are incomplete, and other readers must not get them.
@@ -245,7 +245,7 @@ def _diagnose(store: Store, asked_release: str, commands: Commands, before: Mark
     with skipping_denied(files=True):
         places = places_of(store)
     if stopped is not None:
-        words = f"{stopped.message}: continue it or take it back before a broker starts. As it is, {words}"
+        words = f"{stopped.message}: continue it or undo it before a broker starts. As it is, {words}"
     return Diagnosis(
         release=seen.chosen.release,
         because=seen.chosen.because,

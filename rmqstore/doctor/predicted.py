@@ -114,18 +114,18 @@ class Prediction:
         if self.outcome.scan is None or not self.cuts_log:
             return
         scan, loss = self.outcome.scan, self.loss
-        text = f"recovery stops at offset {scan.stop_offset} ({scan.stop_reason}) and throws away {lost_words(loss)} behind it"
+        text = f"recovery stops at offset {scan.stop_offset} ({scan.stop_reason}) and discards {lost_words(loss)} after it"
         yield self.context.log_finding("RMQ-ST-CUT", text, scan.stop_offset, found=loss.messages)
 
     def _of_fate(self, fate: QueueFate) -> Finding:
         where = {"file": f"consumequeue/{fate.topic}/{fate.queue_id}", "topic": fate.topic, "queue_id": fate.queue_id}
         if fate.fate is QueueOutcome.SHIFTED:
-            text = f"the start puts messages {abs(fate.shift)} places before their own queue offset"
+            text = f"the start adds messages {abs(fate.shift)} places before their own queue offset"
             return self.context.finding("RMQ-CQ-START", text, found=fate.shift, **where)
-        text = f"the queue ends at {fate.before}, after the start at {fate.after}: these offsets are given to new messages"
+        text = f"max offset drops from {fate.before} to {fate.after}; the offsets between them are reused"
         code = "RMQ-CQ-START" if self.cuts_log or fate.fate is QueueOutcome.RESET else "RMQ-CQ-BEYOND"
         if code == "RMQ-CQ-BEYOND":
-            text = f"the last units point behind the end of the log; {text}"
+            text = f"the last entries point beyond the end of the log; {text}"
         return self.context.finding(code, text, expected=fate.before, found=fate.after, queue_offset=fate.after, **where)
 
     # Queues that end before the log
@@ -152,7 +152,7 @@ class Prediction:
         """Return the judge's code and remark, but a topic for which consumers have offsets was not deleted."""
         code, remark = judge.missing_code(topic)
         if code == "RMQ-CQ-DELETED" and topic in self.consumed:
-            return "RMQ-CQ-MISSING", "; the topic is not configured, but consumers have offsets of it"
+            return "RMQ-CQ-MISSING", "; the topic is not configured, but consumers have offsets for it"
         return code, remark
 
     def _behind_sample(self, judge: QueueJudge) -> Iterator[Behind]:
@@ -214,18 +214,18 @@ class Prediction:
         missing = counted(queue.wanted - queue.end, "message")
         match queue.code:
             case "RMQ-CQ-BEHIND":
-                return f"the queue ends {missing} before the log{'; the start brings them' if self._recovers else ''}"
+                return f"the queue ends {missing} before the log{'; the start adds them' if self._recovers else ''}"
             case "RMQ-CQ-START":
                 if queue.wanted <= queue.end:
                     return f"after the start the queue lacks its first {counted(queue.left, 'message')}, which are in the log"
-                return f"the queue ends {missing} before the log, {queue.left} of them stay invisible"
+                return f"the queue ends {missing} before the log; {queue.left} of them stay invisible"
             case _:
-                return f"at least {counted(queue.left, 'message')} of this queue are in the log, the queue has no files{queue.remark}"
+                return f"at least {counted(queue.left, 'message')} of this queue are in the log, but the queue has no files{queue.remark}"
 
     def _of_index(self) -> Iterator[Finding]:
         missed = self.unindexed
         if len(missed) and not self.consequences.index_items_lost:
-            text = f"no index file covers {counted(len(missed), 'message')} with keys of those that were looked at"
+            text = f"no index file covers {counted(len(missed), 'message')} with keys, of those that were read"
             yield self.context.log_finding("RMQ-IX-INCOMPLETE", text, int(missed[0]), expected=0, found=len(missed))
 
 

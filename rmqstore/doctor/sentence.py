@@ -22,5 +22,5 @@ def sentence(verdict: Verdict, outcome: Outcome, *, starts: bool | None, reason:
     if losses:
         return f"{how}, but {'; '.join(losses)}: {COPY_FIRST}"
     if unread:
-        return f"{how}, but not everything that it does can be told: {'; '.join(unread)}"
+        return f"{how}, but not all of its effects are known: {'; '.join(unread)}"
     return f"{how}, nothing is lost"

@@ -77,7 +77,7 @@ _IN_WORDS = frozenset({"RMQ-CL-GAP", "RMQ-ST-KIND", "RMQ-ST-SETTING"})
 # Findings that mean that something could not be checked, whatever their severity.
 _UNREAD = {
     "RMQ-ST-UNREADABLE": "{} could not be read",
-    "RMQ-ST-OWNER": "{} belongs to another user, the broker may not write it",
+    "RMQ-ST-OWNER": "{} belongs to another user, and the broker has no permission to write it",
     "RMQ-ST-MODE": "{} has no permission for its owner",
 }
 

@@ -46,7 +46,7 @@ def test_damage_inside_the_scan_range(base: str, damage: str, code: str, fresh_s
     assert (found.starts, found.loss.messages) == (True, lost)
     assert (found.findings[0].code, found.findings[0].offset) == ("RMQ-ST-CUT", end)
     assert code in codes(found)
-    assert f"throws away {lost} message" in found.sentence
+    assert f"discards {lost} message" in found.sentence
     assert found.log[1].startswith("recover physics file end, ")
 
 
@@ -120,7 +120,7 @@ def test_queues_behind_the_log_that_the_start_mends(fresh_store: FreshStore) -> 
     found = diagnosis_of(damaged(fresh_store, CRASHED, "cq-tail-zero-2"), CRASHED)
     behind = [finding for finding in found.findings if finding.code == "RMQ-CQ-BEHIND"]
     assert [finding.expected - finding.found for finding in behind] == [2]
-    assert behind[0].message.endswith("the start brings them")
+    assert behind[0].message.endswith("the start adds them")
     assert "RMQ-CQ-START" not in codes(found)
 
 

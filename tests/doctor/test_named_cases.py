@@ -133,7 +133,7 @@ def test_a_store_without_any_configuration_says_so(tmp_path: Path) -> None:
     shutil.rmtree(root / "config")
     found = triage(root, "4.9.7")
     assert next(one.value for one in found.assumed if one.name == "configuration") == "none"
-    assert next(one.reason for one in found.verdict.areas if one.area is Area.TOPICS).startswith("no configuration is here")
+    assert next(one.reason for one in found.verdict.areas if one.area is Area.TOPICS).startswith("there is no configuration")
 
 
 def test_an_offset_below_the_begin_of_its_queue_is_a_note(fresh_store: FreshStore) -> None:
@@ -235,7 +235,7 @@ def test_a_log_that_does_not_begin_at_zero_says_so(clean: Path, tmp_path: Path) 
     root = sparse.copy_tree(clean, tmp_path / "store")
     (root / "commitlog" / "00000000000000000000").unlink()
     reason = next(one.reason for one in triage(root).verdict.areas if one.area is Area.COMMIT_LOG)
-    assert "the log begins at offset 1048576: the files before it have expired, or they are missing" in reason
+    assert "the log begins at offset 1048576: the files before it have expired or are missing" in reason
 
 
 @pytest.mark.parametrize(("base", "count"), [("4.9.8-plain", 109), ("5.3.3-plain", 108), ("5.3.3-plain-crash", 108), ("5.5.1-plain", 108)])

@@ -34,14 +34,14 @@ def _unknown(prediction: Prediction) -> Iterator[Effect]:
 
 def _log(prediction: Prediction) -> Iterator[Effect]:
     if any(finding.code == "RMQ-CL-NORECORD" for finding in prediction.range.findings):
-        text = "the log holds no record, and new messages are written over what stands there"
+        text = "the log holds no record, and new messages overwrite its bytes"
         yield Effect(Area.COMMIT_LOG, State.LOSES, text, Harm.LOST)
     if prediction.cuts_log:
-        text = f"it throws away {lost_words(prediction.loss)}"
+        text = f"it discards {lost_words(prediction.loss)}"
         yield Effect(Area.COMMIT_LOG, State.LOSES, text, Harm.LOST, prediction.loss.messages)
     begin = prediction.context.log.min_offset
     if begin > 0:
-        text = f"the log begins at offset {begin}: the files before it have expired, or they are missing"
+        text = f"the log begins at offset {begin}: the files before it have expired or are missing"
         yield Effect(Area.COMMIT_LOG, State.OK, text)
     sample = prediction.sample
     if sample.unread:
@@ -55,7 +55,7 @@ def _fates(prediction: Prediction) -> Iterator[Effect]:
         yield Effect(Area.QUEUES, State.LOSES, f"{_queues(shifted)} will have messages at wrong offsets", Harm.INVISIBLE, len(shifted))
     if shorter:
         twice = prediction.consequences.given_twice
-        text = f"{_queues(shorter)} will be shorter, {counted(twice, 'queue offset')} used again"
+        text = f"{_queues(shorter)} will be shorter, {counted(twice, 'queue offset')} reused"
         yield Effect(Area.QUEUES, State.LOSES, text, Harm.REUSED, twice)
 
 

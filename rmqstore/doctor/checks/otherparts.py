@@ -35,7 +35,7 @@ _ENQUEUED_MS = 5_000
 def check(context: Context, files: ConfigFiles, due: Due, queues: Queues, profile: Profile) -> Iterator[Found]:
     """Yield effects and findings. `queues`: by `topic/queueId`, as after the start."""
     if not files.whole_broker and context.log.end_offset > 0:
-        yield Effect(Area.TOPICS, State.OK, "no configuration is here: of a broker, topics, groups and offsets of consumers would be lost")
+        yield Effect(Area.TOPICS, State.OK, "there is no configuration: topics, groups and consumer offsets of a broker would be lost")
     if not files.in_rocksdb:
         yield from _topics(context, files, due, queues)
         yield from _groups(context, files, due)
@@ -63,7 +63,7 @@ def _topics(context: Context, files: ConfigFiles, due: Due, queues: Queues) -> I
     if unknown:  # a running broker creates topics while the store is read
         now = due.table_now(TOPICS, "topicConfigTable")
         unknown = {topic: count for topic, count in unknown.items() if topic not in now}
-    reason = f"{TOPICS} is {why}" if why is not None else f"{TOPICS} does not have them"
+    reason = f"{TOPICS} is {why}" if why is not None else f"{TOPICS} does not contain them"
     path = context.store.config_path / TOPICS
     if unknown:
         count = sum(unknown.values())
@@ -168,7 +168,7 @@ def _compaction(context: Context, files: ConfigFiles, queues: Queues) -> Iterato
     if missing:
         count = sum(missing.values())
         which = next(iter(missing)) if len(missing) == 1 else f"{len(missing)} queues"
-        text = f"{counted(count, 'message')} of {which} cannot be consumed: their compacted log is gone"
+        text = f"{counted(count, 'message')} of {which} cannot be consumed: their compacted log is missing"
         yield Effect(Area.OTHER, State.LOSES, text, Harm.INVISIBLE, count)
         yield context.finding("RMQ-CM-GONE", text, file=context.store.path_of(PartKind.COMPACTION), found=len(missing))
 

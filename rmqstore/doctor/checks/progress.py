@@ -64,7 +64,7 @@ def _lost_offsets(context: Context, files: ConfigFiles, due: Due) -> Iterator[Fo
     groups = len(files.table(GROUPS, "subscriptionGroupTable"))
     text = f"consumer groups start again without their offsets: {CONSUMER_OFFSETS} is {why}"
     yield Effect(Area.PROGRESS, State.LOSES, text, Harm.REPEATED, groups)
-    yield Effect(Area.TRANSACTIONS, State.LOSES, "open transactions are checked again, also finished ones", Harm.REPEATED)
+    yield Effect(Area.TRANSACTIONS, State.LOSES, "transactions are checked again, also finished ones", Harm.REPEATED)
     yield context.finding("RMQ-CF-LOST", text, file=context.store.config_path / CONSUMER_OFFSETS)
 
 
@@ -102,7 +102,7 @@ def _consumers(context: Context, files: ConfigFiles, queues: Queues, known: froz
     yield from revive.effect(revived)
     if below:
         yield Effect(
-            Area.PROGRESS, State.OK, f"{counted(below, 'message')} before the begin of their queues are skipped: they have expired"
+            Area.PROGRESS, State.OK, f"{counted(below, 'message')} before the beginning of their queues are skipped: they have expired"
         )
 
 

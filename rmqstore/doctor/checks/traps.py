@@ -127,34 +127,33 @@ TRAPS = (
     ),
     Trap(
         _cuts_without_property_crc,
-        "forceVerifyPropCRC is on: the log is cut at the first record in the scan range that has no property CRC, as all records have "
-        "that were stored without enabledAppendPropCRC",
+        "forceVerifyPropCRC is on: the log is cut at the first record in the scan range without property CRC, such as all records that "
+        "were stored without enabledAppendPropCRC",
     ),
     Trap(
         _looks_back_too_short,
-        "the checkpoint knows no time, and from 5.4.0 on recovery looks back at most commitLogRecoverMaxNum (10) files: messages before "
-        "them do not come back into queues and index",
+        "the checkpoint contains no time, and from 5.4.0 on recovery looks back at most commitLogRecoverMaxNum (10) files: messages before "
+        "them are not added to queues and index again",
         _checkpoint_path,
     ),
     Trap(
         _shifts,
-        "the queues end before the log, and 5.3.2 and 5.3.3 skip the first record behind their end: the queue it belongs to stays shifted "
-        "by one for ever",
+        "the queues end before the log, and 5.3.2 and 5.3.3 skip the first record after their end: its queue then stays shifted by one",
     ),
     Trap(
         _tags_change,
-        "only releases from 5.4.0 on index tags: messages stored before and after the change are found by tag or not",
+        "only releases from 5.4.0 on index tags: messages stored before and after the change are found by tag, or are not",
     ),
     Trap(
         _no_logics_offset,
-        "the checkpoint has no logicsPhysicalOffset yet: after a crash 5.5.x begins at the file whose first record is not younger than the "
+        "the checkpoint has no logicsPhysicalOffset yet: after a crash 5.5.x begins at the file whose first record is not newer than the "
         "queue time, without the margin of 3 s that earlier releases leave",
         _checkpoint_path,
     ),
     Trap(
         _stale_logics_offset,
         "releases before 5.5.0 leave the checkpoint's logicsPhysicalOffset as it is: after a later upgrade and crash the scan begins "
-        "farther back than it must",
+        "farther back than necessary",
         _checkpoint_path,
     ),
 )

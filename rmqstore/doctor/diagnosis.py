@@ -187,7 +187,7 @@ def _ended(store: Store, asked_release: str, commands: Commands, error: Rmqstore
     """Return the diagnosis where a directory cannot be listed, so that what decides a start is unknown."""
     context = Context(store, Options(threads=1))
     found = [unreadable(context, error), *_guarded(context, lambda: surroundings.check(context))]
-    chosen = Chosen(PROFILES[-1].until if asked_release == AUTO else asked_release, "nothing narrows it down")
+    chosen = Chosen(PROFILES[-1].until if asked_release == AUTO else asked_release, "no sign narrows it down")
     outcome = unknown_outcome(store, chosen.release, found[0].message)
     effects = [Effect(area, State.NOT_CHECKED, found[0].message) for area in Area]
     stopped = read_transactions(store.root).stopped

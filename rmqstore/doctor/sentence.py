@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from rmqstore.doctor.areas import State
 from rmqstore.doctor.verdict import Verdict
-from rmqstore.prediction.outcome import Outcome
+from rmqstore.prediction.outcome import Mode, Outcome
 
 COPY_FIRST = "copy the store before any start"
+_HOW = {Mode.NORMAL: "without crash recovery", Mode.ABNORMAL: "with crash recovery"}
 
 
 def sentence(verdict: Verdict, outcome: Outcome, *, starts: bool | None, reason: str | None) -> str:
@@ -18,7 +19,7 @@ def sentence(verdict: Verdict, outcome: Outcome, *, starts: bool | None, reason:
         return f"unknown whether {broker} starts, because {reason or outcome.unknown or '; '.join(unread)}"
     if not starts:
         return f"{broker} does not start: {reason}; do not try it again, a failed start rewrites files"
-    how = f"{broker} starts in {outcome.mode} mode"
+    how = f"{broker} starts {_HOW[outcome.mode]}"
     if losses:
         return f"{how}, but {'; '.join(losses)}: {COPY_FIRST}"
     if unread:

@@ -160,7 +160,7 @@ def _headline(cls: Class, bad: Sequence[Effect], unfinished: str | None) -> str:
     if cls is Class.NOTHING_LOST:
         return str(cls)
     fitting = [effect for effect in bad if _CLASSES[effect.state] is cls] or list(bad)
-    text = unfinished or (fitting[0].text if fitting else "nothing says why")
+    text = unfinished or (fitting[0].text if fitting else "the reason is unknown")
     others = len({effect.area for effect in bad} - {fitting[0].area}) if fitting else 0
     more = f" (+ {others} more {'area' if others == 1 else 'areas'})" if others else ""
     between = " " if cls is Class.STARTS_BUT else ": "

@@ -43,7 +43,7 @@ def test_a_clean_store() -> None:
     last = run.objects[-1]
     assert last["type"] == "doctor"
     assert (last["broker_version"], last["mode"], last["starts"], last["blockers"]) == ("5.3.3", "normal", True, [])
-    assert last["verdict"] == "a broker of 5.3.3 starts in normal mode, nothing is lost"
+    assert last["verdict"] == "a broker of 5.3.3 starts without crash recovery, nothing is lost"
     assert last["lost"] == {"messages": 0, "bytes": 0, "uncounted_files": 0, "uncounted_bytes": 0}
 
 

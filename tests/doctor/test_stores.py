@@ -24,7 +24,7 @@ def test_after_a_clean_stop_nothing_is_wrong(sample: Case) -> None:
     found = diagnosis_of(sample_store(sample.name), sample.name)
     assert complaints(found) == []
     assert (found.starts, found.outcome.mode, found.reasons) == (True, Mode.NORMAL, ())
-    assert found.sentence == f"a broker of {sample.release} starts in normal mode, nothing is lost"
+    assert found.sentence == f"a broker of {sample.release} starts without crash recovery, nothing is lost"
     assert (found.verdict.headline, found.next) == ("STARTS, NOTHING LOST", "Start the broker.")
     assert all(area.state is State.OK for area in found.verdict.areas)
 

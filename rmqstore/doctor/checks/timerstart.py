@@ -28,10 +28,10 @@ def check(context: Context) -> Iterator[Effect | Finding]:
     spinning = [finding for finding in findings if finding.code == "RMQ-TM-WHEEL-BEYOND" and not _is_replayed(finding, replayed)]
     yield from (finding for finding in findings if finding.code != "RMQ-TM-WHEEL-BEYOND" or finding in spinning)
     for offset in circles:
-        text = f"the unit at {offset} of the timer log links to itself or to a later one"
+        text = f"the entry at {offset} of the timer log links to itself or to a later one"
         yield context.finding("RMQ-TM-CHAIN", text, file=context.store.timerlog.files[-1].path, found=offset)
     if circles:
-        yield Effect(Area.DELAYED, State.LOSES, f"{_SPINS}: a unit of the timer log links to itself", Harm.LOST, len(circles))
+        yield Effect(Area.DELAYED, State.LOSES, f"{_SPINS}: an entry of the timer log links to itself", Harm.LOST, len(circles))
     elif spinning and files.log.queue.files:
         text = f"{_SPINS}: {counted(len(spinning), 'slot')} of the wheel point beyond the timer log"
         yield Effect(Area.DELAYED, State.LOSES, text, Harm.LOST, len(spinning))

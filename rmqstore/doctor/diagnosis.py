@@ -16,7 +16,7 @@ from rmqstore.doctor.checks import configuration, machine, otherparts, progress,
 from rmqstore.doctor.checks.configfiles import ConfigFiles
 from rmqstore.doctor.checks.due import Due, running
 from rmqstore.doctor.checks.effects import effects_of
-from rmqstore.doctor.checks.losses import Loss, losses_behind
+from rmqstore.doctor.checks.losses import Loss, losses_after
 from rmqstore.doctor.checks.sample import read_sample
 from rmqstore.doctor.checks.scanrange import ScanRange, read_range
 from rmqstore.doctor.denied import only_known, without_guesses
@@ -268,14 +268,14 @@ def _diagnose(store: Store, asked_release: str, commands: Commands, before: Mark
 def _all(context: Context, seen: Observed, prediction: Prediction, files: ConfigFiles) -> Iterator[Effect | Finding]:
     """Yield what the start does to every area, as effects and findings; what cannot be read becomes a finding."""
     profile = profile_of(seen.chosen.release)
-    known = frozenset((queue.topic, queue.queue_id) for queue in prediction.behind)
+    known = frozenset((queue.topic, queue.queue_id) for queue in prediction.lagging)
     topics = frozenset(name.rpartition("/")[0] for name in prediction.after)
-    due = Due(context, files, profile, topics, living=running(seen.liveness))
+    due = Due(context, files, profile, topics, broker_runs=running(seen.liveness))
     checks: tuple[Callable[[], Iterator[Effect | Finding]], ...] = (
         lambda: effects_of(prediction),
         lambda: progress.check(context, files, due, prediction.after, known),
         lambda: otherparts.check(context, files, due, prediction.after, profile),
-        lambda: removed.check(prediction, files, living=running(seen.liveness)),
+        lambda: removed.check(prediction, files, broker_runs=running(seen.liveness)),
         lambda: timerstart.check(context) if profile.newer_parts else iter(()),
     )
     for check in checks:
@@ -312,7 +312,7 @@ def _facts(seen: Observed, scanned: ScanRange) -> LogFacts:
 def _loss(store: Store, outcome: Outcome, scanned: ScanRange) -> Loss:
     if outcome.scan is None or store.dledger is not None:
         return Loss()
-    loss = losses_behind(store.commitlog.files, outcome.scan.stop_offset, scanned.unread, scanned.bytes)
+    loss = losses_after(store.commitlog.files, outcome.scan.stop_offset, scanned.unread, scanned.bytes)
     return Loss() if loss.anything and goes_on(store, outcome.release, outcome.scan) else loss
 
 

@@ -64,7 +64,7 @@ class Commands:
         kept = [word for pair in pairs for word in pair]
         return self._command("doctor", self.store, *kept, "--set", expected, *self._release())
 
-    def give(self, finding: Finding) -> str:
+    def grant_access(self, finding: Finding) -> str:
         """Return the line that gives a file the owner of the store's root, or its owner permission to use it, or `doctor` as that owner."""
         path = self.store / finding.file if finding.file is not None else self.store
         return way_to_read(path, self.store, ("rmqstore", "doctor", self.store, *self._release(), *self.settings))
@@ -82,7 +82,7 @@ WAYS_TO_START = ("--what-if", "abort=present,absent", "--what-if", "checkpoint=k
 
 
 # With one of these, nothing should be changed before the user has seen to it: a broker runs, or files are not where they should be.
-_HANDS_OFF = frozenset(
+_NO_REPAIR = frozenset(
     {
         *("RMQ-ST-IN-USE", "RMQ-ST-PATH", "RMQ-ST-EMPTY", "RMQ-CL-EMPTY", "RMQ-CL-NORECORD", "RMQ-CL-REMOVED", "RMQ-ST-UNREADABLE"),
         *("RMQ-ST-UNFINISHED", "RMQ-ST-TRANSACTION"),
@@ -91,7 +91,7 @@ _HANDS_OFF = frozenset(
 
 
 # Errors of the timer that follow from others, in the log or in the timer log, and are gone after a recovery.
-_MENDED_IN_TIMER = frozenset({"RMQ-TM-MESSAGE", "RMQ-TM-WHEEL-BEYOND"})
+_REPAIRED_IN_TIMER = frozenset({"RMQ-TM-MESSAGE", "RMQ-TM-WHEEL-BEYOND"})
 
 
 def _no_start(commands: Commands, finding: Finding) -> str:
@@ -139,7 +139,7 @@ def _part(part: str) -> Step:
 
 
 def _timer(commands: Commands, finding: Finding) -> str:
-    repair = _of_error(commands, finding, "recover") if finding.code in _MENDED_IN_TIMER else None
+    repair = _of_error(commands, finding, "recover") if finding.code in _REPAIRED_IN_TIMER else None
     return repair or commands.verify("--part", "timer")
 
 
@@ -181,9 +181,9 @@ _BY_CODE: Mapping[str, Step] = {
     "RMQ-ST-CUT": _cut,
     "RMQ-CQ-START": _cut,
     "RMQ-ST-SETTING": lambda commands, finding: commands.change_setting(str(finding.expected)),
-    "RMQ-ST-OWNER": lambda commands, finding: commands.give(finding),
-    "RMQ-ST-MODE": lambda commands, finding: commands.give(finding),
-    "RMQ-ST-UNREADABLE": lambda commands, finding: commands.give(finding),
+    "RMQ-ST-OWNER": lambda commands, finding: commands.grant_access(finding),
+    "RMQ-ST-MODE": lambda commands, finding: commands.grant_access(finding),
+    "RMQ-ST-UNREADABLE": lambda commands, finding: commands.grant_access(finding),
     "RMQ-CF-LOST": _restore,
     "RMQ-CF-DELAY": lambda commands, finding: commands.repair("recover") or commands.explain(finding.code),
     "RMQ-TM-GONE": lambda commands, finding: commands.explain(finding.code),
@@ -218,7 +218,7 @@ _BY_PART: Mapping[str, Step] = {
 
 def may_repair(findings: Sequence[Finding]) -> bool:
     """Return whether a repair can be planned for a store with these findings."""
-    return not any(finding.code in _HANDS_OFF for finding in findings)
+    return not any(finding.code in _NO_REPAIR for finding in findings)
 
 
 def next_step(commands: Commands, finding: Finding) -> str:
@@ -247,15 +247,15 @@ def the_next_step(commands: Commands, verdict: Verdict, findings: Sequence[Findi
         return next_step(commands, setting)
     harmed = {effect.area for effect in verdict.effects if effect.state is verdict.effects[0].state}
     about = [finding for finding in findings if area_of(finding) in harmed]
-    worth_it = [finding for finding in about if finding.severity is not Severity.INFO or finding.code == "RMQ-CP-INDEX"]
-    if not worth_it:
+    relevant = [finding for finding in about if finding.severity is not Severity.INFO or finding.code == "RMQ-CP-INDEX"]
+    if not relevant:
         return commands.verify()
     crashed = any(finding.code == "RMQ-ST-ABORT" for finding in findings)
-    if crashed and verdict.cls is Class.STARTS_BUT and worth_it[0].code.split("-")[1] in _RECOVERED:
-        return commands.repair("recover") or next_step(commands, worth_it[0])
+    if crashed and verdict.cls is Class.STARTS_BUT and relevant[0].code.split("-")[1] in _RECOVERED:
+        return commands.repair("recover") or next_step(commands, relevant[0])
     # A finding that costs something is worth a repair, also where a crash explains it.
     costs = verdict.cls in (Class.DOES_NOT_START, Class.STARTS_BUT)
-    first = _of_all_queues(worth_it)
+    first = _of_all_queues(relevant)
     return next_step(commands, replace(first, severity=Severity.ERROR) if costs else first)
 
 

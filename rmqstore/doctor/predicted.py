@@ -26,7 +26,7 @@ from rmqstore.verify.queues.units import QueueKey
 
 
 @dataclass(frozen=True, slots=True)
-class Behind:
+class LaggingQueue:
     """A queue that ends before the log. `end` and `wanted` are queue offsets, `left` entries that the start does not add either.
 
     Of a queue without files only the records of the scan range count. `code` and `remark`: of the finding about it.
@@ -71,13 +71,13 @@ class Prediction:
         return self.loss.anything
 
     @cached_property
-    def behind(self) -> tuple[Behind, ...]:
+    def lagging(self) -> tuple[LaggingQueue, ...]:
         """Queues that lack records of the scan range or of the sample."""
         if self.context.store.rocksdb_queues:
             return ()
         judge = QueueJudge(self.context, known_topics(self.context), dispatches_to_light_queues(self.context, self.queues))
-        found = {(queue.topic, queue.queue_id): queue for queue in self._behind(judge)}
-        for queue in self._behind_sample(judge):
+        found = {(queue.topic, queue.queue_id): queue for queue in self._lagging(judge)}
+        for queue in self._lagging_in_sample(judge):
             key = queue.topic, queue.queue_id
             if key not in found or not found[key].lasting:
                 found[key] = queue
@@ -107,14 +107,14 @@ class Prediction:
         if not self.deletes_queues:
             tree = self.context.store.root / "consumequeue"
             yield from limited(self.context, tree, map(self._of_fate, self.harmed))
-            yield from limited(self.context, tree, self._of_behind())
+            yield from limited(self.context, tree, self._lagging_findings())
             yield from self._of_index()
 
     def _cut(self) -> Iterator[Finding]:
         if self.outcome.scan is None or not self.cuts_log:
             return
         scan, loss = self.outcome.scan, self.loss
-        text = f"recovery stops at offset {scan.stop_offset} ({scan.stop_reason}) and discards {lost_words(loss)} after it"
+        text = f"recovery stops at offset {scan.stop_offset} ({scan.stop_reason}) and discards {loss_text(loss)} after it"
         yield self.context.log_finding("RMQ-ST-CUT", text, scan.stop_offset, found=loss.messages)
 
     def _of_fate(self, fate: QueueFate) -> Finding:
@@ -130,7 +130,7 @@ class Prediction:
 
     # Queues that end before the log
 
-    def _behind(self, judge: QueueJudge) -> Iterator[Behind]:
+    def _lagging(self, judge: QueueJudge) -> Iterator[LaggingQueue]:
         after = {name: queue.max_offset for name, queue in self.after.items()}
         for (topic, queue_id), span in sorted(self.range.queues.items()):
             if not span.records:
@@ -142,11 +142,11 @@ class Prediction:
             then = after.get(f"{topic}/{queue_id}", end)
             left = max(0, span.next_offset - max(then, end)) if self._recovers and self._keeps(span.last_position) else 0
             if directory is not None or not left:
-                yield Behind(topic, queue_id, end, span.next_offset, left, "RMQ-CQ-START" if left else "RMQ-CQ-BEHIND")
+                yield LaggingQueue(topic, queue_id, end, span.next_offset, left, "RMQ-CQ-START" if left else "RMQ-CQ-BEHIND")
                 continue
             code, remark = self._missing_code(judge, topic)
             if code is not None:
-                yield Behind(topic, queue_id, 0, span.next_offset, min(left, span.records), code, remark)
+                yield LaggingQueue(topic, queue_id, 0, span.next_offset, min(left, span.records), code, remark)
 
     def _missing_code(self, judge: QueueJudge, topic: str) -> tuple[str | None, str]:
         """Return the judge's code and remark, but a topic for which consumers have offsets was not deleted."""
@@ -155,7 +155,7 @@ class Prediction:
             return "RMQ-CQ-MISSING", "; the topic is not configured, but consumers have offsets for it"
         return code, remark
 
-    def _behind_sample(self, judge: QueueJudge) -> Iterator[Behind]:
+    def _lagging_in_sample(self, judge: QueueJudge) -> Iterator[LaggingQueue]:
         if not self._recovers:
             return
         for (topic, queue_id), sampled in self.sample.queues.items():
@@ -163,9 +163,9 @@ class Prediction:
             if state is None or state.max_offset <= 0:
                 code, remark = self._missing_code(judge, topic)
                 if code is not None:
-                    yield Behind(topic, queue_id, 0, sampled.next_offset, sampled.messages, code, remark)
+                    yield LaggingQueue(topic, queue_id, 0, sampled.next_offset, sampled.messages, code, remark)
             elif (left := _left(sampled, state)) > 0:
-                yield Behind(topic, queue_id, state.max_offset, sampled.next_offset, left, "RMQ-CQ-START")
+                yield LaggingQueue(topic, queue_id, state.max_offset, sampled.next_offset, left, "RMQ-CQ-START")
 
     def _keeps(self, offset: int) -> bool:
         """Return whether the log also has a record at `offset` after the start."""
@@ -198,8 +198,8 @@ class Prediction:
         except RmqstoreError:
             return None
 
-    def _of_behind(self) -> Iterator[Finding]:
-        for queue in self.behind:
+    def _lagging_findings(self) -> Iterator[Finding]:
+        for queue in self.lagging:
             where = {
                 "file": f"consumequeue/{queue.topic}/{queue.queue_id}",
                 "topic": queue.topic,
@@ -210,7 +210,7 @@ class Prediction:
             }
             yield self.context.finding(queue.code, self._text(queue), **where)
 
-    def _text(self, queue: Behind) -> str:
+    def _text(self, queue: LaggingQueue) -> str:
         missing = counted(queue.wanted - queue.end, "message")
         match queue.code:
             case "RMQ-CQ-BEHIND":
@@ -231,12 +231,12 @@ class Prediction:
 
 def _left(sampled: SampledQueue, state: QueueState) -> int:
     """Return how many messages of the sample the queue lacks, at most: after its end or before its first one."""
-    behind = max(0, sampled.next_offset - state.max_offset)
+    after_end = max(0, sampled.next_offset - state.max_offset)
     before = max(0, min(state.min_offset, sampled.next_offset) - sampled.first_offset)
-    return min(behind + before, sampled.messages)
+    return min(after_end + before, sampled.messages)
 
 
-def lost_words(loss: Loss) -> str:
+def loss_text(loss: Loss) -> str:
     """Return a loss in words."""
     words = f"{counted(loss.messages, 'message')} ({counted(loss.bytes, 'byte')})"
     if loss.uncounted_files:

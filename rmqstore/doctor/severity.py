@@ -29,8 +29,8 @@ def weighed(findings: Sequence[Finding], effects: Sequence[Effect], prediction: 
 def _weighed(finding: Finding, files: ConfigFiles, *, harmless: bool) -> Finding:
     if finding.severity is not Severity.ERROR:
         return finding
-    mended = harmless and (finding.code in _AT_LOAD or finding.code.startswith(_CHECKPOINT))
-    return replace(finding, severity=Severity.WARNING) if mended or _backed_up(finding, files) else finding
+    repaired = harmless and (finding.code in _AT_LOAD or finding.code.startswith(_CHECKPOINT))
+    return replace(finding, severity=Severity.WARNING) if repaired or _backed_up(finding, files) else finding
 
 
 def _backed_up(finding: Finding, files: ConfigFiles) -> bool:

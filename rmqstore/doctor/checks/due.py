@@ -36,15 +36,15 @@ _GROUP_OF_BROKER_PREFIX = "CID_RMQ_SYS_"
 class Due:
     """Configuration files that must exist, of those that a store lacks.
 
-    `living`: a broker runs on it. `topics`: those that have queues.
+    `broker_runs`: a broker runs on it. `topics`: those that have queues.
     """
 
-    def __init__(self, context: Context, files: ConfigFiles, profile: Profile, topics: frozenset[str], *, living: bool) -> None:
+    def __init__(self, context: Context, files: ConfigFiles, profile: Profile, topics: frozenset[str], *, broker_runs: bool) -> None:
         self._context = context
         self._files = files
         self._profile = profile
         self._topics = topics
-        self._living = living
+        self._broker_runs = broker_runs
 
     def lost(self, name: str) -> str | None:
         """Return why nothing is loaded of a file that must exist; None where something is, or where it was not written yet.
@@ -81,7 +81,7 @@ class Due:
     def _stopped_cleanly(self) -> bool:
         """Whether the last run ended cleanly. A store that holds nothing yet may be one that a broker begins to use."""
         used = self._context.log.end_offset > 0 or any(text.state is not State.MISSING for text in self._files.texts.values())
-        return not self._context.crashed and not self._living and (used or _now_ms() - self._last_written > _YOUNG_MS)
+        return not self._context.crashed and not self._broker_runs and (used or _now_ms() - self._last_written > _YOUNG_MS)
 
     @property
     def _ran_long(self) -> bool:
@@ -90,7 +90,7 @@ class Due:
         Times of messages and of files are not compared with each other: those of a copy are its own.
         """
         log = self._context.log
-        until = _now_ms() if self._living else self._last_written
+        until = _now_ms() if self._broker_runs else self._last_written
         began = _modified_ms(self._context.store.abort_path) or until
         return log.min_offset > 0 or max(log.last_timestamp - log.first_timestamp, until - began) > _YOUNG_MS
 

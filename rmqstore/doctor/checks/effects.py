@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from rmqstore.doctor.areas import Area, Effect, Harm, State, counted, short_queue
-from rmqstore.doctor.predicted import Prediction, lost_words
+from rmqstore.doctor.predicted import Prediction, loss_text
 from rmqstore.prediction.consequences import QueueFate, QueueOutcome
 
 
@@ -37,7 +37,7 @@ def _log(prediction: Prediction) -> Iterator[Effect]:
         text = "the log holds no record, and new messages overwrite its bytes"
         yield Effect(Area.COMMIT_LOG, State.LOSES, text, Harm.LOST)
     if prediction.cuts_log:
-        text = f"it discards {lost_words(prediction.loss)}"
+        text = f"it discards {loss_text(prediction.loss)}"
         yield Effect(Area.COMMIT_LOG, State.LOSES, text, Harm.LOST, prediction.loss.messages)
     begin = prediction.context.log.min_offset
     if begin > 0:
@@ -65,7 +65,7 @@ def _queues(fates: Sequence[QueueFate]) -> str:
 
 
 def _invisible(prediction: Prediction) -> Iterator[Effect]:
-    left = [(short_queue(queue.topic, queue.queue_id), queue.left) for queue in prediction.behind if queue.lasting]
+    left = [(short_queue(queue.topic, queue.queue_id), queue.left) for queue in prediction.lagging if queue.lasting]
     if left:
         count = sum(number for _, number in left)
         where = left[0][0] if len(left) == 1 else f"{len(left)} queues"

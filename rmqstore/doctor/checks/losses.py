@@ -29,7 +29,7 @@ class Loss:
         return self.messages > 0 or self.uncounted_files > 0
 
 
-def losses_behind(files: Sequence[MappedFile], end: int, unread: Sequence[MappedFile], budget: int) -> Loss:
+def losses_after(files: Sequence[MappedFile], end: int, unread: Sequence[MappedFile], budget: int) -> Loss:
     """Return what `files` hold at or after offset `end`.
 
     Of `unread`, files after the range, as many are read as `budget` bytes allow, or `CHEAP` ones.

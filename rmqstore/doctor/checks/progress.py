@@ -71,7 +71,7 @@ def _lost_offsets(context: Context, files: ConfigFiles, due: Due) -> Iterator[Fo
 def _consumers(context: Context, files: ConfigFiles, queues: Queues, known: frozenset[QueueKey]) -> Iterator[Found]:
     beyond: dict[Area, list[tuple[StoredOffset, int]]] = defaultdict(list)
     again: dict[Area, list[tuple[StoredOffset, int]]] = defaultdict(list)
-    gone: dict[tuple[str, int], StoredOffset] = {}
+    missing: dict[tuple[str, int], StoredOffset] = {}
     revived: list[tuple[StoredOffset, int]] = []
     below = 0
     for stored in config.stored_offsets(context.store, files.texts):
@@ -82,7 +82,7 @@ def _consumers(context: Context, files: ConfigFiles, queues: Queues, known: froz
         if state is None or not (state.files or state.max_offset):
             key = stored.topic, stored.queue_id
             if stored.offset > 0 and key not in known:
-                gone[key] = max(gone.get(key, stored), stored, key=lambda one: one.offset)
+                missing[key] = max(missing.get(key, stored), stored, key=lambda one: one.offset)
         elif revive.is_revive_offset(stored) and stored.offset <= state.max_offset:
             number = revive.delivered_again(context, stored, state)
             revived += [(stored, number)] if number else []
@@ -94,7 +94,7 @@ def _consumers(context: Context, files: ConfigFiles, queues: Queues, known: froz
             again[area].append((stored, state.max_offset - state.min_offset))
         elif stored.offset < state.min_offset:
             below += state.min_offset - stored.offset
-    yield from _gone(context, gone)
+    yield from _missing_queues(context, missing)
     for area, found in beyond.items():
         yield _effect(area, found, "skips up to {} that {} still to come", Harm.SKIPPED)
     for area, found in again.items():
@@ -120,16 +120,16 @@ def _effect(area: Area, found: list[tuple[StoredOffset, int]], text: str, harm: 
     return Effect(area, State.LOSES, f"{where} {words}{more}", harm, sum(one for _, one in found))
 
 
-def _gone(context: Context, gone: Mapping[tuple[str, int], StoredOffset]) -> Iterator[Found]:
+def _missing_queues(context: Context, missing: Mapping[tuple[str, int], StoredOffset]) -> Iterator[Found]:
     """Yield queues that consumers have read from and that are missing: their messages are not served, their offsets begin at 0."""
-    if not gone:
+    if not missing:
         return
-    for (topic, queue_id), stored in sorted(gone.items()):
+    for (topic, queue_id), stored in sorted(missing.items()):
         text = f"{stored.owner} has read {stored.offset} messages of {topic}/{queue_id}, which has no files: its offsets begin at 0 again"
         where = {"file": f"consumequeue/{topic}/{queue_id}", "topic": topic, "queue_id": queue_id}
         yield context.finding("RMQ-CQ-GONE", text, expected=stored.offset, found=0, **where)
-    count = sum(stored.offset for stored in gone.values())
-    names = [short_queue(topic, queue_id) for topic, queue_id in sorted(gone)]
+    count = sum(stored.offset for stored in missing.values())
+    names = [short_queue(topic, queue_id) for topic, queue_id in sorted(missing)]
     where_text = names[0] if len(names) == 1 else f"{len(names)} queues"
     if context.store.commitlog.min_offset > 0:  # they may have expired, and the queue with them
         yield Effect(Area.QUEUES, State.LOSES, f"{where_text} has no files: offsets begin at 0 again", Harm.REUSED, count)

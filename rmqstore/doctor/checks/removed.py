@@ -27,11 +27,11 @@ from rmqstore.verify.queues.units import QueueKey
 _HOUR_MS = 3_600_000
 
 
-def check(prediction: Prediction, files: ConfigFiles, *, living: bool) -> Iterator[Found]:
+def check(prediction: Prediction, files: ConfigFiles, *, broker_runs: bool) -> Iterator[Found]:
     """Yield the loss of messages that were in removed files of the log and that not every group has read, at most."""
     context = prediction.context
     begin = context.log.min_offset
-    if begin <= 0 or living or context.store.rocksdb_queues or not _is_younger_than_kept(prediction):
+    if begin <= 0 or broker_runs or context.store.rocksdb_queues or not _is_younger_than_kept(prediction):
         return
     if any(queue.files.files and queue.files.files[0].start > 0 for queue in prediction.queues.values()):
         return  # the broker has removed files

@@ -22,7 +22,7 @@ GROUP = "group CID_RMQ_SYS_REVIVE_GROUP"
 _TOPIC = "rmq_sys_REVIVE_LOG_"
 _DONE_MS = 20_000
 """A check point is done about 3 s after its messages become visible again, and the offset is written every 5 s."""
-_BEHIND_MS = 150_000
+_LATE_MS = 150_000
 """A broker whose revive threads have much to do may be so late; without an offset it has never begun."""
 _MOST = 4096
 """Messages of one revive queue that are read."""
@@ -43,7 +43,7 @@ def is_revive_offset(stored: StoredOffset) -> bool:
 
 def delivered_again(context: Context, stored: StoredOffset, state: QueueState) -> int:
     """Return how many messages of check points that were done will be sent to retry topics once more. Raises nothing."""
-    slack = _DONE_MS if stored.offset <= 0 else _BEHIND_MS
+    slack = _DONE_MS if stored.offset <= 0 else _LATE_MS
     first = max(stored.offset + 1, state.min_offset, 0)
     end = min(state.max_offset, first + _MOST)
     try:

@@ -95,20 +95,20 @@ def _batches(scanner: LogScanner, file: MappedFile) -> Iterator[Batch]:
     return (event for event in scanner.scan(file) if isinstance(event, Batch))
 
 
-def _sound(records: npt.NDArray[np.void]) -> Flags:
+def _valid(records: npt.NDArray[np.void]) -> Flags:
     return np.asarray((records["faults"] & int(Fault.PHYSICAL_OFFSET | Fault.QUEUE_ID | Fault.TOPIC)) == 0)
 
 
 def _take_queues(queues: dict[QueueKey, SampledQueue], scanner: LogScanner, records: npt.NDArray[np.void], end: int) -> None:
-    wanted = _sound(records) & (records["sys_flag"] & _NOT_QUEUED == 0) & (records["position"] < end)
+    wanted = _valid(records) & (records["sys_flag"] & _NOT_QUEUED == 0) & (records["position"] < end)
     rows = records[wanted]
     if not len(rows):
         return
     order = np.argsort(rows["queue"], kind="stable")
     rows = rows[order]
     starts = np.flatnonzero(np.diff(rows["queue"], prepend=-1))
-    for first, behind in zip(starts.tolist(), [*starts[1:].tolist(), len(rows)], strict=True):
-        mine = rows[first:behind]
+    for first, stop in zip(starts.tolist(), [*starts[1:].tolist(), len(rows)], strict=True):
+        mine = rows[first:stop]
         key = scanner.queue(int(mine["queue"][0]))
         begin = int(mine["queue_offset"][0])
         queues.setdefault(key, SampledQueue(begin, begin, 0, 0)).add(mine)
@@ -119,7 +119,7 @@ def _keyed(batch: Batch) -> npt.NDArray[np.int64]:
     records, keys = batch.records, batch.keys
     has_key = np.zeros(len(records), np.bool_)
     has_key[keys["record"][keys["is_tag"] == 0]] = True
-    wanted = has_key & _sound(records) & (records["sys_flag"] & _ROLLED_BACK != _ROLLED_BACK)
+    wanted = has_key & _valid(records) & (records["sys_flag"] & _ROLLED_BACK != _ROLLED_BACK)
     return np.asarray(records["position"][wanted].astype(np.int64))
 
 

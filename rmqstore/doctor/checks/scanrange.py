@@ -42,8 +42,8 @@ def read_range(context: Context, scan: Scan | None, queues: Mapping[QueueKey, Qu
     Files that cannot be read become findings.
     """
     files = _whole_files(context)
-    around = Surroundings(queues, {}, {}, [], False, False, last_file_with_data(files))
-    first, last = _range(files, scan, around.last_data_file)
+    surroundings = Surroundings(queues, {}, {}, [], False, False, last_file_with_data(files))
+    first, last = _range(files, scan, surroundings.last_data_file)
     results: list[FileResult] = []
     found: list[Finding] = []
     unread: list[MappedFile] = []
@@ -55,7 +55,7 @@ def read_range(context: Context, scan: Scan | None, queues: Mapping[QueueKey, Qu
             unread += [file] if holds else []
             continue
         try:
-            result = FileVerifier(context, around, file, lambda count: None).run()
+            result = FileVerifier(context, surroundings, file, lambda count: None).run()
         except RmqstoreError as error:
             found.append(context.finding("RMQ-ST-UNREADABLE", error.message, file=file.path, offset=file.start, mend=error.hint))
             continue

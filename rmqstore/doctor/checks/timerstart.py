@@ -17,7 +17,7 @@ from rmqstore.verify.context import Context
 from rmqstore.verify.timer.files import TimerFiles, open_timer
 from rmqstore.verify.timer.wheel import what_a_start_trips_over
 
-_SPINS = "its timer busy-loops until memory is full"
+_BUSY_LOOPS = "its timer busy-loops until memory is full"
 
 
 def check(context: Context) -> Iterator[Effect | Finding]:
@@ -25,16 +25,16 @@ def check(context: Context) -> Iterator[Effect | Finding]:
     findings = list(what_a_start_trips_over(context))
     files = open_timer(context.store, context.log.last_timestamp)
     replayed, circles = _replay(files)
-    spinning = [finding for finding in findings if finding.code == "RMQ-TM-WHEEL-BEYOND" and not _is_replayed(finding, replayed)]
-    yield from (finding for finding in findings if finding.code != "RMQ-TM-WHEEL-BEYOND" or finding in spinning)
+    beyond = [finding for finding in findings if finding.code == "RMQ-TM-WHEEL-BEYOND" and not _is_replayed(finding, replayed)]
+    yield from (finding for finding in findings if finding.code != "RMQ-TM-WHEEL-BEYOND" or finding in beyond)
     for offset in circles:
         text = f"the entry at {offset} of the timer log links to itself or to a later one"
         yield context.finding("RMQ-TM-CHAIN", text, file=context.store.timerlog.files[-1].path, found=offset)
     if circles:
-        yield Effect(Area.DELAYED, State.LOSES, f"{_SPINS}: an entry of the timer log links to itself", Harm.LOST, len(circles))
-    elif spinning and files.log.queue.files:
-        text = f"{_SPINS}: {counted(len(spinning), 'slot')} of the wheel point beyond the timer log"
-        yield Effect(Area.DELAYED, State.LOSES, text, Harm.LOST, len(spinning))
+        yield Effect(Area.DELAYED, State.LOSES, f"{_BUSY_LOOPS}: an entry of the timer log links to itself", Harm.LOST, len(circles))
+    elif beyond and files.log.queue.files:
+        text = f"{_BUSY_LOOPS}: {counted(len(beyond), 'slot')} of the wheel point beyond the timer log"
+        yield Effect(Area.DELAYED, State.LOSES, text, Harm.LOST, len(beyond))
 
 
 def _replay(files: TimerFiles) -> tuple[frozenset[int], list[int]]:

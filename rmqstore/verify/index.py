@@ -249,7 +249,7 @@ def check_file(context: Context, view: IndexView, chains: Chains) -> Iterator[Fi
     for link in chains.links:
         yield context.finding(
             "RMQ-IX-CHAIN",
-            f"item {link['item']} links to item {link['found']}, the item before it in slot {link['slot']} is {link['expected']}",
+            f"entry {link['item']} links to entry {link['found']}, but the entry before it in slot {link['slot']} is {link['expected']}",
             file=view.file.path,
             position=view.item_position(int(link["item"])),
             length=ITEM_SIZE,
@@ -257,12 +257,12 @@ def check_file(context: Context, view: IndexView, chains: Chains) -> Iterator[Fi
             found=int(link["found"]),
         )
     if chains.wrong_links > SHOWN_LINKS:
-        message = f"{chains.wrong_links} items in all have a wrong link"
+        message = f"{chains.wrong_links} entries in total have a wrong link"
         yield context.finding("RMQ-IX-CHAIN", message, file=view.file.path, found=chains.wrong_links)
     for link in chains.slots:
         yield context.finding(
             "RMQ-IX-SLOT",
-            f"slot {link['slot']} names item {link['found']}, its newest item is {link['expected']}",
+            f"slot {link['slot']} names entry {link['found']}, but its newest entry is {link['expected']}",
             file=view.file.path,
             position=declared.slot_position(int(link["slot"])),
             length=declared.SLOT_SIZE,
@@ -270,7 +270,7 @@ def check_file(context: Context, view: IndexView, chains: Chains) -> Iterator[Fi
             found=int(link["found"]),
         )
     if chains.wrong_slots > SHOWN_LINKS:
-        message = f"{chains.wrong_slots} slots in all name a wrong item"
+        message = f"{chains.wrong_slots} slots in total name a wrong entry"
         yield context.finding("RMQ-IX-SLOT", message, file=view.file.path, found=chains.wrong_slots)
     yield from _check_header(context, view, chains.used_slots)
     yield from _check_trailing(context, view)
@@ -301,7 +301,7 @@ def _header_finding(context: Context, view: IndexView, code: str, name: str, exp
     field_place = HEADER_LAYOUT[name]
     return context.finding(
         code,
-        f"{name} of the header does not fit the items",
+        f"{name} of the header does not match the entries",
         file=view.file.path,
         position=field_place.offset,
         length=field_place.width,
@@ -322,7 +322,7 @@ def _check_trailing(context: Context, view: IndexView) -> Iterator[Finding]:
                 if found < array.size:
                     yield context.finding(
                         "RMQ-IX-TRAILING",
-                        "bytes that are not zero where no item is",
+                        "bytes other than zero where no entry is",
                         file=view.file.path,
                         position=at + found,
                         length=1,
@@ -521,12 +521,12 @@ def _first_item(view: IndexView, offset: int, start: int = 1) -> int:
 
 
 ODDITY_TEXT: dict[ItemOddity, tuple[str, str]] = {
-    ItemOddity.BOGUS: ("RMQ-IX-ITEM", "item {item} belongs to no key of the log"),
-    ItemOddity.HASH: ("RMQ-IX-ITEM", "the hash of item {item} is not that of the record's key"),
-    ItemOddity.OFFSET: ("RMQ-IX-ITEM", "the physical offset of item {item} is not that of the record with this key"),
-    ItemOddity.TIME: ("RMQ-IX-TIME", "the time difference of item {item} does not fit the record's STORETIMESTAMP"),
+    ItemOddity.BOGUS: ("RMQ-IX-ITEM", "entry {item} belongs to no key of the log"),
+    ItemOddity.HASH: ("RMQ-IX-ITEM", "the hash of entry {item} is not that of the record's key"),
+    ItemOddity.OFFSET: ("RMQ-IX-ITEM", "the physical offset of entry {item} is not that of the record with this key"),
+    ItemOddity.TIME: ("RMQ-IX-TIME", "the time difference of entry {item} does not match the record's STORETIMESTAMP"),
     ItemOddity.MISSING: ("RMQ-IX-MISSING", "a key of the record is not in the index"),
-    ItemOddity.DUPLICATE: ("RMQ-IX-DUPLICATE", "item {item} indexes the record before it once more"),
+    ItemOddity.DUPLICATE: ("RMQ-IX-DUPLICATE", "entry {item} indexes the same record as the entry before it"),
 }
 
 
@@ -556,7 +556,7 @@ def of_match(context: Context, match: IndexMatch) -> Iterator[Finding]:
             first, last = int(undamaged[0]), int(undamaged[-1])
             yield context.finding(
                 "RMQ-IX-ITEM",
-                f"{undamaged.size} items from item {first} on point at no keyed record of the log",
+                f"{undamaged.size} entries from entry {first} on point to no record of the log with a key",
                 file=view.file.path,
                 position=view.item_position(first),
                 length=(last + 1 - first) * ITEM_SIZE,
@@ -581,7 +581,7 @@ def beyond(context: Context, views: Sequence[IndexView]) -> Iterator[Finding]:
             count = view.items + 1 - first
             yield context.finding(
                 "RMQ-IX-BEYOND",
-                f"{count} items from item {first} on are of records that the log does not have: it ends at {end}",
+                f"{count} entries from entry {first} on are of records that the log does not have: it ends at {end}",
                 file=view.file.path,
                 position=view.item_position(first),
                 length=count * ITEM_SIZE,
@@ -596,7 +596,7 @@ def check_order(context: Context, views: Sequence[IndexView]) -> Iterator[Findin
         if after.first_offset < before.last_offset:
             yield context.finding(
                 "RMQ-IX-ORDER",
-                f"the items begin before those of {before.file.path.name} end",
+                f"the entries begin before those of {before.file.path.name} end",
                 file=after.file.path,
                 position=after.item_position(1),
                 offset=after.first_offset,
@@ -615,7 +615,7 @@ def coverage(context: Context, matches: Sequence[IndexMatch], views: Sequence[In
         first = next(match.first_key_position for match in matches if match.first_key_position >= 0)
         yield context.finding(
             "RMQ-IX-INCOMPLETE",
-            f"{before} keys of the log lie before the first index file",
+            f"{before} keys of the log are before the first index file",
             offset=first,
             found=before,
             **where,
@@ -624,7 +624,7 @@ def coverage(context: Context, matches: Sequence[IndexMatch], views: Sequence[In
         position = next(match.between_position for match in matches if match.between)
         yield context.finding(
             "RMQ-IX-INCOMPLETE",
-            f"{between} keys of the log lie between two index files",
+            f"{between} keys of the log are between two index files",
             offset=position,
             found=between,
             **where,
@@ -633,9 +633,9 @@ def coverage(context: Context, matches: Sequence[IndexMatch], views: Sequence[In
         position = next(match.behind_position for match in matches if match.behind)
         indexed = any(view.items for view in views)
         if indexed:
-            message = f"{behind} keys of the log lie behind the last item of the index"
+            message = f"{behind} keys of the log are after the last entry of the index"
             yield context.finding("RMQ-IX-BEHIND", message, offset=position, found=behind, file=views[-1].file.path)
         else:
-            message = f"none of the {behind} keys of the log has an index item"
+            message = f"none of the {behind} keys of the log has an index entry"
             where = {"file": views[-1].file.path if views else "index"}
             yield context.finding("RMQ-IX-INCOMPLETE", message, offset=position, expected=behind, found=0, **where)

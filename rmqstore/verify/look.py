@@ -169,7 +169,7 @@ class Look:
         log_files = files_as_mapped(self.store)
         wanted = next((file for file in log_files if str(file.path) == path), None)
         if wanted is None:
-            return UnreadableError(f"{path} is no file of the log any more.", "Run the command again when nothing writes to the store.")
+            return UnreadableError(f"{path} is no longer a file of the log.", "Run the command again when no process writes to the store.")
         return self._pass(self._surroundings(log_files)[0], wanted, advance)
 
     def _surroundings(self, log_files: list[MappedFile]) -> tuple[Surroundings, list[Finding]]:

@@ -101,7 +101,7 @@ def _of_index_file(finding: Finding, start: NextStart) -> Finding:
     if name not in start.index.deleted:
         return replace(finding, severity=CATALOGUE[finding.code].severity)  # a crash does not excuse what stays
     if start.index.brings_back(start.index.deleted[name]):
-        return _note(finding, f"the next start ({start.release}) deletes the file and writes its entries again")
+        return _note(finding, f"the next start ({start.release}) deletes the file and rewrites its entries")
     return finding
 
 
@@ -109,11 +109,9 @@ def _of_deleted(finding: Finding, start: NextStart) -> Finding:
     """Return the finding about valid files that the start deletes: no damage, but a warning where it does not write their entries again."""
     lost = [begin for begin in start.index.deleted.values() if begin is not None and not start.index.brings_back(begin)]
     if not lost:
-        return _note(finding, f"it ({start.release}) writes their entries again")
+        return _note(finding, f"it ({start.release}) rewrites their entries")
     until = "" if start.index.since is None else f" to before {start.index.since}"
-    what = (
-        f"it ({start.release}) does not write again the entries of messages from physical offset {min(lost)}{until}: no key finds them then"
-    )
+    what = f"it ({start.release}) does not rewrite the entries of messages from physical offset {min(lost)}{until}: no key finds them then"
     return replace(finding, severity=Severity.WARNING, message=f"{finding.message}; {what}")
 
 

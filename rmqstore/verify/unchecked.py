@@ -63,13 +63,13 @@ def _rocksdb_queues(context: Context) -> Iterator[NotChecked]:
 def _rocksdb_configuration(context: Context) -> Iterator[NotChecked]:
     places = (context.store.config_path / name for name in ROCKSDB_DIRECTORIES)
     if context.options.wants("config") and _any_database(context.store, places):
-        yield NotChecked("topics, groups and offsets in RocksDB", _why(context, "looked at"))
+        yield NotChecked("topics, groups and offsets in RocksDB", _why(context, "verified"))
 
 
 def _rocksdb_store(context: Context) -> Iterator[NotChecked]:
     wanted = context.options.wants("index") or context.options.wants("timer")
     if wanted and _any_database(context.store, [context.store.path_of(PartKind.ROCKSDBSTORE)]):
-        yield NotChecked("rocksdbstore/", _why(context, "looked at"))
+        yield NotChecked("rocksdbstore/", _why(context, "verified"))
 
 
 def _dledger(context: Context) -> Iterator[NotChecked]:

@@ -67,7 +67,6 @@ ALLOWED = {
 
 PENDING = (
     "rmqstore/repair",
-    "rmqstore/verify",
     "docs/json.md",
     "docs/repair.md",
     "docs/security.md",

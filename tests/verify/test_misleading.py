@@ -64,7 +64,7 @@ def test_units_of_a_lost_end_name_it_without_equal_numbers(tmp_path: Path) -> No
     findings = verify(root, builder.settings, DATA_PARTS)
 
     (unit,), (items,) = told(findings, "CQ-BEYOND"), told(findings, "IX-BEYOND")
-    assert (unit.message, unit.expected) == (f"1 unit of records that the log does not have: it ends at {half}", None)
+    assert (unit.message, unit.expected) == (f"1 entry of records that the log does not have: it ends at {half}", None)
     assert (items.expected, items.found) == (None, half)
     assert all(finding.expected is None or finding.expected != finding.found for finding in findings)
 
@@ -76,7 +76,7 @@ def test_keys_without_an_index(tmp_path: Path) -> None:
 
     (finding,) = verify(root, builder.settings, ["index"])
 
-    assert (finding.message, finding.expected, finding.found) == ("none of the 3 keys of the log has an index item", 3, 0)
+    assert (finding.message, finding.expected, finding.found) == ("none of the 3 keys of the log has an index entry", 3, 0)
 
 
 def test_a_length_by_the_setting_is_called_a_setting(tmp_path: Path) -> None:

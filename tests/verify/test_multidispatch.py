@@ -59,8 +59,8 @@ def test_what_is_told_about_repeated_and_skipped_numbers(tmp_path: Path) -> None
 
     told = {place(finding, "topic", "queue_id", "offset", "expected", "found", "message") for finding in verified(builder)}
 
-    shifted = "multi-dispatch queue with units that stand at other places than the numbers their records were given: 3"
-    dropped = "multi-dispatch queue with records without unit, because their numbers had been given before: 1"
+    shifted = "multi-dispatch queue with entries at other places than the queue offsets of their records: 3"
+    dropped = "multi-dispatch queue with records without an entry, because their queue offsets were used before: 1"
     assert told == {
         ("CQ-LMQ-OFFSET", QUEUE, 0, record, 0, 1, shifted),
         ("CL-QOFFSET-REPEAT", QUEUE, 0, 2 * record, 1, 2, dropped),
@@ -73,7 +73,7 @@ def test_shifted_numbers_over_several_log_and_queue_files(tmp_path: Path) -> Non
     (finding,) = verified(builder)
 
     assert place(finding, "expected", "found") == ("CQ-LMQ-OFFSET", 2, 1)
-    assert finding.message.endswith("given: 298")
+    assert finding.message.endswith("of their records: 298")
 
 
 @pytest.mark.parametrize("numbers", [[0, 1, 2, 3, 4, 5], [0, 0, 1, 3, 4, 5, 6]])

@@ -112,7 +112,7 @@ def test_units_that_are_too_many_to_look_at_are_told(six: StoreBuilder, monkeypa
 
     assert place(looked_at, "queue_id", "queue_offset", "length") == ("CQ-SHIFTED", 0, 6, 20)
     assert place(other, "queue_id", "queue_offset", "length") == ("CQ-SURPLUS", 1, 0, 7 * UNIT_SIZE)
-    assert "not looked at" in other.message
+    assert "was not verified" in other.message
 
 
 def test_the_last_possible_queue_offset(six: StoreBuilder) -> None:

@@ -42,7 +42,7 @@ def test_abort_with_a_process_that_is_gone(tmp_path: Path) -> None:
 def test_abort_with_a_process_that_lives(tmp_path: Path) -> None:
     given_store(tmp_path)
     (tmp_path / "abort").write_text(str(os.getpid()))
-    assert "a process of that id lives" in only(run(surroundings, tmp_path), "RMQ-ST-ABORT").message
+    assert "a process of that id runs" in only(run(surroundings, tmp_path), "RMQ-ST-ABORT").message
 
 
 def test_abort_of_a_release_before_5_0_is_empty(tmp_path: Path) -> None:
@@ -152,11 +152,11 @@ def test_a_sound_epoch_file_gives_nothing(tmp_path: Path) -> None:
     [
         (epoch_file((1, 0), (2, 100), checksum=5), "checksum"),
         (epoch_file((1, 0), (2, 100), count=3), "announces 3 entries"),
-        (epoch_file((2, 0), (1, 100)), "do not rise"),
-        (epoch_file((1, 100), (2, 100)), "do not rise"),
-        (epoch_file((1, 0), (2, 1 << 30)), "behind the end of the log"),
+        (epoch_file((2, 0), (1, 100)), "do not increase"),
+        (epoch_file((1, 100), (2, 100)), "do not increase"),
+        (epoch_file((1, 0), (2, 1 << 30)), "after the end of the log"),
         (b"", "ends within a line"),
-        (b"\xff\xfe\n0\n", "is no text"),
+        (b"\xff\xfe\n0\n", "is not text"),
     ],
 )
 def test_a_damaged_epoch_file(data: bytes, message: str, tmp_path: Path) -> None:

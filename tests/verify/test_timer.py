@@ -87,7 +87,7 @@ def test_a_position_that_is_no_unit_boundary(field: int, value: int, tmp_path: P
 def test_a_slot_that_names_a_unit_of_another_time(tmp_path: Path) -> None:
     given_store(tmp_path)
     patch(tmp_path / "timerwheel", slot_position(SOON) + 16, struct.pack(">q", UNIT))
-    assert "not one of its time" in only(run(wheel, tmp_path), "RMQ-TM-WHEEL-SLOT").message
+    assert "is of another time" in only(run(wheel, tmp_path), "RMQ-TM-WHEEL-SLOT").message
 
 
 def test_slots_beyond_a_log_that_lost_its_last_units(tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ def test_a_chain_goes_through_several_files(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("field", "value", "text"),
-    [(28, 7, "no message begins at 7"), (36, 91, "the unit says 91"), (40, 12345, "another topic")],
+    [(28, 7, "no message begins at 7"), (36, 91, "but the unit says 91"), (40, 12345, "another topic")],
 )
 def test_a_unit_that_points_to_another_message(field: int, value: int, text: str, tmp_path: Path) -> None:
     given_store(tmp_path, 5)
@@ -250,7 +250,7 @@ def test_a_unit_that_points_to_an_ordinary_message(tmp_path: Path) -> None:
     store = timer_store(tmp_path)
     store.put(SOON, topic="orders")
     store.build()
-    assert "one of orders" in only(run(wheel, tmp_path), "RMQ-TM-MESSAGE").message
+    assert "belongs to orders" in only(run(wheel, tmp_path), "RMQ-TM-MESSAGE").message
 
 
 @pytest.mark.parametrize("repeated", [1, 3])

@@ -16,7 +16,7 @@ from rmqstore.verify.log.live import Tail, is_without_records
 
 HALF_TOPICS = (HALF_TOPIC, "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC")
 _TAIL_CODES = {"torn": "RMQ-CL-TORN", "stale": "RMQ-CL-STALE", "bytes": "RMQ-CL-TAILBYTES"}
-_NO_RECORD = {"stale": "records of another place", "bytes": "bytes that are no record"}
+_NO_RECORD = {"stale": "records of another position", "bytes": "bytes that are no record"}
 
 
 def check(context: Context, results: Sequence[FileResult]) -> Iterator[Finding]:
@@ -42,7 +42,7 @@ def check(context: Context, results: Sequence[FileResult]) -> Iterator[Finding]:
             if half is None or half.topic not in HALF_TOPICS:
                 yield context.log_finding(
                     "RMQ-CL-TRANSACTION",
-                    "PREPAREDTRANSACTIONOFFSET of a committed message is not the place of a half message",
+                    "PREPAREDTRANSACTIONOFFSET of a committed message is not the position of a half message",
                     position,
                     found=prepared,
                 )
@@ -98,8 +98,8 @@ def _of_tail(context: Context, tail: Tail) -> Finding:
     length = tail.end - tail.start
     texts = {
         "torn": f"the last record is only partly written: {length} bytes of it",
-        "stale": f"{length} bytes of older records lie behind the end of the log",
-        "bytes": f"{length} bytes that are no record lie behind the end of the log",
+        "stale": f"{length} bytes of older records after the end of the log",
+        "bytes": f"{length} bytes after the end of the log that are no record",
     }
     return context.log_finding(_TAIL_CODES[tail.kind], texts[tail.kind], tail.start, length, found=length)
 
@@ -109,7 +109,7 @@ def _without_records(context: Context, file: MappedFile, *, behind: bool, alone:
     if behind and not alone:
         yield context.finding("RMQ-CL-PREALLOC", "a pre-allocated file without records follows the last record", **where)
     elif not behind:
-        yield context.finding("RMQ-CL-ZEROFILE", "a file without records lies between files with records", **where)
+        yield context.finding("RMQ-CL-ZEROFILE", "a file without records is between files with records", **where)
 
 
 def _inner_end(context: Context, result: FileResult) -> Iterator[Finding]:

@@ -145,7 +145,7 @@ def _offset_message(context: Context, name: str, offset: int) -> str:
     end = context.log.end_offset
     if offset == end:
         return f"{name} {offset} is the end of the log: no record begins there"
-    return f"{name} {offset} lies beyond the end of the log, {end}" if offset > end else f"{name} {offset} is not the start of a record"
+    return f"{name} {offset} is beyond the end of the log, {end}" if offset > end else f"{name} {offset} is not the start of a record"
 
 
 def _doomed_index_files(context: Context, fields: Any) -> Iterator[Finding]:

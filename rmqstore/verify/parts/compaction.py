@@ -113,7 +113,7 @@ def _queue(context: Context, directory: QueueDirectory, length: int | None) -> I
 
 
 def _foreign(entry: OddEntry, length: int | None) -> str:
-    rest = "left by a replacement that did not end" if entry.path.name.endswith(_DELETED) else entry.detail
+    rest = "left by a replacement that did not finish" if entry.path.name.endswith(_DELETED) else entry.detail
     effect = "the broker does not start" if entry.length == length else "this queue is not loaded"
     return f"{entry.path.name}: {rest}; {effect}"
 

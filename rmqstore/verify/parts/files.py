@@ -169,7 +169,7 @@ def _commit_log(context: Context) -> Iterator[Finding]:
     missing = [path for path in configured if not path.is_dir()]
     if missing and (len(configured) > 1 or store.config.explicit("storePathCommitLog") is not None):
         for path in missing:
-            message = f"the configured commit log directory {path} does not exist; a broker makes an empty one in its place"
+            message = f"the configured commit log directory {path} does not exist; a broker creates an empty one"
             yield context.finding("RMQ-ST-PATH", message, file=path)
     if store.commitlog.files or store.only is not None or store.dledger is not None:
         return
@@ -189,7 +189,7 @@ def evidence_of_messages(store: Store) -> str | None:
     for file in store.index_files():
         return f"{store.relative(file.path)} exists"
     if store.checkpoint_path.is_file() and parse_checkpoint(read_whole(store.checkpoint_path, 4096)).physic_msg_timestamp > 0:
-        return "the checkpoint tells of messages"
+        return "the checkpoint has times of messages"
     return None
 
 

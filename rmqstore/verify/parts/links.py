@@ -13,7 +13,7 @@ from rmqstore.verify.context import Context
 from rmqstore.verify.guard import limited
 
 _CODE = "RMQ-ST-LINK"
-_BELOW = "Put the file or directory itself in the place of the link."
+_BELOW = "Replace the link by the file or directory itself."
 
 
 def check(context: Context) -> Iterator[Finding]:

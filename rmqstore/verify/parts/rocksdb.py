@@ -74,7 +74,7 @@ def _refused(context: Context, report: Report, text: str) -> Finding:
     database = report.database
     if database.starts_empty:
         message = (
-            f"{CURRENT} of this database ({database.use}) is missing: a start makes a new one and deletes {len(database.tables)} tables"
+            f"{CURRENT} of this database ({database.use}) is missing: a start creates a new one and deletes {len(database.tables)} tables"
         )
         return context.finding("RMQ-RD-OPEN", message, file=database.directory / CURRENT)
     message = f"RocksDB does not open this database ({database.use}): {text}"
@@ -84,7 +84,7 @@ def _refused(context: Context, report: Report, text: str) -> Finding:
 def _damaged(context: Context, report: Report) -> Iterator[Finding]:
     for family in report.damaged:
         message = (
-            f"family {family.name} of this database ({report.database.use}) cannot be read behind {family.entries} entries: {family.error}"
+            f"family {family.name} of this database ({report.database.use}) cannot be read after {family.entries} entries: {family.error}"
         )
         yield _finding(context, "RMQ-RD-BLOCK", message, report.database, family.error or "")
 
@@ -113,11 +113,11 @@ def _against_log(context: Context, report: Report) -> Iterator[Finding]:
         return
     if reached < end:
         code = "RMQ-RD-BEHIND"
-        then = "the next start dispatches the rest" if context.store.abort_present else "without `abort` a start leaves records out"
+        then = "the next start dispatches the rest" if context.store.abort_present else "a start without `abort` leaves out records"
     else:
         code = "RMQ-RD-AHEAD"
         then = "brokers do not always find the last entry before that end"
-    message = f"the queues in RocksDB know the log up to {reached}, its records end at {end}: {then}"
+    message = f"the queues in RocksDB have entries of the log up to {reached}, its records end at {end}: {then}"
     yield context.finding(code, message, file=report.database.directory, offset=reached, expected=end, found=reached)
 
 

@@ -49,9 +49,9 @@ def _abort_and_users(context: Context) -> Iterator[Finding]:
     store = context.store
     found = liveness(store)
     if store.abort_present:
-        message = "`abort` exists: the broker was killed or crashed, or runs now"
+        message = "`abort` exists: the broker was killed or crashed, or is running"
         if found.abort_pid is not None:
-            state = "a process of that id lives on this machine" if found.abort_pid_alive else "no process of that id lives on this machine"
+            state = "a process of that id runs on this machine" if found.abort_pid_alive else "no process of that id runs on this machine"
             message += f"; it was process {found.abort_pid}, {state}"
         yield context.finding("RMQ-ST-ABORT", message, file=store.abort_path, found=found.abort_pid)
     if found.in_use:
@@ -68,7 +68,7 @@ def _lock(context: Context) -> Iterator[Finding]:
     elif path.is_file():
         content = read_whole(path, 64)
         if content != _MARK:
-            message = f"the lock file holds {content!r} instead of {_MARK!r}"
+            message = f"the lock file contains {content!r} instead of {_MARK!r}"
             yield context.finding("RMQ-ST-LOCK", message, file=path, expected=_MARK.decode(), found=content.decode("latin-1"))
 
 
@@ -128,12 +128,12 @@ def _epoch(context: Context) -> Iterator[Finding]:
     if file is None:
         return
     if not file.increases:
-        yield context.finding("RMQ-ST-EPOCH", "epochs or start offsets do not rise", file=path)
+        yield context.finding("RMQ-ST-EPOCH", "epochs or start offsets do not increase", file=path)
     # After the last file there is no log in any case, also while the log has not been read.
     end = context.log.end_offset or context.store.message_log.max_offset
     beyond = [entry for entry in file.entries if entry.start_offset > end]
     if beyond and context.store.message_log.files:
-        message = f"epoch {beyond[0].epoch} begins at {beyond[0].start_offset}, behind the end of the log"
+        message = f"epoch {beyond[0].epoch} begins at {beyond[0].start_offset}, after the end of the log"
         yield context.finding("RMQ-ST-EPOCH", message, file=path, expected=end, found=beyond[0].start_offset)
 
 
@@ -142,7 +142,7 @@ def _parse_epoch(path: Path) -> tuple[EpochFile | None, str | None]:
     try:
         file = parse_epoch_file(read_whole(path, _EPOCH_LIMIT))
     except ValueError as error:
-        return None, str(error) if not isinstance(error, UnicodeDecodeError) else "the epoch file is no text"
+        return None, str(error) if not isinstance(error, UnicodeDecodeError) else "the epoch file is not text"
     return file, None if file.checksum_matches else "the checksum of the epoch file does not match its entries"
 
 
@@ -176,10 +176,10 @@ def _permissions(context: Context, top: Path, owner: int) -> Iterator[Finding]:
         if status.st_mode & needed != needed:
             found = f"{stat.S_IMODE(status.st_mode):04o}"
             forbidden = "use" if stat.S_ISDIR(status.st_mode) else "read and write"
-            message = f"{path.name} has mode {found}: its owner may not {forbidden} it"
+            message = f"{path.name} has mode {found}: its owner cannot {forbidden} it"
             yield context.finding("RMQ-ST-MODE", message, file=path, expected=f"{needed:04o}", found=found)
         if stat.S_ISREG(status.st_mode) and not os.access(path, os.R_OK):
-            yield context.finding("RMQ-ST-UNREADABLE", f"{path.name} may not be read by this user", file=path)
+            yield context.finding("RMQ-ST-UNREADABLE", f"{path.name}: this user has no permission to read it", file=path)
 
 
 def _walk(top: Path) -> Iterator[tuple[Path, os.stat_result | None]]:

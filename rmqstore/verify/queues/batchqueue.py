@@ -137,7 +137,7 @@ class BatchRows:
             unit = units.find(position)
             if unit is None:
                 code = "RMQ-CQ-BEHIND" if position > last else "RMQ-CQ-BATCH"
-                yield self._context.finding(code, "the record has no unit in its batch queue", file=directory.directory, **where)
+                yield self._context.finding(code, "the record has no entry in its batch queue", file=directory.directory, **where)
                 continue
             self.matched[key] += 1
             row = units.rows[unit]
@@ -146,7 +146,7 @@ class BatchRows:
                     file, at = units.place(unit)
                     yield self._context.finding(
                         "RMQ-CQ-BATCH",
-                        f"{name} of the batch unit does not fit its record",
+                        f"{name} of the batch queue entry does not match its record",
                         file=file.path,
                         position=at,
                         length=UNIT_DTYPE.itemsize,
@@ -202,13 +202,13 @@ def _judge_unit(context: Context, key: QueueKey, row: npt.NDArray[np.void], file
         "queue_offset": int(row["msg_base_offset"]),
     }
     if offset == 0 and size == 0 and not int(row["batch_size"]):
-        yield context.finding("RMQ-CQ-HOLE", "a unit that was never written lies between written ones", **where)
+        yield context.finding("RMQ-CQ-HOLE", "an entry that was never written is between written ones", **where)
         return
     where["offset"] = offset
     if offset < context.log.min_offset:
         return
     if context.log.is_damaged(offset):
-        yield context.finding("RMQ-CQ-LOST", "the unit belongs to a record in a damaged range", **where)
+        yield context.finding("RMQ-CQ-LOST", "the entry belongs to a record in a damaged range", **where)
     elif offset >= context.log.end_offset:
         yield context.finding(
             "RMQ-CQ-BEYOND", f"the record is not in the log, which ends at {context.log.end_offset}", found=offset, **where
@@ -216,6 +216,6 @@ def _judge_unit(context: Context, key: QueueKey, row: npt.NDArray[np.void], file
     else:
         record = context.record_at(offset)
         if record is None:
-            yield context.finding("RMQ-CQ-BATCH", "the unit points at no record", found=offset, **where)
+            yield context.finding("RMQ-CQ-BATCH", "the entry points to no record", found=offset, **where)
         elif (record.topic, record.queue_id) != key:
-            yield context.finding("RMQ-CQ-BATCH", f"the unit points at a record of {record.topic}/{record.queue_id}", **where)
+            yield context.finding("RMQ-CQ-BATCH", f"the entry points to a record of {record.topic}/{record.queue_id}", **where)

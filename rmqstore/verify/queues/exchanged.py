@@ -86,7 +86,7 @@ def summed_up(
     for path, held in exchanged.items():
         yield context.finding(
             CODE,
-            f"{'every file of this queue' if whole else 'this file'} holds units of another place: {held}",
+            f"{'every file of this queue' if whole else 'this file'} holds entries of another place: {held}",
             file=path,
             position=0,
             topic=key[0],

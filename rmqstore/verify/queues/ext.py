@@ -46,7 +46,7 @@ def _lengths(context: Context, key: QueueKey, file: MappedFile) -> Iterator[Find
         last, position = position, position + size
     if not position:
         return  # an empty file; `files.py` reports it
-    message = "the length of this ext unit leads out of the file: a broker does not start"
+    message = "the length of this ext unit leads beyond the end of the file: a broker does not start"
     yield context.finding(
         "RMQ-CQ-EXT", message, file=file.path, position=last, length=_LENGTH, topic=key[0], queue_id=key[1], found=position - last
     )
@@ -86,7 +86,7 @@ class ExtReader:
         directory = self._queues.get(key)
         file = directory.files.find(place) if directory and place >= 0 else None
         if file is None or place + HEAD_SIZE > file.end:
-            return "the queue unit names an ext address where no ext file is", None, None, None, int(ext["address"])
+            return "the queue entry has an ext address where no ext file is", None, None, None, int(ext["address"])
         at = place - file.start
         try:
             head = read_at(file, at, HEAD_SIZE)
@@ -95,7 +95,7 @@ class ExtReader:
         size, bits = int.from_bytes(head[0:2], "big", signed=True), int.from_bytes(head[18:20], "big", signed=True)
         tags_code, store_time = int.from_bytes(head[2:10], "big", signed=True), int.from_bytes(head[10:18], "big", signed=True)
         if size != HEAD_SIZE + bits or bits < 0 or at + size > file.length:
-            return "the size of the ext unit does not fit its bit map", file.path, at, HEAD_SIZE + max(bits, 0), size
+            return "the size of the ext unit does not match its bit map", file.path, at, HEAD_SIZE + max(bits, 0), size
         if tags_code != int(ext["tags_code"]):
             return "the ext unit does not hold the tagsCode of the record", file.path, at, int(ext["tags_code"]), tags_code
         if store_time != int(ext["store_timestamp"]):

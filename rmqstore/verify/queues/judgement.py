@@ -159,7 +159,7 @@ class QueueJudge:
             return "RMQ-CQ-LMQ-MISSING", "; a lite queue that expired is deleted"
         if topic.startswith(LMQ_PREFIX):
             if self._multi_dispatch is None:
-                return "RMQ-CQ-LMQ-MISSING", "; no other %LMQ% queue has, so the broker may not dispatch to them"
+                return "RMQ-CQ-LMQ-MISSING", "; no other %LMQ% queue has files, so the broker may not dispatch to them"
             return ("RMQ-CQ-MISSING" if self._multi_dispatch else None), ""
         if self._known_topics is not None and topic not in self._known_topics:
             return "RMQ-CQ-DELETED", "; the topic is not configured either, so it was probably deleted"
@@ -257,11 +257,11 @@ class QueueJudge:
         where["found"] = run.offset
         count = _units(run.end - run.start)
         if run.target is TargetKind.PRE_BLANK:
-            return self._context.finding("RMQ-CQ-PREBLANK", f"{count} pre-blank where those of records should be", **where)
+            return self._context.finding("RMQ-CQ-PREBLANK", f"{count} pre-blank, in the place of records", **where)
         if run.target is TargetKind.OWN:
-            text = f"{count}: the record pointed at has a QUEUEOFFSET {run.shift:+d} from the unit's place"
+            text = f"{count}: the record there has a QUEUEOFFSET {run.shift:+d} from that of the entry"
             return self._context.finding("RMQ-CQ-SHIFTED", text, **where)
-        return self._context.finding("RMQ-CQ-UNIT", f"{count}: another place than that of the record with this QUEUEOFFSET", **where)
+        return self._context.finding("RMQ-CQ-UNIT", f"{count}: not the position of the record with this QUEUEOFFSET", **where)
 
     # What units point at
 
@@ -306,7 +306,7 @@ class QueueJudge:
             yield from self._unclaimed_run(key, directory, run, prefix, end, last_used)
         if files and pre_blanks and not claimed and pre_blanks == last_used - first_unit:
             yield self._context.finding(
-                "RMQ-CQ-PREBLANK-ONLY", "nothing but pre-blank units", **self._where(key, directory, first_unit, first_unit + pre_blanks)
+                "RMQ-CQ-PREBLANK-ONLY", "all entries are pre-blank", **self._where(key, directory, first_unit, first_unit + pre_blanks)
             )
         yield from self._zero_file(key, directory, filled)
 
@@ -325,7 +325,7 @@ class QueueJudge:
     def _of_stale(self, key: QueueKey, directory: QueueDirectory, run: UnitRun) -> Finding:
         return self._context.finding(
             "RMQ-CQ-STALE",
-            f"old units behind the end of the queue, parted from it by zeros: {run.end - run.start}",
+            f"old entries after the end of the queue, separated from it by zeros: {run.end - run.start}",
             offset=run.position,
             **self._where(key, directory, run.start, run.end),
         )
@@ -335,7 +335,7 @@ class QueueJudge:
         if files and files[-1].start // UNIT_SIZE >= filled and files[-1].length:
             yield self._context.finding(
                 "RMQ-CQ-ZEROFILE",
-                "the last file of the queue holds no unit",
+                "the last file of the queue holds no entry",
                 file=files[-1].path,
                 position=0,
                 length=files[-1].length,
@@ -367,7 +367,7 @@ class QueueJudge:
                 yield self._context.finding("RMQ-CQ-HOLE", f"{count} inside the queue never written", **where)
         elif kind is UnitKind.PRE_BLANK:
             if stop > prefix:
-                yield self._context.finding("RMQ-CQ-PREBLANK", f"{count} pre-blank behind the beginning of the queue", **where)
+                yield self._context.finding("RMQ-CQ-PREBLANK", f"{count} pre-blank after the beginning of the queue", **where)
         elif kind is UnitKind.EXPIRED:
             if stop <= prefix:
                 yield self._context.finding("RMQ-CQ-EXPIRED", f"{count} pointing before the first commit log file", offset=offset, **where)
@@ -398,7 +398,7 @@ class QueueJudge:
         """
         missing = run.start < end or self._context.log.last_filler > run.offset
         if run.target is TargetKind.OWN and missing and self._repeats_neighbour(directory, run):
-            code, text = "RMQ-CQ-REPEATED", "the same as its neighbour, in the place of a message that the log does not have"
+            code, text = "RMQ-CQ-REPEATED", "the same as its neighbour, for a message that the log does not have"
         else:
             code, text = self._answer(run)
         where = self._where(key, directory, run.start, run.end)
@@ -423,15 +423,15 @@ class QueueJudge:
             code = "RMQ-CQ-UNIT" if self._has_records else "RMQ-CQ-SURPLUS"
             return code, f"the record there belongs to {run.other[0]}/{run.other[1]}"
         if run.target is TargetKind.OWN and run.shift:
-            return "RMQ-CQ-SHIFTED", f"the record there has a QUEUEOFFSET {run.shift:+d} from the unit's place"
+            return "RMQ-CQ-SHIFTED", f"the record there has a QUEUEOFFSET {run.shift:+d} from that of the entry"
         return _ANSWERS[run.target]
 
 
 _ANSWERS = {
-    TargetKind.UNKNOWN: ("RMQ-CQ-SURPLUS", "no record claims them; what they point at was not looked at, there are too many of this kind"),
-    TargetKind.NOTHING: ("RMQ-CQ-UNIT", "no record begins where the unit points"),
-    TargetKind.DAMAGED: ("RMQ-CQ-LOST", "the record lies in a damaged range"),
-    TargetKind.NOT_QUEUED: ("RMQ-CQ-SURPLUS", "a prepared or rolled back record has no place in a queue"),
+    TargetKind.UNKNOWN: ("RMQ-CQ-SURPLUS", "no record belongs to them; where they point was not verified, there are too many of this kind"),
+    TargetKind.NOTHING: ("RMQ-CQ-UNIT", "no record begins where the entry points"),
+    TargetKind.DAMAGED: ("RMQ-CQ-LOST", "the record is in a damaged range"),
+    TargetKind.NOT_QUEUED: ("RMQ-CQ-SURPLUS", "a prepared or rolled back record belongs in no queue"),
     TargetKind.OWN: ("RMQ-CQ-SURPLUS", "the record there is not part of the live log"),
 }
 
@@ -472,9 +472,9 @@ def _restarted(history: QueueHistory | None, rows: npt.NDArray[np.void]) -> int:
 
 
 _RENUMBERED = {
-    Deviation.SHIFTED: ("RMQ-CQ-LMQ-OFFSET", "units that stand at other places than the numbers their records were given"),
-    Deviation.DROPPED: ("RMQ-CL-QOFFSET-REPEAT", "records without unit, because their numbers had been given before"),
-    Deviation.LOST: ("RMQ-CQ-SHIFTED", "records without unit, and all units behind them moved up"),
+    Deviation.SHIFTED: ("RMQ-CQ-LMQ-OFFSET", "entries at other places than the queue offsets of their records"),
+    Deviation.DROPPED: ("RMQ-CL-QOFFSET-REPEAT", "records without an entry, because their queue offsets were used before"),
+    Deviation.LOST: ("RMQ-CQ-SHIFTED", "records without an entry; all entries after them moved up"),
 }
 
 
@@ -511,7 +511,7 @@ def dispatches_to_light_queues(context: Context, queues: Iterable[QueueKey]) -> 
 
 
 def _units(count: int) -> str:
-    return "1 unit" if count == 1 else f"{count} units"
+    return "1 entry" if count == 1 else f"{count} entries"
 
 
 def union(intervals: Sequence[Interval]) -> list[Interval]:

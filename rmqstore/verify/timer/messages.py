@@ -41,7 +41,7 @@ def unit_problems(context: Context, *, offset: int, size: int, topic_hash: int, 
     if offset < log.min_offset or size == GIVEN_UP:
         return
     if log.is_damaged(offset):
-        yield "RMQ-TM-MESSAGE", f"the message at {offset} lies in a damaged range"
+        yield "RMQ-TM-MESSAGE", f"the message at {offset} is in a damaged range"
         return
     properties = named(context, offset, size, topic_hash)
     if properties is None:
@@ -89,11 +89,11 @@ def _contradictions(offset: int, properties: Mapping[str, str], kind: int, slot_
     due = deliver_time(properties)
     if due is not None and not stands_for(due, kind, slot_time):
         wanted = "later than" if kind & UnitMagic.ROLL else "at"
-        yield "RMQ-TM-UNIT", f"the message at {offset} is due at {due}, its unit stands for one due {wanted} {slot_time}"
+        yield "RMQ-TM-UNIT", f"the message at {offset} is due at {due}, but its unit is for one due {wanted} {slot_time}"
     deletes = bool(kind & UnitMagic.DELETE)
     if deletes != (TIMER_DEL_UNIQKEY in properties):
         said, found = ("a deletion", "an ordinary message") if deletes else ("an ordinary message", "a deletion")
-        yield "RMQ-TM-UNIT", f"the unit says {said}, the message at {offset} is {found}"
+        yield "RMQ-TM-UNIT", f"the unit says {said}, but the message at {offset} is {found}"
 
 
 def _explanation(context: Context, offset: int, size: int) -> str:
@@ -101,9 +101,9 @@ def _explanation(context: Context, offset: int, size: int) -> str:
     if record is None:
         return f"no message begins at {offset}"
     if record.size != size:
-        return f"the message at {offset} is {record.size} bytes long, the unit says {size}"
+        return f"the message at {offset} is {record.size} bytes long, but the unit says {size}"
     if record.topic != TIMER_TOPIC:
-        return f"the message at {offset} is one of {record.topic}, not of {TIMER_TOPIC}"
+        return f"the message at {offset} belongs to {record.topic}, not to {TIMER_TOPIC}"
     return f"the message at {offset} is for another topic than the unit says"
 
 

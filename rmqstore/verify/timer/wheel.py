@@ -91,22 +91,22 @@ def _slots(context: Context, files: TimerFiles, slots: Slots) -> Iterator[Unmade
     misplaced = slots.time % timer.WHEEL_SLOTS != slots.number
     live = files.is_live(slots.time) & ~misplaced
     for i in map(int, np.flatnonzero(misplaced)):
-        message = f"its time {slots.time[i]} belongs into slot {slots.time[i] % timer.WHEEL_SLOTS}"
+        message = f"its time {slots.time[i]} belongs in slot {slots.time[i] % timer.WHEEL_SLOTS}"
         yield _slot_finding(context, files, "RMQ-TM-WHEEL-SLOT", slots, i, message)
     odd = _odd(files, slots)
     for i in map(int, np.flatnonzero(odd & ~misplaced)):
-        message = f"its positions {slots.first[i]} and {slots.last[i]} are no unit boundaries of the timer log"
+        message = f"its positions {slots.first[i]} and {slots.last[i]} are not unit boundaries of the timer log"
         yield _slot_finding(context, files, "RMQ-TM-WHEEL-SLOT", slots, i, message)
     far = live & (slots.time > _latest_slot_time(context, files))
     for i in map(int, np.flatnonzero(far)):
-        message = f"its time {int(slots.time[i]) * files.precision} ms lies further ahead than any unit is put"
+        message = f"its time {int(slots.time[i]) * files.precision} ms is later than that of any possible unit"
         yield _slot_finding(context, files, "RMQ-TM-WHEEL-TIME", slots, i, message, found=int(slots.time[i]))
     yield from _beyond(context, files, slots)
     inside = np.flatnonzero(live & ~odd & (slots.last >= begin) & (slots.last < end))
     units = files.log.units_at(slots.last[inside])
     wrong = (units["size"] != timer.LOG_UNIT_SIZE) | (files.slot_time(units) != slots.time[inside])
     for i in map(int, inside[wrong]):
-        message = f"the unit at {slots.last[i]} is not one of its time"
+        message = f"the unit at {slots.last[i]} is of another time"
         yield _slot_finding(context, files, "RMQ-TM-WHEEL-SLOT", slots, i, message)
 
 
@@ -121,7 +121,7 @@ def _odd(files: TimerFiles, slots: Slots) -> Mask:
 def _beyond(context: Context, files: TimerFiles, slots: Slots) -> Iterator[Unmade]:
     end = files.log.end(files.flushed)
     for i in map(int, np.flatnonzero(files.beyond(slots) & ~_odd(files, slots))):
-        message = f"its newest unit {slots.last[i]} lies at or behind the end of the timer log"
+        message = f"its newest unit {slots.last[i]} is at or after the end of the timer log"
         yield _slot_finding(context, files, "RMQ-TM-WHEEL-BEYOND", slots, i, message, expected=end, found=int(slots.last[i]))
 
 
@@ -169,7 +169,7 @@ def _units(context: Context, files: TimerFiles, queue: TimerQueue) -> Iterator[U
         number += forgotten.size
         unknown.extend(int(offset) for offset in window.offsets[forgotten[:1]])
     if unknown:
-        message = f"the wheel lacks {number} pending units, the first at {unknown[0]}; a start reads the timer log from {replayed} on only"
+        message = f"the wheel lacks {number} pending units, the first at {unknown[0]}; a start reads the timer log only from {replayed} on"
         code = "RMQ-TM-WHEEL-SLOT"
         yield code, partial(context.finding, code, message, file=files.wheel, expected=0, found=number)
 
@@ -184,14 +184,14 @@ def _chains(context: Context, files: TimerFiles, window: Window, times: Offsets,
     linked = live[links[live] >= 0]
     wrong = (links[linked] >= window.offsets[linked]) | ~files.log.aligned(links[linked])
     for i in linked[wrong]:
-        message = f"the unit at {window.offsets[i]} links to {links[i]}, which is no older unit"
+        message = f"the unit at {window.offsets[i]} links to {links[i]}, which is not an older unit"
         yield _unit_finding(context, "RMQ-TM-CHAIN", window, int(i), message, found=int(links[i]))
     # Units before the first file have been deleted with their messages.
     rest = linked[~wrong & (links[linked] >= files.log.queue.min_offset)]
     older = files.log.units_at(links[rest])
     foreign = (older["size"] != timer.LOG_UNIT_SIZE) | (files.slot_time(older) != times[rest])
     for i in rest[foreign]:
-        message = f"the unit at {window.offsets[i]} links to {links[i]}, where no unit of the same time stands"
+        message = f"the unit at {window.offsets[i]} links to {links[i]}, where no unit of the same time is"
         yield _unit_finding(context, "RMQ-TM-CHAIN", window, int(i), message, found=int(links[i]))
 
 
@@ -231,9 +231,9 @@ class _Order:
         for number in np.flatnonzero(offsets <= before).tolist():
             place, offset, previous = int(places[number]), int(offsets[number]), int(before[number])
             if number + 1 < len(offsets) and offsets[number + 1] > previous:
-                text = "and the next unit goes on from there, so this one is out of order"
+                text = "and the next unit continues from there, so this one is out of order"
             else:
-                text = "as after a restart that puts messages into the timer once more; these are delivered twice"
+                text = "as after a restart that adds messages to the timer again; these are delivered twice"
             message = f"the unit at {window.offsets[place]} steps back from the message at {previous} to that at {offset}, {text}"
             yield _unit_finding(self._context, "RMQ-TM-LOG-ORDER", window, place, message, offset=offset, expected=previous, found=offset)
         if len(offsets):
@@ -265,9 +265,9 @@ def _implausible(context: Context, files: TimerFiles, fields: Any) -> Iterator[t
         yield "last_read_time_ms", "the read time is not set: everything of the last seven days is delivered again", None
     elif read_time % files.precision:
         floor = read_time - read_time % files.precision
-        yield "last_read_time_ms", f"the read time {read_time} is no multiple of {files.precision} ms", floor
+        yield "last_read_time_ms", f"the read time {read_time} is not a multiple of {files.precision} ms", floor
     elif read_time > time.time() * 1000 + _CLOCK_SLACK_MS:
-        yield "last_read_time_ms", "the read time lies in the future: nothing is delivered until then", None
+        yield "last_read_time_ms", "the read time is in the future: nothing is delivered until then", None
     elif 0 < changed < read_time - _CLOCK_SLACK_MS:
         yield "last_read_time_ms", f"the read time is {read_time - changed} ms later than the moment it was written at", changed
     queue_offset, master = fields.last_timer_queue_offset, fields.master_timer_queue_offset
@@ -275,11 +275,11 @@ def _implausible(context: Context, files: TimerFiles, fields: Any) -> Iterator[t
         yield "last_timer_queue_offset", f"the queue offset {queue_offset} is larger than that of the master, {master}", master
     ends = _timer_queue_ends(context)
     if ends is not None and not ends.min_offset - _OFF_BY_ONE <= queue_offset <= ends.max_offset:
-        message = f"the queue offset {queue_offset} lies outside of the queue of {TIMER_TOPIC}, {ends.min_offset} to {ends.max_offset}"
+        message = f"the queue offset {queue_offset} is outside of the queue of {TIMER_TOPIC}, {ends.min_offset} to {ends.max_offset}"
         yield "last_timer_queue_offset", message, min(max(queue_offset, ends.min_offset), ends.max_offset)
     flushed, end = fields.last_timer_log_flush_pos, files.log.queue.max_offset
     if not 0 <= flushed <= end:
-        yield "last_timer_log_flush_pos", f"the flushed position {flushed} lies outside of the timer log, which ends at {end}", None
+        yield "last_timer_log_flush_pos", f"the flushed position {flushed} is outside of the timer log, which ends at {end}", None
 
 
 def _timer_queue_ends(context: Context) -> QueueEnds | None:

@@ -47,7 +47,7 @@ def plan_minimal(
     if refused:
         wish = QueueWish(rebuild=True, queues=refused)
         plan_queues(builder, staging, store, profile, future, judgement, wish, advance=advance, rebuilder=rebuilder)
-    builder.note("Only what keeps a broker from starting is mended; what its recovery then does, `rmqstore recover --what-if` tells.")
+    builder.note("Only what keeps a broker from starting is repaired; `rmqstore recover --what-if` predicts what its recovery then does.")
 
 
 def _refused_queues(store: Store) -> Iterator[QueueKey]:

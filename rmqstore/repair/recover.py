@@ -27,9 +27,9 @@ from rmqstore.versions import profile_of
 
 Advance = Callable[[int], None]
 _IN_ROCKSDB = (
-    "The queues are kept in RocksDB, which is neither read nor written: messages behind the end of the log are not listed as lost, and "
-    "a consumer that comes to a lost one gets the placeholder that stands there, or bytes that are no message where nothing tells where "
-    "it began."
+    "The queues are kept in RocksDB, which is neither read nor written: messages after the end of the log are not listed as lost, and "
+    "a consumer that reaches a lost one gets its placeholder, or bytes that are not a message where it is unknown "
+    "where the message began."
 )
 
 
@@ -91,7 +91,7 @@ class Recovery:
         if self.strategy is Strategy.BROKER:
             if outcome.scan is None:
                 raise RefusedError(
-                    f"It cannot be told where a broker of {self.release} would cut the log: {outcome.unknown or 'it does not get so far'}.",
+                    f"It is unknown where a broker of {self.release} would cut the log: {outcome.unknown or 'it does not get so far'}.",
                     "Use --strategy salvage, or --strategy minimal first.",
                 )
             repair = cut_where_broker_stops(store, self.release, outcome.scan.stop_offset, advance=advance)
@@ -102,7 +102,7 @@ class Recovery:
         if repair.future.damages and store.rocksdb_queues:
             builder.note(_IN_ROCKSDB)
         if repair.lost or outcome.starts is not True or (outcome.lost is not None and outcome.lost.messages):
-            builder.note(f"{self.strategy}: {_messages(len(repair.lost))} given up. {_what_a_start_does(outcome)}")
+            builder.note(f"{self.strategy}: {_messages(len(repair.lost))} lost. {_what_a_start_does(outcome)}")
         return repair
 
 
@@ -125,11 +125,11 @@ def _what_a_start_does(outcome: Outcome) -> str:
     """Return a sentence about a broker start without a repair."""
     release = outcome.release
     if outcome.starts is None:
-        return f"What a broker of {release} would do cannot be told: {outcome.unknown}."
+        return f"It is unknown what a broker of {release} would do: {outcome.unknown}."
     lost = outcome.lost.messages if outcome.lost is not None else 0
     starts = "starts on the store as it is" if outcome.starts else "does not start on the store as it is"
-    thrown = f"{lost} sound message{'s' * (lost != 1)}" if lost else "nothing that is sound"
-    return f"A broker of {release} {starts} and throws away {thrown}."
+    thrown = f"{lost} valid message{'s' * (lost != 1)}" if lost else "no valid message"
+    return f"A broker of {release} {starts} and discards {thrown}."
 
 
 def _messages(count: int) -> str:

@@ -149,7 +149,7 @@ def test_an_apply_that_is_running_stops(scene: Scene) -> None:
     error = raised.value
     assert scene.started is False
     assert error.exit_status == REFUSED
-    assert error.message.startswith("Something else changed the store meanwhile")
+    assert error.message.startswith("Another process changed the store meanwhile")
     assert error.hint is not None and f"rmqstore undo {scene.store.root}" in error.hint
     taken_back(scene)
 
@@ -161,6 +161,6 @@ def test_an_apply_that_was_killed_is_not_continued(scene: Scene) -> None:
     assert scene.started is True
     run = rmqstore("apply", scene.transaction.plan_path, "--yes")
     assert run.status == REFUSED
-    assert "Something else changed the store meanwhile" in run.err
+    assert "Another process changed the store meanwhile" in run.err
     assert "rmqstore undo" in run.err
     taken_back(scene)

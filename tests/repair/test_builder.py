@@ -111,7 +111,7 @@ def test_staged_arrays_become_files(planning: Planning) -> None:
     ["../outside", "/etc/passwd", ".rmqstore/x", "transaction/x", "index/../../x", "commitlog", "", "unknown/file", "compaction/log"],
 )
 def test_a_path_that_is_no_place_for_a_repair_is_a_planners_mistake(planning: Planning, path: str) -> None:
-    with pytest.raises(ValueError, match="no place"):
+    with pytest.raises(ValueError, match="not a place"):
         planning.builder.create(path, b"x", reason="no")
 
 

@@ -220,5 +220,5 @@ def test_the_plan_says_what_is_delivered_again(store: Damaged) -> None:
     topic, first, _ = ends()
     write(store, config.CONSUMER_OFFSETS, TEXT % (topic, -7, 1 << 40))
     notes = " ".join(store.recover().plan.notes)
-    assert f"set to 0, as every release takes it; up to {first} messages" in notes
+    assert f"set to 0, as every release reads it; up to {first} messages" in notes
     assert "nothing in the queue is skipped or delivered again" in notes

@@ -163,7 +163,7 @@ def test_a_plan_that_was_edited_by_hand_is_refused(fresh_store: Callable[[str], 
     file.write_bytes(codec.encode(_small_plan(fresh_store(SAMPLE))).replace(b"small", b"smell"))
     run = rmqstore("apply", file, "--yes")
     assert run.status == 3
-    assert "changed after it was made" in run.err
+    assert "changed after it was written" in run.err
 
 
 def test_contents_that_were_changed_are_refused(fresh_store: Callable[[str], Path]) -> None:

@@ -134,7 +134,7 @@ def test_bytes_that_changed_behind_the_same_time_are_noticed(changing: Changing)
     _write(log, 102, b"?")
     os.utime(log, ns=(kept.st_atime_ns, kept.st_mtime_ns))
     before = changing.state
-    with pytest.raises(RefusedError, match="changed since it was planned for, at byte 100"):
+    with pytest.raises(RefusedError, match="changed since the plan was made, at byte 100"):
         changing.apply()
     assert changing.state == before
 
@@ -195,7 +195,7 @@ def test_a_change_in_the_middle_stops_it_and_undo_restores_what_it_holds(changin
     with pytest.raises(ForeignChangeError) as raised:
         execute(changing, every_kind, Intruding(lambda: INTRUSIONS[name](changing.root)))
     assert raised.value.exit_status == 3
-    assert "Something else changed the store meanwhile" in raised.value.message
+    assert "Another process changed the store meanwhile" in raised.value.message
     stopped = unfinished(changing.root)
     assert stopped is not None
     assert f"rmqstore undo {changing.root} {stopped.id}" in raised.value.hint
@@ -327,7 +327,7 @@ def test_history_and_what_can_be_taken_back(changing: Changing) -> None:
     second = execute(changing, every_kind).transaction
     assert first is not None and second is not None
     assert [(entry.transaction, entry.can_be_undone) for entry in history(changing.root)] == [(first, False), (second, True)]
-    with pytest.raises(RefusedError, match="later ones"):
+    with pytest.raises(RefusedError, match="a later transaction"):
         changing.undo(name=first.id)
     with pytest.raises(RefusedError, match="no transaction 1999"):
         changing.undo(name="1999")
@@ -341,7 +341,7 @@ def test_history_and_what_can_be_taken_back(changing: Changing) -> None:
     assert [entry.can_be_undone for entry in entries] == [True, False, True]
     changing.undo()
     assert changing.state == before
-    with pytest.raises(RefusedError, match="Nothing was done"):
+    with pytest.raises(RefusedError, match="There is no transaction of"):
         changing.undo()
 
 

@@ -89,7 +89,7 @@ def test_evidence_comes_before_the_default(source: str, tmp_path: Path) -> None:
     if source in ("setting", "other queues"):
         assert notes == []
     else:
-        assert ": 400 bytes, as " in notes[0]
+        assert ": 400 bytes, from " in notes[0]
 
 
 @pytest.mark.parametrize("source", ["none", "copy"])
@@ -105,7 +105,7 @@ def test_index_files_take_their_shape_from_evidence(source: str, tmp_path: Path)
         assert "5000000 and 20000000, the defaults" in note
         assert lengths(root, "index") == {420_000_040}
     else:
-        assert "as in index.bak" in note
+        assert "from index.bak" in note
         assert lengths(root, "index") == lengths(root, "index.bak")
 
 
@@ -175,5 +175,5 @@ def test_a_single_log_file_that_was_cut(earlier: bool, tmp_path: Path) -> None:
     result = recover(root, BASE, without(BASE, root, "mappedFileSizeCommitLog"))
 
     (note,) = notes_on(result, "--set mappedFileSizeCommitLog=BYTES")
-    assert "60000 bytes is taken for it" in note
+    assert "60000 bytes is used" in note
     assert ("an earlier transaction had 65536" in note) is earlier

@@ -92,7 +92,7 @@ def test_damage_in_front_of_the_cut_is_told_and_left_alone(tmp_path: Path) -> No
     repair = truncate(store.open(), store.release)
     assert repair.empty
     (note,) = repair.notes
-    assert "1 damaged place lies in front of the cut" in note
+    assert "1 damaged place is before the cut" in note
     assert "rmqstore recover" in note
 
 

@@ -65,7 +65,7 @@ def plan_checkpoint(builder: PlanBuilder, store: Store, profile: Profile, log: F
         if fields.master_flushed_offset not in (flushed, NO_OFFSET):
             builder.note(
                 f"masterFlushedOffset of the checkpoint, {fields.master_flushed_offset}, is not reliable and becomes 0, as after an "
-                "upgrade: nothing in the store tells it, no start of a master reads it, and a slave gets it from its master."
+                "upgrade: nothing in the store proves it, no start of a master reads it, and a slave gets it from its master."
             )
         values = _values(profile, flushed, end, full_until, confirm)
         builder.write_checkpoint(values.encode(), reason=CATALOGUE[code].title, code=code)

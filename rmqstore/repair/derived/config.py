@@ -88,7 +88,7 @@ def _corrected(store: Store, queues: FutureQueues, texts: Mapping[str, config.Te
 def _level_note(stored: config.StoredOffset, offset: int, end: int) -> str:
     """Return the note on a delay level."""
     if stored.offset == 0:
-        was = f"The offset 0 of {stored.owner} was reset, since the log holds deliveries; its queue ends at {end}"
+        was = f"The offset 0 of {stored.owner} was reset: the log holds deliveries; its queue ends at {end}"
     else:
         was = f"The offset {stored.offset} of {stored.owner} is outside of its queue, which ends at {end}"
     if offset == end:
@@ -102,8 +102,8 @@ def _level_note(stored: config.StoredOffset, offset: int, end: int) -> str:
 def _group_note(stored: config.StoredOffset, offset: int, end: int) -> str:
     was = f"The offset {stored.offset} of {stored.owner} in {stored.topic}/{stored.queue_id}"
     if stored.offset < 0:
-        again = f"up to {_messages(end)}, all that the queue has, are delivered again"
-        return f"{was} is negative: set to 0, as every release takes it; {again}."
+        again = f"up to {_messages(end)}, all of the queue, are delivered again"
+        return f"{was} is negative: set to 0, as every release reads it; {again}."
     return f"{was} is beyond the end: set to {offset}; nothing in the queue is skipped or delivered again."
 
 
@@ -122,7 +122,7 @@ def _plan(builder: PlanBuilder, store: Store, found: Mapping[str, Both], changes
         broken = restores and text.state in _BROKEN
         if broken and source.state is not config.State.WHOLE:
             name = store.relative(text.path)
-            builder.note(f"{name} holds nothing that a broker can read, and there is no sound backup; put it back from a copy.")
+            builder.note(f"{name} holds nothing that a broker can read, and there is no valid backup; restore it from a copy.")
         elif broken or integers:
             _plan_file(builder, text.path, source.path, integers)
 
@@ -148,14 +148,14 @@ def _plan_delay_levels(builder: PlanBuilder, store: Store, queues: FutureQueues,
     data = json.dumps({"offsetTable": offsets}).encode()
     path, name = store.config_path / config.DELAY_OFFSETS, store.relative(text.path)
     if missing:
-        was = f"{name} is not there, so that every delayed message in the queues would be delivered again."
-        builder.create(path, data, reason="it is missing, and the log tells what was delivered", code="RMQ-CF-DELAY")
+        was = f"{name} is missing, so every delayed message in the queues would be delivered again."
+        builder.create(path, data, reason="it is missing, and the log shows what was delivered", code="RMQ-CF-DELAY")
     else:
         was = f"{name} held nothing that a broker can read."
-        builder.replace(path, data, reason="it cannot be read, and the log tells what was delivered", code="RMQ-CF-JSON")
+        builder.replace(path, data, reason="it cannot be read, and the log shows what was delivered", code="RMQ-CF-JSON")
     again = sum(end - offsets[str(queue_id + 1)] for queue_id, end in ends.items())
     builder.note(
-        f"{was} Each delay level goes on with the first message whose delivery is not in the log: {_messages(again)} from there on are "
+        f"{was} Each delay level continues with the first message whose delivery is not in the log: {_messages(again)} from there on are "
         "delivered, and those before count as delivered."
     )
 
@@ -164,11 +164,11 @@ def _plan_file(builder: PlanBuilder, path: Path, source: Path, integers: Integer
     """Plan to give a broken file the bytes of its backup, which a broker would read in its place (fact sheet timer §3.2)."""
     data = read_whole(source, source.stat().st_size)
     if integers:
-        count = "1 offset lies" if len(integers) == 1 else f"{len(integers)} offsets lie"
+        count = "1 offset is" if len(integers) == 1 else f"{len(integers)} offsets are"
         data, code = with_integers(data, integers), "RMQ-CF-OFFSET"
-        reason = f"{count} outside of the queue: the notes say what is delivered again"
+        reason = f"{count} outside of the queue: the notes list what is delivered again"
     else:
-        reason, code = "it cannot be read, its backup can", "RMQ-CF-JSON"
+        reason, code = "it cannot be read, but its backup can", "RMQ-CF-JSON"
     if path.exists():
         builder.replace(path, data, reason=reason, code=code)
     else:

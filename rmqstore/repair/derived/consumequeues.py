@@ -41,9 +41,9 @@ from rmqstore.versions import Profile
 
 Advance = Callable[[int], None]
 _ASKED = Reason("rebuilt from the commit log")
-_CUT = Reason("units of records that the log will not have", "RMQ-CQ-BEYOND")
-_LOST = Reason("units of lost messages", "RMQ-CQ-LOST")
-_MENDED = Reason("no unit of a record that is put right", "RMQ-CQ-BEHIND")
+_CUT = Reason("entries of records that the log will not have", "RMQ-CQ-BEYOND")
+_LOST = Reason("entries of lost messages", "RMQ-CQ-LOST")
+_MENDED = Reason("no entry of a record that is corrected", "RMQ-CQ-BEHIND")
 _MOST_NOTES = 20
 
 
@@ -114,7 +114,7 @@ class ChosenQueues:
         """
         store, queues, wish, choice = self.store, self.queues, self.wish, self.choice
         if store.rocksdb_queues and not queues.simple and not builds_queues(store, self.log.end_offset):
-            builder.note("The queues of this store are kept in RocksDB; they are left as they are.")
+            builder.note("The queues of this store are kept in RocksDB; they are left unchanged.")
         if made is None:
             return {}
         result, files = made
@@ -137,7 +137,7 @@ class ChosenQueues:
             builder.note(f"The records of {topic} are inner batches, so it gets batch queues; no configuration names the topic.")
         _note(builder, result, changed)
         for key in sorted(choice.left_out):
-            builder.note(f"{key[0]}/{key[1]} has records and no files, maybe on purpose, and is left so; name it to have it rebuilt.")
+            builder.note(f"{key[0]}/{key[1]} has records but no files, maybe on purpose, and is left so; name it to rebuild it.")
         return {key: plan.end for key, plan in planned.items() if plan.end is not None}
 
 
@@ -320,7 +320,7 @@ def _parts(changed: list[RebuiltQueue]) -> set[str]:
 
 def _note(builder: PlanBuilder, result: QueueResult, changed: list[RebuiltQueue]) -> None:
     notes = [note for queue in changed for note in _notes_of(queue)]
-    notes += [f"The records of {topic}/{queue_id} got no units: the name of the topic is no path." for topic, queue_id in result.unwritable]
+    notes += [f"The records of {topic}/{queue_id} got no entry: the name of the topic is no path." for topic, queue_id in result.unwritable]
     for note in notes[:_MOST_NOTES]:
         builder.note(note)
     if len(notes) > _MOST_NOTES:
@@ -332,14 +332,14 @@ def _notes_of(queue: RebuiltQueue) -> Iterator[str]:
     for restart in queue.restarts:
         yield (
             f"The queue offsets of {name} start again at {restart.queue_offset} (physical offset {restart.physical_offset}); the "
-            "messages that had them, or larger ones, before are not reachable by queue offset."
+            "earlier messages with these or larger queue offsets are not reachable by queue offset."
         )
     left_out = (*queue.repeated, *queue.misnumbered)
     if left_out:
         first = left_out[0]
         yield (
-            f"{len(left_out)} records of {name} have no unit, because their queue offset is taken or cannot be right; the first one is "
+            f"{len(left_out)} records of {name} have no entry, because their queue offset is taken or impossible; the first one is "
             f"at physical offset {first.physical_offset}."
         )
     if queue.shifted:
-        yield f"The last units of {name} stand {queue.shifted} places before their queue offsets, as a broker would put them."
+        yield f"The last entries of {name} are {queue.shifted} places before their queue offsets, where a broker would write them."

@@ -83,14 +83,14 @@ class ChosenIndex:
         _foreign_names(builder, self.store)
         if self.unknown is not None:
             builder.note(
-                f"The index is left as it is: nothing says how many slots and items {self.unknown} has; give --broker-conf FILE, or "
+                f"The index is left unchanged: nothing shows how many slots and entries {self.unknown} has; give --broker-conf FILE, or "
                 "--set maxHashSlotNum=N --set maxIndexNum=N."
             )
         elif not self.gaps:
             if self.builds:
                 _count_from_one(builder, self.staying)
             else:
-                builder.note("The broker is configured to build no index, so the index is left as it is.")
+                builder.note("The broker is configured to build no index, so the index is left unchanged.")
         if not self.gaps:
             return _full_until([view.end_timestamp for view in self.staying])
         results = iter(made)
@@ -235,7 +235,7 @@ def _place(builder: PlanBuilder, store: Store, gap: Gap, made: Sequence[_File], 
         last = each.name if each.name > last and (limit is None or each.name < limit) else following_name(last)
         if limit is not None and last >= limit:
             raise RefusedError(
-                f"There is no name left for an index file before {directory / limit}.",
+                f"There is no unused name for an index file before {directory / limit}.",
                 "Rebuild the whole index: rmqstore rebuild-index --all.",
             )
         builder.create(directory / last, each.staged, reason="keys of the log that no index file holds", code=_INCOMPLETE)

@@ -50,8 +50,8 @@ class Judgement:
 def no_record() -> RefusedError:
     """Return the error for the repair of a store whose log has no records."""
     return RefusedError(
-        "The log has bytes and not one record of its own, so a repair would only throw the rest of the store away (RMQ-CL-NORECORD).",
-        "Put the right files back from a copy or a replica. To begin anew, move the files away.",
+        "The log has bytes but not one record of its own, so a repair would only discard the rest of the store (RMQ-CL-NORECORD).",
+        "Restore the right files from a copy or a replica. To begin with an empty log, move the files away.",
     )
 
 

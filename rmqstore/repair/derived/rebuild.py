@@ -124,7 +124,7 @@ def entry_header_of(store: Store, log: FutureLog) -> int:
     leads = {store.entry_header(file) for file in log.files}
     if len(leads) > 1:
         raise RefusedError(
-            "The log of this store begins with plain files and goes on with those of DLedger; derived files cannot be rebuilt from both.",
+            "The log of this store begins with plain files and continues with those of DLedger; derived files cannot be rebuilt from both.",
             "Let the broker expire the old files first.",
         )
     return max(leads, default=0)

@@ -18,7 +18,7 @@ from rmqstore.versions import Profile
 
 _BUILT = (
     "The next start creates the RocksDB database of the queues and builds all queues from the log, and the index as well; until then "
-    "`rmqstore verify` reports this. On 5.3.3 consumers do not get across a gap in a queue. A queue without a record in the log "
+    "`rmqstore verify` reports this. On 5.3.3 consumers do not get past a gap in a queue. A queue without a record in the log "
     "begins at queue offset 0 again."
 )
 _AHEAD = "RMQ-RD-AHEAD"
@@ -82,7 +82,7 @@ def _unusable(store: Store, end_offset: int) -> Iterator[tuple[Report, str, str]
         elif report.unlisted and not store.abort_present:
             yield report, "RMQ-RD-UNLISTED", "the MANIFEST of this database of queues lacks tables"
         elif report.reached is not None and report.reached > end_offset and next(store.queue_directories(), None) is None:
-            yield report, _AHEAD, "this database of queues goes on after the end of the log"  # beside file queues it is a second copy
+            yield report, _AHEAD, "this database of queues has entries after the end of the log"  # beside file queues it is a second copy
 
 
 def _require_reach(store: Store, profile: Profile, needed: int, files: int) -> None:
@@ -90,7 +90,7 @@ def _require_reach(store: Store, profile: Profile, needed: int, files: int) -> N
     reach = searched_files(store)
     if profile.limits_search and reach < needed:
         raise RefusedError(
-            f"The queues in RocksDB have to be built from the log, and from 5.4.0 on a start goes back {reach} files only, of {files}: "
+            f"The queues in RocksDB have to be built from the log, and from 5.4.0 on a start reads only the last {reach} of {files} files: "
             "messages of the others would not be served.",
             f"Put commitLogRecoverMaxNum={needed} into the broker.conf of the broker, then run the command again with "
             f"`--set commitLogRecoverMaxNum={needed}` (or with `--broker-conf`).",
@@ -104,4 +104,4 @@ def _note_on_configuration(builder: PlanBuilder, store: Store) -> None:
             text = report.refused or next((family.error for family in report.damaged), report.log_damage)
             if text is not None:
                 where = store.relative(database.directory)
-                builder.note(f"{where} cannot be read, and is left as it is; restore it from a copy before the next start: {text}")
+                builder.note(f"{where} cannot be read, and is left unchanged; restore it from a copy before the next start: {text}")

@@ -107,7 +107,7 @@ def evidence_of(store: Store) -> Evidence:
     lights = light_queues(store)
     if lights is not None and not all(store.config.explicit(name) for name in ("enableLmq", "enableMultiDispatch")):
         notes[LIGHT_QUEUES] = (
-            f"{lights}, so enableLmq and enableMultiDispatch are taken to be on; if they are not, give "
+            f"{lights}, so enableLmq and enableMultiDispatch are assumed to be on; if they are not, give "
             "--set enableLmq=false --set enableMultiDispatch=false."
         )
 
@@ -142,8 +142,8 @@ def note_on_log(store: Store) -> str | None:
         return None
     known = "" if earlier is None else f"; an earlier transaction had {earlier[0]}"
     return (
-        f"The log has one file, and {_LOG_KEY} is not given: its length of {files[0].length} bytes is taken for it{known}. "
-        f"If the file was cut, put it back in its full length, or the broker does not start; --set {_LOG_KEY}=BYTES says what that is."
+        f"The log has one file, and {_LOG_KEY} is not given: its length of {files[0].length} bytes is used{known}. "
+        f"If the file was cut, restore its full length, or the broker does not start; --set {_LOG_KEY}=BYTES sets that length."
     )
 
 
@@ -163,10 +163,10 @@ def light_queues(store: Store) -> str | None:
 
 def _length(store: Store, length: _Length) -> tuple[int, str]:
     """Return the length of the files of a part of which there is none, and a note on it."""
-    what = f"No file of {length.part} is there, and {length.key} is not given"
-    advice = f"if the broker's is another, it does not start: give --broker-conf FILE or --set {length.key}=BYTES"
+    what = f"There is no file of {length.part}, and {length.key} is not given"
+    advice = f"if the broker has another value, it does not start: give --broker-conf FILE or --set {length.key}=BYTES"
     for size, directory in _earlier_lengths(store, length.part, length.key, length.unit):
-        return size, f"{what}: {size} bytes, as {store.relative(directory)} says; {advice}."
+        return size, f"{what}: {size} bytes, from {store.relative(directory)}; {advice}."
     return length.default, f"{what}: new files have the default length of {length.default} bytes; {advice}."
 
 
@@ -227,13 +227,13 @@ def _has_geometry(store: Store) -> bool:
 
 def _geometry(store: Store, default: tuple[int, int]) -> tuple[tuple[int, int], str]:
     """Return slots and entries of index files of which there is none, and a note on them."""
-    what = "No index file tells its numbers of slots and entries, and maxHashSlotNum and maxIndexNum are not both given"
-    advice = "if the broker's are others, it misreads them: give --broker-conf FILE or --set maxHashSlotNum=N --set maxIndexNum=N"
+    what = "No index file shows its numbers of slots and entries, and maxHashSlotNum and maxIndexNum are not both given"
+    advice = "if the broker has other values, it misreads them: give --broker-conf FILE or --set maxHashSlotNum=N --set maxIndexNum=N"
     for directory, _ in _earlier(store, PartKind.INDEX, ""):
         files = [path for path in islice(_files(directory), _MOST_FILES) if is_index_name(path.name)]
         mapped = [MappedFile(path, int(path.name), path.stat().st_size, 0) for path in files if path.stat().st_size >= index.HEADER_SIZE]
         shapes = (geometry(store.config, file.length) for file in reversed(mapped))
         found = next((shape for shape in shapes if shape is not None), None) or guess_geometry(mapped)
         if found is not None:
-            return found, f"{what}: {found[0]} and {found[1]}, as in {store.relative(directory)}; {advice}."
+            return found, f"{what}: {found[0]} and {found[1]}, from {store.relative(directory)}; {advice}."
     return default, f"{what}: new files have {default[0]} and {default[1]}, the defaults; {advice}."

@@ -34,8 +34,8 @@ from rmqstore.verify.timer.log import Window
 from rmqstore.verify.timer.messages import deliver_time, message_problems, named, stands_for
 
 _UNIT, _SLOT, _CHECK = fixed_layout(timer.LOG_UNIT), fixed_layout(timer.WHEEL_SLOT), fixed_layout(timer.CHECK)
-_LOST = "its message is lost: brokers drop a unit of size 0, and go on behind it"
-_BEYOND = "its newest unit lies behind the end of the timer log"
+_LOST = "its message is lost: brokers drop a unit of size 0 and continue after it"
+_BEYOND = "its newest unit is after the end of the timer log"
 _POINTERS = ("last_timer_queue_offset", "master_timer_queue_offset")
 
 
@@ -76,7 +76,7 @@ def _plan_unit(builder: PlanBuilder, context: Context, log: FutureLog, window: W
     slot_time = int(unit["write_time"]) + int(unit["delay"])
     record = _timer_message(log, offset)
     if record is not None and not _can_be_delivered(context, offset, record.size, record.properties):
-        builder.lose(told(record, "it is there, but the timer cannot deliver it: its properties are damaged"))
+        builder.lose(told(record, "it exists, but the timer cannot deliver it: its properties are damaged"))
         record = None
     for place, value, reason in _changes(record, int(unit["magic"]), slot_time):
         data = value.to_bytes(place.width, "big", signed=True)
@@ -157,7 +157,7 @@ def _limits(store: Store, context: Context, log: FutureLog, files: TimerFiles, q
     stays = files.goes_back(partial(_timer_message, log))
     first = None if stays else _first_passed_over(context, files, TimerQueue(context, queue))
     if first is not None and (queue_end is None or first < queue_end):
-        limits["last_timer_queue_offset"] = first, "a start goes on there, with messages whose units are lost"
+        limits["last_timer_queue_offset"] = first, "a start continues there, with messages whose units are lost"
     return limits
 
 

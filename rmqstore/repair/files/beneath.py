@@ -31,7 +31,7 @@ class LinkError(RefusedError):
     """A symbolic link, or `..`, where a path of a store has a file or directory."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(f"{path} is a symbolic link, which a repair does not follow.", "Put the file or directory itself there.")
+        super().__init__(f"{path} is a symbolic link, which a repair does not follow.", "Replace the link by the file or directory itself.")
 
 
 @contextmanager
@@ -170,7 +170,7 @@ def walk(top: Path, *, without: Path | None = None) -> Iterator[tuple[str, os.st
 
 def _walk(here: int, path: str, depth: int, without: str) -> Iterator[tuple[str, os.stat_result]]:
     if depth > _DEEPEST:
-        raise UnreadableError(f"{path} is nested {depth} directories deep.", "No store is: take it out.")
+        raise UnreadableError(f"{path} is nested {depth} directories deep.", "No store has such directories: move it out.")
     try:
         found = list(_listed(here))
     except OSError as error:

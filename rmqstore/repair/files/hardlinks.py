@@ -29,7 +29,7 @@ def require_one_step(path: Path, folder: Path) -> None:
     if device(path) != device(folder):
         here, copy = shlex.quote(str(path)), shlex.quote(f"{path}.copy")
         raise RefusedError(
-            f"{path} has other names (hard links), and lies on another file system than {folder}, where it would be copied to keep them.",
+            f"{path} has other names (hard links), and is on another file system than {folder}, where it would be copied to keep them.",
             f"Copy it there first: `cp -a --sparse=always {here} {copy} && mv {copy} {here}`; the other names keep the old file.",
         )
 

@@ -26,7 +26,7 @@ from rmqstore.repair.plan.attributes import attributes_of, like_sibling
 from rmqstore.store.liveness import Liveness, liveness, store_users
 from rmqstore.store.root import Store
 
-_STOP = "Stop the broker (or whatever uses the store) and try again."
+_STOP = "Stop the broker (or the process that uses the store) and try again."
 _FLOCK = "hhqqi4x"
 
 
@@ -59,7 +59,7 @@ def refuse_if_used(store: Store) -> None:
         told = ", ".join(f"process {user.pid} ({user.command})" for user in found.users)
         raise RefusedError(f"{store.root} is in use: {told} has files of it open.", _STOP)
     if _may_be_the_broker(found):
-        message = f"{store.root} may be in use: process {found.abort_pid}, which `abort` names, is alive and could not be looked at."
+        message = f"{store.root} may be in use: process {found.abort_pid}, which `abort` names, is running and could not be inspected."
         raise RefusedError(message, "Run this as the user of that process, or as root, to see whether it is the broker.")
 
 

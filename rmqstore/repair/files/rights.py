@@ -58,7 +58,9 @@ def of_owner(places: Places) -> Iterator[None]:
     try:
         os.setgroups(owner.groups)
     except PermissionError as error:
-        message = f"{places.root} belongs to user {owner.uid}, whose rights this process may not take (a container without CAP_SETGID?)."
+        message = (
+            f"{places.root} belongs to user {owner.uid}, whose permissions this process cannot take (a container without CAP_SETGID?)."
+        )
         raise RefusedError(message, "Run this as that user.") from error
     try:
         os.setegid(owner.gid)
@@ -123,9 +125,9 @@ def _refuse_unreachable(root: Path, pinned: os.stat_result) -> None:
     try:
         found = root.stat()
     except PermissionError as error:
-        raise RefusedError(f"{root} belongs to user {pinned.st_uid}, who may not enter a directory above it.", hint) from error
+        raise RefusedError(f"{root} belongs to user {pinned.st_uid}, who cannot enter a directory above it.", hint) from error
     if (found.st_dev, found.st_ino) != (pinned.st_dev, pinned.st_ino):
-        raise RefusedError(f"{root} is another directory than a moment ago.", "See who moves it, then try again.")
+        raise RefusedError(f"{root} is another directory than a moment ago.", "Find the process that moves it, then try again.")
 
 
 def _refuse_others(places: Places, pinned: os.stat_result) -> None:
@@ -136,8 +138,8 @@ def _refuse_others(places: Places, pinned: os.stat_result) -> None:
     more = f" and {len(found) - 1} more" if len(found) > 1 else ""
     hint = f"If they are files of this store, give them to its owner with `chown -hR {pinned.st_uid} {shlex.quote(str(places.root))}`."
     if any(status.st_nlink > 1 and not stat.S_ISDIR(status.st_mode) for _, status in found):
-        hint = "Some have another name (a hard link), perhaps outside of the store: see what they are, and take them out of it."
-    raise RefusedError(f"{found[0][0]}{more} do not belong to user {pinned.st_uid}, who owns the store and may not change them.", hint)
+        hint = "Some have another name (a hard link), perhaps outside of the store: see what they are, and move them out of it."
+    raise RefusedError(f"{found[0][0]}{more} do not belong to user {pinned.st_uid}, who owns the store and cannot change them.", hint)
 
 
 def _everything(places: Places) -> Iterator[tuple[Path, os.stat_result]]:

@@ -25,15 +25,15 @@ def plan_epoch(builder: PlanBuilder, store: Store, end: int) -> None:
         try:
             epochs = parse_epoch_file(read_whole(file, _LARGEST))
         except ValueError:
-            builder.note(f"{store.relative(file)} cannot be read and is left alone.")
+            builder.note(f"{store.relative(file)} cannot be read and is left unchanged.")
             continue
         kept = tuple(entry for entry in epochs.entries if entry.start_offset < end)
         if kept == epochs.entries:
             continue
         if not epochs.checksum_matches:
-            builder.note(f"{store.relative(file)} does not have the checksum that it stores and is left alone.")
+            builder.note(f"{store.relative(file)} does not have the checksum that it stores and is left unchanged.")
             continue
-        reason = f"{len(epochs.entries) - len(kept)} epochs began behind the end of the log"
+        reason = f"{len(epochs.entries) - len(kept)} epochs began after the end of the log"
         if not kept:
             builder.quarantine(file, reason=reason)
             continue

@@ -85,12 +85,12 @@ def widened(plugs: Sequence[FilledGap], read: ReadRecord, style: Style) -> tuple
             if record is None:
                 plug = replace(plug, end=plug.file.end, closes=True)
                 continue
-            sacrificed.append(told(record, "the hole in front of it is too small for a filler"))
+            sacrificed.append(told(record, "the hole before it is too small for a filler"))
             plug = replace(plug, end=plug.end + record.size, known=(*plug.known, known_of(record)))
         if plug.closes and plug.end - plug.start < BLANK_SIZE:
             raise RefusedError(
                 f"The {plug.end - plug.start} bytes at {plug.start} are too few to close {plug.file.path.name}.",
-                "Cut the log in front of them with `rmqstore truncate`, or put the file back from a replica.",
+                "Cut the log before them with `rmqstore truncate`, or restore the file from a replica.",
             )
         result.append(plug)
     return result, sacrificed
@@ -126,7 +126,7 @@ def fill(plugs: Sequence[FilledGap], read: ReadRecord, last: Neighbour, style: S
         neighbour = _neighbour(plug, following, read) or neighbour
         following = plug
         for segment in _segments(plug, style):
-            what = "a placeholder for a lost message" if is_placeholder(segment, style) else "a filler in place of what cannot be read"
+            what = "a placeholder for a lost message" if is_placeholder(segment, style) else "a filler for bytes that cannot be read"
             reason = f"{what}: {plug.why}"
             edits += [Edit(patch, reason, plug.code) for patch in filler(segment, neighbour, style)]
         damages.append((plug.start, plug.end))

@@ -244,7 +244,7 @@ def _named(ranges: Sequence[LostMessage], places: Sequence[Place], begins: Seque
     if len(left) == len(free):
         sure = len({place[:2] for place in left}) == 1
         for one, place in zip(free, left, strict=True):
-            why = one.why if sure else f"{one.why}; it is not known which of the messages that are lost here began at this place"
+            why = one.why if sure else f"{one.why}; it is unknown which of the messages lost here began at this position"
             doubt = None if sure else Doubt.POSITION
             yield replace(one, topic=place[0], queue_id=place[1], queue_offset=place[2], why=why, doubt=doubt)
         return

@@ -233,7 +233,7 @@ def _are_records(data: bytes, position: int, file_end: int) -> bool:
 
 def _reason(moves: Sequence[Move], start: int) -> str:
     if not moves:
-        return "bytes of another place were in the place of its own"
+        return "it held bytes that belong at other positions"
     parts = [f"{move.start}-{move.end} from {move.source.path.name} at {move.position}" for move in moves]
     more = f" and {len(parts) - 3} more ranges" if len(parts) > 3 else ""
     return f"bytes that belong here by their PHYSICALOFFSET: {', '.join(parts[:3])}{more}"

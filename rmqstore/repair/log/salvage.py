@@ -41,8 +41,8 @@ _SMALLEST = smallest_record(MESSAGE_MAGIC_V1, 0)
 _MOST_FILES_BEHIND = 16  # and as many as there are: entries that point farther after the end of the log are damage
 TAIL_TEXTS = {
     "torn": ("RMQ-CL-TORN", "a record that was only partly written"),
-    "stale": ("RMQ-CL-STALE", "older records behind the end of the log"),
-    "bytes": ("RMQ-CL-TAILBYTES", "bytes behind the end of the log that are no record"),
+    "stale": ("RMQ-CL-STALE", "older records after the end of the log"),
+    "bytes": ("RMQ-CL-TAILBYTES", "bytes after the end of the log that are no record"),
 }
 
 
@@ -263,7 +263,7 @@ class _Salvage:
         return (LostRecord(suspect.position, len(raw), record.topic, record.queue_id, record.queue_offset),)
 
     def _mend(self, position: int, change: Correction, code: str | None) -> None:
-        reason = f"{change.field} put right: the rest of the record leaves no other value"
+        reason = f"{change.field} corrected: the rest of the record allows no other value"
         self._edits.append(Edit(Patch.write(position + change.offset, change.new), reason, code))
         self._mended.append(position)
 
@@ -355,7 +355,7 @@ class _Salvage:
             number = bisect_left(joined, unit.start, key=lambda other: other.start)
             fits = number < len(joined) and unit.end <= joined[number].start and (not number or joined[number - 1].end <= unit.start)
             if unit in joined[number : number + 1] or fits:
-                text = "no bytes of it are here: the log ends before it, as in a copy of a running store"
+                text = "it has no bytes here: the log ends before it, as in a copy of a running store"
                 yield LostMessage(unit.topic, unit.queue_id, unit.queue_offset, unit.start, unit.size, text)
 
     def _indexed_behind(self, known: Sequence[LostMessage]) -> Iterator[LostMessage]:
@@ -370,7 +370,7 @@ class _Salvage:
                 continue
             following = [*starts[number + 1 : number + 2], *begins[(low := bisect_right(begins, start)) : low + 1]]
             limit = start - start % self._log.file_size + self._log.file_size
-            text = "no bytes of it are here: the log ends before it, and an index entry points at it"
+            text = "it has no bytes here: the log ends before it, and an index entry points at it"
             yield LostMessage(physical_offset=start, size=min([*following, limit]) - start if following else None, why=text)
 
     def _doubtful_behind(self, known: Sequence[LostMessage]) -> Iterator[LostMessage]:
@@ -382,7 +382,7 @@ class _Salvage:
             low = bisect_left(places, (reached, 0))
             for position, size in [*places[low : bisect_left(places, (end, 0))], (end, 0)]:
                 if position - reached >= _SMALLEST:
-                    why = "bytes after the end of the log that are no record: nothing tells whether there were messages"
+                    why = "bytes after the end of the log that are no record: it is unknown whether there were messages"
                     yield LostMessage(physical_offset=reached, size=position - reached, why=why, doubt=Doubt.EXISTENCE)
                 reached = max(reached, position + size)
 
@@ -414,7 +414,7 @@ class _Salvage:
                 code, text = TAIL_TEXTS[result.tail.kind]
                 yield FileEdit(self._relocation.place(result.file), FileAction.QUARANTINED, f"nothing but {text}", code)
             else:
-                text = "a file without records behind the end of the log"
+                text = "a file without records after the end of the log"
                 yield FileEdit(self._relocation.place(result.file), FileAction.QUARANTINED, text, "RMQ-CL-PREALLOC")
         lengths = {file.path: file.length for file in self._store.commitlog.files}
         for result in self._kept:
@@ -476,7 +476,7 @@ def _contradicted(refused: Sequence[Proposal]) -> str:
     place = first.proposed
     return (
         f"{len(refused)} records differ from the queue entries that point at them, and no other evidence supports the entries: the records "
-        f"stay as they are, the queues follow them. The first is at physical offset {first.position}; its entry is that of "
+        f"stay unchanged, the queues follow them. The first is at physical offset {first.position}; its entry is that of "
         f"{place.topic}/{place.queue_id} at queue offset {place.queue_offset}."
     )
 

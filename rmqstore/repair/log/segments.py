@@ -16,7 +16,7 @@ from rmqstore.verify.log.runs import runs_of
 from rmqstore.verify.parts.files import evidence_of_messages
 
 _ODD_CODES = {
-    ProblemKind.FOREIGN_NAME: ("RMQ-CL-NAME", "a foreign file among those of the log"),
+    ProblemKind.FOREIGN_NAME: ("RMQ-CL-NAME", "a foreign file among the files of the log"),
     ProblemKind.DIRECTORY: ("RMQ-ST-FOREIGN", "a directory among the files of the log"),
     ProblemKind.DUPLICATE_NAME: ("RMQ-CL-OVERLAP", "another directory of the log has a file of this name"),
     ProblemKind.ZERO_LENGTH: ("RMQ-CL-ZEROLEN", "an empty file, which holds nothing"),
@@ -44,7 +44,7 @@ def files_of(store: Store) -> LogFiles:
     if store.dledger is not None:
         raise RefusedError(
             "The commit log belongs to a DLedger group, whose members repair each other.",
-            "Take a copy of the store of a healthy member, or let the group rebuild this one from an empty store.",
+            "Copy the store of a healthy member, or let the group rebuild this one from an empty store.",
         )
     log = store.commitlog
     if not log.files and not log.odd:
@@ -75,7 +75,7 @@ def require_no_messages(store: Store) -> None:
     if evidence is not None:
         raise RefusedError(
             f"There is no commit log file in {store.commitlog_directories.writable[0]}, but {evidence}.",
-            "Mount the volume, or name the directory with --set storePathCommitLog=DIR, or put the files back.",
+            "Mount the volume, or name the directory with --set storePathCommitLog=DIR, or restore the files.",
         )
 
 
@@ -85,8 +85,8 @@ def _require_directories(store: Store, files: Sequence[MappedFile], size: int) -
     absent = next((path for path in (*directories.writable, *directories.read_only) if not path.is_dir()), None)
     if absent is not None and next(missing(files, size), None) is not None:
         raise RefusedError(
-            f"Files of the commit log are missing, and so is {absent}, one of the directories that it is spread over.",
-            "Mount the volume or put the files back; if they are lost for good, make an empty directory there.",
+            f"Files of the commit log are missing, and so is {absent}, one of the directories of the log.",
+            "Mount the volume or restore the files; if they are lost for good, create an empty directory there.",
         )
 
 

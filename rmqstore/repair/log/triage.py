@@ -104,7 +104,7 @@ class RecordTriage:
         if property_crc_matches(mended_raw, record.properties) is False:
             return Disposition(why="it does not have the CRC that its properties store", code="RMQ-CL-PROPCRC")
         if self._check.at(np.frombuffer(mended_raw, np.uint8), 0).request is None:
-            return Disposition(why="no broker of this release reads over it", code="RMQ-CL-MAGIC" if suspect.v2 else "RMQ-CL-FIELD")
+            return Disposition(why="no broker of this release reads past it", code="RMQ-CL-MAGIC" if suspect.v2 else "RMQ-CL-FIELD")
         return Disposition(tuple(changes), code=code)
 
     def _belongs_here(self, record: Record, position: int, units: Sequence[LostUnit]) -> bool:

@@ -64,7 +64,7 @@ def _cut(store: Store, log: LogFiles, results: Sequence[FileSurvey], at: int, wh
     if at < last.end and not closed and _scanner().last_nonzero(kept[-1].file, at) is not None:
         edits.append(Edit(Patch(at, last.end), f"zeroed: {why}", "RMQ-CL-TAILBYTES"))
     behind = results[len(kept) :]
-    files = [FileEdit(result.file.path, FileAction.QUARANTINED, f"it lies behind the end of the log: {why}") for result in behind]
+    files = [FileEdit(result.file.path, FileAction.QUARANTINED, f"it is after the end of the log: {why}") for result in behind]
     files += segments.brought_to_length(store, [result.file for result in kept], log.file_size)
     present = {str(result.file.path): result.file.length for result in kept}
     future = FutureLog(tuple(log.full(result.file) for result in kept), end, tuple(edit.patch for edit in edits), present=present)
@@ -87,7 +87,7 @@ def _require_boundary(log: LogFiles, at: int, natural: int) -> None:
     """Raise RefusedError for an offset where no record begins or ends."""
     first = log.files[0].start
     if not first <= at < natural:
-        raise RefusedError(f"{at} lies outside of the log, whose records go from {first} to {natural}.", "Name an offset inside of it.")
+        raise RefusedError(f"{at} is outside of the log, whose records go from {first} to {natural}.", "Name an offset inside of it.")
     file = next((file for file in log.files if file.start <= at < file.start + log.file_size), None)
     boundaries = [] if file is None else _boundaries(file)
     if at in boundaries:
@@ -132,7 +132,7 @@ def _notes(kept: Sequence[FileSurvey], at: int, lost: int) -> Iterator[str]:
         suspect.position for result in kept for suspect in result.suspects.values() if suspect.faults & _DAMAGED and suspect.position < at
     ]
     if damaged:
-        places = "1 damaged place lies" if len(damaged) == 1 else f"{len(damaged)} damaged places lie"
-        yield f"{places} in front of the cut, first at {min(damaged)}: `rmqstore recover` mends or plugs them and keeps what is behind."
+        places = "1 damaged place is" if len(damaged) == 1 else f"{len(damaged)} damaged places are"
+        yield f"{places} before the cut, first at {min(damaged)}: `rmqstore recover` repairs or fills them and keeps what is after them."
     if lost > _MOST_LISTED:
-        yield f"More than {_MOST_LISTED} messages are cut off; the list holds the first of them."
+        yield f"More than {_MOST_LISTED} messages are cut off; the list has the first of them."

@@ -82,7 +82,7 @@ class PlanBuilder:
         if taken is not None:
             self._drop(taken)
         elif beneath.exists(file) and file not in self._freed:
-            raise ValueError(f"{file} is there already")
+            raise ValueError(f"{file} already exists")
         contents = self._contents(staged)
         self._add(
             Action(
@@ -196,7 +196,7 @@ class PlanBuilder:
         """Return the plan, in the order of the phases, in a phase in the order of the calls. Raises RefusedError if the store changed."""
         changed = next(fingerprint.differences(self._files, fingerprint.take(self._places)), None)
         if changed is not None:
-            raise RefusedError(f"The store changed while it was read: {changed}.", "Stop whatever writes to it, then try again.")
+            raise RefusedError(f"The store changed while it was read: {changed}.", "Stop the process that writes to it, then try again.")
         order = list(Phase)
         actions = [action for actions in self._actions.values() for action in actions]
         actions.sort(key=lambda action: order.index(self._places.phase(action.path)))

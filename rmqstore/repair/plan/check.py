@@ -25,7 +25,7 @@ _MOVED_NAME = re.compile(r"quarantine/[^\0]+")
 def check_plan(plan: Plan, places: Places) -> None:
     """Raise RefusedError unless every action is one that a planner of this tool could have made for this store."""
     if plan.undoes is not None and not is_transaction_name(plan.undoes):
-        raise _refused(f"{plan.undoes!r} is no transaction")
+        raise _refused(f"{plan.undoes!r} is not a transaction")
     for action in plan.actions:
         if not action.in_place:
             beneath.leaves(places.root / action.path)
@@ -49,7 +49,7 @@ def check_transaction(transaction: Transaction, places: Places) -> None:
     if plan.undoes is not None:
         states.append(Transaction(transaction.root, plan.undoes).state)
     if State.INCOMPLETE in states:
-        raise DamagedError(transaction.directory, "it takes back a transaction that is not there")
+        raise DamagedError(transaction.directory, "it undoes a transaction that does not exist")
 
 
 def check_kept(transaction: Transaction) -> None:
@@ -89,14 +89,14 @@ def check_contents(contents: Contents, path: Path) -> None:
 def require_file(path: Path) -> None:
     """Raise RefusedError unless there is a file with contents."""
     if not beneath.is_file(path):
-        raise RefusedError(f"{path}, which holds contents of the plan, is missing.", "Make the plan again.")
+        raise RefusedError(f"{path}, which holds contents of the plan, is missing.", "Make a new plan.")
 
 
 def require_contents(contents: Contents, descriptor: int, path: Path) -> None:
     """Check an open file as `check_contents` does."""
     right = os.fstat(descriptor).st_size == contents.length
     if not right or contents.digest not in (None, fingerprint.descriptor_digest(descriptor, path, 0, contents.length)):
-        raise RefusedError(f"{path}, which holds contents of the plan, was changed.", "Make the plan again.")
+        raise RefusedError(f"{path}, which holds contents of the plan, was changed.", "Make a new plan.")
 
 
 def _problems(action: Action, places: Places, *, undo: bool) -> Iterator[str]:
@@ -109,7 +109,7 @@ def _problems(action: Action, places: Places, *, undo: bool) -> Iterator[str]:
     # The removal of an empty directory is a quarantine of no file.
     of_directories = action.kind is ActionKind.QUARANTINE and bool(action.directories)
     if (action.kind is ActionKind.CREATE) != (size is None) and not of_directories:
-        yield "what it expects does not fit what it does"
+        yield "what it expects does not match what it does"
     if not action.in_place and action.position:
         yield "a whole file has no position"
     if action.in_place and action.expect.digest is None:
@@ -122,11 +122,11 @@ def _problems(action: Action, places: Places, *, undo: bool) -> Iterator[str]:
             yield from problems_of_attributes(directory.attributes, MODE_OF_DIRECTORIES)
     if (action.attributes is None) == (action.kind in (ActionKind.CREATE, ActionKind.REPLACE)):
         if not (undo and action.kind is ActionKind.WRITE):
-            yield "attributes are missing, or are not for it"
+            yield "attributes are missing, or do not belong to it"
     if any(begin < 0 or end <= begin or size is None or not action.in_place for begin, end in action.holes):
         yield "impossible holes"
     if any(directory.path == "." and directory.attributes is None for directory in action.directories):
-        yield "it takes the root of the store away"
+        yield "it removes the root of the store"
     if any(directory.path not in directories_above(action) for directory in action.directories):
         yield "a directory that is not above the file"
 
@@ -134,17 +134,17 @@ def _problems(action: Action, places: Places, *, undo: bool) -> Iterator[str]:
 def _problems_of_contents(action: Action, *, undo: bool) -> Iterator[str]:
     contents = action.contents
     if (contents is None) != (action.kind in (ActionKind.ZERO, ActionKind.QUARANTINE)):
-        yield "contents are missing, or are not for it"
+        yield "contents are missing, or do not belong to it"
     if contents is None:
         return
     if contents.length != action.length or (contents.data is None) == (contents.file is None):
-        yield "the length of its contents is another"
+        yield "the length of its contents is wrong"
     if contents.data is not None and len(contents.data) != contents.length:
-        yield "the length of its contents is another"
+        yield "the length of its contents is wrong"
     if contents.file is not None:
         kept = _UNDO_NAME.fullmatch(contents.file) if action.in_place else contents.file == f"quarantine/{quarantine_name(action.path)}"
         if not (kept if undo else _STAGED_NAME.fullmatch(contents.file)):
-            yield "its contents are no file of the transaction"
+            yield "its contents are not a file of the transaction"
         if undo and action.in_place and contents.digest is None:
             yield "it does not say what its contents are"
 

@@ -47,15 +47,15 @@ def decode(data: bytes, source: Path) -> Plan:
     try:
         value = json.loads(data)
         if not isinstance(value, dict) or value.pop("type", None) != "plan":
-            raise ValueError("it is no object of type plan")
+            raise ValueError("it is not an object of type plan")
         if value.pop("format", None) != _FORMAT:
-            raise ValueError("it is of a format that this release does not know")
+            raise ValueError("its format is not known to this release")
         name = value.pop("id", None)
         plan = from_json(Plan, value)
         if name != _id(value):
-            raise ValueError("it was changed after it was made")
+            raise ValueError("it was changed after it was written")
     except (ValueError, RecursionError) as error:
-        raise RefusedError(f"{source} is not a plan that can be applied: {error}.", "Make it again with --plan-out.") from error
+        raise RefusedError(f"{source} is not a plan that can be applied: {error}.", "Make a new plan with --plan-out.") from error
     return plan
 
 

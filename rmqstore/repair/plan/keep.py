@@ -25,7 +25,7 @@ def keep_plan(plan: Plan, staging: Staging, path: Path) -> Path:
     with rights.of_starter():
         for taken in (path, directory):
             if beneath.exists(taken):
-                raise RefusedError(f"{taken} exists already.", "Give --plan-out another name, or take it away.")
+                raise RefusedError(f"{taken} exists already.", "Give --plan-out another name, or remove this one.")
     actions = tuple(_with_digest(action, staging) for action in plan.actions)
     names = [action.contents.file for action in actions if action.contents is not None and action.contents.file is not None]
     if names:

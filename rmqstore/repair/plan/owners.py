@@ -23,10 +23,10 @@ def require_attributes(transaction: Transaction, number: int, action: Action, pa
     """
     if found is not None:
         for problem in problems_of_attributes(found, MODE_OF_FILES):
-            raise RefusedError(f"{path} has {problem}.", f"Take the other bits away: `chmod ug-s,-t {shlex.quote(str(path))}`.")
+            raise RefusedError(f"{path} has {problem}.", f"Remove the other bits: `chmod ug-s,-t {shlex.quote(str(path))}`.")
     for wanted in _given(transaction, number, action, path, found):
         if not may_give(wanted):
-            message = f"{path} would have to belong to user {wanted.uid} and group {wanted.gid}, which user {os.geteuid()} cannot arrange."
+            message = f"{path} would have to belong to user {wanted.uid} and group {wanted.gid}, which user {os.geteuid()} cannot set."
             raise RefusedError(message, "docs/security.md says what to do with stores whose files have several owners.")
 
 

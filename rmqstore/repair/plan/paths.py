@@ -66,7 +66,7 @@ class Places:
         """Return `path` (absolute, or relative to the root) as plans spell it. Raises ValueError for a path that may not change."""
         name = self.spell(self.root / path)
         if self._phase(name) is None:
-            raise ValueError(f"{path} is no place for a repair")
+            raise ValueError(f"{path} is not a place for a repair")
         return name
 
     def spell(self, path: Path) -> str:
@@ -77,7 +77,7 @@ class Places:
         """Return the phase in which a path changes. Raises RefusedError for a path that may not change."""
         phase = self._phase(name)
         if phase is None:
-            raise RefusedError(f"The plan names {name!r}, which is no part of the store that a repair changes.", "Make a new plan.")
+            raise RefusedError(f"The plan names {name!r}, which is not a part of the store that a repair changes.", "Make a new plan.")
         return phase
 
     def directory(self, name: str) -> Path:

@@ -28,7 +28,7 @@ from rmqstore.store.root import Store
 from rmqstore.store.window import read_descriptor, redirected
 
 _MARGIN = 16 << 20
-_OTHER_PLACE = "Set TMPDIR to a directory with more room."
+_OTHER_PLACE = "Set TMPDIR to a directory with more free space."
 _READABLE = stat.S_IRUSR | stat.S_IWUSR
 
 
@@ -133,7 +133,7 @@ class _Tree:
         disk = os.statvfs(self._base)
         if disk.f_bavail * disk.f_frsize < needed + _MARGIN:
             raise NoRoomError(
-                f"{self._base.parent} has no room for copies of {len(paths)} changed files ({needed} bytes).",
+                f"{self._base.parent} has not enough free space for copies of {len(paths)} changed files ({needed} bytes).",
                 _OTHER_PLACE,
             )
 

@@ -24,8 +24,8 @@ def require_space(transaction: Transaction, places: Places) -> None:
     for directory, needed in needs(transaction, places).items():
         available = _available(directory)
         if available < needed:
-            message = f"{directory} has {available} bytes of free space, and {needed} are needed."
-            raise RefusedError(message, "Make space there, on this file system; nothing was changed.")
+            message = f"{directory} has {available} bytes of free space, but {needed} are needed."
+            raise RefusedError(message, "Free space there, on this file system; nothing was changed.")
 
 
 def needs(transaction: Transaction, places: Places) -> dict[Path, int]:

@@ -20,7 +20,7 @@ from rmqstore.repair.transaction.prepare import prepare
 from rmqstore.repair.transaction.watch import Watch
 
 _UNCHANGED = "Nothing of the store was changed."
-_TRY_AGAIN = "Make space or mend the disk, then try again."
+_TRY_AGAIN = "Free space or fix the disk, then try again."
 
 Advance = Callable[[Action], None]
 
@@ -77,7 +77,7 @@ def apply(
         if transaction.state is State.PLANNED:
             raise _failed(error, _UNCHANGED, _TRY_AGAIN) from error
         continued, undone = resume_commands(transaction)
-        hint = f"Make space or mend the disk, then continue with `{continued}`, or take it back with `{undone}`."
+        hint = f"Free space or fix the disk, then continue with `{continued}`, or undo it with `{undone}`."
         raise _failed(error, f"Transaction {transaction.id} was not finished.", hint) from error
 
 

@@ -105,7 +105,7 @@ class Transaction:
         except RefusedError as error:
             raise DamagedError(self.directory, error.message.removesuffix(".")) from error
         if plan.undoes is not None and not (is_transaction_name(plan.undoes) and plan.undoes < self.id):
-            raise DamagedError(self.directory, "its plan takes back what is no earlier transaction")
+            raise DamagedError(self.directory, "its plan undoes something that is not an earlier transaction")
         return plan
 
     @property
@@ -118,10 +118,10 @@ class Transaction:
         try:
             story = read_journal(self.journal_path)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise DamagedError(self.directory, f"its journal cannot be understood: {error}") from error
+            raise DamagedError(self.directory, f"its journal is not valid: {error}") from error
         problem = problem_of_journal(plan, story)
         if problem is not None:
-            raise DamagedError(self.directory, f"its journal does not fit its plan: {problem}")
+            raise DamagedError(self.directory, f"its journal does not match its plan: {problem}")
         return story
 
     @property
@@ -138,7 +138,7 @@ class Transaction:
     def _require_file(self, path: Path) -> None:
         _require_own(self.directory, self.root)
         if not beneath.is_file(path):
-            raise DamagedError(self.directory, f"{path.name} is no regular file")
+            raise DamagedError(self.directory, f"{path.name} is not a regular file")
 
     def source(self, number: int, action: Action) -> Path:
         """Return the file with the new bytes of an action; bytes in the plan itself are written to one when it is prepared."""
@@ -198,11 +198,11 @@ def _require_own(directory: Path, root: Path) -> None:
     """Raise DamagedError unless only the owner of the store can have made the contents of a folder."""
     status, owner = beneath.status(directory), attributes_of(root).uid
     if status is None or not stat.S_ISDIR(status.st_mode):
-        raise DamagedError(directory, "it is no directory")
+        raise DamagedError(directory, "it is not a directory")
     if status.st_uid not in (owner, os.geteuid()):
         raise DamagedError(directory, f"it belongs to user {status.st_uid}, and the store to user {owner}")
     if status.st_mode & _WRITE_OF_OTHERS:
-        raise DamagedError(directory, "others than its owner may write to it (`chmod go-w` changes that, if you trust them)")
+        raise DamagedError(directory, "users other than its owner may write to it (`chmod go-w` changes that, if you trust them)")
 
 
 def transaction_of(path: Path) -> Transaction | None:
@@ -268,7 +268,7 @@ def refusal(stopped: Transaction) -> RefusedError:
     """Return the error that a transaction has to be finished or undone before anything else may change the store."""
     continued, undone = resume_commands(stopped)
     message = f"Transaction {stopped.id} ({stopped.plan.command}) of {stopped.root} was stopped in the middle."
-    return RefusedError(message, f"Continue it with `{continued}`, or take it back with `{undone}`.")
+    return RefusedError(message, f"Continue it with `{continued}`, or undo it with `{undone}`.")
 
 
 def resume_commands(transaction: Transaction) -> tuple[str, str]:
@@ -304,5 +304,5 @@ def _new_id(root: Path) -> str:
         try:
             now = max(now, datetime.strptime(newest.rpartition("-")[0], _TIME).replace(tzinfo=UTC) + timedelta(microseconds=1))
         except (ValueError, OverflowError) as error:
-            raise DamagedError(root / TOOL_DIRECTORY / newest, "its name is no time") from error
+            raise DamagedError(root / TOOL_DIRECTORY / newest, "its name is not a time") from error
     return f"{now.strftime(_TIME)}-{secrets.token_hex(3)}"

@@ -84,7 +84,7 @@ def history(root: Path) -> list[Entry]:
     chain = _Chain(sound, states)
     stopped = last_stopped(sound, states)
     allowed = [stopped] * (not chain.undoes_a_stopped_one(stopped)) if stopped is not None else chain.undoable
-    waits = None if bad is None else f"it stays as it is until {bad} is moved away"
+    waits = None if bad is None else f"it cannot be undone until {bad} is moved away"
     return [
         _damaged(one, problems[one.id])
         if one.id in problems
@@ -100,7 +100,7 @@ def _damaged(one: Transaction, problem: str) -> Entry:
 def _state(one: Transaction) -> State:
     """Return the state of an entry of the folder. Raises DamagedError if it is no transaction that can be used."""
     if not is_transaction_name(one.id):
-        raise DamagedError(one.directory, "it is no transaction of rmqstore")
+        raise DamagedError(one.directory, "it is not a transaction of rmqstore")
     return one.state
 
 
@@ -115,7 +115,7 @@ def to_undo(root: Path, name: str | None) -> Transaction:
     if name is None:
         standing = [stopped] if stopped is not None else _Chain(every, states).standing
         if not standing:
-            raise RefusedError(f"Nothing was done to {root} that could be taken back.", see_history(root))
+            raise RefusedError(f"There is no transaction of {root} to undo.", see_history(root))
         return standing[-1]
     entries = {entry.transaction.id: entry for entry in history(root)}
     entry = entries[find(root, name).id]
@@ -134,12 +134,12 @@ def begun(root: Path, name: str) -> Transaction | None:
 
 def _why_not(entry: Entry, stopped: Transaction | None) -> str:
     if entry.undone_by is not None:
-        return f"was taken back by {entry.undone_by} already"
+        return f"was already undone by {entry.undone_by}"
     if stopped is not None and stopped != entry.transaction:
-        return f"cannot be taken back before {stopped.id}, which was stopped in the middle"
+        return f"cannot be undone before {stopped.id}, which was stopped in the middle"
     if entry.state in (State.INCOMPLETE, State.PLANNED):
         return "changed nothing"
-    return "cannot be taken back: later ones, or one that it took back itself, are in the way"
+    return "cannot be undone: a later transaction, or one that it undid, prevents that"
 
 
 class _Chain:

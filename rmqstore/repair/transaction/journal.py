@@ -140,7 +140,7 @@ def read_journal(path: Path) -> Story:
         elif event == "applied":
             files = from_json(_Applied, values).files
         else:
-            raise ValueError(f"{path} tells of an unknown event {event!r}")
+            raise ValueError(f"{path} has an unknown event {event!r}")
     return Story(before, frozenset(copying), prepared, files, length)
 
 

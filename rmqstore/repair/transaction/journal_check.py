@@ -57,14 +57,14 @@ def _problems(plan: Plan, story: Story) -> Iterator[str]:
 
 def _problems_of_record(number: int, before: Before, action: Action) -> Iterator[str]:
     if before.undo != (undo_name(number) if action.in_place else None):
-        yield "it names a file that is not its own"
+        yield "it names a file of another action"
     found = before.attributes
     if (before.size, found and found.mtime_ns) != (action.expect.size, action.expect.mtime_ns) or (found is None) != (before.size is None):
-        yield "it is about another file than the plan"
+        yield "it describes another file than the plan"
     if before.linked and not action.in_place:
         yield "a copy of a file that does not change"
     if before.digest is not None and (action.in_place or found is None):
-        yield "a digest of a file that does not leave its place"
+        yield "a digest of a file that is not moved"
     if found is not None:
         yield from problems_of_attributes(found, MODE_OF_FILES)
     if any(not 0 <= begin < end <= -(-(before.size or 0) // _BLOCK) * _BLOCK for begin, end in before.holes):

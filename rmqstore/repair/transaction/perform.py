@@ -36,8 +36,8 @@ class ForeignChangeError(RefusedError):
         continued, undone = resume_commands(transaction)
         way = undone if transaction.plan.undoes is None else continued
         super().__init__(
-            f"Something else changed the store meanwhile, and transaction {transaction.id} stopped: {what}.",
-            f"Stop the broker, then put back what can be put back with `{way}`.",
+            f"Another process changed the store meanwhile, and transaction {transaction.id} stopped: {what}.",
+            f"Stop the broker, then restore what can be restored with `{way}`.",
         )
 
 
@@ -88,7 +88,7 @@ class Performer:
         assert before.attributes is not None
         if beneath.exists(copy):
             if fingerprint.stamp(path) != FileStamp(before.size or 0, before.attributes.mtime_ns or 0):
-                raise ForeignChangeError(self._transaction, f"{action.path} is not the file that it was")
+                raise ForeignChangeError(self._transaction, f"{action.path} is no longer the same file")
             self._writer.rename(copy, path)
         self._moved(copy, path)
 
@@ -97,13 +97,13 @@ class Performer:
         attributes = action.attributes or before.attributes
         assert before.undo is not None and attributes is not None
         if not beneath.is_file(path):
-            raise ForeignChangeError(self._transaction, f"{action.path} is not the file that it was")
+            raise ForeignChangeError(self._transaction, f"{action.path} is no longer the same file")
         old_path = self._transaction.directory / before.undo
         with ExitStack() as stack:
             descriptor = stack.enter_context(self._writer.change(path))
             status = os.fstat(descriptor)
             if status.st_size != before.size or status.st_nlink > 1:
-                raise ForeignChangeError(self._transaction, f"{action.path} is not the file that it was, or has got another name")
+                raise ForeignChangeError(self._transaction, f"{action.path} is no longer the same file, or has another name")
             old = stack.enter_context(_reader(old_path))
             new = stack.enter_context(self._new_bytes(action))
             for begin, size in self._pieces(action, path):
@@ -153,13 +153,13 @@ class Performer:
             return None  # there was none to remove, only directories
         if not beneath.exists(source):
             if not beneath.exists(target):
-                raise ForeignChangeError(self._transaction, f"{action.path} is gone")
+                raise ForeignChangeError(self._transaction, f"{action.path} does not exist any more")
             return self._moved(source, target)
         if fingerprint.stamp(source) != FileStamp(before.size or 0, before.attributes.mtime_ns or 0):
-            raise ForeignChangeError(self._transaction, f"{action.path} is not the file that it was")
+            raise ForeignChangeError(self._transaction, f"{action.path} is no longer the same file")
         if beneath.exists(target):
             if copies.same_device(source, target.parent):
-                raise ForeignChangeError(self._transaction, f"{action.path} is there again")
+                raise ForeignChangeError(self._transaction, f"{action.path} exists again")
             self._writer.unlink(source)
         else:
             self._make_quarantine(target.parent)
@@ -172,11 +172,11 @@ class Performer:
         attributes = replace(action.attributes, mtime_ns=before.placed)
         if not beneath.exists(source):
             if fingerprint.stamp(target) != FileStamp(action.length, before.placed or 0):
-                raise ForeignChangeError(self._transaction, f"{action.path} is not the file that was put there")
+                raise ForeignChangeError(self._transaction, f"{action.path} is not the file that was written there")
             return self._moved(source, target)
         if beneath.exists(target):
             if number not in self._copying:
-                raise ForeignChangeError(self._transaction, f"{action.path} is there already")
+                raise ForeignChangeError(self._transaction, f"{action.path} already exists")
             self._writer.unlink(target)
         if entries.is_special(source):
             self._writer.rename(source, target)  # a rename leaves its attributes as they are

@@ -23,7 +23,7 @@ from rmqstore.repair.transaction.journal import Before, Journal
 from rmqstore.repair.transaction.journal_check import undo_name
 from rmqstore.store.parts import PartKind
 
-_NEW_PLAN = "Look at the store again and make a new plan."
+_NEW_PLAN = "Verify the store again and make a new plan."
 
 
 def prepare(transaction: Transaction, places: Places, writer: Writer) -> None:
@@ -55,16 +55,16 @@ def refuse_changes(before: Mapping[str, FileStamp], now: Mapping[str, FileStamp]
     changed = list(fingerprint.differences(before, now))
     if changed:
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
-        raise RefusedError(f"The store changed since it was planned for: {changed[0]}{more}.", _NEW_PLAN)
+        raise RefusedError(f"The store changed since the plan was made: {changed[0]}{more}.", _NEW_PLAN)
 
 
 def _before(transaction: Transaction, number: int, action: Action, places: Places, writer: Writer, copied: Container[str]) -> Before:
     path = entries.path_of(places, action)
     attributes, size = _found(path, action)
     if action.path == PartKind.LOCK and transaction.plan.undoes is None and beneath.is_file(path):
-        raise RefusedError(f"The plan takes {path} away, which brokers lock.", _NEW_PLAN)
+        raise RefusedError(f"The plan removes {path}, which brokers lock.", _NEW_PLAN)
     if (size, attributes and attributes.mtime_ns) != (action.expect.size, action.expect.mtime_ns):
-        raise RefusedError(f"{action.path} changed since it was planned for.", _NEW_PLAN)
+        raise RefusedError(f"{action.path} changed since the plan was made.", _NEW_PLAN)
     require_attributes(transaction, number, action, path, attributes)
     linked = action.in_place and action.path not in copied and is_linked(path)
     directories = _directories(action, places, linked=linked)
@@ -75,7 +75,7 @@ def _before(transaction: Transaction, number: int, action: Action, places: Place
     kept = transaction.directory / name
     copies.copy_range(writer, path, action.position, action.length, kept)
     if fingerprint.digest(kept, 0, action.length) != action.expect.digest:
-        raise RefusedError(f"{action.path} changed since it was planned for, at byte {action.position}.", _NEW_PLAN)
+        raise RefusedError(f"{action.path} changed since the plan was made, at byte {action.position}.", _NEW_PLAN)
     if linked:
         _copy(transaction, number, path, writer)
     holes = tuple(copies.holes(path, action.position, action.length))

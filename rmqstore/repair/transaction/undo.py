@@ -61,9 +61,9 @@ def _left_by_others(plan: Plan, files: Mapping[str, FileStamp]) -> Iterator[str]
     touched = {action.path for action in plan.actions}
     before, now = ({name: stamp for name, stamp in each.items() if name not in touched} for each in (plan.files, files))
     changes = list(fingerprint.differences(before, now))
-    yield from (f"{change}: that was something else, and stays so." for change in changes[:_MOST_NOTES])
+    yield from (f"{change}: another process did that, and it stays so." for change in changes[:_MOST_NOTES])
     if len(changes) > _MOST_NOTES:
-        yield f"{len(changes) - _MOST_NOTES} more files that something else changed stay so."
+        yield f"{len(changes) - _MOST_NOTES} more files that another process changed stay so."
 
 
 def _command(command: str) -> str:
@@ -83,7 +83,7 @@ class _Inverse:
         self._strict = strict
         self._copying = before.action in story.copying
         self._path = entries.path_of(places, action)
-        self._reason = f"takes back: {action.reason}"
+        self._reason = f"undoes: {action.reason}"
 
     def actions(self) -> Iterator[Action]:
         """Yield one action, or none if everything is as it was."""
@@ -99,11 +99,13 @@ class _Inverse:
         assert before.undo is not None and before.attributes is not None
         if not beneath.is_file(path) or _expected(path).size != before.size:
             kept = self._transaction.directory / before.undo
-            self.notes.append(f"{action.path} is not the file that it was; its bytes from {action.position} on stay in {kept}.")
+            self.notes.append(f"{action.path} is no longer the same file; its bytes from {action.position} on stay in {kept}.")
             return
         digest = fingerprint.digest(path, action.position, action.length)
         if self._strict and digest != self._left():
-            raise RefusedError(f"{action.path} changed since transaction {self._transaction.id}.", "It cannot be taken back any more.")
+            raise RefusedError(
+                f"{action.path} changed since transaction {self._transaction.id}.", "The transaction can no longer be undone."
+            )
         holes = tuple(copies.holes(path, action.position, action.length))
         old = Contents(action.length, file=before.undo, digest=action.expect.digest)
         self._check_kept(old, self._transaction.directory / before.undo)
@@ -159,14 +161,14 @@ class _Inverse:
         expect = _expected(self._path)
         if not beneath.exists(kept):  # the transaction did not get so far
             if (expect.size, expect.mtime_ns) != (before.size, before.attributes.mtime_ns):
-                self.notes.append(f"{action.path} was changed or taken away by something else, and stays so.")
+                self.notes.append(f"{action.path} was changed or removed by another process, and stays so.")
             return
         if self._still_there(kept):
             return
         if beneath.is_directory(kept) or fingerprint.stamp(kept) != FileStamp(before.size or 0, before.attributes.mtime_ns or 0):
-            raise DamagedError(self._transaction.directory, f"what it kept of {action.path} is another file")
+            raise DamagedError(self._transaction.directory, f"its copy of {action.path} is another file")
         if before.digest is None and not entries.is_special(kept):
-            raise DamagedError(self._transaction.directory, f"there is no digest of what it kept of {action.path}")
+            raise DamagedError(self._transaction.directory, f"there is no digest of its copy of {action.path}")
         contents = Contents(before.size or 0, file=kept.relative_to(self._transaction.directory).as_posix(), digest=before.digest)
         self._check_kept(contents, kept)
         yield self._whole(ActionKind.CREATE if expect.size is None else ActionKind.REPLACE, expect, contents, self._directories())

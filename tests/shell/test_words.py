@@ -65,13 +65,6 @@ ALLOWED = {
 }
 """Phrases (regular expressions) in which such a word is right, and the reason."""
 
-PENDING = (
-    "docs/json.md",
-    "docs/repair.md",
-    "docs/security.md",
-)
-"""Folders and pages that are not yet written in these words."""
-
 _FORBIDDEN = [(re.compile(rf"(?<![\w-])(?:{words})(?![\w-])", re.IGNORECASE), instead) for words, instead in WORDS.items()]
 _ALLOWED = re.compile("|".join(ALLOWED) or r"(?!)", re.IGNORECASE)
 _QUOTED = re.compile(r"^```text\n.*?^```$|`[^`\n]+`", re.DOTALL | re.MULTILINE)
@@ -132,12 +125,8 @@ def judged_files() -> Iterator[Path]:
         yield from sorted((ROOT / name).rglob("*.md")) if (ROOT / name).is_dir() else [ROOT / name]
 
 
-def is_pending(path: Path) -> bool:
-    return any(path.is_relative_to(ROOT / name) for name in PENDING)
-
-
 def test_texts_use_plain_words() -> None:
-    files = [path for path in judged_files() if not is_pending(path)]
+    files = list(judged_files())
     assert len(files) > 200
     found = [fault for path in files for fault in faults_of(path)]
     assert found == [], "\n".join(found)
@@ -145,22 +134,12 @@ def test_texts_use_plain_words() -> None:
 
 @pytest.mark.parametrize("name", ["rmqstore", *COMMANDS])
 def test_help_uses_plain_words(name: str) -> None:
-    """Help is put together from texts of several modules, also of those that are pending."""
     root = click.Context(group, info_name="rmqstore")
     command = group if name == "rmqstore" else group.get_command(root, name)
     assert command is not None
     settings = {"help_option_names": ["-h", "--help"], "terminal_width": 1000, "max_content_width": 1000}
     text = command.get_help(click.Context(command, info_name=name, **settings))
     assert list(faults(iter([(1, text)]))) == []
-
-
-@pytest.mark.parametrize("name", PENDING)
-def test_what_is_pending_still_has_such_a_word(name: str) -> None:
-    """Otherwise its line is to be removed from PENDING."""
-    path = ROOT / name
-    files = [file for file in judged_files() if file.is_relative_to(path)]
-    assert files
-    assert any(map(faults_of, files)), f"remove {name} from PENDING"
 
 
 @pytest.mark.parametrize("phrase", ALLOWED)

@@ -185,7 +185,7 @@ class _Report:
 
     def findings(self, found: Iterable[Finding], root: str, counts: Mapping[tuple[str, str], int] | None = None) -> None:
         """Count and write the findings of the store at `root`. `counts` by code and severity: if some are not listed."""
-        from rmqstore.verify.mends import spelled_out
+        from rmqstore.verify.advice import spelled_out
 
         everything = list(found)
         new = self._new(everything)

@@ -12,9 +12,9 @@ from rmqstore.findings import Finding, Severity
 from rmqstore.pipeline.foresight import foresee
 from rmqstore.pipeline.job import StoreAt
 from rmqstore.pipeline.verify import PATIENCE
+from rmqstore.verify.advice import spelled_out
 from rmqstore.verify.context import Options
 from rmqstore.verify.engine import Verification as Engine
-from rmqstore.verify.mends import spelled_out
 from rmqstore.verify.unchecked import NotChecked
 from rmqstore.verify.verdict import limits_of, verdict
 

@@ -56,8 +56,8 @@ class Findings:
         assert isinstance(part, StorePart)
         from rmqstore.pipeline.foresight import foresee
         from rmqstore.scan.compilation import compile_kernels
+        from rmqstore.verify.advice import spelled_out
         from rmqstore.verify.engine import Verification
-        from rmqstore.verify.mends import spelled_out
 
         store = part.store.open()
         compile_kernels(quiet=True)

@@ -56,8 +56,8 @@ def refuse_if_used(store: Store) -> None:
         users = store_users(store)
     found = liveness(store, users)
     if found.users:
-        told = ", ".join(f"process {user.pid} ({user.command})" for user in found.users)
-        raise RefusedError(f"{store.root} is in use: {told} has files of it open.", _STOP)
+        processes = ", ".join(f"process {user.pid} ({user.command})" for user in found.users)
+        raise RefusedError(f"{store.root} is in use: {processes} has files of it open.", _STOP)
     if _may_be_the_broker(found):
         message = f"{store.root} may be in use: process {found.abort_pid}, which `abort` names, is running and could not be inspected."
         raise RefusedError(message, "Run this as the user of that process, or as root, to see whether it is the broker.")

@@ -23,8 +23,8 @@ def check(context: Context) -> Iterator[Finding]:
     for link in store.unnamed_links():
         wanted = f"{link.setting}={link.target}"
         message = f"{link.path.name} is a symbolic link to {link.target}, which no setting names"
-        mend = f"If that directory belongs to the store, name it: --set {quoted(wanted)}, or the same in broker.conf."
-        yield context.finding(_CODE, message, file=link.path, expected=wanted, mend=mend)
+        advice = f"If that directory belongs to the store, name it: --set {quoted(wanted)}, or the same in broker.conf."
+        yield context.finding(_CODE, message, file=link.path, expected=wanted, mend=advice)
     known = {store.path_of(PartKind.TOOL), *(link.path for link in parts)}
     for top in (store.root, *(link.path for link in parts if link.named is not None)):
         found = (_below(context, path) for path in _links(top) if path not in known)

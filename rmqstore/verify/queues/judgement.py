@@ -88,8 +88,8 @@ def merge(context: Context, results: Sequence[FileResult]) -> tuple[dict[QueueKe
     for event in odd:
         if event.order is Order.RESTART:
             histories[event.key].restarts.append(event.position)
-    told = sorted((event for event in odd if not _explained(context, event)), key=lambda event: event.position)
-    return histories, [_of_order(context, event) for event in told]
+    reported = sorted((event for event in odd if not _explained(context, event)), key=lambda event: event.position)
+    return histories, [_of_order(context, event) for event in reported]
 
 
 def _explained(context: Context, event: Event) -> bool:

@@ -8,7 +8,7 @@ import pytest
 
 from rmqstore.catalogue import CATALOGUE, finding
 from rmqstore.findings import Severity
-from rmqstore.verify.mends import spelled_out
+from rmqstore.verify.advice import spelled_out
 
 ROOT = "/data/a store"
 SETTINGS = ("--set", "mappedFileSizeCommitLog=65536")

@@ -20,10 +20,10 @@ def spelled_out(finding: Finding, root: str, settings: Sequence[str]) -> Finding
 
     An error without a command gets one.
     """
-    mend = finding.mend
-    if finding.severity is Severity.ERROR and "`rmqstore " not in (mend or ""):
-        mend = f"{mend} {_next(finding.code)}" if mend else _next(finding.code)
-    if mend is None:
+    advice = finding.mend
+    if finding.severity is Severity.ERROR and "`rmqstore " not in (advice or ""):
+        advice = f"{advice} {_next(finding.code)}" if advice else _next(finding.code)
+    if advice is None:
         return finding
 
     def command(match: re.Match[str]) -> str:
@@ -35,7 +35,7 @@ def spelled_out(finding: Finding, root: str, settings: Sequence[str]) -> Finding
         asked = [str(known[word]) if known.get(word) is not None else word for word in words.split()]
         return "`" + shellwords.command("rmqstore", match[1], place + below, *asked, *(settings if match[2] == "STORE" else ())) + "`"
 
-    return replace(finding, mend=_COMMAND.sub(command, mend))
+    return replace(finding, mend=_COMMAND.sub(command, advice))
 
 
 def _next(code: str) -> str:

@@ -235,7 +235,7 @@ def test_a_chain_goes_through_several_files(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("field", "value", "text"),
-    [(28, 7, "no message begins at 7"), (36, 91, "but the unit says 91"), (40, 12345, "another topic")],
+    [(28, 7, "no message begins at 7"), (36, 91, "but the entry says 91"), (40, 12345, "another topic")],
 )
 def test_a_unit_that_points_to_another_message(field: int, value: int, text: str, tmp_path: Path) -> None:
     given_store(tmp_path, 5)

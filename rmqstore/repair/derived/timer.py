@@ -34,8 +34,8 @@ from rmqstore.verify.timer.log import Window
 from rmqstore.verify.timer.messages import deliver_time, message_problems, named, stands_for
 
 _UNIT, _SLOT, _CHECK = fixed_layout(timer.LOG_UNIT), fixed_layout(timer.WHEEL_SLOT), fixed_layout(timer.CHECK)
-_LOST = "its message is lost: brokers drop a unit of size 0 and continue after it"
-_BEYOND = "its newest unit is after the end of the timer log"
+_LOST = "its message is lost: brokers drop an entry of size 0 and continue after it"
+_BEYOND = "its newest entry is after the end of the timer log"
 _POINTERS = ("last_timer_queue_offset", "master_timer_queue_offset")
 
 
@@ -157,7 +157,7 @@ def _limits(store: Store, context: Context, log: FutureLog, files: TimerFiles, q
     stays = files.goes_back(partial(_timer_message, log))
     first = None if stays else _first_passed_over(context, files, TimerQueue(context, queue))
     if first is not None and (queue_end is None or first < queue_end):
-        limits["last_timer_queue_offset"] = first, "a start continues there, with messages whose units are lost"
+        limits["last_timer_queue_offset"] = first, "a start continues there, with messages whose entries are lost"
     return limits
 
 

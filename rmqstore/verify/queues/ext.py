@@ -46,7 +46,7 @@ def _lengths(context: Context, key: QueueKey, file: MappedFile) -> Iterator[Find
         last, position = position, position + size
     if not position:
         return  # an empty file; `files.py` reports it
-    message = "the length of this ext unit leads beyond the end of the file: a broker does not start"
+    message = "the length of this extended entry leads beyond the end of the file: a broker does not start"
     yield context.finding(
         "RMQ-CQ-EXT", message, file=file.path, position=last, length=_LENGTH, topic=key[0], queue_id=key[1], found=position - last
     )
@@ -95,9 +95,9 @@ class ExtReader:
         size, bits = int.from_bytes(head[0:2], "big", signed=True), int.from_bytes(head[18:20], "big", signed=True)
         tags_code, store_time = int.from_bytes(head[2:10], "big", signed=True), int.from_bytes(head[10:18], "big", signed=True)
         if size != HEAD_SIZE + bits or bits < 0 or at + size > file.length:
-            return "the size of the ext unit does not match its bit map", file.path, at, HEAD_SIZE + max(bits, 0), size
+            return "the size of the extended entry does not match its bit map", file.path, at, HEAD_SIZE + max(bits, 0), size
         if tags_code != int(ext["tags_code"]):
-            return "the ext unit does not hold the tagsCode of the record", file.path, at, int(ext["tags_code"]), tags_code
+            return "the extended entry has another tagsCode than the record", file.path, at, int(ext["tags_code"]), tags_code
         if store_time != int(ext["store_timestamp"]):
-            return "the ext unit does not hold the STORETIMESTAMP of the record", file.path, at, int(ext["store_timestamp"]), store_time
+            return "the extended entry has another STORETIMESTAMP than the record", file.path, at, int(ext["store_timestamp"]), store_time
         return None

@@ -127,13 +127,13 @@ def findings(context: Context, queue: TimerQueue, check: Any | None, *, goes_bac
         for code, message in _problems(context, entry):
             yield _of_entry(context, code, message, entry)
     for lost in queue.lost:
-        message = f"the message at {lost.entry.offset} is due at {lost.due} but was skipped: no unit of the timer log names it"
+        message = f"the message at {lost.entry.offset} is due at {lost.due} but was skipped: no entry of the timer log names it"
         yield _of_entry(context, "RMQ-TM-LOST", message, lost.entry)
     if first is not None and goes_back:
-        message = f"the check point includes {number} pending entries after the last unit of the timer log; a start adds them again"
+        message = f"the check point includes {number} pending entries after the last entry of the timer log; a start adds them again"
         yield _of_entry(context, "RMQ-TM-CHECK", message, first)
     elif first is not None:
-        message = f"{number} pending messages were skipped, and no last unit leads a start back to them: it never adds them again"
+        message = f"{number} pending messages were skipped, and no last entry leads a start back to them: it never adds them again"
         yield _of_entry(context, "RMQ-TM-LOST", message, first)
 
 

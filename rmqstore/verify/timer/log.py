@@ -116,7 +116,7 @@ class TimerLog:
             if previous is not None and previous.position + previous.length == position:
                 previous.length += length
             elif len(state.runs) < self.MAX_RUNS:
-                rule = "no unit" if not accepted[run[0]] else "a unit with impossible values"
+                rule = "no entry" if not accepted[run[0]] else "an entry with impossible values"
                 if not units[run[0] : run[-1] + 1].tobytes().strip(b"\0"):
                     rule = "zeros"
                 state.runs.append(BadRun(state.file, position, length, rule))

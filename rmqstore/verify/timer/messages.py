@@ -89,11 +89,11 @@ def _contradictions(offset: int, properties: Mapping[str, str], kind: int, slot_
     due = deliver_time(properties)
     if due is not None and not stands_for(due, kind, slot_time):
         wanted = "later than" if kind & UnitMagic.ROLL else "at"
-        yield "RMQ-TM-UNIT", f"the message at {offset} is due at {due}, but its unit is for one due {wanted} {slot_time}"
+        yield "RMQ-TM-UNIT", f"the message at {offset} is due at {due}, but its entry is for one due {wanted} {slot_time}"
     deletes = bool(kind & UnitMagic.DELETE)
     if deletes != (TIMER_DEL_UNIQKEY in properties):
         said, found = ("a deletion", "an ordinary message") if deletes else ("an ordinary message", "a deletion")
-        yield "RMQ-TM-UNIT", f"the unit says {said}, but the message at {offset} is {found}"
+        yield "RMQ-TM-UNIT", f"the entry says {said}, but the message at {offset} is {found}"
 
 
 def _explanation(context: Context, offset: int, size: int) -> str:
@@ -101,10 +101,10 @@ def _explanation(context: Context, offset: int, size: int) -> str:
     if record is None:
         return f"no message begins at {offset}"
     if record.size != size:
-        return f"the message at {offset} is {record.size} bytes long, but the unit says {size}"
+        return f"the message at {offset} is {record.size} bytes long, but the entry says {size}"
     if record.topic != TIMER_TOPIC:
         return f"the message at {offset} belongs to {record.topic}, not to {TIMER_TOPIC}"
-    return f"the message at {offset} is for another topic than the unit says"
+    return f"the message at {offset} is for another topic than the entry says"
 
 
 def _largest_message(context: Context) -> int:

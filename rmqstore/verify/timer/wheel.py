@@ -95,18 +95,18 @@ def _slots(context: Context, files: TimerFiles, slots: Slots) -> Iterator[Unmade
         yield _slot_finding(context, files, "RMQ-TM-WHEEL-SLOT", slots, i, message)
     odd = _odd(files, slots)
     for i in map(int, np.flatnonzero(odd & ~misplaced)):
-        message = f"its positions {slots.first[i]} and {slots.last[i]} are not unit boundaries of the timer log"
+        message = f"its positions {slots.first[i]} and {slots.last[i]} are not entry boundaries of the timer log"
         yield _slot_finding(context, files, "RMQ-TM-WHEEL-SLOT", slots, i, message)
     far = live & (slots.time > _latest_slot_time(context, files))
     for i in map(int, np.flatnonzero(far)):
-        message = f"its time {int(slots.time[i]) * files.precision} ms is later than that of any possible unit"
+        message = f"its time {int(slots.time[i]) * files.precision} ms is later than that of any possible entry"
         yield _slot_finding(context, files, "RMQ-TM-WHEEL-TIME", slots, i, message, found=int(slots.time[i]))
     yield from _beyond(context, files, slots)
     inside = np.flatnonzero(live & ~odd & (slots.last >= begin) & (slots.last < end))
     units = files.log.units_at(slots.last[inside])
     wrong = (units["size"] != timer.LOG_UNIT_SIZE) | (files.slot_time(units) != slots.time[inside])
     for i in map(int, inside[wrong]):
-        message = f"the unit at {slots.last[i]} is of another time"
+        message = f"the entry at {slots.last[i]} is of another time"
         yield _slot_finding(context, files, "RMQ-TM-WHEEL-SLOT", slots, i, message)
 
 
@@ -121,7 +121,7 @@ def _odd(files: TimerFiles, slots: Slots) -> Mask:
 def _beyond(context: Context, files: TimerFiles, slots: Slots) -> Iterator[Unmade]:
     end = files.log.end(files.flushed)
     for i in map(int, np.flatnonzero(files.beyond(slots) & ~_odd(files, slots))):
-        message = f"its newest unit {slots.last[i]} is at or after the end of the timer log"
+        message = f"its newest entry {slots.last[i]} is at or after the end of the timer log"
         yield _slot_finding(context, files, "RMQ-TM-WHEEL-BEYOND", slots, i, message, expected=end, found=int(slots.last[i]))
 
 
@@ -143,7 +143,7 @@ def _slot_finding(context: Context, files: TimerFiles, code: str, slots: Slots, 
 
 def _damages(context: Context, log: TimerLog) -> Iterator[Finding]:
     for run in log.damages():
-        message = f"{run.rule} at {run.file.start + run.position} of the timer log, although units follow"
+        message = f"{run.rule} at {run.file.start + run.position} of the timer log, although entries follow"
         yield context.finding("RMQ-TM-LOG-UNIT", message, file=run.file.path, position=run.position, length=run.length)
 
 
@@ -169,7 +169,7 @@ def _units(context: Context, files: TimerFiles, queue: TimerQueue) -> Iterator[U
         number += forgotten.size
         unknown.extend(int(offset) for offset in window.offsets[forgotten[:1]])
     if unknown:
-        message = f"the wheel lacks {number} pending units, the first at {unknown[0]}; a start reads the timer log only from {replayed} on"
+        message = f"the wheel lacks {number} pending entries, the first at {unknown[0]}; a start reads the timer log only from {replayed}"
         code = "RMQ-TM-WHEEL-SLOT"
         yield code, partial(context.finding, code, message, file=files.wheel, expected=0, found=number)
 
@@ -184,14 +184,14 @@ def _chains(context: Context, files: TimerFiles, window: Window, times: Offsets,
     linked = live[links[live] >= 0]
     wrong = (links[linked] >= window.offsets[linked]) | ~files.log.aligned(links[linked])
     for i in linked[wrong]:
-        message = f"the unit at {window.offsets[i]} links to {links[i]}, which is not an older unit"
+        message = f"the entry at {window.offsets[i]} links to {links[i]}, which is not an older entry"
         yield _unit_finding(context, "RMQ-TM-CHAIN", window, int(i), message, found=int(links[i]))
     # Units before the first file have been deleted with their messages.
     rest = linked[~wrong & (links[linked] >= files.log.queue.min_offset)]
     older = files.log.units_at(links[rest])
     foreign = (older["size"] != timer.LOG_UNIT_SIZE) | (files.slot_time(older) != times[rest])
     for i in rest[foreign]:
-        message = f"the unit at {window.offsets[i]} links to {links[i]}, where no unit of the same time is"
+        message = f"the entry at {window.offsets[i]} links to {links[i]}, where no entry of the same time is"
         yield _unit_finding(context, "RMQ-TM-CHAIN", window, int(i), message, found=int(links[i]))
 
 
@@ -231,10 +231,10 @@ class _Order:
         for number in np.flatnonzero(offsets <= before).tolist():
             place, offset, previous = int(places[number]), int(offsets[number]), int(before[number])
             if number + 1 < len(offsets) and offsets[number + 1] > previous:
-                text = "and the next unit continues from there, so this one is out of order"
+                text = "and the next entry continues from there, so this one is out of order"
             else:
                 text = "as after a restart that adds messages to the timer again; these are delivered twice"
-            message = f"the unit at {window.offsets[place]} steps back from the message at {previous} to that at {offset}, {text}"
+            message = f"the entry at {window.offsets[place]} steps back from the message at {previous} to that at {offset}, {text}"
             yield _unit_finding(self._context, "RMQ-TM-LOG-ORDER", window, place, message, offset=offset, expected=previous, found=offset)
         if len(offsets):
             self._last = int(offsets[-1])

@@ -17,7 +17,7 @@ def verdict(errors: int, not_checked: Sequence[NotChecked], limits: Sequence[str
     if errors:
         return "; ".join([_count(errors, "error"), *rest])
     head = f"no new error, {_count(known, 'finding')} known before" if known else "HEALTHY"
-    return f"{head} as far as verified: {'; '.join(rest)}" if rest else head
+    return f"{head} as far as looked: {'; '.join(rest)}" if rest else head
 
 
 def limits_of(options: Options, only: PartKind | None) -> Iterator[str]:

@@ -14,7 +14,6 @@ from rmqstore.pipeline.job import Advance, Part, StoreAt
 from rmqstore.scan.columns import Check
 from rmqstore.scan.walk import Batch, Damage, LogScanner
 from rmqstore.store.mapped import MappedFile
-from rmqstore.store.root import Store
 
 LARGEST_PIECE = 256 << 20
 """Bytes; a file of 1 GiB makes four pieces, so that processors are busy until the end."""
@@ -22,9 +21,14 @@ LARGEST_PIECE = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class LogPiece(Part):
-    """Records that begin in [start, end) of the log, physical offsets of record boundaries, all in one file."""
+    """Records that begin in [start, end) of the log, physical offsets of record boundaries, all in `file`.
+
+    `lead` = bytes before every record of the file. Workers open this file alone: to list a log for each of its files would cost the square.
+    """
 
     store: StoreAt
+    file: MappedFile
+    lead: int
     start: int
     end: int
 
@@ -34,16 +38,15 @@ def log_pieces(at: StoreAt, *, first_number: int = 0, largest: int = LARGEST_PIE
     store = at.open()
     pieces: list[LogPiece] = []
     for file in store.message_log.files:
-        cuts = list(record_cuts(store, file, largest))
-        for start, end in pairwise(cuts):
+        lead, name = store.entry_header(file), store.relative(file.path)
+        for start, end in pairwise(list(record_cuts(file, lead, largest))):
             number = first_number + len(pieces)
-            pieces.append(LogPiece(number, store.relative(file.path), end - start, at, file.start + start, file.start + end))
+            pieces.append(LogPiece(number, name, end - start, at, file, lead, file.start + start, file.start + end))
     return pieces
 
 
-def record_cuts(store: Store, file: MappedFile, largest: int) -> Iterator[int]:
+def record_cuts(file: MappedFile, lead: int, largest: int) -> Iterator[int]:
     """Yield positions in the file: its start, record boundaries about `largest` bytes apart, its end."""
-    lead = store.entry_header(file)
     position = 0
     yield position
     while position + largest < file.length:
@@ -63,11 +66,11 @@ class PieceReader:
         """Raise what opening the store raises, UnreadableError if the file no longer exists."""
         self.store = piece.store.open()
         self._piece = piece
-        found = self.store.message_log.find(piece.start)
-        if found is None:
+        self.file = piece.file
+        if not self.file.path.is_file():
             raise UnreadableError(f"{piece.name} no longer exists.", "Run the command again when nothing writes to the store.")
-        self.file = found
-        self.scanner = _scanner(self.store, found, checks)
+        delays = np.array([0, *self.store.config.known_delay_levels], np.int64)
+        self.scanner = LogScanner(checks=checks, delays=delays, lead=piece.lead)
         self.damages: list[Damage] = []
 
     def batches(self, advance: Advance) -> Iterator[Batch]:
@@ -98,7 +101,3 @@ def before(batch: Batch, end: int) -> Batch:
         return batch
     keys = batch.keys[: int(np.searchsorted(batch.keys["record"], count))]
     return replace(batch, records=batch.records[:count], keys=keys)
-
-
-def _scanner(store: Store, file: MappedFile, checks: Check) -> LogScanner:
-    return LogScanner(checks=checks, delays=np.array([0, *store.config.known_delay_levels], np.int64), lead=store.entry_header(file))

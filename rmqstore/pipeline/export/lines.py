@@ -34,7 +34,7 @@ class PieceLines:
     def chunks(self) -> Iterator[Chunk]:
         """Yield the lines, in the order of the log. Raises UnreadableError, StoreChangedError."""
         store, file = self._reader.store, self._reader.file
-        items = self._entries(store) if store.entry_header(file) else self._records(store, file)
+        items = self._entries(store) if self._piece.lead else self._records(store, file)
         for item in items:
             if isinstance(item, Lines):
                 yield (item.data, item.count) if self._request.whole_lines else (b"".join(map(self._line, item.values())), item.count)

@@ -61,7 +61,7 @@ class Source:
                 break
             path = str(file.path)
             # A file that will be longer than it is cannot be cut yet.
-            cuts = [0, file.length] if path in whole or path in log.present else list(record_cuts(store, file, largest))
+            cuts = [0, file.length] if path in whole or path in log.present else list(record_cuts(file, header, largest))
             cuts = [cut for cut in cuts[:-1] if file.start + cut < log.end_offset] + cuts[-1:]
             for start, end in pairwise(cuts):
                 pieces.append(FuturePiece(len(pieces), path, end - start, number, file.start + start, file.start + end, header))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -46,16 +46,17 @@ class PieceCounter:
         self._rows = np.zeros(0, TALLY_DTYPE)
         self._fresh = np.zeros(0, np.int64)
         self._counts = Counts()
-        self._sources: Mapping[str, _Source] = {name: _Source(keys, told) for name, (keys, told) in self._dimensions().items()}
 
     def counts(self, advance: Advance) -> Counts:
         """Read the piece. Raises StoreChangedError, UnreadableError."""
         reached = self._piece.start
+        # A local name: with an attribute of the counter, its buffers would be in a cycle and remain until the next collection.
+        sources = {name: _Source(keys, named) for name, (keys, named) in self._dimensions().items()}
         for batch in self._reader.batches(advance):
-            self._add(batch)
+            self._add(batch, sources.values())
             last = batch.records[-1]
             reached = int(last["position"]) + int(last["size"])
-        for name, source in self._sources.items():
+        for name, source in sources.items():
             self._counts.dimensions[name] = source.sums()
         self._add_rest(reached)
         return self._counts
@@ -79,7 +80,7 @@ class PieceCounter:
             "weight": (self._scales.weigh, _number),
         }
 
-    def _add(self, batch: Batch) -> None:
+    def _add(self, batch: Batch, sources: Iterable[_Source]) -> None:
         records = batch.records
         count = len(records)
         if count > len(self._rows):
@@ -90,7 +91,7 @@ class PieceCounter:
         rows = self._rows[:count]
         rows["messages"] = 1
         rows["bytes"] = records["size"]
-        for source in self._sources.values():
+        for source in sources:
             source.add(batch, rows, self._fresh)
         totals = self._counts.totals
         totals.messages += count
@@ -110,7 +111,7 @@ class PieceCounter:
     def _add_rest(self, reached: int) -> None:
         """Count what is no record: damaged ranges, headers of entries, and how the file ends."""
         file, totals = self._reader.file, self._counts.totals
-        header = self._reader.store.entry_header(file)
+        header = self._piece.lead
         sizes = Counter({Weight.ENTRY_HEADER: totals.messages * header})
         for damage in self._reader.damages:
             sizes[Weight.DAMAGED] += damage.end - damage.start

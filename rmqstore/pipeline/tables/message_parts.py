@@ -13,7 +13,6 @@ from rmqstore.pipeline.job import StoreAt
 from rmqstore.pipeline.logparts import LARGEST_PIECE, LogPiece, log_pieces
 from rmqstore.pipeline.tables.selection import Selection
 from rmqstore.reading.records import read_record
-from rmqstore.store.root import Store
 
 CLOCK_TOLERANCE = 10 * 60 * 1000
 """Milliseconds that the clock of a broker may have gone back while it wrote."""
@@ -29,21 +28,20 @@ _BEGINNING, _END = -(1 << 63), (1 << 63) - 1
 def wanted_pieces(at: StoreAt, selection: Selection, *, largest: int = LARGEST_PIECE) -> list[LogPiece]:
     """Return the pieces to read, of about `largest` bytes, cut to the selected offsets, numbered from 0."""
     pieces = log_pieces(at, largest=largest)
-    store = at.open()
     if _TIME in selection.conditions:
-        pieces = _in_time(store, pieces, selection)
+        pieces = _in_time(pieces, selection)
     for name in PLACES:
         pieces = [piece for piece in pieces if selection.may_meet(name, piece.start, piece.end - 1)]
         low, high = selection.first(name), selection.last(name)
         if low is not None:
-            pieces = [_begun_late(store, piece, low) for piece in pieces]
+            pieces = [_begun_late(piece, low) for piece in pieces]
         if high is not None:
             pieces = [_resized(piece, piece.start, min(piece.end, high + 1)) for piece in pieces]
     return [replace(piece, number=number) for number, piece in enumerate(pieces)]
 
 
-def _in_time(store: Store, pieces: list[LogPiece], selection: Selection) -> list[LogPiece]:
-    times = [_first_time(store, piece) for piece in pieces]
+def _in_time(pieces: list[LogPiece], selection: Selection) -> list[LogPiece]:
+    times = [_first_time(piece) for piece in pieces]
     wanted = []
     for piece, begin, end in zip(pieces, times, [*times[1:], None], strict=True):
         first = _BEGINNING if begin is None else begin - CLOCK_TOLERANCE
@@ -53,21 +51,18 @@ def _in_time(store: Store, pieces: list[LogPiece], selection: Selection) -> list
     return wanted
 
 
-def _first_time(store: Store, piece: LogPiece) -> int | None:
+def _first_time(piece: LogPiece) -> int | None:
     """Return STORETIMESTAMP of the first record (ms), None if the piece does not begin with one."""
-    file = store.message_log.find(piece.start)
-    record = None if file is None else read_record(file, piece.start + store.entry_header(file))
+    record = read_record(piece.file, piece.start + piece.lead)
     return None if record is None else record.store_timestamp
 
 
-def _begun_late(store: Store, piece: LogPiece, low: int) -> LogPiece:
+def _begun_late(piece: LogPiece, low: int) -> LogPiece:
     """Return the piece without most of what begins before `low`."""
-    file = store.message_log.find(piece.start)
-    if file is None or low - RUN_UP <= piece.start:
+    if low - RUN_UP <= piece.start:
         return piece
-    lead = store.entry_header(file)
-    found = next_record(file, low - RUN_UP - file.start + lead)
-    start = piece.start if found is None else file.start + found - lead
+    found = next_record(piece.file, low - RUN_UP - piece.file.start + piece.lead)
+    start = piece.start if found is None else piece.file.start + found - piece.lead
     return _resized(piece, start, piece.end) if piece.start < start <= low else piece
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from rmqstore.formats.naming import SCHEDULE_TOPIC
 from rmqstore.store.root import Store
-from rmqstore.verify.parts.config import queue_end
+from rmqstore.verify.parts.config import EndsOfQueues
 from tests.broker.toolchain import WHOLE, JarsMissing, missing, prepared
 from tests.broker.whole_start import Asked, start
 from tests.doctor.test_observed_starts import OBSERVED, SETTINGS
@@ -39,7 +39,7 @@ def ends(root: Path) -> int:
 
 def _end(root: Path, name: str) -> int:
     topic, _, number = name.rpartition("/")
-    return queue_end(Store.open(root, settings=SETTINGS), topic, int(number)) or 0
+    return EndsOfQueues(Store.open(root, settings=SETTINGS)).end(topic, int(number)) or 0
 
 
 @pytest.mark.sampled(1)

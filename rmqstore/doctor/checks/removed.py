@@ -21,7 +21,7 @@ from rmqstore.formats.naming import LMQ_PREFIX
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import QueueDirectory, Store
 from rmqstore.store.window import read_at, read_whole
-from rmqstore.verify.parts.config import CONSUMER_OFFSETS, LMQ_OFFSETS, queue_end, stored_offsets
+from rmqstore.verify.parts.config import CONSUMER_OFFSETS, LMQ_OFFSETS, EndsOfQueues, stored_offsets
 from rmqstore.verify.queues.units import QueueKey
 
 _HOUR_MS = 3_600_000
@@ -93,5 +93,5 @@ def _first_left(store: Store, key: QueueKey, begin: int) -> int:
         unit = unit_at(offset)
         return bool(unit is not None and unit.size > 0 and unit.physical_offset < begin)
 
-    end = queue_end(store, *key) or 0
+    end = EndsOfQueues(store).end(*key) or 0
     return bisect_left(range(end), True, key=lambda offset: not before(offset))

@@ -19,6 +19,7 @@ from rmqstore.repair.log.future import FutureLog
 from rmqstore.repair.plan.builder import PlanBuilder
 from rmqstore.repair.plan.staging import Staging
 from rmqstore.store.root import Store
+from rmqstore.verify.parts.config import EndsOfQueues
 from rmqstore.versions import Profile
 
 Advance = Callable[[int], None]
@@ -52,7 +53,7 @@ def plan_derived(
     ends = queues.plan(builder, staging, rebuilt.queues)
     index_full_until = index.plan(builder, rebuilt.index)
     plan_timer(builder, store, log, judgement.log.last_timestamp, ends.get((TIMER_TOPIC, 0)))
-    plan_configuration(builder, store, FutureQueues(log, ends), restores=complete)
+    plan_configuration(builder, store, FutureQueues(log, ends, EndsOfQueues(store)), restores=complete)
     plan_checkpoint(builder, store, profile, log, index_full_until)  # which depends on whether anything else changes
     if complete or goes_beyond(store, log.end_offset):
         plan_queue_database(builder, store, profile, log.files, log.end_offset)

@@ -35,15 +35,16 @@ def plan_backups(builder: PlanBuilder, store: Store) -> None:
 
 @dataclass(frozen=True, slots=True)
 class FutureQueues:
-    """The future queues: the future log, and `ends`, the ends of those that will not end where they do now."""
+    """The future queues: the future log, `ends`, the ends of those that will not end where they do now, and the `present` ends."""
 
     log: FutureLog
     ends: Mapping[QueueKey, int]
+    present: config.EndsOfQueues
 
-    def end(self, store: Store, topic: str, queue_id: int) -> int | None:
+    def end(self, topic: str, queue_id: int) -> int | None:
         """Return the queue offset after the last message of a queue, None where there is no queue to compare with."""
         end = self.ends.get((topic, queue_id))
-        return config.end_for_offsets(store, topic, queue_id) if end is None else end
+        return self.present.for_offsets(topic, queue_id) if end is None else end
 
 
 def plan_configuration(builder: PlanBuilder, store: Store, queues: FutureQueues, *, restores: bool) -> None:
@@ -71,7 +72,7 @@ def _corrected(store: Store, queues: FutureQueues, texts: Mapping[str, config.Te
     for stored in config.stored_offsets(store, texts) if not store.rocksdb_queues else ():
         if stored.topic.startswith(LMQ_PREFIX):
             continue  # clients set any offset there
-        end = queues.end(store, stored.topic, stored.queue_id)
+        end = queues.end(stored.topic, stored.queue_id)
         scheduled = stored.topic == SCHEDULE_TOPIC
         if end is None or (stored.offset == stored.within(end) and not (scheduled and stored.offset == 0 < end)):
             continue
@@ -137,7 +138,7 @@ def _plan_delay_levels(builder: PlanBuilder, store: Store, queues: FutureQueues,
     A missing file is no fault before a message was delivered: a broker writes it ten seconds after its first start.
     """
     ids = sorted(queue.queue_id for queue in store.queue_directories() if queue.topic == SCHEDULE_TOPIC)
-    ends = {queue_id: queues.end(store, SCHEDULE_TOPIC, queue_id) or 0 for queue_id in ids}
+    ends = {queue_id: queues.end(SCHEDULE_TOPIC, queue_id) or 0 for queue_id in ids}
     missing = text.state is config.State.MISSING
     if missing and not any(ends.values()):
         return

@@ -248,7 +248,8 @@ def _table(text: Text, name: str) -> Mapping[str, Any] | None:
 
 
 def _offsets(context: Context, texts: Mapping[str, Text]) -> Iterator[Finding]:
-    found = (finding for stored in stored_offsets(context.store, texts) for finding in _offset(context, stored))
+    ends = EndsOfQueues(context.store)
+    found = (finding for stored in stored_offsets(context.store, texts) for finding in _offset(context, ends, stored))
     yield from limited(context, context.store.config_path / CONSUMER_OFFSETS, found)
 
 
@@ -287,9 +288,9 @@ def _offsets_in_use(store: Store, texts: Mapping[str, Text]) -> str:
     return max(present, key=lambda name: texts[name].path.stat().st_mtime_ns, default=CONSUMER_OFFSETS)
 
 
-def _offset(context: Context, stored: StoredOffset) -> Iterator[Finding]:
+def _offset(context: Context, ends: EndsOfQueues, stored: StoredOffset) -> Iterator[Finding]:
     topic, queue_id, offset = stored.topic, stored.queue_id, stored.offset
-    end = end_for_offsets(context.store, topic, queue_id) if context.options.wants_topic(topic) else None
+    end = ends.for_offsets(topic, queue_id) if context.options.wants_topic(topic) else None
     if end is None or 0 <= offset <= end:
         return
     where = f"beyond its end, {end}" if offset > end else "negative"
@@ -305,24 +306,37 @@ _TREES: tuple[tuple[PartKind, Callable[[MappedFileQueue], QueueEnds]], ...] = (
 )
 
 
-def queue_end(store: Store, topic: str, queue_id: int) -> int | None:
-    """Return the offset after the last message of a queue, None for a queue without files."""
-    if "/" in topic or topic in ("", ".", ".."):
+class EndsOfQueues:
+    """The ends of the queues of a store. Each queue is read once, however many groups have an offset in it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._ends: dict[tuple[str, int], int | None] = {}
+
+    def end(self, topic: str, queue_id: int) -> int | None:
+        """Return the offset after the last message of a queue, None for a queue without files. Raises UnreadableError."""
+        key = topic, queue_id
+        if key not in self._ends:
+            self._ends[key] = self._read(topic, queue_id)
+        return self._ends[key]
+
+    def for_offsets(self, topic: str, queue_id: int) -> int | None:
+        """Return the end of the queue that a stored offset is about, None where there is no queue to compare with.
+
+        A delay level without a queue ends at 0: once it has one, a broker sets a larger offset to its end, and does not deliver what is
+        there. Raises UnreadableError.
+        """
+        end = self.end(topic, queue_id)
+        return 0 if end is None and topic == SCHEDULE_TOPIC else end
+
+    def _read(self, topic: str, queue_id: int) -> int | None:
+        if "/" in topic or topic in ("", ".", ".."):
+            return None
+        for kind, ends in _TREES:
+            queue = MappedFileQueue.scan(self._store.path_of(kind) / topic / str(queue_id))
+            if queue.files:
+                return ends(queue).max_offset
         return None
-    for kind, ends in _TREES:
-        queue = MappedFileQueue.scan(store.path_of(kind) / topic / str(queue_id))
-        if queue.files:
-            return ends(queue).max_offset
-    return None
-
-
-def end_for_offsets(store: Store, topic: str, queue_id: int) -> int | None:
-    """Return the end of the queue that a stored offset is about, None where there is no queue to compare with.
-
-    A delay level without a queue ends at 0: once it has one, a broker sets a larger offset to its end, and does not deliver what is there.
-    """
-    end = queue_end(store, topic, queue_id)
-    return 0 if end is None and topic == SCHEDULE_TOPIC else end
 
 
 def topics_of_offsets(text: Text) -> Iterator[str]:

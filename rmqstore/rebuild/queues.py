@@ -22,7 +22,7 @@ from rmqstore.rebuild.settings import Mode, Settings
 from rmqstore.rebuild.simplequeue import SimpleQueue
 from rmqstore.rebuild.sink import Sink
 from rmqstore.rebuild.table import QueueTable
-from rmqstore.rebuild.unitfiles import MOST_OPEN, OpenFiles, UnitFiles
+from rmqstore.rebuild.unitfiles import Buffers, UnitFiles
 from rmqstore.scan.walk import Batch
 from rmqstore.versions import Profile
 
@@ -47,16 +47,15 @@ class QueueBuilder:
         log_start: int,
         mode: Mode = Mode.USEFUL,
         wanted: Callable[[str, int], bool] | None = None,
-        most_open: int = MOST_OPEN,
     ) -> None:
         """`queue_of` = the scanner's `queue`; `log_start` = physical offset of the first byte of the first existing log file; `wanted`
-        selects the queues (topic, queue id) to build, all without it; `most_open` = files that are open in the sink at a time.
+        selects the queues (topic, queue id) to build, all without it.
         """
         self._queue_of = queue_of
         self._settings = settings
         self._profile = profile
         self._sink = sink
-        self._files = OpenFiles(sink, most_open)
+        self._buffers = Buffers()
         self._log_start = log_start
         self._mode = mode
         self._wanted = wanted
@@ -170,17 +169,17 @@ class QueueBuilder:
     def _simple_queue(self, topic: str, queue_id: int, number: int) -> SimpleQueue:
         settings, table = self._settings, self._table
         size = consumequeue.file_size(settings.mapped_file_size_consume_queue)
-        files = UnitFiles(f"consumequeue/{topic}/{queue_id}", consumequeue.UNIT_SIZE, size, self._files, table, number)
+        files = UnitFiles(f"consumequeue/{topic}/{queue_id}", consumequeue.UNIT_SIZE, size, self._sink, self._buffers, table, number)
         ext = None
         if settings.enable_consume_queue_ext:
             directory = f"consumequeue_ext/{topic}/{queue_id}"
-            ext = ExtFiles(directory, settings.mapped_file_size_consume_queue_ext, self._sink, table, number)
+            ext = ExtFiles(directory, settings.mapped_file_size_consume_queue_ext, self._sink, self._buffers, table, number)
         return SimpleQueue(topic, queue_id, files, size, ext, table, number)
 
     def _batch_queue(self, topic: str, queue_id: int, number: int) -> BatchQueue:
         size = self._settings.mapper_file_size_batch_consume_queue
         directory = f"batchconsumequeue/{topic}/{queue_id}"
-        files = UnitFiles(directory, batchconsumequeue.UNIT_SIZE, size, self._files, self._table, number)
+        files = UnitFiles(directory, batchconsumequeue.UNIT_SIZE, size, self._sink, self._buffers, self._table, number)
         return BatchQueue(topic, queue_id, files, self._table, number, self._mode)
 
 

@@ -1,13 +1,11 @@
-"""The files of one queue while they are written: opened in order, filled unit by unit, cut.
+"""The files of one queue while they are written: created in order, filled unit by unit, cut.
 
-A place is the number of a unit: its byte offset in the queue divided by the length of a unit. Units wait in a buffer until it is full:
-writing them then costs a sixth of what touching the pages of a mapped file does. Compiled code moves the write position in the queue's row;
-everything else is done here.
+A place is the number of a unit: its byte offset in the queue divided by the length of a unit. Units wait in a buffer until it is full, and
+no file is open in between, so the number of queues is not limited by open files. Compiled code moves the write position in the queue's
+row; everything else is done here.
 """
 
 from __future__ import annotations
-
-from collections import OrderedDict
 
 import numpy as np
 
@@ -15,66 +13,47 @@ from rmqstore.formats.naming import offset_to_file_name
 from rmqstore.rebuild.sink import Bytes, Sink
 from rmqstore.rebuild.table import QueueTable
 
-MOST_OPEN = 16_384
-"""Files that are open at a time: a process has some 65 000 mappings."""
-_ALL_BUFFERS = 32 << 20
-"""Bytes that the open files share; with more and more of them, it becomes five times as much."""
-_LEAST_BUFFER, _MOST_BUFFER = 4 << 10, 256 << 10
+_ALL_BUFFERS = 16 << 20
+"""Bytes that the buffers share; with 100,000 of them, it becomes ten times as much."""
+_LEAST_BUFFER, _MOST_BUFFER = 512, 256 << 10
 
 
-class OpenFiles:
-    """A sink that keeps a limited number of files open: the owner of the oldest open file closes it until it writes again."""
+class Buffers:
+    """The memory in which units wait: the more queues there are, the smaller the buffers of further ones."""
 
-    def __init__(self, sink: Sink, most: int = MOST_OPEN) -> None:
-        self._sink = sink
-        self._most = most
-        self._owners: OrderedDict[str, UnitFiles] = OrderedDict()
+    def __init__(self) -> None:
+        self._count = 0
 
-    def open(self, path: str, length: int, owner: UnitFiles) -> Bytes:
-        """Open a file as `Sink.open`."""
-        if len(self._owners) >= self._most:
-            next(iter(self._owners.values())).close()
-        self._owners[path] = owner
-        return self._sink.open(path, length)
-
-    @property
-    def buffer_size(self) -> int:
-        """Return the bytes of the buffer of the file that was opened last."""
-        return max(_LEAST_BUFFER, min(_ALL_BUFFERS // len(self._owners), _MOST_BUFFER))
-
-    def write(self, path: str, position: int, data: Bytes) -> None:
-        """Write to a file as `Sink.write`."""
-        self._sink.write(path, position, data)
-
-    def close(self, path: str) -> None:
-        """Close a file as `Sink.close`."""
-        del self._owners[path]
-        self._sink.close(path)
+    def take(self, unit_size: int, most: int) -> Bytes:
+        """Return a buffer for units of `unit_size` bytes, at most `most` of them and at least one."""
+        self._count += 1
+        size = max(_LEAST_BUFFER, min(_ALL_BUFFERS // self._count, _MOST_BUFFER))
+        return np.empty(max(1, min(size // unit_size, most)) * unit_size, np.uint8)
 
 
 class UnitFiles:
     """Files of `file_size` bytes below `directory`, named by the byte offset of their first unit."""
 
-    def __init__(self, directory: str, unit_size: int, file_size: int, files: OpenFiles, table: QueueTable, number: int) -> None:
+    def __init__(
+        self, directory: str, unit_size: int, file_size: int, sink: Sink, buffers: Buffers, table: QueueTable, number: int
+    ) -> None:
         self._directory = directory
         self._unit_size = unit_size
         self._file_size = file_size
         self._capacity = file_size // unit_size
-        self._files = files
+        self._sink = sink
+        self._buffers = buffers
         self._table = table
         self._number = number
-        self._memory: Bytes | None = None
         self._buffer = np.empty(0, np.uint8)
-        self._written = 0  # units before the buffer, in the open file
+        self._written = 0  # units before the buffer, in the current file
         self._first = self._current = 0  # numbers of files
-        self._used = 0  # units in the current file while it is not open
-        self._left_over: set[int] = set()  # files that hold units which were removed
         self._exists = False
 
     @property
     def used(self) -> int:
         """Return the number of units in the current file."""
-        return self._used if self._memory is None else self._written + self._waiting_at_most - int(self._table.rows["room"][self._number])
+        return self._written + self._waiting_at_most - int(self._table.rows["room"][self._number])
 
     @property
     def end(self) -> int:
@@ -88,13 +67,12 @@ class UnitFiles:
 
     def begin(self, place: int, leading: bytes) -> None:
         """Start the queue: the first file is the one that holds `place`, and the units before the place are copies of `leading`."""
-        if self._exists:
-            self.close()
-            self._left_over.update(range(self._first, self._current + 1))
+        if not self._exists:
+            self._buffer = self._buffers.take(self._unit_size, self._capacity)
+        self._discard_from(self._first)
         self._exists = True
-        self._first = self._current = place // self._capacity
-        self._used = 0
-        self._open()
+        self._first = place // self._capacity
+        self._create(self._first)
         self.fill(leading, place % self._capacity)
 
     def fill(self, unit: bytes, count: int) -> None:
@@ -112,17 +90,14 @@ class UnitFiles:
     def make_room(self) -> None:
         """Make room for a unit, in a new file if the last one is full."""
         if self.used == self._capacity:
-            self.close()
-            self._current += 1
-            self._used = 0
-        if self._memory is None:
-            self._open()
+            self._write()
+            self._create(self._current + 1)
         else:
             self.go_on()
 
     def go_on(self) -> bool:
         """Empty a full buffer and return whether that made room, which it does not in a full file."""
-        if self._memory is None or self._table.rows["room"][self._number] or self.used == self._capacity:
+        if not self._exists or self._table.rows["room"][self._number] or self.used == self._capacity:
             return False
         self._write()
         return True
@@ -130,55 +105,46 @@ class UnitFiles:
     def read(self, place: int) -> bytes:
         """Return the unit at a place that was written."""
         number, inside = divmod(place, self._capacity)
-        part = slice(inside * self._unit_size, (inside + 1) * self._unit_size)
         if number == self._current:
-            memory = self._open() if self._memory is None else self._memory
             self._write()
-            return memory[part].tobytes()
-        path = self._path(number)
-        unit = self._files.open(path, self._file_size, self)[part].tobytes()
-        self._files.close(path)
-        return unit
+        return self._sink.read(self._path(number), inside * self._unit_size, self._unit_size)
 
     def cut(self, place: int) -> None:
         """Remove all units from `place` on; at least one unit before it remains."""
+        self._write()
         end = self.end
-        self.close()
-        self._left_over.update(range(place // self._capacity, self._current + 1))
         # A file that ends at the place is full; the next one is created with its first unit.
-        self._current = (place - 1) // self._capacity
-        self._used = place - self._current * self._capacity
-        if self._used < self._capacity:
-            self._left_over.discard(self._current)
-            memory = self._open()
-            memory[self._used * self._unit_size : (end - self._current * self._capacity) * self._unit_size] = 0
+        last = (place - 1) // self._capacity
+        self._discard_from(last + 1)
+        self._current = last
+        start = self._current * self._capacity
+        removed = min(end - start, self._capacity) - (place - start)
+        self._sink.write(self._path(self._current), (place - start) * self._unit_size, np.zeros(removed * self._unit_size, np.uint8))
+        self._begin_buffer(place - start)
 
     def close(self) -> None:
-        """Close the open file, for good or until more is written."""
-        if self._memory is not None:
+        """Complete all files."""
+        if self._exists:
             self._write()
-            self._used = self._written
-            self._memory = None
-            self._buffer = np.empty(0, np.uint8)
-            self._table.rows["room"][self._number] = 0
-            self._files.close(self._path(self._current))
+            for path in self.paths:
+                self._sink.close(path)
 
-    def _open(self) -> Bytes:
-        memory = self._files.open(self._path(self._current), self._file_size, self)
-        if self._current in self._left_over:
-            self._left_over.remove(self._current)
-            memory[:] = 0
-        self._memory = memory
-        self._buffer = np.empty(max(1, self._files.buffer_size // self._unit_size) * self._unit_size, np.uint8)
-        self._begin_buffer(self._used)
-        return memory
+    def _discard_from(self, number: int) -> None:
+        if self._exists:
+            for each in range(number, self._current + 1):
+                self._sink.discard(self._path(each))
+
+    def _create(self, number: int) -> None:
+        self._current = number
+        self._sink.create(self._path(number), self._file_size)
+        self._begin_buffer(0)
 
     def _write(self) -> None:
-        """Write the waiting units to the open file."""
+        """Write the waiting units to the current file."""
         used = self.used
         if used > self._written:
             units = self._buffer[: (used - self._written) * self._unit_size]
-            self._files.write(self._path(self._current), self._written * self._unit_size, units)
+            self._sink.write(self._path(self._current), self._written * self._unit_size, units)
         self._begin_buffer(used)
 
     def _begin_buffer(self, used: int) -> None:

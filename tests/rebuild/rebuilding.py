@@ -67,7 +67,6 @@ def rebuilt(
     mode: Mode = Mode.USEFUL,
     *,
     batch_topics: frozenset[str] = frozenset(),
-    most_open: int = 1000,
     **changed: object,
 ) -> Rebuilt:
     """Everything derived from the log at `root`, as a broker of `release` with these settings; `changed` are fields of Settings."""
@@ -77,7 +76,7 @@ def rebuilt(
     lead = store.entry_header(log.files[0]) if log.files else 0
     delays = np.array([0, *Options.of(store.config).known_delay_levels], np.int64)
     scanner = LogScanner(checks=Check.BODY_CRC | Check.KEYS, delays=delays, lead=lead)
-    queues = QueueBuilder(scanner.queue, chosen, profile, sink, log_start=log.min_offset, mode=mode, most_open=most_open)
+    queues = QueueBuilder(scanner.queue, chosen, profile, sink, log_start=log.min_offset, mode=mode)
     index = IndexBuilder(scanner.queue, chosen, profile, sink, mode=mode)
     last_time = rebuild((event for file in log.files for event in scanner.scan(file)), queues, index)
     made = Rebuilt(sink, queues.finish(), index.finish(), profile, last_time)

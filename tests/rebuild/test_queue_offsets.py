@@ -156,16 +156,6 @@ def test_useful_queues_are_sound(rows: list[dict[str, int]], log_start: int) -> 
 
 
 @given(histories())
-def test_a_file_that_has_to_give_way_is_written_on_later(rows: list[dict[str, int]]) -> None:
-    rows = [{**row, "queue": queue} for row in rows for queue in range(3)]
-    for mode in Mode:
-        (few, few_sink), (many, many_sink) = (build(rows, mode, most_open=most) for most in (1, 100))
-        assert few == many
-        for queue in few.queues:
-            assert units(queue, few_sink) == units(queue, many_sink)
-
-
-@given(histories())
 def test_files_are_the_same_however_little_waits_in_memory(rows: list[dict[str, int]]) -> None:
     rows = [{**row, "queue": queue} for row in rows for queue in range(3)]
     for mode in Mode:

@@ -116,7 +116,7 @@ def test_two_names_that_java_reads_as_one() -> None:
 
 def test_many_queues() -> None:
     sink = MemorySink()
-    builder = QueueBuilder(lambda number: ("T", number), SMALL, profile_of("5.3.3"), sink, log_start=0, most_open=7)
+    builder = QueueBuilder(lambda number: ("T", number), SMALL, profile_of("5.3.3"), sink, log_start=0)
     for start in (0, 600):
         builder.put(batch([{"queue": start + number, "queue_offset": 0} for number in range(600)]))
     result = builder.finish()

@@ -57,8 +57,10 @@ class GatherJob(MapOnly):
     def map(self, part: Part, advance: Advance) -> Iterator[Packet]:
         """Yield one packet. Raises what reading the regions and writing files raise."""
         assert isinstance(part, QueueShare | IndexFile)
-        sink = StagedFiles(Staging.attempt(Path(self.directory), forced=self.forced))
+        staging = Staging.attempt(Path(self.directory), forced=self.forced)
+        sink = StagedFiles(staging)
         result = self._queues(part, sink) if isinstance(part, QueueShare) else self._index(part, sink)
+        staging.sync()
         advance(part.size)
         yield Packet(part.name, 0, pickle.dumps((result, sink.files)))
 

@@ -94,16 +94,27 @@ class StagedFiles:
         self.files: dict[str, StagedFile] = {}
 
     def open(self, relative_path: str, length: int) -> npt.NDArray[np.uint8]:
-        """Return the bytes of a new file, zeros, or those of one that was closed before. Raises OSError."""
-        before = self.files.pop(relative_path, None)
-        return self._staging.open(relative_path, length) if before is None else self._staging.reopen(relative_path, before)
+        """Return the bytes of a new file, zeros. Raises OSError."""
+        return self._staging.open(relative_path, length)
+
+    def create(self, relative_path: str, length: int) -> None:
+        """Make a new file of zeros that is not kept open. Raises OSError."""
+        self._staging.create(relative_path, length)
 
     def write(self, relative_path: str, position: int, data: npt.NDArray[np.uint8]) -> None:
-        """Write bytes into a file that is open. Raises OSError."""
+        """Write bytes into a file that is not complete. Raises OSError."""
         self._staging.write(relative_path, position, data)
 
+    def read(self, relative_path: str, position: int, length: int) -> bytes:
+        """Return bytes of a file that `create` made. Raises OSError."""
+        return self._staging.read(relative_path, position, length)
+
+    def discard(self, relative_path: str) -> None:
+        """Remove a file that `create` made. Raises OSError."""
+        self._staging.discard(relative_path)
+
     def close(self, relative_path: str) -> StagedFile:
-        """Close a file that is complete, for now, and return it. Raises OSError."""
+        """Complete a file and return it. Raises OSError."""
         staged = self.files[relative_path] = self._staging.close(relative_path)
         return staged
 

@@ -124,6 +124,11 @@ class Writer:
         with beneath.directory(path) as descriptor:
             self.fsync(descriptor, path)
 
+    def sync_file_system(self, directory: Path) -> None:
+        """Force everything that was written to the file system of a directory to the disk."""
+        with beneath.directory(directory) as descriptor:
+            self._do(Primitive.FSYNC, directory, lambda: _sync_file_system(descriptor))
+
     def rename(self, source: Path, target: Path) -> None:
         """Rename an entry on the same file system."""
         with beneath.parent(source) as (there, old):
@@ -166,6 +171,12 @@ def _named(path: Path) -> Iterator[None]:
     except OSError as error:
         error.filename = str(path)
         raise
+
+
+def _sync_file_system(descriptor: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.syncfs(descriptor) != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
 def _punch(descriptor: int, begin: int, end: int) -> None:

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 _NO_ROOM = 16 * mmap.PAGESIZE
 """Free bytes: a system with fewer of them may refuse a page already."""
 
+_MOST_SINGLE = 256
+"""Files that are forced to the disk one by one; for more of them, the file system is faster as a whole."""
+
 
 @dataclass(frozen=True, slots=True)
 class StagedFile:
@@ -55,6 +58,8 @@ class Staging:
         self.forced = forced
         self._writer = writer or Writer()
         self._open: dict[str, _Open] = {}
+        self._created: dict[str, StagedFile] = {}
+        self._unforced: list[Path] = []
         self._count = 0
 
     @classmethod
@@ -80,6 +85,23 @@ class Staging:
             self._writer.truncate(descriptor, path, length)
             return self._map(relative_path, path, length, descriptor)
 
+    def create(self, relative_path: str, length: int) -> None:
+        """Make a file of `length` zeros that is not kept open, so there may be any number. Raises OSError."""
+        path = self._next_path()
+        with self._writer.create(path) as descriptor:
+            self._writer.truncate(descriptor, path, length)
+        self._created[relative_path] = StagedFile(path, path.name, length)
+
+    def discard(self, relative_path: str) -> None:
+        """Remove a file that was created and is not complete. Raises OSError."""
+        self._writer.unlink(self._created.pop(relative_path).path)
+
+    def read(self, relative_path: str, position: int, length: int) -> bytes:
+        """Return bytes of a file that was created and is not complete. Raises OSError."""
+        path = self._created[relative_path].path
+        with beneath.regular_file(path, os.O_RDONLY) as descriptor:
+            return os.pread(descriptor, length, position)
+
     def reopen(self, relative_path: str, staged: StagedFile) -> NDArray[np.uint8]:
         """Return the bytes of a staged file, to continue writing to them. Raises OSError, ValueError (a name that is open already)."""
         if relative_path in self._open:
@@ -101,13 +123,23 @@ class Staging:
         return np.frombuffer(mapping, dtype=np.uint8)
 
     def write(self, relative_path: str, position: int, data: NDArray[np.uint8]) -> None:
-        """Write bytes to an open file, at a sixth of the cost of touching its pages one by one. Raises OSError."""
-        staged = self._open[relative_path]
-        self._writer.write(staged.descriptor, staged.path, position, data.data)
+        """Write bytes to a file that is not complete, at a sixth of the cost of touching its pages one by one. Raises OSError."""
+        created = self._created.get(relative_path)
+        if created is None:
+            staged = self._open[relative_path]
+            self._writer.write(staged.descriptor, staged.path, position, data.data)
+        else:
+            with self._writer.change(created.path) as descriptor:
+                self._writer.write(descriptor, created.path, position, data.data)
 
     def close(self, relative_path: str) -> StagedFile:
-        """Complete a file. Raises OSError (among others if the disk became full while it was written)."""
+        """Complete a file. A created one is on the disk after `sync`. Raises OSError (among others if the disk became full)."""
         from rmqstore.scan import sigbus
+
+        created = self._created.pop(relative_path, None)
+        if created is not None:
+            self._unforced.append(created.path)
+            return created
 
         staged = self._open.pop(relative_path)
         try:
@@ -159,15 +191,24 @@ class Staging:
         return disk.f_bavail * disk.f_frsize < _NO_ROOM
 
     def sync(self) -> None:
-        """Force the names of all staged files to the disk, too. Raises OSError."""
-        if self.forced and beneath.is_directory(self.directory):
-            self._writer.fsync_directory(self.directory)
+        """Force the names of all staged files to the disk, and the bytes of those that were created without being open. Raises OSError."""
+        if not self.forced or not beneath.is_directory(self.directory):
+            return
+        if len(self._unforced) > _MOST_SINGLE:
+            self._writer.sync_file_system(self.directory)
+        else:
+            for path in self._unforced:
+                with self._writer.hold(path) as descriptor:
+                    self._writer.fsync(descriptor, path)
+        self._unforced.clear()
+        self._writer.fsync_directory(self.directory)
 
     def discard_open(self) -> None:
         """Discard files that were never completed, as after an error."""
         for staged in self._open.values():
             _release(staged)
         self._open.clear()
+        self._created.clear()
 
     def _next_path(self) -> Path:
         if not self._count and not beneath.is_directory(self.directory):

@@ -102,7 +102,7 @@ def make_store(root: Path, shape: Shape, advance: Callable[[int], None] = lambda
         for topic in TOPICS
         for queue_id in range(kernels.QUEUES_PER_TOPIC)
     ]
-    index_files = _IndexWriter(root / "index", shape, 2 * most)
+    index_files = IndexWriter(root / "index", shape, 2 * most)
     reason = Full.BUFFER
     while reason is not Full.LIMIT:
         file_end = (log.end // shape.log_file_size + 1) * shape.log_file_size
@@ -140,7 +140,7 @@ def make_store(root: Path, shape: Shape, advance: Callable[[int], None] = lambda
     for files in (log, *queues):
         files.close()
     index_files.close()
-    _write_small_files(root, last_timestamp, index_files.full_until)
+    write_small_files(root, last_timestamp, index_files.full_until)
     return Made(root, shape, int(state[1]), log.end, 2 * int(state[1]), time.perf_counter() - started)
 
 
@@ -155,7 +155,7 @@ def settle(made: Made) -> None:
                 os.close(descriptor)
 
 
-def _write_small_files(root: Path, last_timestamp: int, indexed_until: int) -> None:
+def write_small_files(root: Path, last_timestamp: int, indexed_until: int) -> None:
     fields = {
         "physic_msg_timestamp": last_timestamp,
         "logics_msg_timestamp": last_timestamp,
@@ -258,7 +258,7 @@ class _Files:
         self._descriptor = -1
 
 
-class _IndexWriter:
+class IndexWriter:
     """The index files: items are written as they come, header and slots when a file is full or the last one."""
 
     def __init__(self, directory: Path, shape: Shape, most: int) -> None:

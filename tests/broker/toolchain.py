@@ -6,6 +6,7 @@ Class paths and classes are kept in `.rmqstore-harness` of the checkout, the jar
 from __future__ import annotations
 
 import fcntl
+import functools
 import hashlib
 import os
 import re
@@ -53,6 +54,7 @@ class JarsMissing(Exception):
     """Maven cannot get the jars of a release; the text is what it said."""
 
 
+@functools.cache
 def missing() -> str | None:
     """Why the harness cannot run on this machine, None where it can."""
     for tool in ("java", "javac", "mvn"):

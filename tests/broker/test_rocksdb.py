@@ -42,15 +42,13 @@ PLANS: dict[str, Plan] = {
 BOTH = "rocksdb-entries-flip+body-flip-mid"
 """Damage of the log at the same time."""
 
-CASES = (
-    ("rocksdb-manifest-missing", "no"),
-    ("rocksdb-manifest-half", "yes"),
-    ("rocksdb-current-missing", "no"),
-    ("rocksdb-entries-flip", "no"),
-    ("rocksdb-offsets-flip", "no"),
-    ("rocksdb-ahead", "no"),
-    (BOTH, "yes"),
-)
+CASES = {
+    "files that are missing": (("rocksdb-manifest-missing", "no"), ("rocksdb-current-missing", "no")),
+    "files that were changed": (("rocksdb-manifest-half", "yes"), ("rocksdb-entries-flip", "no"), ("rocksdb-offsets-flip", "no")),
+    "the log as well": (("rocksdb-ahead", "no"), (BOTH, "yes")),
+}
+"""Damages and whether `abort` is there; the cases of a group share one JVM."""
+
 _EARLY = re.compile(r"a new message of .* is not found: by queue \[\], by key \[[0-9]+\]")
 """From 5.3.2 on another thread writes queue entries into RocksDB: a message that was just stored can be asked for too early."""
 
@@ -68,9 +66,10 @@ def _named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.sampled(1)
+@pytest.mark.parametrize("group", CASES)
 @pytest.mark.parametrize("release", RELEASES)
-def test_the_store_code_serves_what_was_promised(release: str) -> None:
-    cases = [RepairCase(f"{release}-rocksdb", damage, abort, release) for damage, abort in CASES]
+def test_the_store_code_serves_what_was_promised(release: str, group: str) -> None:
+    cases = [RepairCase(f"{release}-rocksdb", damage, abort, release) for damage, abort in CASES[group]]
     try:
         verdicts = list(repaired.judge_all(cases))
     except JarsMissing as error:
@@ -81,7 +80,7 @@ def test_the_store_code_serves_what_was_promised(release: str) -> None:
     assert [problem for verdict in verdicts for problem in verdict.problems if not _EARLY.match(problem)] == []
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("damage", "abort"), [("rocksdb-manifest-missing", "no"), ("rocksdb-entries-flip", "yes")])
 def test_a_whole_broker_serves_what_was_promised(damage: str, abort: str) -> None:
     case = whole_broker.whole_case("broker-5.5.1-rocksdb-clean", damage, abort)

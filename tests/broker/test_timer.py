@@ -27,7 +27,7 @@ pytestmark = [
 ]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.exhaustive  # what is due is waited for, more than a minute
 # Of several that are due in the same second; the last one of all; the last one whose unit is left, as after a loss of power.
 @pytest.mark.parametrize(("release", "damaged", "units"), [("5.3.3", 3, 8), ("5.5.1", 7, 8), ("5.3.3", 3, 4)])
 def test_what_is_not_lost_is_delivered(release: str, damaged: int, units: int, tmp_path: Path) -> None:

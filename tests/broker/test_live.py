@@ -21,7 +21,7 @@ pytestmark = [
 ]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("release", RELEASES, indirect=True)
 def test_the_prediction_is_what_the_store_code_does(release: str) -> None:
     print(f"seed {SEED}, cases 0 to {CASES_OF_A_RELEASE - 1} for {release}")

@@ -71,6 +71,7 @@ def test_a_store_that_does_not_start(fresh_store: FreshStore) -> None:
     assert blocker["log"][0].startswith(f"{root}/commitlog/00000000000000262144\t32768 length not matched")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "damage", ["body-flip-last", "cq-tail-zero-5", "file-last-short", "checkpoint-missing", "index-short", "log-emptied"]
 )

@@ -189,6 +189,7 @@ SIZES = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("keys", [*([key] for key in SIZES), list(SIZES)], ids="-".join)
 def test_the_next_step_of_other_sizes_ends_in_a_start(keys: list[str], clean: Path, tmp_path: Path) -> None:
     """Each step is the line that changes one setting; together they lead to a broker that starts."""

@@ -31,6 +31,7 @@ def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", WITHOUT_DLEDGER)
 def test_lines_are_those_of_a_dump(name: str, tmp_path: Path) -> None:
     root = sample_store(name)
@@ -43,7 +44,7 @@ def test_lines_are_those_of_a_dump(name: str, tmp_path: Path) -> None:
     assert lines_of(tmp_path / "out").decode() == expected
 
 
-@pytest.mark.sampled(13)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("name", ALL)
 def test_small_pieces_hold_the_same_in_every_format(name: str, tmp_path: Path) -> None:
     root = sample_store(name)

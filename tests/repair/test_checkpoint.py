@@ -29,6 +29,7 @@ def rewrite(mending: Mending, **changes: int) -> None:
     (mending.root / "checkpoint").write_bytes(CHECKPOINT.build({**fields(mending), **changes}))
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", CLEAN)
 def test_the_checkpoint_of_a_clean_store_stays(name: str, tmp_path: Path) -> None:
     mending = Mending.of_sample(name, tmp_path)
@@ -110,6 +111,7 @@ def test_what_cannot_be_known_is_zero(changes: dict[str, int], tmp_path: Path) -
     assert str(changes["master_flushed_offset"]) in note
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", CRASHED)
 def test_after_a_crash_the_checkpoint_is_the_one_that_the_next_start_leaves(name: str, tmp_path: Path) -> None:
     mending = Mending.of_sample(name, tmp_path)
@@ -129,6 +131,7 @@ def test_a_short_checkpoint_gets_its_length_back(tmp_path: Path) -> None:
     assert (mending.root / "checkpoint").stat().st_size == FILE_SIZE
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", CRASHED)
 def test_after_a_crash_the_next_start_is_a_normal_one_and_changes_no_message(name: str, tmp_path: Path) -> None:
     mending = Mending.of_sample(name, tmp_path)

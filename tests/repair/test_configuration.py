@@ -103,6 +103,7 @@ def test_the_minimal_strategy_leaves_offsets_alone(store: Damaged) -> None:
     assert path.read_text(encoding="utf-8") == text
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("base", ["broker-4.9.7-lmq-crash", "broker-5.3.3-cqext-crash", "broker-5.5.1-crash"])
 @pytest.mark.parametrize("damage", [None, "checkpoint", "last record"])
 def test_a_delay_level_goes_on_with_what_was_not_delivered(base: str, damage: str | None, tmp_path: Path) -> None:
@@ -128,6 +129,7 @@ def test_a_delay_level_goes_on_with_what_was_not_delivered(base: str, damage: st
     assert sum("of delay level" in note and "delivered" in note for note in result.plan.notes) == len(table)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("text", ["", "{", "\0\0"])
 @pytest.mark.parametrize("base", ["broker-5.3.3-cqext-crash", "5.3.3-plain"])
 def test_broken_offsets_of_delay_levels_come_from_the_log(base: str, text: str, tmp_path: Path) -> None:
@@ -141,6 +143,7 @@ def test_broken_offsets_of_delay_levels_come_from_the_log(base: str, text: str, 
     assert any("whose delivery is not in the log" in note for note in result.plan.notes)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("base", "kept"), [("broker-4.9.7-lmq-crash", 16), ("broker-5.3.3-cqext-crash", 20), ("broker-5.5.1-crash", 53)])
 def test_missing_offsets_of_delay_levels_come_from_the_log(base: str, kept: int, tmp_path: Path) -> None:
     """`kept`: messages that a broker delivers again without the file (`delay-missing` of tests/doctor), and with it does not."""
@@ -156,6 +159,7 @@ def test_missing_offsets_of_delay_levels_come_from_the_log(base: str, kept: int,
     assert any("every delayed message in the queues would be delivered again" in note for note in result.plan.notes)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("base", ["broker-4.9.7-lmq-crash", "broker-5.3.3-cqext-crash", "broker-5.5.1-crash"])
 def test_offsets_of_delay_levels_that_were_reset_come_from_the_log(base: str, tmp_path: Path) -> None:
     """A level that delivered nothing, or nothing before the last seconds, keeps its 0."""

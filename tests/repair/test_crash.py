@@ -211,6 +211,7 @@ def test_a_disk_that_fails_at_every_call(case: Case, error: int, for_ever: bool)
         assert case.backup_is_as_it_was, number
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("error", "for_ever"), [(NO_SPACE, True), (IO_ERROR, False)], ids=["ENOSPC for ever", "EIO once"])
 def test_a_disk_that_fails_during_an_undo(case: Case, error: int, for_ever: bool) -> None:
     for number in range(0, case.undo_calls, 9):
@@ -268,6 +269,7 @@ def test_short_writes(case: Case) -> None:
     assert changing.state == case.before
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("seed", range(6))
 def test_killed_again_and_again(case: Case, seed: int) -> None:
     chance = random.Random(seed)

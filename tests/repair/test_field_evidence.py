@@ -45,6 +45,7 @@ EXCHANGES = [
 ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("base", "one", "other"), EXCHANGES)
 def test_exchanged_queues_are_named_and_come_back(base: str, one: str, other: str, tmp_path: Path) -> None:
     store = Damaged(base, stores.fresh_store(base, tmp_path))

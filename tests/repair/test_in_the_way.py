@@ -165,6 +165,7 @@ def _recovers(store: Damaged, place: str, moved: os.stat_result) -> None:
 CASES = [(place, KINDS[(number + offset) % len(KINDS)]) for number, place in enumerate(AMONG_FILES) for offset in (0, 3)]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("place", "make"), CASES)
 def test_what_is_among_files_is_taken_out(place: str, make: Make, tmp_path: Path) -> None:
     store = Damaged(BASE, stores.fresh_store(BASE, tmp_path))
@@ -172,6 +173,7 @@ def test_what_is_among_files_is_taken_out(place: str, make: Make, tmp_path: Path
     _recovers(store, place, (store.root / place).lstat())
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("place", BESIDE_QUEUES)
 @pytest.mark.parametrize("make", [named_pipe, dangling_link, filled_directory])
 def test_what_is_beside_queues_is_taken_out(place: str, make: Make, tmp_path: Path) -> None:
@@ -182,6 +184,7 @@ def test_what_is_beside_queues_is_taken_out(place: str, make: Make, tmp_path: Pa
     _recovers(store, place, (store.root / place).lstat())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("place", ["consumequeue", "consumequeue/TopicA", QUEUE, "index", "timerlog", "config"])
 def test_a_file_or_pipe_where_a_directory_belongs_is_taken_out(place: str, tmp_path: Path) -> None:
     for make in (lambda path: path.write_text("x"), named_pipe):
@@ -191,6 +194,7 @@ def test_a_file_or_pipe_where_a_directory_belongs_is_taken_out(place: str, tmp_p
         _recovers(store, place, (store.root / place).lstat())
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("place", ["timerlog", "consumequeue_ext", "consumequeue", "index", "consumequeue/TopicA", QUEUE])
 @pytest.mark.parametrize("make", [link_to_itself, dangling_link])
 def test_a_link_to_nowhere_where_a_directory_belongs_is_taken_out(place: str, make: Make, tmp_path: Path) -> None:

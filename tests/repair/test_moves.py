@@ -105,6 +105,7 @@ WHOLE: dict[str, tuple[str, Harm]] = {
 }
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("harmed", WHOLE)
 def test_what_is_there_in_another_place_comes_back_whole(harmed: str, tmp_path: Path) -> None:
     base, harm = WHOLE[harmed]
@@ -130,6 +131,7 @@ PARTLY: dict[str, tuple[str, Harm]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("harmed", PARTLY)
 def test_every_message_whose_bytes_are_somewhere_is_kept(harmed: str, tmp_path: Path) -> None:
     base, harm = PARTLY[harmed]

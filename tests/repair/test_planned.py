@@ -45,7 +45,7 @@ def listing(root: Path) -> dict[str, tuple[Any, ...]]:
     return found
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("damage", HARMED)
 @pytest.mark.parametrize("base", BASES)
 def test_it_is_the_store_that_the_plan_leads_to(base: str, damage: str, tmp_path: Path) -> None:

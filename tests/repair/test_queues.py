@@ -56,7 +56,7 @@ def test_queues_of_a_clean_store_are_what_a_rebuild_makes(name: str) -> None:
     assert described(planned(store, QueueWish(rebuild=True), release=case.release)) == []
 
 
-@pytest.mark.sampled(19)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("injury", QUEUE_INJURIES)
 @pytest.mark.parametrize("name", INJURED)
 def test_an_injured_queue_gets_the_bytes_of_the_broker_back(name: str, injury: str, tmp_path: Path) -> None:
@@ -72,6 +72,7 @@ def test_an_injured_queue_gets_the_bytes_of_the_broker_back(name: str, injury: s
     assert (result.errors, result.left) == ({}, 0)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["4.9.8-lmq", "5.3.3-schedule", "5.3.3-transactions", "5.5.1-batch", "5.5.1-multipath"])
 def test_all_queues_are_lost(name: str, tmp_path: Path) -> None:
     mending = Mending.of_sample(name, tmp_path)
@@ -84,6 +85,7 @@ def test_all_queues_are_lost(name: str, tmp_path: Path) -> None:
     assert (result.errors, result.left) == ({}, 0)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("injury", ["deleted", "half", "zeros", "noise", "hole", "middle bit", "foreign file beside it"])
 def test_an_injured_batch_queue_gets_the_bytes_of_the_broker_back(injury: str, tmp_path: Path) -> None:
     mending = Mending.of_sample("5.1.4-batchcq", tmp_path)
@@ -96,6 +98,7 @@ def test_an_injured_batch_queue_gets_the_bytes_of_the_broker_back(injury: str, t
     assert (result.errors, result.left) == ({}, 0)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("injury", ["deleted", "empty", "half", "zeros", "noise", "shifted", "hole", "foreign file beside it"])
 def test_an_injured_extension_is_made_to_agree_again(injury: str, tmp_path: Path) -> None:
     mending = Mending.of_sample("5.3.3-cqext", tmp_path)

@@ -127,6 +127,7 @@ def test_one_run_is_enough_for_another_release_than_the_writer(base: str, releas
     assert (result.errors, result.left) == ({}, 0)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("base", ["5.3.3-plain", "5.5.1-ipv6", "4.9.8-compressed", "4.9.8-schedule", "5.1.4-batchcq"])
 def test_a_sysflag_of_ones_is_put_right_in_one_run(base: str, tmp_path: Path) -> None:
     store = Damaged(base, stores.fresh_store(base, tmp_path))

@@ -299,6 +299,7 @@ STORES: list[tuple[str, str]] = [
 ]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("base", "damage"), [*STORES, ("5.5.1-manyfiles", "file-missing-middle"), ("5.5.1-multipath", "body-flip-mid")])
 def test_stores_of_every_kind_are_salvaged(base: str, damage: str, tmp_path: Path) -> None:
     store = damaged(base, damage, tmp_path)
@@ -344,6 +345,7 @@ def test_fillers_carry_the_property_crc_where_it_is_demanded(tmp_path: Path) -> 
     assert list(plug.properties) == ["__CRC32#"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("damage", ["body-flip-mid", "zero-4k-mid", "file-missing-middle", "cq-all-removed+body-flip-mid"])
 def test_placeholders_stand_in_queue_and_log(damage: str, tmp_path: Path) -> None:
     store = damaged("5.3.3-plain", damage, tmp_path)
@@ -385,6 +387,7 @@ def test_the_strategy_broker_cuts_where_a_broker_cuts(damage: str, tmp_path: Pat
     assert after.after_load.max_phy_offset == would.after_load.max_phy_offset
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "damage", ["file-middle-empty", "file-last-short", "file-middle-long", "file-foreign-samesize", "file-subdir", "checkpoint-directory"]
 )

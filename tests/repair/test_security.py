@@ -111,7 +111,7 @@ def test_the_folder_of_the_tool_as_a_link_is_refused(changing: Changing, outside
 PLACES = ("", "staged", "undo", "quarantine", "quarantine/commitlog", "journal.jsonl", "plan.json")
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("begin", [stopped, applied])
 def test_a_link_in_the_folder_of_a_transaction_is_not_followed(

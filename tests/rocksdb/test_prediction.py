@@ -47,6 +47,7 @@ def test_starts_as_the_store_code_did(case: dict[str, Any], tmp_path: Path) -> N
         assert blocker.file is not None and blocker.file.is_relative_to(root / QUEUES)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "case", [case for case in BROKERS if case["base"] in SAMPLES], ids=lambda case: f"{case['database']}-{case['damage']}"
 )

@@ -37,7 +37,7 @@ def _damaged(base: str, damage: str, tmp_path: Path) -> Damaged:
     return Damaged(base, damaged_store(base, damage, tmp_path))
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("base", STORES)
 @pytest.mark.parametrize("damage", BROKEN)
 def test_the_database_leaves_the_store_and_abort_is_set(base: str, damage: str, tmp_path: Path) -> None:
@@ -75,6 +75,7 @@ def test_what_is_in_the_place_of_a_table_leaves_the_store_too(kind: str, tmp_pat
     assert (result.errors, result.left) == ({}, 0)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("base", STORES)
 @pytest.mark.parametrize("damage", SOUND)
 def test_a_database_that_brokers_read_stays(base: str, damage: str, tmp_path: Path) -> None:
@@ -111,6 +112,7 @@ def test_after_the_repair_of_the_log(tmp_path: Path) -> None:
     assert store.recover().plan.empty
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("base", STORES)
 @pytest.mark.parametrize("abort", [False, True])
 def test_queues_that_end_before_the_log_need_a_start_after_a_crash(base: str, abort: bool, tmp_path: Path) -> None:
@@ -139,6 +141,7 @@ def _cut(base: str, root: Path) -> int:
     return cut.offset
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("base", STORES)
 @pytest.mark.parametrize("abort", [False, True])
 def test_queues_that_go_on_after_the_end_of_the_log_are_built_again(base: str, abort: bool, tmp_path: Path) -> None:

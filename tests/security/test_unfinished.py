@@ -190,6 +190,7 @@ HOSTILE: dict[str, Callable[[Path], None]] = {
 }
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("damage", HOSTILE.values(), ids=HOSTILE)
 def test_what_does_not_belong_there_is_a_warning_that_says_what_to_move_away(damage: Callable[[Path], None], tmp_path: Path) -> None:
     root = StoreBuilder(tmp_path / "store").message().message().build()

@@ -104,6 +104,7 @@ def test_dump_does_not_speak_of_what_it_was_not_asked_for(fresh_store: Any) -> N
     assert run(root, "dump", "--part", "consumequeue", "--topic", "TopicTest")[0] == 0
 
 
+@pytest.mark.sampled(3)
 @needs_permissions
 @pytest.mark.parametrize("name", EVERYWHERE)
 def test_a_prediction_claims_nothing_of_the_unread(name: str, fresh_store: Any) -> None:
@@ -145,6 +146,7 @@ def test_a_plan_refuses(name: str, fresh_store: Any) -> None:
     assert f"hint: First run chmod {right} {path}" in done.stderr
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("kind", ["socket", "link to nothing", "link to itself"])
 @pytest.mark.parametrize("name", [SECOND, "consumequeue/Orders/1", "index", "checkpoint", "config"])
 def test_foreign_objects_end_nothing(name: str, kind: str, fresh_store: Any, monkeypatch: pytest.MonkeyPatch) -> None:

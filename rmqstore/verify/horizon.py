@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding
@@ -21,6 +21,7 @@ from rmqstore.formats.consumequeue import UNIT_SIZE
 from rmqstore.scan.tail import tail_records
 from rmqstore.store.ends import log_ends, queue_ends
 from rmqstore.store.liveness import liveness
+from rmqstore.store.mapped import list_directory
 from rmqstore.store.root import Store
 from rmqstore.store.window import open_read_only, read_at, read_whole
 from rmqstore.verify.identity import place
@@ -36,6 +37,8 @@ _NOT_DISPATCHED = frozenset(
     {"RMQ-CQ-BEHIND", "RMQ-CQ-MISSING", "RMQ-CQ-DELETED", "RMQ-CQ-LMQ-MISSING", "RMQ-CQ-HOLE", "RMQ-CQ-GAP"}
     | {"RMQ-IX-BEHIND", "RMQ-IX-INCOMPLETE", "RMQ-IX-MISSING"}
 )
+# The state of a configuration file between the steps in which a broker replaces it and its backup.
+_REPLACED = frozenset({"RMQ-CF-JSON", "RMQ-CF-EMPTY", "RMQ-CF-MISSING", "RMQ-CF-BAK"})
 # The broker writes these fields repeatedly; what they hold in between means nothing.
 _WRITTEN_AGAIN = frozenset({"RMQ-CP-BEHIND", "RMQ-CP-INDEX", "RMQ-TM-CHECK"})
 _OF_LAST_INDEX_FILE = frozenset({"RMQ-IX-HEADER", "RMQ-IX-COUNT", "RMQ-IX-TRAILING"})
@@ -45,6 +48,7 @@ _OF_LAST_INDEX_FILE = frozenset({"RMQ-IX-HEADER", "RMQ-IX-COUNT", "RMQ-IX-TRAILI
 class Mark:
     """The extent to which a store is written: the end of the log and the bytes there, the last index file, the ends of some queues.
 
+    `configuration`: (name, length, modification time in ns) of the files there.
     `dispatched`: physical offset up to which units or index entries exist, found in a few places: it may be farther.
     """
 
@@ -55,6 +59,11 @@ class Mark:
     log_file: str
     log_end: int
     after: bytes
+    configuration: frozenset[tuple[str, int, int]]
+
+    def configured(self, name: str) -> list[tuple[str, int, int]]:
+        """Return the entry of a configuration file, none for a missing one."""
+        return [one for one in self.configuration if one[0] == name]
 
 
 def mark_of(store: Store) -> Mark | None:
@@ -85,7 +94,17 @@ def _mark_of(store: Store) -> Mark:
         log.files[-1].path.name if log.files else "",
         end,
         after,
+        frozenset(_stamps(store.config_path)),
     )
+
+
+def _stamps(directory: Path) -> Iterator[tuple[str, int, int]]:
+    for entry in list_directory(directory):
+        try:
+            status = entry.stat()
+        except OSError:  # renamed since it was listed
+            continue
+        yield entry.name, status.st_size, status.st_mtime_ns
 
 
 def is_written(store: Store, before: Mark | None, findings: Sequence[Finding]) -> bool:
@@ -149,4 +168,11 @@ class Horizon:
             return offset is not None and self.second is not None and offset >= self.second.dispatched
         if code in _OF_LAST_INDEX_FILE:
             return self.first is None or PurePosixPath(finding.file or "").name >= self.first.index_file
+        if code in _REPLACED:
+            return self._is_replaced(PurePosixPath(finding.file or "").name)
         return code == "RMQ-CP-AHEAD" and isinstance(finding.found, int) and finding.found < time.time() * 1000 + _CLOCK_SKEW_MS
+
+    def _is_replaced(self, name: str) -> bool:
+        """Return whether a configuration file changed between the marks, so that a state of it may be one between two steps."""
+        first, second = self.first, self.second
+        return first is not None and second is not None and first.configured(name) != second.configured(name)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from rmqstore.store.liveness import Liveness
+from rmqstore.store.root import Store
 from rmqstore.verify import horizon
+from rmqstore.verify.engine import Verification
+from tests.support.stores import fresh_store
 from tests.verify.appending import run_all
 
 
@@ -25,3 +29,21 @@ def test_no_error_where_the_writer_cannot_be_seen(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(horizon, "liveness", lambda store: Liveness(None, (), None, abort_pid_alive=False, complete=False))
 
     assert run_all(tmp_path, 20, 50, seed=3, notes=True).wrong == []
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_backup_that_is_replaced_meanwhile_is_no_finding(tmp_path: Path, replaced: bool) -> None:
+    """The writer empties the backup before it writes it, and each look may see that."""
+    root = fresh_store("5.3.3-plain", tmp_path)
+    backup = root / "config" / "topics.json.bak"
+    backup.parent.mkdir()
+    backup.write_bytes(b"")
+
+    def advance(count: int) -> None:
+        if replaced:
+            status = backup.stat()
+            os.utime(backup, ns=(status.st_atime_ns, status.st_mtime_ns + 1_000_000))
+
+    found = {finding.code for finding in Verification(Store.open(root)).run(advance)}
+
+    assert ("RMQ-CF-BAK" in found) is not replaced

@@ -14,9 +14,11 @@ from rmqstore.doctor.areas import Area, Effect, Harm, State
 from rmqstore.doctor.assumed import Assumed, assumptions, contradicted
 from rmqstore.doctor.checks import configuration, machine, otherparts, progress, removed, space, timerstart, traps
 from rmqstore.doctor.checks.configfiles import ConfigFiles
+from rmqstore.doctor.checks.configured import with_evidence
 from rmqstore.doctor.checks.due import Due, running
 from rmqstore.doctor.checks.effects import effects_of
-from rmqstore.doctor.checks.losses import Loss, losses_after
+from rmqstore.doctor.checks.lastrun import LastRun
+from rmqstore.doctor.checks.losses import Loss, losses_behind
 from rmqstore.doctor.checks.sample import read_sample
 from rmqstore.doctor.checks.scanrange import ScanRange, read_range
 from rmqstore.doctor.denied import only_known, without_guesses
@@ -219,6 +221,8 @@ def _diagnose(store: Store, asked_release: str, commands: Commands, before: Mark
     scanned = read_range(context, outcome.scan, queues)
     context.log = _facts(seen, scanned)
     sample = read_sample(context, outcome.scan.stop_offset if outcome.scan is not None else context.log.end_offset)
+    run = LastRun(context, living=running(seen.liveness))
+    files = with_evidence(files, context, run, seen.writer, (queue.last_position for queue in sample.queues.values()))
     loss = _loss(store, outcome, scanned)
     consumed = frozenset(stored.topic for stored in stored_offsets(store, files.texts) if stored.offset > 0)
     harm = consequences_of(store, outcome)
@@ -230,7 +234,7 @@ def _diagnose(store: Store, asked_release: str, commands: Commands, before: Mark
     found += _abort_gone(context, outcome, found)
     found += _empty_volumes(context, found)
     effects = [_stopping(store, reason) for reason in reasons]
-    for one in _all(context, seen, prediction, files):
+    for one in _all(context, seen, prediction, files, run):
         effects.append(one) if isinstance(one, Effect) else found.append(one)
     effects = only_known([*effects, *machine.effects(found)], seen.denied, outcome)
     if before is not None and is_written(store.reopened(), before, ()):
@@ -265,17 +269,17 @@ def _diagnose(store: Store, asked_release: str, commands: Commands, before: Mark
     )
 
 
-def _all(context: Context, seen: Observed, prediction: Prediction, files: ConfigFiles) -> Iterator[Effect | Finding]:
+def _all(context: Context, seen: Observed, prediction: Prediction, files: ConfigFiles, run: LastRun) -> Iterator[Effect | Finding]:
     """Yield what the start does to every area, as effects and findings; what cannot be read becomes a finding."""
     profile = profile_of(seen.chosen.release)
     known = frozenset((queue.topic, queue.queue_id) for queue in prediction.lagging)
     topics = frozenset(name.rpartition("/")[0] for name in prediction.after)
-    due = Due(context, files, profile, topics, broker_runs=running(seen.liveness))
+    due = Due(context, files, profile, topics, run)
     checks: tuple[Callable[[], Iterator[Effect | Finding]], ...] = (
         lambda: effects_of(prediction),
         lambda: progress.check(context, files, due, prediction.after, known),
-        lambda: otherparts.check(context, files, due, prediction.after, profile),
-        lambda: removed.check(prediction, files, broker_runs=running(seen.liveness)),
+        lambda: otherparts.check(context, files, due, run, prediction.after, profile),
+        lambda: removed.check(prediction, files, living=running(seen.liveness)),
         lambda: timerstart.check(context) if profile.newer_parts else iter(()),
     )
     for check in checks:

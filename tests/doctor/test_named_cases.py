@@ -126,14 +126,54 @@ def test_one_step_for_all_queues_that_are_gone(gone: list[str], filters: str, cl
     assert triage(root).next == f"rmqstore rebuild-consumequeue {root} {filters}".rstrip()
 
 
-def test_a_store_without_any_configuration_says_so(tmp_path: Path) -> None:
-    """4.9.7 has no timer files, which would tell that a broker wrote it."""
+def test_without_delayed_messages_the_configuration_of_4_is_missed_too(tmp_path: Path, fresh_store: FreshStore) -> None:
+    """4.9 has no timer files, which would show that a broker wrote it, but its message store always writes delayOffset.json."""
     sparse.unpack(OBSERVED / "broker-4.9.7-clean.tar.xz", tmp_path)
     root = tmp_path / "store"
-    shutil.rmtree(root / "config")
-    found = triage(root, "4.9.7")
+    remove("config", "consumequeue/SCHEDULE_TOPIC_XXXX")(root)
+    for crashed in (False, True):
+        found = triage(root, "4.9.7")
+        assert found.verdict.headline.startswith("STARTS, BUT "), found.verdict.headline
+        lost = {one.file for one in found.findings if one.code == "RMQ-CF-LOST"}
+        assert {"config/topics.json", "config/consumerOffset.json"} <= lost
+        assert area(found, Area.PROGRESS)[0] is area(found, Area.TOPICS)[0] is State.LOSES
+        assert "configuration" not in {one.name for one in found.assumed}
+        if not crashed:  # an hour after its start
+            (root / "abort").touch()
+            started = (root / "checkpoint").stat().st_mtime - 3600
+            os.utime(root / "abort", (started, started))
+    alone = fresh_store("4.9.8-plain")
+    assert diagnosis_of(alone, "4.9.8-plain").verdict.cls is Class.NOTHING_LOST
+    remove("config")(alone)
+    assert diagnosis_of(alone, "4.9.8-plain").verdict.cls is Class.STARTS_BUT
+
+
+def test_a_message_that_a_client_sent_shows_that_there_was_a_configuration(clean: Path, tmp_path: Path) -> None:
+    """With timerWheelEnable=false a broker of 5.x has no timer files."""
+    root = sparse.copy_tree(clean, tmp_path / "store")
+    remove("config", "timerlog", "batchconsumequeue")(root)
+    (root / "timerwheel").unlink()
+    found = triage(root, timerWheelEnable="false")
+    assert found.verdict.headline.startswith("STARTS, BUT 3085 messages of 24 topics cannot be consumed"), found.verdict.headline
+    assert area(found, Area.PROGRESS)[0] is State.LOSES
+
+
+def test_a_young_crash_without_configuration_says_so(fresh_store: FreshStore) -> None:
+    """Killed before it wrote delayOffset.json, so nothing shows that a broker, not a message store alone, wrote it."""
+    found = diagnosis_of(fresh_store("4.9.8-schedule-crash"), "4.9.8-schedule-crash")
     assert next(one.value for one in found.assumed if one.name == "configuration") == "none"
     assert next(one.reason for one in found.verdict.areas if one.area is Area.TOPICS).startswith("there is no configuration")
+
+
+@pytest.mark.parametrize("base", ["4.9.8-plain", PLAIN])
+def test_parts_of_a_store_alone_do_not_show_what_is_lost(base: str, fresh_store: FreshStore) -> None:
+    root = fresh_store(base)
+    for name in ("lock", "checkpoint", "abort.bak"):
+        (root / name).unlink(missing_ok=True)
+    shutil.rmtree(root / "config", ignore_errors=True)
+    found = diagnosis_of(root, base)
+    assert found.verdict.headline.startswith("NOT SURE: config/, checkpoint and lock are missing"), found.verdict.headline
+    assert {one.area for one in found.verdict.areas if one.state is not State.OK} == {Area.TOPICS}
 
 
 def test_an_offset_below_the_begin_of_its_queue_is_a_note(fresh_store: FreshStore) -> None:

@@ -23,11 +23,13 @@ GROUPS = "subscriptionGroup.json"
 class ConfigFiles:
     """The text that a start loads of each file; a file of which nothing is loaded has a state other than WHOLE.
 
-    `whole_broker`: a broker, and not a message store alone, wrote files here. `in_rocksdb`: topics, groups and offsets are in RocksDB.
+    `present`: one of them, or a `.bak`, is here. `whole_broker`: a broker, and not a message store alone, wrote the store.
+    `in_rocksdb`: topics, groups and offsets are in RocksDB.
     `from_backup`: files of which the `.bak` is loaded. `unreadable`: files that could not be read.
     """
 
     texts: Mapping[str, Text]
+    present: bool
     whole_broker: bool
     in_rocksdb: bool
     from_backup: frozenset[str]
@@ -53,7 +55,8 @@ def load(store: Store, profile: Profile) -> ConfigFiles:
     texts: dict[str, Text] = {}
     from_backup: set[str] = set()
     unreadable: set[str] = set()
-    present = written_by_a_broker(store)
+    whole_broker = written_by_a_broker(store)
+    present = False
     for name in FILES:
         path = store.config_path / name
         try:
@@ -61,13 +64,14 @@ def load(store: Store, profile: Profile) -> ConfigFiles:
         except (RmqstoreError, OSError):
             texts[name] = Text(path, State.MISSING, "unreadable")
             unreadable.add(name)
-            present |= name != DELAY_OFFSETS
+            present, whole_broker = True, whole_broker or name != DELAY_OFFSETS
             continue
-        present |= name != DELAY_OFFSETS and (text.state, backup.state) != (State.MISSING, State.MISSING)
+        if (text.state, backup.state) != (State.MISSING, State.MISSING):
+            present, whole_broker = True, whole_broker or name != DELAY_OFFSETS
         texts[name] = _loaded(name, text, backup, profile)
         if texts[name] is backup:
             from_backup.add(name)
-    return ConfigFiles(texts, present, config.in_rocksdb(store), frozenset(from_backup), frozenset(unreadable))
+    return ConfigFiles(texts, present, whole_broker, config.in_rocksdb(store), frozenset(from_backup), frozenset(unreadable))
 
 
 def _loaded(name: str, text: Text, backup: Text, profile: Profile) -> Text:

@@ -7,12 +7,11 @@ clean stop; subscriptionGroup.json when a group is created, before its retry top
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from rmqstore.doctor.checks.configfiles import GROUPS, ConfigFiles
+from rmqstore.doctor.checks.lastrun import LastRun
 from rmqstore.errors import RmqstoreError
 from rmqstore.formats.naming import HALF_TOPIC, LMQ_PREFIX, OP_HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, SYSTEM_PREFIX, TIMER_TOPIC
 from rmqstore.store.liveness import Liveness
@@ -22,9 +21,6 @@ from rmqstore.verify.parts.config import CONSUMER_OFFSETS, DELAY_OFFSETS, LMQ_OF
 from rmqstore.versions import Profile
 
 _WRITTEN_WITH_OFFSETS = ("consumerFilter.json", "consumerOrderInfo.json", DELAY_OFFSETS)
-_YOUNG_MS = 30_000
-"""A broker that ran longer has written all files of its first ten seconds, also on a slow machine."""
-_WRITTEN_BY_A_RUN = ("lock", "checkpoint", "config/timercheck")
 _TOPICS_OF_BROKERS = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, "TRANS_CHECK_MAX_TIME_TOPIC", "OFFSET_MOVED_EVENT"})
 _GROUPS_OF_BROKERS = frozenset(
     {"TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP", "CID_ONS-HTTP-PROXY", "CID_ONSAPI_PULL", "CID_ONSAPI_PERMISSION"}
@@ -34,17 +30,14 @@ _GROUP_OF_BROKER_PREFIX = "CID_RMQ_SYS_"
 
 
 class Due:
-    """Configuration files that must exist, of those that a store lacks.
+    """Configuration files that must exist, of those that a store lacks. `topics`: those that have queues."""
 
-    `broker_runs`: a broker runs on it. `topics`: those that have queues.
-    """
-
-    def __init__(self, context: Context, files: ConfigFiles, profile: Profile, topics: frozenset[str], *, broker_runs: bool) -> None:
+    def __init__(self, context: Context, files: ConfigFiles, profile: Profile, topics: frozenset[str], run: LastRun) -> None:
         self._context = context
         self._files = files
         self._profile = profile
         self._topics = topics
-        self._broker_runs = broker_runs
+        self._run = run
 
     def lost(self, name: str) -> str | None:
         """Return why nothing is loaded of a file that must exist; None where something is, or where it was not written yet.
@@ -67,7 +60,7 @@ class Due:
         return table if isinstance(table, dict) else {}
 
     def _offsets(self) -> bool:
-        return self._stopped_cleanly or any(map(self._is_present, _WRITTEN_WITH_OFFSETS)) or self._ran_long
+        return self._stopped_cleanly or any(map(self._is_present, _WRITTEN_WITH_OFFSETS)) or self._run.took_long
 
     def _all_topics(self) -> bool:
         return self._stopped_cleanly or not all(map(is_of_broker, self._topics)) or any(self._groups_of_users())
@@ -79,24 +72,7 @@ class Due:
 
     @property
     def _stopped_cleanly(self) -> bool:
-        """Whether the last run ended cleanly. A store that holds nothing yet may be one that a broker begins to use."""
-        used = self._context.log.end_offset > 0 or any(text.state is not State.MISSING for text in self._files.texts.values())
-        return not self._context.crashed and not self._broker_runs and (used or _now_ms() - self._last_written > _YOUNG_MS)
-
-    @property
-    def _ran_long(self) -> bool:
-        """Whether messages or files show a run, or several, that took longer than any broker needs to write its first files.
-
-        Times of messages and of files are not compared with each other: those of a copy are its own.
-        """
-        log = self._context.log
-        until = _now_ms() if self._broker_runs else self._last_written
-        began = _modified_ms(self._context.store.abort_path) or until
-        return log.min_offset > 0 or max(log.last_timestamp - log.first_timestamp, until - began) > _YOUNG_MS
-
-    @property
-    def _last_written(self) -> int:
-        return max(_modified_ms(self._context.store.root / name) for name in _WRITTEN_BY_A_RUN)
+        return self._run.stopped_cleanly(used=any(text.state is not State.MISSING for text in self._files.texts.values()))
 
     def _groups_of_users(self) -> Iterator[str]:
         """Yield groups of consumers that the rest of the store knows; a group is created before its retry topic and its offsets."""
@@ -124,17 +100,6 @@ class Due:
 def running(liveness: Liveness) -> bool:
     """Return whether a broker runs on the store, by its lock, its open files, or the process that `abort` names."""
     return liveness.in_use or liveness.abort_pid_alive
-
-
-def _modified_ms(path: Path) -> int:
-    try:
-        return path.stat().st_mtime_ns // 1_000_000
-    except OSError:
-        return 0
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)
 
 
 def is_of_broker(topic: str) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 from rmqstore.doctor.areas import Area, Effect, Harm, State, counted
 from rmqstore.doctor.checks.configfiles import GROUPS, ConfigFiles
 from rmqstore.doctor.checks.due import Due, is_of_broker
+from rmqstore.doctor.checks.lastrun import LastRun
 from rmqstore.doctor.checks.progress import Found, Queues
 from rmqstore.doctor.checks.queueunits import stored_at
 from rmqstore.formats.naming import TIMER_TOPIC
@@ -32,10 +33,10 @@ _ENQUEUED_MS = 5_000
 """A running timer has taken a message from its queue by then, and written that to timercheck, which it does every second."""
 
 
-def check(context: Context, files: ConfigFiles, due: Due, queues: Queues, profile: Profile) -> Iterator[Found]:
+def check(context: Context, files: ConfigFiles, due: Due, run: LastRun, queues: Queues, profile: Profile) -> Iterator[Found]:
     """Yield effects and findings. `queues`: by `topic/queueId`, as after the start."""
     if not files.whole_broker and context.log.end_offset > 0:
-        yield Effect(Area.TOPICS, State.OK, "there is no configuration: topics, groups and consumer offsets of a broker would be lost")
+        yield _without_configuration(files, run)
     if not files.in_rocksdb:
         yield from _topics(context, files, due, queues)
         yield from _groups(context, files, due)
@@ -47,6 +48,14 @@ def check(context: Context, files: ConfigFiles, due: Due, queues: Queues, profil
 
 
 # Topics and groups
+
+
+def _without_configuration(files: ConfigFiles, run: LastRun) -> Effect:
+    """Return the effect of a store of which nothing shows that a broker wrote it; only parts of it may have been copied."""
+    if files.present or run.left_files:
+        return Effect(Area.TOPICS, State.OK, "no configuration is here: of a broker, topics, groups and offsets of consumers would be lost")
+    text = "config/, checkpoint and lock are missing: topics, groups and offsets of consumers are unknown"
+    return Effect(Area.TOPICS, State.NOT_CHECKED, text)
 
 
 def _topics(context: Context, files: ConfigFiles, due: Due, queues: Queues) -> Iterator[Found]:

@@ -46,13 +46,13 @@ def predict(store: Store, ways: Sequence[Variant], chosen: Chosen, view: View) -
             if view.format != "table":
                 view.output().object(_json(result, store.root, chosen.because))
         least = least_harmful(results, chosen.release, abort=store.abort_present)
-        _conclude(results, least, store.root, chosen.because, view)
+        _conclude(results, least, store.root, chosen, view)
     denied.report(not_read, view)
     if least[0].harm[:2] != (0, 0):
         click.get_current_context().exit(EXIT_HARM)
 
 
-def _conclude(results: list[Compared], least: Sequence[Compared], root: Path, because: str, view: View) -> None:
+def _conclude(results: list[Compared], least: Sequence[Compared], root: Path, chosen: Chosen, view: View) -> None:
     """Show one result, or which of several do the least harm."""
     from rmqstore.prediction.whatif import why_least
     from rmqstore.store.transactions import read_transactions
@@ -62,14 +62,14 @@ def _conclude(results: list[Compared], least: Sequence[Compared], root: Path, be
         if stopped is not None:
             note(f"warning: {stopped.message}. {stopped.hint}")
         if len(results) == 1:
-            view.output().object(for_people(least[0], root, because))
+            view.output().object(for_people(least[0], root, chosen.because))
             return
         view.output().rows(comparison(results))
         equal = {} if len(least) == 1 else {"equal to it": [{"way": _words(one)} for one in least[1:]]}
-        view.output().summary({"least harmful": _words(least[0]), **equal, "because": why_least(results, least[0])})
+        view.output().summary({"least harmful": _words(least[0]), **equal, "because": why_least(results, least[0], chosen.release)})
     elif len(results) > 1:
         labels = [one.variant.label for one in least]
-        because = why_least(results, least[0])
+        because = why_least(results, least[0], chosen.release)
         view.output().object({"type": "comparison", "least_harmful": labels[0], "equal": labels[1:], "because": because})
 
 
@@ -171,7 +171,7 @@ def comparison(results: list[Compared]) -> list[dict[str, Any]]:
     """Return one row for each way to start."""
     rows = []
     for result in results:
-        outcome, harm = result.outcome, result.harm
+        outcome = result.outcome
         rows.append(
             {
                 **result.variant.label,
@@ -180,11 +180,11 @@ def comparison(results: list[Compared]) -> list[dict[str, Any]]:
                 "scan from": "" if outcome.scan is None else outcome.scan.first_file,
                 "log end": "" if outcome.after_load.max_phy_offset is None else outcome.after_load.max_phy_offset,
                 "dispatched": "" if outcome.dispatched_in_load is None else outcome.dispatched_in_load.count,
-                "lost": harm[1],
+                "lost": 0 if outcome.lost is None else outcome.lost.messages,
                 "entries": result.entries,
-                "shifted": harm[3],
-                "offsets twice": harm[4],
-                "index entries lost": harm[5],
+                "shifted": sum(1 for queue in result.consequences.queues if queue.shift),
+                "offsets twice": result.consequences.given_twice,
+                "index entries lost": result.consequences.index_items_lost,
             }
         )
     return rows

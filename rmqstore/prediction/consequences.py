@@ -9,6 +9,7 @@ from typing import Any
 
 from rmqstore.errors import RmqstoreError
 from rmqstore.prediction.outcome import Outcome, QueueState
+from rmqstore.prediction.places import places_of
 from rmqstore.store import fastjson
 from rmqstore.store.root import Store
 from rmqstore.store.window import read_whole
@@ -65,7 +66,7 @@ class Consequences:
     index: tuple[IndexLoss, ...]
     consumers: tuple[ConsumerBeyond, ...]
     index_items_lost: int
-    """Entries of deleted index files, minus those that the start indexes again."""
+    """Entries of deleted index files, minus those that the start indexes again. A damaged number counts as a full file at most."""
 
     @property
     def given_twice(self) -> int:
@@ -87,8 +88,9 @@ def consequences_of(store: Store, outcome: Outcome) -> Consequences:
     state = outcome.after_start or outcome.after_load
     after = state.queues or {}
     queues = tuple(_fates(outcome.queue_ends, after)) if state.queues is not None else ()
+    capacity = places_of(store).index_items if outcome.index_deleted else 0
     index = tuple(
-        IndexLoss(file.name, file.begin_timestamp, file.end_timestamp, max(0, file.index_count - 1))
+        IndexLoss(file.name, file.begin_timestamp, file.end_timestamp, min(max(0, file.index_count - 1), capacity))
         for file in outcome.index_deleted
         if file.name is not None
     )

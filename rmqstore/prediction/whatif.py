@@ -29,8 +29,12 @@ _ABORT = {"present": True, "absent": False}
 _CHECKPOINT = {"kept": False, "removed": True}
 _ALL = "all"
 
-HARMS = ("does it start", "messages lost", "entries served", "queues shifted", "queue offsets assigned twice", "index entries lost")
-"""Possible harms of a start, the worst first."""
+HARMS = (
+    *("does it start", "messages lost", "entries served", "queues shifted", "queue offsets assigned twice"),
+    *("offset of the next message", "index entries lost"),
+)
+"""Possible harms of a start, the worst first. A next message at a higher offset leaves a gap, at which a later recovery would stop."""
+_STARTS = {True: 0, None: 1, False: 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +67,14 @@ class Compared:
     def harm(self) -> tuple[int, ...]:
         """Return the measures of harm in the order of `HARMS`; smaller is better."""
         outcome, consequences = self.outcome, self.consequences
+        serves = outcome.starts is not False
         return (
-            {True: 0, None: 1, False: 2}[outcome.starts],
+            _STARTS[outcome.starts],
             outcome.lost.messages if outcome.lost is not None else 0,
-            -self.entries,
+            -self.entries if serves else 0,
             sum(1 for queue in consequences.queues if queue.shift),
             consequences.given_twice,
+            (outcome.after_start or outcome.after_load).max_phy_offset or 0 if serves else 0,
             consequences.index_items_lost,
         )
 
@@ -113,13 +119,26 @@ def compare(store: Store, variants: Sequence[Variant], denied: Sequence[Denied] 
         yield Compared(variant, outcome, consequences_of(store, outcome))
 
 
-def why_least(results: Sequence[Compared], best: Compared) -> str:
-    """Return the first measure of harm in which the best differs from the worst, as a sentence."""
-    worst = max(results, key=lambda compared: compared.harm)
-    for name, least, most in zip(HARMS, best.harm, worst.harm, strict=True):
+def why_least(results: Sequence[Compared], best: Compared, release: str) -> str:
+    """Return the first measure of harm in which the best way is better, as a sentence.
+
+    It is compared with the worst way, or, where another release than `release` is better, with the best way of `release`.
+    """
+    if best.outcome.starts is False:
+        return "none of these ways starts"
+    own = [compared for compared in results if compared.variant.release == release]
+    changes = bool(own) and best.variant.release != release
+    other = min(own, key=_harm) if changes else max(results, key=_harm)
+    for name, least, most in zip(HARMS, best.harm, other.harm, strict=True):
+        if least != most and name == HARMS[0]:
+            return f"no way is known to start with {release}" if changes else "not every way starts"
         if least != most:
-            return f"{name}: {abs(least)}, in other variants down or up to {abs(most)}" if name != HARMS[0] else "not every way starts"
+            return f"{name}: {abs(least)}, {f'in the best way with {release}' if changes else 'in the worst of these ways'} {abs(most)}"
     return "all variants do the same harm"
+
+
+def _harm(compared: Compared) -> tuple[int, ...]:
+    return compared.harm
 
 
 def least_harmful(results: Sequence[Compared], release: str, *, abort: bool) -> tuple[Compared, ...]:

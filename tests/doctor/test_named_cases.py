@@ -273,10 +273,30 @@ def test_a_volume_that_is_not_mounted(mounted: str, clean: Path, tmp_path: Path)
 
 
 def test_a_log_that_does_not_begin_at_zero_says_so(clean: Path, tmp_path: Path) -> None:
+    """No queue and no index has a whole file for removed messages, so nothing tells a removal by hand from a full disk."""
     root = sparse.copy_tree(clean, tmp_path / "store")
     (root / "commitlog" / "00000000000000000000").unlink()
-    reason = next(one.reason for one in triage(root).verdict.areas if one.area is Area.COMMIT_LOG)
-    assert "the log begins at offset 1048576: the files before it have expired or are missing" in reason
+    reason = note_of(triage(root))
+    assert reason.startswith(
+        "the log begins at offset 1048576: the files before it are missing and were younger than fileReservedTime (72 hours)"
+    )
+    assert "nothing here shows whether it did" in reason
+    assert "(1 hour)" in note_of(triage(root, fileReservedTime="1"))
+    old = note_of(triage(root, fileReservedTime="0"))
+    assert old == "the log begins at offset 1048576: the files before it have expired, or they are missing, and nothing here shows which"
+
+
+@pytest.mark.parametrize(
+    ("base", "words"), [("4.9.8-headless", "as after a broker removed files"), ("5.3.3-headless-crash", "almost full")]
+)
+def test_the_begin_of_a_log_that_the_cleaner_of_the_store_left(base: str, words: str, fresh_store: FreshStore) -> None:
+    found = diagnosis_of(fresh_store(base), base)
+    assert words in note_of(found)
+    assert "RMQ-CL-REMOVED" not in {one.code for one in found.findings}
+
+
+def note_of(found: Diagnosis) -> str:
+    return next(one.reason for one in found.verdict.areas if one.area is Area.COMMIT_LOG)
 
 
 @pytest.mark.parametrize(("base", "count"), [("4.9.8-plain", 109), ("5.3.3-plain", 108), ("5.3.3-plain-crash", 108), ("5.5.1-plain", 108)])

@@ -39,10 +39,6 @@ def _log(prediction: Prediction) -> Iterator[Effect]:
     if prediction.cuts_log:
         text = f"it discards {loss_text(prediction.loss)}"
         yield Effect(Area.COMMIT_LOG, State.LOSES, text, Harm.LOST, prediction.loss.messages)
-    begin = prediction.context.log.min_offset
-    if begin > 0:
-        text = f"the log begins at offset {begin}: the files before it have expired or are missing"
-        yield Effect(Area.COMMIT_LOG, State.OK, text)
     sample = prediction.sample
     if sample.unread:
         yield Effect(Area.COMMIT_LOG, State.OK, f"{sample.unread} bytes were not read; `rmqstore verify` reads them")

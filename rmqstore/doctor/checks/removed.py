@@ -3,6 +3,9 @@
 A log that begins after offset 0 has lost its first files. A broker that removes them, because they are old or the disk is full, removes in
 the same round the queue files and index files before the new begin (fact sheet commit log §8.1). So the broker did not remove them where
 such files are left, no queue has lost its first file, and the broker has not run as long after the first record as it keeps a file.
+
+The broker never removes the last file of a queue or of the index, and raises the begin of a queue in memory alone. So where no queue has a
+whole file for removed messages, the store looks the same after a full disk and after a removal by hand, and a note says what is unknown.
 """
 
 from __future__ import annotations
@@ -21,34 +24,52 @@ from rmqstore.formats.naming import LMQ_PREFIX
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import QueueDirectory, Store
 from rmqstore.store.window import read_at, read_whole
+from rmqstore.verify.context import Context
 from rmqstore.verify.parts.config import CONSUMER_OFFSETS, LMQ_OFFSETS, EndsOfQueues, stored_offsets
 from rmqstore.verify.queues.units import QueueKey
 
 _HOUR_MS = 3_600_000
 
 
-def check(prediction: Prediction, files: ConfigFiles, *, broker_runs: bool) -> Iterator[Found]:
-    """Yield the loss of messages that were in removed files of the log and that not every group has read, at most."""
+def check(prediction: Prediction, files: ConfigFiles, *, living: bool) -> Iterator[Found]:
+    """Yield the loss of messages that were in removed files of the log and that not every group has read, at most; else a note."""
     context = prediction.context
     begin = context.log.min_offset
-    if begin <= 0 or broker_runs or context.store.rocksdb_queues or not _is_younger_than_kept(prediction):
+    if begin <= 0:
         return
-    if any(queue.files.files and queue.files.files[0].start > 0 for queue in prediction.queues.values()):
-        return  # the broker has removed files
+    young = not living and not context.store.rocksdb_queues and _is_younger_than_kept(prediction)
+    cleaned = any(queue.files.files and queue.files.files[0].start > 0 for queue in prediction.queues.values())
+    count = _lost(prediction, files, begin) if young and not cleaned else 0
+    if not count:
+        yield Effect(Area.COMMIT_LOG, State.OK, f"the log begins at offset {begin}: {_unknown(context, young=young, cleaned=cleaned)}")
+        return
+    known = files.texts[CONSUMER_OFFSETS].value is not None or files.texts[LMQ_OFFSETS].value is not None
+    unread = " that consumers have not read" if known else ""
+    text = f"up to {counted(count, 'message')}{unread} {'is' if count == 1 else 'are'} gone: log files before offset {begin} were removed"
+    yield Effect(Area.COMMIT_LOG, State.LOSES, text, Harm.LOST, count)
+    first = context.store.message_log.files[0].path
+    yield context.finding("RMQ-CL-REMOVED", text, file=first, offset=begin, expected=0, found=begin)
+
+
+def _unknown(context: Context, *, young: bool, cleaned: bool) -> str:
+    """Return what is known about why the first files are not here, and what is not."""
+    if cleaned:
+        return "first files of queues are missing too, as after a broker removed files that have expired"
+    if not young:
+        return "the files before it have expired, or they are missing, and nothing here shows which"
+    kept = context.store.config.integer("fileReservedTime")
+    text = f"the files before it are missing and were younger than fileReservedTime ({counted(kept, 'hour')})"
+    return f"{text}. A broker removes such files only if the disk is almost full; nothing here shows whether it did"
+
+
+def _lost(prediction: Prediction, files: ConfigFiles, begin: int) -> int:
+    """Return how many messages are gone with files that the broker itself did not remove; 0 where nothing shows that."""
+    store = prediction.context.store
     try:
-        left = any(_is_left(queue, begin) for queue in prediction.queues.values()) or _index_is_left(context.store, begin)
-        count = _unread(prediction, files, begin) if left else 0
+        left = any(_is_left(queue, begin) for queue in prediction.queues.values()) or _index_is_left(store, begin)
+        return _unread(prediction, files, begin) if left else 0
     except RmqstoreError:
-        return
-    if count:
-        known = files.texts[CONSUMER_OFFSETS].value is not None or files.texts[LMQ_OFFSETS].value is not None
-        unread = " that consumers have not read" if known else ""
-        text = (
-            f"up to {counted(count, 'message')}{unread} {'is' if count == 1 else 'are'} gone: log files before offset {begin} were removed"
-        )
-        yield Effect(Area.COMMIT_LOG, State.LOSES, text, Harm.LOST, count)
-        first = context.store.message_log.files[0].path
-        yield context.finding("RMQ-CL-REMOVED", text, file=first, offset=begin, expected=0, found=begin)
+        return 0
 
 
 def _is_younger_than_kept(prediction: Prediction) -> bool:

@@ -279,7 +279,7 @@ def _all(context: Context, seen: Observed, prediction: Prediction, files: Config
         lambda: effects_of(prediction),
         lambda: progress.check(context, files, due, prediction.after, known),
         lambda: otherparts.check(context, files, due, run, prediction.after, profile),
-        lambda: removed.check(prediction, files, living=running(seen.liveness)),
+        lambda: removed.check(prediction, files, run),
         lambda: timerstart.check(context) if profile.newer_parts else iter(()),
     )
     for check in checks:

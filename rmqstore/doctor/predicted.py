@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,10 +12,12 @@ import numpy.typing as npt
 
 from rmqstore.doctor.areas import counted
 from rmqstore.doctor.checks.losses import Loss
+from rmqstore.doctor.checks.queueunits import unit_reader
 from rmqstore.doctor.checks.sample import Sample, SampledQueue, uncovered
 from rmqstore.doctor.checks.scanrange import ScanRange
 from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding
+from rmqstore.formats import consumequeue
 from rmqstore.prediction.consequences import Consequences, QueueFate, QueueOutcome
 from rmqstore.prediction.outcome import Outcome, QueueState
 from rmqstore.store.ends import batch_queue_ends, queue_ends
@@ -163,9 +166,26 @@ class Prediction:
             if state is None or state.max_offset <= 0:
                 code, remark = self._missing_code(judge, topic)
                 if code is not None:
-                    yield LaggingQueue(topic, queue_id, 0, sampled.next_offset, sampled.messages, code, remark)
-            elif (left := _left(sampled, state)) > 0:
-                yield LaggingQueue(topic, queue_id, state.max_offset, sampled.next_offset, left, "RMQ-CQ-START")
+                    yield Behind(topic, queue_id, 0, sampled.next_offset, sampled.messages, code, remark)
+            elif (left := _left(sampled, state, self._first_message(topic, queue_id, sampled, state))) > 0:
+                yield Behind(topic, queue_id, state.max_offset, sampled.next_offset, left, "RMQ-CQ-START")
+
+    def _first_message(self, topic: str, queue_id: int, sampled: SampledQueue, state: QueueState) -> int:
+        """Return the first queue offset with a message: a queue that lost its files begins with fillers, of this or an earlier start."""
+        begin = state.min_offset + state.fillers
+        if state.fillers or (topic, queue_id) not in self.queues:
+            return begin
+        unit_at = unit_reader(self.context.store, topic, queue_id)
+
+        def is_message(offset: int) -> bool:
+            unit = unit_at(offset)
+            return unit is None or unit.size != consumequeue.PRE_BLANK_SIZE
+
+        first, end = max(begin, sampled.first_offset), min(sampled.next_offset, state.max_offset)
+        try:
+            return begin if first >= end or is_message(first) else bisect_left(range(end), True, lo=first, key=is_message)
+        except RmqstoreError:
+            return begin
 
     def _keeps(self, offset: int) -> bool:
         """Return whether the log also has a record at `offset` after the start."""
@@ -229,11 +249,11 @@ class Prediction:
             yield self.context.log_finding("RMQ-IX-INCOMPLETE", text, int(missed[0]), expected=0, found=len(missed))
 
 
-def _left(sampled: SampledQueue, state: QueueState) -> int:
-    """Return how many messages of the sample the queue lacks, at most: after its end or before its first one."""
-    after_end = max(0, sampled.next_offset - state.max_offset)
-    before = max(0, min(state.min_offset, sampled.next_offset) - sampled.first_offset)
-    return min(after_end + before, sampled.messages)
+def _left(sampled: SampledQueue, state: QueueState, first: int) -> int:
+    """Return how many messages of the sample the queue lacks, at most: after its end or before its `first` one."""
+    behind = max(0, sampled.next_offset - state.max_offset)
+    before = max(0, min(first, sampled.next_offset) - sampled.first_offset)
+    return min(behind + before, sampled.messages)
 
 
 def loss_text(loss: Loss) -> str:

@@ -286,7 +286,13 @@ class _Start:
         files = tuple((file.path.name, file.wrote) for file in self._log.files)
         queues = {
             f"{queue.topic}/{queue.queue_id}": QueueState(
-                queue.min_offset, queue.max_offset, queue.max_physic_offset, queue.min_logic_offset, len(queue.files.files), queue.shifted
+                queue.min_offset,
+                queue.max_offset,
+                queue.max_physic_offset,
+                queue.min_logic_offset,
+                len(queue.files.files),
+                queue.shifted,
+                queue.fillers,
             )
             for queue in self._queues
         }

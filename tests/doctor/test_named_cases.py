@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import struct
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -58,6 +59,15 @@ def noise(name: str) -> Callable[[Path], None]:
     return damage
 
 
+def zeros(name: str) -> Callable[[Path], None]:
+    def damage(root: Path) -> None:
+        with (root / name).open("r+b") as file:
+            file.write(bytes(4096))
+
+    return damage
+
+
+COMPACTED = "compact/0/00000000000000000000"
 CASES: list[tuple[str, Callable[[Path], None], str, Area, int | None]] = [
     (
         "a queue directory",
@@ -84,6 +94,20 @@ CASES: list[tuple[str, Callable[[Path], None], str, Area, int | None]] = [
         1,
     ),
     (
+        "the begin of a compacted log",
+        zeros(f"compaction/compactionLog/{COMPACTED}"),
+        f"STARTS, BUT 1 file of compacted logs hold no messages: compaction/compactionLog/{COMPACTED}",
+        Area.OTHER,
+        1,
+    ),
+    (
+        "the begin of the queue of a compacted log",
+        zeros(f"compaction/compactionCq/{COMPACTED}"),
+        f"STARTS, BUT 1 queue file of compacted logs have no entries: compaction/compactionCq/{COMPACTED}",
+        Area.OTHER,
+        1,
+    ),
+    (
         "a file in the middle of the log",
         lambda root: (root / "commitlog" / "00000000000001048576").unlink(),
         "STARTS, BUT commit log file 00000000000002097152: 1048576 bytes are missing after 00000000000000000000",
@@ -104,6 +128,26 @@ def test_what_is_gone(
     state, counted = area(found, harmed)
     assert state is not State.OK
     assert count is None or counted == count
+
+
+def test_a_queue_whose_last_messages_alone_come_back(tmp_path: Path) -> None:
+    """The start dispatches the records after the end of all other queues, and fills the file before them with units of no message."""
+    sparse.unpack(OBSERVED / "broker-4.9.7-clean.tar.xz", tmp_path)
+    root = tmp_path / "store"
+    path = root / "consumequeue" / "RMQ_SYS_TRANS_HALF_TOPIC" / "0" / "00000000000000000000"
+    good = path.read_bytes()
+    path.unlink()
+    found = triage(root, "4.9.7")
+    after = found.outcome.after_start
+    assert after is not None
+    assert after.queues is not None
+    queue = after.queues["RMQ_SYS_TRANS_HALF_TOPIC/0"]
+    assert (queue.min_offset, queue.max_offset, queue.fillers) == (0, 70, 62)
+    lost = "STARTS, BUT 62 messages of RMQ_SYS_TRANS_HALF_TOPIC/0 become invisible"
+    assert found.verdict.headline.startswith(lost), found.verdict.headline
+    # As this start leaves it for the next one.
+    path.write_bytes(struct.pack(">qiq", 0, 0x7FFFFFFF, 0) * 62 + good[62 * 20 :])
+    assert triage(root, "4.9.7").verdict.headline.startswith(lost)
 
 
 def test_a_topic_cut_out_of_the_configuration(clean: Path, tmp_path: Path) -> None:
@@ -302,7 +346,7 @@ def note_of(found: Diagnosis) -> str:
 @pytest.mark.parametrize(("base", "count"), [("4.9.8-plain", 109), ("5.3.3-plain", 108), ("5.3.3-plain-crash", 108), ("5.5.1-plain", 108)])
 def test_a_first_log_file_that_was_removed(base: str, count: int, fresh_store: FreshStore) -> None:
     """Queue files for its messages alone are there, which a broker removes together with a file that expires."""
-    root = fresh_store(base)
+    root = as_left(fresh_store(base), base)
     gone = root / "commitlog" / "00000000000000000000"
     assert count == sum(one["physicalOffset"] < gone.stat().st_size for one in _in_queues(base))
     gone.unlink()
@@ -311,8 +355,16 @@ def test_a_first_log_file_that_was_removed(base: str, count: int, fresh_store: F
     assert found.next == "rmqstore explain RMQ-CL-REMOVED"
 
 
+def as_left(root: Path, base: str) -> Path:
+    """The store with the times that its files had when it was written; a checkout has its own."""
+    written = max(one["storeTimestamp"] for one in case(base).truth()) / 1000
+    for path in (root / "lock", root / "checkpoint"):
+        os.utime(path, (written, written))
+    return root
+
+
 def test_of_removed_messages_those_count_that_a_group_has_not_read(fresh_store: FreshStore) -> None:
-    root = fresh_store(PLAIN)
+    root = as_left(fresh_store(PLAIN), PLAIN)
     (root / "commitlog" / "00000000000000000000").unlink()
     ends = diagnosis_of(root, PLAIN).outcome.after_load.queues
     assert ends is not None
@@ -334,7 +386,7 @@ def test_of_removed_messages_those_count_that_a_group_has_not_read(fresh_store: 
 def test_a_first_log_file_that_may_have_expired(fresh_store: FreshStore) -> None:
     """The broker lived for more than the 72 hours for which it keeps a file, or a queue has lost its first file as well."""
     for name in ("lived longer", "cleaned"):
-        root = fresh_store(PLAIN)
+        root = as_left(fresh_store(PLAIN), PLAIN)
         (root / "commitlog" / "00000000000000000000").unlink()
         if name == "cleaned":
             next(path for path in sorted((root / "consumequeue").glob("*/*/0*0")) if len(list(path.parent.iterdir())) > 1).unlink()

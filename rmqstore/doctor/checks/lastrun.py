@@ -17,12 +17,12 @@ class LastRun:
 
     def __init__(self, context: Context, *, living: bool) -> None:
         self._context = context
-        self._living = living
+        self.living = living
 
     def stopped_cleanly(self, *, used: bool) -> bool:
         """Return whether the last run ended cleanly. A store that was not `used` yet may be one that a broker begins to use."""
-        rested = used or self._context.log.end_offset > 0 or _now_ms() - self._last_written > _YOUNG_MS
-        return not self._context.crashed and not self._living and rested
+        rested = used or self._context.log.end_offset > 0 or _now_ms() - self.last_written > _YOUNG_MS
+        return not self._context.crashed and not self.living and rested
 
     @property
     def took_long(self) -> bool:
@@ -31,17 +31,18 @@ class LastRun:
         Times of messages and of files are not compared with each other: those of a copy are its own.
         """
         log = self._context.log
-        until = _now_ms() if self._living else self._last_written
+        until = _now_ms() if self.living else self.last_written
         began = _modified_ms(self._context.store.abort_path) or until
         return log.min_offset > 0 or max(log.last_timestamp - log.first_timestamp, until - began) > _YOUNG_MS
 
     @property
     def left_files(self) -> bool:
         """Whether files are here that every run writes."""
-        return self._last_written > 0
+        return self.last_written > 0
 
     @property
-    def _last_written(self) -> int:
+    def last_written(self) -> int:
+        """When a run wrote the newest of these files (ms since epoch); 0 without them."""
         return max(_modified_ms(self._context.store.root / name) for name in _WRITTEN_BY_A_RUN)
 
 

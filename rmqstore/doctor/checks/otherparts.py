@@ -21,7 +21,7 @@ from rmqstore.store.entries import Entry
 from rmqstore.store.mapped import list_directory
 from rmqstore.store.parts import PartKind
 from rmqstore.verify.context import Context
-from rmqstore.verify.parts.compaction import without_records
+from rmqstore.verify.parts.compaction import without_records, without_units
 from rmqstore.verify.parts.config import CONSUMER_OFFSETS, TOPICS
 from rmqstore.verify.timer.files import TimerFiles, open_timer
 from rmqstore.versions import Profile
@@ -159,12 +159,16 @@ def _timer_found(context: Context, path: Path, text: str, harm: Harm, count: int
 def _compaction(context: Context, files: ConfigFiles, queues: Queues) -> Iterator[Found]:
     """Yield compacted topics without compacted logs: their messages are served from there alone, and nothing rebuilds them.
 
-    Of existing compacted logs only the first bytes of each file are read.
+    Of existing compacted logs and their queues only the first bytes of each file are read.
     """
     foreign = list(without_records(context.store))
     if foreign:
         text = f"{counted(len(foreign), 'file')} of compacted logs hold no messages: {context.store.relative(foreign[0])}"
         yield Effect(Area.OTHER, State.LOSES, text, Harm.LOST, len(foreign))
+    empty = list(without_units(context.store))
+    if empty:
+        text = f"{counted(len(empty), 'queue file')} of compacted logs have no entries: {context.store.relative(empty[0])}"
+        yield Effect(Area.OTHER, State.LOSES, text, Harm.INVISIBLE, len(empty))
     compacted = {topic for topic, one in files.table(TOPICS, "topicConfigTable").items() if _is_compacted(one)}
     if not compacted or context.store.rocksdb_queues:
         return

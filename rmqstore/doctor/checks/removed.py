@@ -15,6 +15,7 @@ from collections.abc import Iterator
 
 from rmqstore.doctor.areas import Area, Effect, Harm, State, counted
 from rmqstore.doctor.checks.configfiles import ConfigFiles
+from rmqstore.doctor.checks.lastrun import LastRun
 from rmqstore.doctor.checks.progress import Found
 from rmqstore.doctor.checks.queueunits import unit_reader
 from rmqstore.doctor.predicted import Prediction
@@ -31,13 +32,13 @@ from rmqstore.verify.queues.units import QueueKey
 _HOUR_MS = 3_600_000
 
 
-def check(prediction: Prediction, files: ConfigFiles, *, living: bool) -> Iterator[Found]:
+def check(prediction: Prediction, files: ConfigFiles, run: LastRun) -> Iterator[Found]:
     """Yield the loss of messages that were in removed files of the log and that not every group has read, at most; else a note."""
     context = prediction.context
     begin = context.log.min_offset
     if begin <= 0:
         return
-    young = not living and not context.store.rocksdb_queues and _is_younger_than_kept(prediction)
+    young = not run.living and not context.store.rocksdb_queues and _is_younger_than_kept(context, run)
     cleaned = any(queue.files.files and queue.files.files[0].start > 0 for queue in prediction.queues.values())
     count = _lost(prediction, files, begin) if young and not cleaned else 0
     if not count:
@@ -72,11 +73,10 @@ def _lost(prediction: Prediction, files: ConfigFiles, begin: int) -> int:
         return 0
 
 
-def _is_younger_than_kept(prediction: Prediction) -> bool:
+def _is_younger_than_kept(context: Context, run: LastRun) -> bool:
     """Return whether the broker, which wrote its last file some time after the first record, cannot have removed a file for its age."""
-    context = prediction.context
     log, kept = context.log, context.store.config.integer("fileReservedTime") * _HOUR_MS
-    return log.first_timestamp > 0 and max(context.last_write_ms, log.last_timestamp) - log.first_timestamp < kept
+    return log.first_timestamp > 0 and max(run.last_written, log.last_timestamp) - log.first_timestamp < kept
 
 
 def _is_left(queue: QueueDirectory, begin: int) -> bool:

@@ -28,7 +28,7 @@ NO_MINIMUM = -1
 class BatchQueue:
     """One queue of a topic with `queue.type=BatchCQ`."""
 
-    shifted = 0
+    shifted = fillers = 0
     """Units are found by the offsets in them, so none is at a wrong place."""
 
     def __init__(self, topic: str, queue_id: int, directory: Path, file_size: int, changes: Changes) -> None:

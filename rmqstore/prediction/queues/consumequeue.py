@@ -31,7 +31,8 @@ RECOVERED_FILES = 3
 class ConsumeQueue:
     """One queue. `max_physic_offset` is the end of the last message it knows (−1: none), `min_logic_offset` its minimum in bytes.
 
-    `shifted`: how many units before its own place the last misplaced message was put (0: none).
+    `shifted`: how many units before its own place the last misplaced message was put (0: none). `fillers`: units without message that
+    were written before the first one.
     """
 
     def __init__(self, topic: str, queue_id: int, directory: Path, file_size: int, ext: ExtQueue | None, changes: Changes) -> None:
@@ -42,6 +43,7 @@ class ConsumeQueue:
         self.max_physic_offset = -1
         self.min_logic_offset = 0
         self.shifted = 0
+        self.fillers = 0
 
     @property
     def max_offset(self) -> int:
@@ -194,7 +196,8 @@ class ConsumeQueue:
             self.min_logic_offset = wanted
             self.files.flushed_where = wanted
             # A negative queue offset needs no fillers.
-            file.fill(declared.PRE_BLANK, max(0, -(-remainder(wanted, self.files.file_size) // UNIT_SIZE)))
+            self.fillers = max(0, -(-remainder(wanted, self.files.file_size) // UNIT_SIZE))
+            file.fill(declared.PRE_BLANK, self.fillers)
         if queue_offset != 0:
             gap = wanted - (file.start + file.wrote)
             if gap < 0:

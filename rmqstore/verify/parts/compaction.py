@@ -15,7 +15,7 @@ from rmqstore.findings import Finding
 from rmqstore.formats import batchconsumequeue
 from rmqstore.formats.compaction import log_file_size, queue_file_size
 from rmqstore.formats.record import BLANK_MAGIC, MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2
-from rmqstore.store.mapped import MappedFileQueue, OddEntry, ProblemKind, parse_offset_name
+from rmqstore.store.mapped import MappedFile, MappedFileQueue, OddEntry, ProblemKind, parse_offset_name
 from rmqstore.store.obstacles import kind_of
 from rmqstore.store.parts import PartKind
 from rmqstore.store.root import QueueDirectory, Store
@@ -134,15 +134,56 @@ def _file_names(directory: QueueDirectory | None) -> set[str]:
 def _contents(context: Context) -> Iterator[Finding]:
     for path in without_records(context.store):
         yield context.finding("RMQ-CM-GONE", "the file begins with no record", file=path)
+    for path in without_units(context.store):
+        yield context.finding("RMQ-CM-GONE", "the queue file begins with no entry, although its log has messages", file=path)
 
 
 def without_records(store: Store) -> Iterator[Path]:
-    """Yield the files of compacted logs that begin neither with a record or a closing BLANK, nor with the zeros of one not used yet."""
+    """Yield the files of compacted logs that begin neither with a record or a closing BLANK, nor with the zeros of one not used yet.
+
+    Zeros where the queue file of the same name begins with an entry are those of a file that was used.
+    """
+    for log, queue in _pairs(store):
+        head = _head_of(log)
+        if _begins_with_record(head) or (not any(head) and (queue is None or not _begins_with_unit(queue))):
+            continue
+        yield log.path
+
+
+def without_units(store: Store) -> Iterator[Path]:
+    """Yield the queue files that begin with zeros although the log of the same name begins with two records.
+
+    A broker that is killed after the first one has not written its entry.
+    """
+    for log, queue in _pairs(store):
+        head = _head_of(log)
+        if queue is None or _begins_with_unit(queue) or not _begins_with_record(head):
+            continue
+        if _begins_with_record(_head_of(log, int.from_bytes(head[:4], "big"))):
+            yield queue.path
+
+
+def _pairs(store: Store) -> Iterator[tuple[MappedFile, MappedFile | None]]:
+    """Yield each file of a compacted log and the queue file of the same name."""
+    queues = {(one.topic, one.queue_id): one for one in store.compaction_queue_directories()}
     for directory in store.compaction_log_directories():
+        queue = queues.get((directory.topic, directory.queue_id))
+        named = {} if queue is None else {file.path.name: file for file in queue.files.files}
         for file in directory.files.files:
-            head = read_at(file, 0, min(_HEAD, file.length))
-            if any(head) and int.from_bytes(head[4:], "big") not in _MAGICS:
-                yield file.path
+            yield file, named.get(file.path.name)
+
+
+def _head_of(file: MappedFile, position: int = 0) -> bytes:
+    return read_at(file, position, max(0, min(_HEAD, file.length - position)))
+
+
+def _begins_with_unit(queue: MappedFile) -> bool:
+    """Return whether the first unit is no filler of zeros; the position of the first message is 0."""
+    return any(read_at(queue, 0, min(batchconsumequeue.UNIT_SIZE, queue.length)))
+
+
+def _begins_with_record(head: bytes) -> bool:
+    return int.from_bytes(head[4:], "big") in _MAGICS
 
 
 # Position file

@@ -18,7 +18,7 @@ from rmqstore.doctor.checks.configured import with_evidence
 from rmqstore.doctor.checks.due import Due, running
 from rmqstore.doctor.checks.effects import effects_of
 from rmqstore.doctor.checks.lastrun import LastRun
-from rmqstore.doctor.checks.losses import Loss, losses_behind
+from rmqstore.doctor.checks.losses import Loss, losses_after
 from rmqstore.doctor.checks.sample import read_sample
 from rmqstore.doctor.checks.scanrange import ScanRange, read_range
 from rmqstore.doctor.denied import only_known, without_guesses
@@ -221,7 +221,7 @@ def _diagnose(store: Store, asked_release: str, commands: Commands, before: Mark
     scanned = read_range(context, outcome.scan, queues)
     context.log = _facts(seen, scanned)
     sample = read_sample(context, outcome.scan.stop_offset if outcome.scan is not None else context.log.end_offset)
-    run = LastRun(context, living=running(seen.liveness))
+    run = LastRun(context, broker_runs=running(seen.liveness))
     files = with_evidence(files, context, run, seen.writer, (queue.last_position for queue in sample.queues.values()))
     loss = _loss(store, outcome, scanned)
     consumed = frozenset(stored.topic for stored in stored_offsets(store, files.texts) if stored.offset > 0)

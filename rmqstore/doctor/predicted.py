@@ -166,9 +166,9 @@ class Prediction:
             if state is None or state.max_offset <= 0:
                 code, remark = self._missing_code(judge, topic)
                 if code is not None:
-                    yield Behind(topic, queue_id, 0, sampled.next_offset, sampled.messages, code, remark)
+                    yield LaggingQueue(topic, queue_id, 0, sampled.next_offset, sampled.messages, code, remark)
             elif (left := _left(sampled, state, self._first_message(topic, queue_id, sampled, state))) > 0:
-                yield Behind(topic, queue_id, state.max_offset, sampled.next_offset, left, "RMQ-CQ-START")
+                yield LaggingQueue(topic, queue_id, state.max_offset, sampled.next_offset, left, "RMQ-CQ-START")
 
     def _first_message(self, topic: str, queue_id: int, sampled: SampledQueue, state: QueueState) -> int:
         """Return the first queue offset with a message: a queue that lost its files begins with fillers, of this or an earlier start."""
@@ -251,9 +251,9 @@ class Prediction:
 
 def _left(sampled: SampledQueue, state: QueueState, first: int) -> int:
     """Return how many messages of the sample the queue lacks, at most: after its end or before its `first` one."""
-    behind = max(0, sampled.next_offset - state.max_offset)
+    after_end = max(0, sampled.next_offset - state.max_offset)
     before = max(0, min(first, sampled.next_offset) - sampled.first_offset)
-    return min(behind + before, sampled.messages)
+    return min(after_end + before, sampled.messages)
 
 
 def loss_text(loss: Loss) -> str:

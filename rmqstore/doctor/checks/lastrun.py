@@ -13,16 +13,16 @@ _WRITTEN_BY_A_RUN = ("lock", "checkpoint", "config/timercheck")
 
 
 class LastRun:
-    """The evidence of a store. `living`: a broker runs on it."""
+    """The evidence of a store. `broker_runs`: a broker runs on it."""
 
-    def __init__(self, context: Context, *, living: bool) -> None:
+    def __init__(self, context: Context, *, broker_runs: bool) -> None:
         self._context = context
-        self.living = living
+        self.broker_runs = broker_runs
 
     def stopped_cleanly(self, *, used: bool) -> bool:
         """Return whether the last run ended cleanly. A store that was not `used` yet may be one that a broker begins to use."""
         rested = used or self._context.log.end_offset > 0 or _now_ms() - self.last_written > _YOUNG_MS
-        return not self._context.crashed and not self.living and rested
+        return not self._context.crashed and not self.broker_runs and rested
 
     @property
     def took_long(self) -> bool:
@@ -31,7 +31,7 @@ class LastRun:
         Times of messages and of files are not compared with each other: those of a copy are its own.
         """
         log = self._context.log
-        until = _now_ms() if self.living else self.last_written
+        until = _now_ms() if self.broker_runs else self.last_written
         began = _modified_ms(self._context.store.abort_path) or until
         return log.min_offset > 0 or max(log.last_timestamp - log.first_timestamp, until - began) > _YOUNG_MS
 

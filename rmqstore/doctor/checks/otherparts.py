@@ -53,7 +53,7 @@ def check(context: Context, files: ConfigFiles, due: Due, run: LastRun, queues: 
 def _without_configuration(files: ConfigFiles, run: LastRun) -> Effect:
     """Return the effect of a store of which nothing shows that a broker wrote it; only parts of it may have been copied."""
     if files.present or run.left_files:
-        return Effect(Area.TOPICS, State.OK, "no configuration is here: of a broker, topics, groups and offsets of consumers would be lost")
+        return Effect(Area.TOPICS, State.OK, "there is no configuration: topics, groups and consumer offsets of a broker would be lost")
     text = "config/, checkpoint and lock are missing: topics, groups and offsets of consumers are unknown"
     return Effect(Area.TOPICS, State.NOT_CHECKED, text)
 

@@ -38,7 +38,7 @@ def check(prediction: Prediction, files: ConfigFiles, run: LastRun) -> Iterator[
     begin = context.log.min_offset
     if begin <= 0:
         return
-    young = not run.living and not context.store.rocksdb_queues and _is_younger_than_kept(context, run)
+    young = not run.broker_runs and not context.store.rocksdb_queues and _is_younger_than_kept(context, run)
     cleaned = any(queue.files.files and queue.files.files[0].start > 0 for queue in prediction.queues.values())
     count = _lost(prediction, files, begin) if young and not cleaned else 0
     if not count:
@@ -57,7 +57,7 @@ def _unknown(context: Context, *, young: bool, cleaned: bool) -> str:
     if cleaned:
         return "first files of queues are missing too, as after a broker removed files that have expired"
     if not young:
-        return "the files before it have expired, or they are missing, and nothing here shows which"
+        return "the files before it have expired or are missing, and nothing here shows which"
     kept = context.store.config.integer("fileReservedTime")
     text = f"the files before it are missing and were younger than fileReservedTime ({counted(kept, 'hour')})"
     return f"{text}. A broker removes such files only if the disk is almost full; nothing here shows whether it did"

@@ -17,8 +17,8 @@ ENTRIES = (
         "timer wheel has the wrong length",
         meaning="The wheel is always 38707200 bytes: 1209600 slots of 32 bytes, independent of any setting.",
         broker={R5X: "`Timer wheel length:... != expected:...`: the broker does not start, and the failed start empties delayOffset.json."},
-        mend="Copy config, then remove the file: the start rebuilds it from the last timer log files. Older pending messages are lost "
-        "from the wheel.",
+        mend="`rmqstore recover STORE` builds it from the timer log. Without the file a start does so from the last two files of the "
+        "timer log only, and messages of older ones are not delivered.",
     ),
     Entry(
         "RMQ-TM-WHEEL-SLOT",
@@ -29,7 +29,7 @@ ENTRIES = (
             R5X: "A slot with a foreign time reads as empty: its messages are not delivered. A wrong position delivers wrong messages or "
             "nothing for that second."
         },
-        mend=_CLEAR_SLOT,
+        mend="`rmqstore recover STORE` writes the slot as the entries of the timer log say.",
     ),
     Entry(
         "RMQ-TM-WHEEL-BEYOND",
@@ -187,7 +187,8 @@ ENTRIES = (
             R5X: "Without the timer log its messages are never delivered. Without timercheck all messages of the last seven days are "
             "delivered again. A wheel is rebuilt from the last two files of the timer log only."
         },
-        mend="Restore the files from one copy, all of them. If timer data must be removed, remove timerwheel, timerlog, timercheck and "
-        "timermetrics together: messages that are due already and still in the queue are then delivered once more.",
+        mend="A wheel: `rmqstore recover STORE` builds it from the timer log. Other files: restore all of them from one copy. If timer "
+        "data must be removed, remove timerwheel, timerlog, timercheck and timermetrics together: messages that are due already and "
+        "still in the queue are then delivered once more.",
     ),
 )

@@ -11,6 +11,7 @@ from rmqstore.doctor.verdict import Class, Verdict, area_of
 from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding, Severity
 from rmqstore.store.access import way_to_read
+from rmqstore.store.parts import PartKind
 from rmqstore.verify.parts import config
 
 
@@ -91,7 +92,7 @@ _NO_REPAIR = frozenset(
 
 
 # Errors of the timer that follow from others, in the log or in the timer log, and are gone after a recovery.
-_REPAIRED_IN_TIMER = frozenset({"RMQ-TM-MESSAGE", "RMQ-TM-WHEEL-BEYOND"})
+_REPAIRED_IN_TIMER = frozenset({"RMQ-TM-MESSAGE", "RMQ-TM-WHEEL-BEYOND", "RMQ-TM-WHEEL-LENGTH", "RMQ-TM-WHEEL-SLOT"})
 
 
 def _no_start(commands: Commands, finding: Finding) -> str:
@@ -143,6 +144,12 @@ def _timer(commands: Commands, finding: Finding) -> str:
     return repair or commands.verify("--part", "timer")
 
 
+def _timer_file(commands: Commands, finding: Finding) -> str:
+    """Return the repair of a wheel, which is built from the timer log; other files have to be brought back."""
+    is_wheel = (finding.file or "").startswith(PartKind.TIMERWHEEL)
+    return (commands.repair("recover") if is_wheel else None) or commands.explain(finding.code)
+
+
 def _backup(commands: Commands, finding: Finding) -> str:
     """Return the command that shows the other one of a JSON file and its `.bak`, if it exists."""
     if finding.file is not None:
@@ -186,7 +193,7 @@ _BY_CODE: Mapping[str, Step] = {
     "RMQ-ST-UNREADABLE": lambda commands, finding: commands.grant_access(finding),
     "RMQ-CF-LOST": _restore,
     "RMQ-CF-DELAY": lambda commands, finding: commands.repair("recover") or commands.explain(finding.code),
-    "RMQ-TM-GONE": lambda commands, finding: commands.explain(finding.code),
+    "RMQ-TM-GONE": _timer_file,
     "RMQ-CM-GONE": lambda commands, finding: commands.explain(finding.code),
     "RMQ-IX-INCOMPLETE": lambda commands, finding: commands.repair("rebuild-index") or commands.verify("--part", "index"),
     "RMQ-ST-ABORT": lambda commands, finding: commands.predict("--what-if", "abort=present,absent"),

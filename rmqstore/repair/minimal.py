@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from rmqstore.repair.derived.consumequeues import QueueWish, plan_queues
 from rmqstore.repair.derived.judgement import judge
 from rmqstore.repair.derived.rebuild import Rebuilder
+from rmqstore.repair.derived.timerwheel import plan_wheel_files
 from rmqstore.repair.log import segments
 from rmqstore.repair.log.edits import LogRepair, plan_log
 from rmqstore.repair.log.future import FutureLog
@@ -43,6 +44,7 @@ def plan_minimal(
         tuple(log.full(file) for file in log.files), judgement.log.end_offset, damages=tuple(judgement.log.damages), present=present
     )
     plan_log(builder, staging, LogRepair(future, files=tuple(edits)))
+    plan_wheel_files(builder, staging, store, judgement.log.last_timestamp)
     refused = frozenset(_refused_queues(store))
     if refused:
         wish = QueueWish(rebuild=True, queues=refused)

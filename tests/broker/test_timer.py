@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqstore.formats.timer import LOG_UNIT_SIZE
+from rmqstore.formats.timer import LOG_BLANK_SIZE, LOG_UNIT_SIZE
 from tests.broker.toolchain import WHOLE, JarsMissing, missing, prepared
 from tests.broker.whole_start import Asked, start
 from tests.support.cli import rmqstore
@@ -53,6 +53,36 @@ def test_what_is_not_lost_is_delivered(release: str, damaged: int, units: int, t
     second = start(release, root, SETTINGS, asked, tmp_path / "second")
     delivered = [line["keys"] for line in second.queues["delayed", 0].values()]
     assert sorted(delivered) == sorted([*kept, *(line["key"] for line in second.delayed)])
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("release", ["5.3.3", "5.5.1"])
+def test_a_built_wheel_delivers_every_pending_message_once(release: str, tmp_path: Path) -> None:
+    """By itself a start would enter the units of the last two of four files."""
+    try:
+        prepared(release, WHOLE)
+    except JarsMissing as error:
+        pytest.skip(f"Maven cannot get the jars of a broker {release}: {error}")
+    root = tmp_path / "store"
+    root.mkdir()
+    settings = {**SETTINGS, "mappedFileSizeTimerLog": str(3 * LOG_UNIT_SIZE + LOG_BLANK_SIZE)}
+    sent = start(release, root, settings, Asked(delayed=[*DELAYS, *DELAYS[:4]], wait=4), tmp_path / "first").delayed
+    assert [line["status"] for line in sent] == ["SEND_OK"] * 12
+    assert len(list((root / "timerlog").iterdir())) == 4
+    wheel = (root / "timerwheel").read_bytes()
+    (root / "timerwheel").unlink()
+    (root / "timerwheel").mkdir()
+
+    options = [text for name, value in settings.items() for text in ("--set", f"{name}={value}")]
+    recovered = rmqstore("recover", root, "--yes", "--format", "json", "--broker-version", release, *options)
+
+    assert recovered.status == 0, recovered.err
+    assert (root / "timerwheel").read_bytes() == wheel
+    left = max(int(line["TIMER_DELIVER_MS"]) for line in sent) / 1000 - time.time()
+    second = start(
+        release, root, settings, Asked(queues=["delayed/0"], wait=LATE + max(0, int(left)), messages=len(sent)), tmp_path / "second"
+    )
+    assert sorted(line["keys"] for line in second.queues["delayed", 0].values()) == sorted(line["key"] for line in sent)
 
 
 def _cut(log: Path, position: int) -> None:

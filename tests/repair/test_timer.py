@@ -21,6 +21,7 @@ from tests.repair.every_action import Yes
 from tests.verify.one_check import patch
 from tests.verify.timer_files import (
     LOG_FILE,
+    PRECISION,
     READ_TIME,
     SLOT,
     UNIT,
@@ -40,8 +41,9 @@ Plan = Callable[[Store, PlanBuilder, Staging], None]
 class Given:
     """A store whose timer holds five messages that are due one second after the other; two of the same second come last."""
 
-    def __init__(self, root: Path, dues: tuple[int, ...] = (0, 1000, 2000, 3000, 3000)) -> None:
+    def __init__(self, root: Path, dues: tuple[int, ...] = (0, 1000, 2000, 3000, 3000), precision: int = PRECISION) -> None:
         self.timer: TimerStore = timer_store(root)
+        self.timer.precision = precision
         self.root = root
         self.messages: list[Message] = [self.timer.message(SOON + due) for due in dues]
         self.units = [self.timer.enqueue(message) for message in self.messages]

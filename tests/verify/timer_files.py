@@ -47,6 +47,7 @@ class TimerStore:
     messages: int = 0
     flushed: int = 0
     read_time: int = READ_TIME
+    precision: int = PRECISION
 
     def put(self, deliver_at: int, *, topic: str = "rmq_sys_wheel_timer", kind: int = 1, slot_time: int | None = None) -> int:
         """Enqueues one message, by default in the slot of its time; returns the offset of its unit."""
@@ -68,7 +69,7 @@ class TimerStore:
             left = LOG_FILE - position
             self._file(file)[position : position + BLANK] = timer.LOG_BLANK.build({"size": left, "prev_pos": 0})
             file, position, self.offset = file + 1, 0, (file + 1) * LOG_FILE
-        time = deliver_at // PRECISION
+        time = deliver_at // self.precision
         slot = self.wheel.get(time % SLOTS)
         previous = slot.last if slot is not None and slot.time == time else -1
         unit = {

@@ -1,10 +1,9 @@
 """Plans for the timer: timer entries of lost messages are unlinked, so that messages due later are still delivered.
 
 A pending unit that names a lost message gets size 0: every release reads nothing there, and drops it. Left as it is, it would name a
-filler, which the timer reads again and again while its read pointer does not advance (fact sheet timer §8 T2, seen on 5.3.3). Slots of
-units that the timer log lost would link to themselves when new units are written there (T1), and a check point after the end of the queue
-makes old releases pass over what comes next (T3). A start continues after the message of the last unit, or, where that is lost, where the
-check point says (§1.7); so that must not be after messages whose units are lost.
+filler, which the timer reads again and again while its read pointer does not advance (fact sheet timer §8 T2, seen on 5.3.3). A check
+point after the end of the queue makes old releases pass over what comes next (T3). A start continues after the message of the last unit,
+or, where that is lost, where the check point says (§1.7); so that must not be after messages whose units are lost.
 """
 
 from __future__ import annotations
@@ -22,24 +21,26 @@ from rmqstore.formats.layout import Field, fixed_layout
 from rmqstore.formats.naming import TIMER_TOPIC
 from rmqstore.formats.properties import REAL_TOPIC
 from rmqstore.formats.record import Record
+from rmqstore.repair.derived.timerwheel import plan_wheel
 from rmqstore.repair.log.filled_gaps import told
 from rmqstore.repair.log.future import FutureLog
 from rmqstore.repair.plan.builder import PlanBuilder
+from rmqstore.repair.plan.staging import Staging
 from rmqstore.store.ends import queue_ends
 from rmqstore.store.root import Store
 from rmqstore.verify.context import Context, LogFacts, Options
 from rmqstore.verify.timer.enqueued import CheckPoint, TimerQueue
-from rmqstore.verify.timer.files import Slots, TimerFiles, open_timer, timer_queue
+from rmqstore.verify.timer.files import TimerFiles, open_timer, timer_queue
 from rmqstore.verify.timer.log import Window
 from rmqstore.verify.timer.messages import deliver_time, message_problems, named, stands_for
+from rmqstore.verify.timer.slots import forgotten_units
 
-_UNIT, _SLOT, _CHECK = fixed_layout(timer.LOG_UNIT), fixed_layout(timer.WHEEL_SLOT), fixed_layout(timer.CHECK)
+_UNIT, _CHECK = fixed_layout(timer.LOG_UNIT), fixed_layout(timer.CHECK)
 _LOST = "its message is lost: brokers drop an entry of size 0 and continue after it"
-_BEYOND = "its newest entry is after the end of the timer log"
 _POINTERS = ("last_timer_queue_offset", "master_timer_queue_offset")
 
 
-def plan_timer(builder: PlanBuilder, store: Store, log: FutureLog, last_timestamp: int, queue_end: int | None) -> None:
+def plan_timer(builder: PlanBuilder, staging: Staging, store: Store, log: FutureLog, last_timestamp: int, queue_end: int | None) -> None:
     """Plan what the timer needs on the future `log`, whose last message was stored at `last_timestamp` (ms).
 
     `queue_end`: where the queue of its topic will end, None if as now. Reads the timer log, and the record of every unit that is not
@@ -50,15 +51,37 @@ def plan_timer(builder: PlanBuilder, store: Store, log: FutureLog, last_timestam
     files = open_timer(store, last_timestamp)
     context = Context(store, Options())
     context.log = LogFacts(log.min_offset, log.end_offset, damages=list(log.damages))
+    forgotten: set[int] = set()
     for window in files.log.windows():
         slot_times = files.slot_time(window.units)
-        for i in np.flatnonzero(window.sound & files.is_live(slot_times)).tolist():
+        live = np.flatnonzero(window.sound & files.is_live(slot_times))
+        for i in live.tolist():
             _plan_unit(builder, context, log, window, i)
-    if files.slots is not None:
-        _plan_slots(builder, files, files.slots)
+        lost = live[forgotten_units(files, slot_times[live], window.offsets[live])]
+        forgotten.update((slot_times[lost] % timer.WHEEL_SLOTS).tolist())
+    _note_damage(builder, files)
+    plan_wheel(builder, staging, store, files, forgotten)
     if files.check is not None:
         limits = _limits(store, context, log, files, queue_end)
         _plan_check(builder, files.check_path, files.check, limits)
+
+
+def _note_damage(builder: PlanBuilder, files: TimerFiles) -> None:
+    """Add notes on what becomes of messages whose units cannot be read, or follow one that a start stops at."""
+    end = files.log.end(files.flushed)
+    places = [run.file.start + run.position for run in files.log.damages()]
+    read = [place for place in places if place >= end]
+    older = [place for place in places if place < files.log.replay_start(files.flushed)]
+    if read:
+        builder.note(
+            f"The timer log has no valid entry at {read[0]}: a start discards what follows, and adds the messages of these entries again, "
+            "from their queue. Those that were delivered already are delivered again."
+        )
+    if older:
+        builder.note(
+            f"The timer log has {len(older)} place(s) without valid entries that no start reads, the first at {older[0]}: pending messages "
+            "whose entries were there are not delivered. `rmqstore explain RMQ-TM-LOG-UNIT` says what can be done."
+        )
 
 
 # Units
@@ -104,38 +127,6 @@ def _timer_message(log: FutureLog, offset: int) -> Record | None:
     """Return the message of the timer that will be at `offset`."""
     record = None if log.is_damaged(offset) else log.record_at(offset)
     return record if record is not None and record.topic == TIMER_TOPIC else None
-
-
-# Wheel
-
-
-def _plan_slots(builder: PlanBuilder, files: TimerFiles, slots: Slots) -> None:
-    """Set slots after the end of the log to the newest unit of their time that the log still has, or empty them."""
-    rows = np.flatnonzero(files.beyond(slots))
-    if not rows.size:
-        return
-    newest = _newest_units(files, set(slots.time[rows].tolist()))
-    for row in rows.tolist():
-        position = int(slots.number[row]) * timer.WHEEL_SLOT_SIZE
-        unit = newest.get(int(slots.time[row]))
-        if unit is None:
-            builder.zero(files.wheel, position, timer.WHEEL_SLOT_SIZE, reason=_BEYOND, code="RMQ-TM-WHEEL-BEYOND")
-            continue
-        for name, value in (("first_pos", min(int(slots.first[row]), unit)), ("last_pos", unit)):
-            place = _SLOT[name]
-            data = value.to_bytes(place.width, "big", signed=True)
-            builder.write(files.wheel, position + place.offset, data, reason=_BEYOND, code="RMQ-TM-WHEEL-BEYOND")
-
-
-def _newest_units(files: TimerFiles, times: set[int]) -> dict[int, int]:
-    """Return the offset of the last unit of each of these slot times before the end of the log."""
-    end = files.log.end(files.flushed)
-    found: dict[int, int] = {}
-    for window in files.log.windows():
-        slot_times = files.slot_time(window.units)
-        for i in np.flatnonzero(window.sound & (window.offsets < end) & np.isin(slot_times, list(times))).tolist():
-            found[int(slot_times[i])] = int(window.offsets[i])
-    return found
 
 
 # Check point

@@ -18,7 +18,8 @@ from rmqstore.store.root import Store
 from rmqstore.store.window import read_at, read_whole
 from rmqstore.verify.timer.log import Mask, Offsets, TimerLog, Units, integer_columns
 
-_SLOT = integer_columns(timer.WHEEL_SLOT)
+SLOT = integer_columns(timer.WHEEL_SLOT)
+"""The columns of a slot."""
 _CHUNK_SLOTS = 1 << 17
 
 
@@ -79,7 +80,7 @@ class TimerFiles:
 
 
 def open_timer(store: Store, last_timestamp: int) -> TimerFiles:
-    """Read wheel and check point; of the log nothing yet. `last_timestamp`: of the last message of the commit log, ms, or 0.
+    """Read wheel and check point, without a wheel also some units. `last_timestamp`: of the last message of the commit log, ms, or 0.
 
     Raises UnreadableError, StoreChangedError.
     """
@@ -91,8 +92,8 @@ def open_timer(store: Store, last_timestamp: int) -> TimerFiles:
     fields = timer.parse_check(read_whole(check_path, timer.CHECK_FILE_SIZE)) if check_path.is_file() else None
     if not flushed and fields is not None:
         flushed = fields.last_timer_log_flush_pos
-    precision = _precision(store, slots, fields, last_timestamp)
-    return TimerFiles(TimerLog(store.timerlog), path, slots, check_path, fields, flushed, precision)
+    log = TimerLog(store.timerlog)
+    return TimerFiles(log, path, slots, check_path, fields, flushed, _precision(log, store, slots, fields, last_timestamp))
 
 
 def timer_queue(store: Store) -> MappedFileQueue:
@@ -114,18 +115,30 @@ def _read_slots(path: Path) -> Slots:
         number = min(_CHUNK_SLOTS, timer.WHEEL_SLOTS - first)
         data = read_at(path, first * timer.WHEEL_SLOT_SIZE, number * timer.WHEEL_SLOT_SIZE)
         used = np.flatnonzero(np.frombuffer(data, np.uint64).reshape(number, -1).any(axis=1))
-        slots = np.frombuffer(data, _SLOT)[used]
+        slots = np.frombuffer(data, SLOT)[used]
         parts.append((first + used, slots["time"], slots["first_pos"], slots["last_pos"]))
     return Slots(*(np.concatenate(columns).astype(np.int64) for columns in zip(*parts, strict=True)))
 
 
-def _precision(store: Store, slots: Slots | None, check: Any | None, last_timestamp: int) -> int:
-    """Return the milliseconds of one slot: the setting, else what brings the slots nearest to the read time; the default without slots."""
+def _precision(log: TimerLog, store: Store, slots: Slots | None, check: Any | None, last_timestamp: int) -> int:
+    """Return the milliseconds of one slot: the setting, else what brings the slots nearest to the read time, else by the units."""
     configured = store.config.explicit_integer("timerPrecisionMs")
     if configured is not None:
         return next((precision for precision in timer.PRECISIONS if precision <= configured), timer.PRECISIONS[-1])
     reference = check.last_read_time_ms if check is not None and check.last_read_time_ms > 0 else last_timestamp
-    if slots is None or not slots.time.size or reference <= 0:
-        return timer.PRECISIONS[0]
-    middle = int(np.median(slots.time))
+    times = np.empty(0, np.int64) if slots is None else slots.time[slots.time % timer.WHEEL_SLOTS == slots.number]
+    if not times.size or reference <= 0:
+        return _precision_of_units(log)
+    middle = int(np.median(times))
     return min(timer.PRECISIONS, key=lambda precision: abs(middle * precision - reference))
+
+
+def _precision_of_units(log: TimerLog) -> int:
+    """Return the largest precision that divides all times of the last units, as brokers round them; the default without units."""
+    for file in reversed(log.queue.files):
+        window = next(log.windows(file.start), None)
+        if window is not None and window.sound.any():
+            units = window.units[window.sound]
+            times = np.concatenate([units["write_time"], units["write_time"] + units["delay"]])
+            return next((precision for precision in timer.PRECISIONS if not (times % precision).any()), timer.PRECISIONS[-1])
+    return timer.PRECISIONS[0]

@@ -154,6 +154,11 @@ class TimerLog:
             end = state.file.start + self.file_size
         return end
 
+    @property
+    def has_units(self) -> bool:
+        """Whether any file holds a valid unit."""
+        return any(state.last_sound >= 0 for state in self._states)
+
     def damages(self) -> Iterator[BadRun]:
         """Yield places without a valid unit although units follow, in this file or in a later one."""
         units_follow = False

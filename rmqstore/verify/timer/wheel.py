@@ -20,8 +20,9 @@ from rmqstore.verify.guard import Unmade, guarded, limited, limited_unmade
 from rmqstore.verify.timer import enqueued
 from rmqstore.verify.timer.enqueued import TimerQueue
 from rmqstore.verify.timer.files import Slots, TimerFiles, open_timer, timer_queue
-from rmqstore.verify.timer.log import Mask, Offsets, TimerLog, Window
+from rmqstore.verify.timer.log import Offsets, TimerLog, Window
 from rmqstore.verify.timer.messages import unit_problems
+from rmqstore.verify.timer.slots import faults, forgotten_units, odd_positions
 
 _CHECK = fixed_layout(timer.CHECK)
 _CLOCK_SLACK_MS = 60_000
@@ -86,41 +87,26 @@ def wheel_lengths(context: Context) -> Iterator[Finding]:
 
 
 def _slots(context: Context, files: TimerFiles, slots: Slots) -> Iterator[Unmade]:
-    end = files.log.end(files.flushed)
-    begin = files.log.queue.min_offset
-    misplaced = slots.time % timer.WHEEL_SLOTS != slots.number
-    live = files.is_live(slots.time) & ~misplaced
-    for i in map(int, np.flatnonzero(misplaced)):
+    wrong = faults(files, slots)
+    for i in map(int, np.flatnonzero(wrong.misplaced)):
         message = f"its time {slots.time[i]} belongs in slot {slots.time[i] % timer.WHEEL_SLOTS}"
         yield _slot_finding(context, files, "RMQ-TM-WHEEL-SLOT", slots, i, message)
-    odd = _odd(files, slots)
-    for i in map(int, np.flatnonzero(odd & ~misplaced)):
+    for i in map(int, np.flatnonzero(wrong.odd & ~wrong.misplaced)):
         message = f"its positions {slots.first[i]} and {slots.last[i]} are not entry boundaries of the timer log"
         yield _slot_finding(context, files, "RMQ-TM-WHEEL-SLOT", slots, i, message)
-    far = live & (slots.time > _latest_slot_time(context, files))
+    far = files.is_live(slots.time) & ~wrong.misplaced & (slots.time > _latest_slot_time(context, files))
     for i in map(int, np.flatnonzero(far)):
         message = f"its time {int(slots.time[i]) * files.precision} ms is later than that of any possible entry"
         yield _slot_finding(context, files, "RMQ-TM-WHEEL-TIME", slots, i, message, found=int(slots.time[i]))
     yield from _beyond(context, files, slots)
-    inside = np.flatnonzero(live & ~odd & (slots.last >= begin) & (slots.last < end))
-    units = files.log.units_at(slots.last[inside])
-    wrong = (units["size"] != timer.LOG_UNIT_SIZE) | (files.slot_time(units) != slots.time[inside])
-    for i in map(int, inside[wrong]):
+    for i in map(int, np.flatnonzero(wrong.foreign)):
         message = f"the entry at {slots.last[i]} is of another time"
         yield _slot_finding(context, files, "RMQ-TM-WHEEL-SLOT", slots, i, message)
 
 
-def _odd(files: TimerFiles, slots: Slots) -> Mask:
-    """Return which slots have positions that are no unit boundaries."""
-    odd = (slots.last < -1) | (slots.first < -1)
-    if files.log.queue.files:
-        odd |= ((slots.last >= 0) & ~files.log.aligned(slots.last)) | ((slots.first >= 0) & ~files.log.aligned(slots.first))
-    return np.asarray(odd)
-
-
 def _beyond(context: Context, files: TimerFiles, slots: Slots) -> Iterator[Unmade]:
     end = files.log.end(files.flushed)
-    for i in map(int, np.flatnonzero(files.beyond(slots) & ~_odd(files, slots))):
+    for i in map(int, np.flatnonzero(files.beyond(slots) & ~odd_positions(files, slots))):
         message = f"its newest entry {slots.last[i]} is at or after the end of the timer log"
         yield _slot_finding(context, files, "RMQ-TM-WHEEL-BEYOND", slots, i, message, expected=end, found=int(slots.last[i]))
 
@@ -164,8 +150,7 @@ def _units(context: Context, files: TimerFiles, queue: TimerQueue) -> Iterator[U
         yield from _chains(context, files, window, times, live)
         if context.store.message_log.files and context.log.end_offset > 0:
             yield from _messages(context, window, live)
-        old = live[window.offsets[live] < replayed]
-        forgotten = old[~_known_to_wheel(files, times[old], window.offsets[old])]
+        forgotten = live[forgotten_units(files, times[live], window.offsets[live])]
         number += forgotten.size
         unknown.extend(int(offset) for offset in window.offsets[forgotten[:1]])
     if unknown:
@@ -193,18 +178,6 @@ def _chains(context: Context, files: TimerFiles, window: Window, times: Offsets,
     for i in rest[foreign]:
         message = f"the entry at {window.offsets[i]} links to {links[i]}, where no entry of the same time is"
         yield _unit_finding(context, "RMQ-TM-CHAIN", window, int(i), message, found=int(links[i]))
-
-
-def _known_to_wheel(files: TimerFiles, times: Offsets, offsets: Offsets) -> Mask:
-    """Return whether the slot of each time reaches the unit at the offset."""
-    if files.slots is None:
-        return np.full(len(times), files.wheel.is_file() and files.wheel.stat().st_size > 0)
-    slots = files.slots
-    if not slots.number.size:
-        return np.zeros(len(times), np.bool_)
-    number = times % timer.WHEEL_SLOTS
-    place = np.minimum(np.searchsorted(slots.number, number), slots.number.size - 1)
-    return np.asarray((slots.number[place] == number) & (slots.time[place] == times) & (slots.last[place] >= offsets))
 
 
 def _messages(context: Context, window: Window, live: Offsets) -> Iterator[Unmade]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rmqstore.findings import Severity
 from rmqstore.formats.naming import offset_to_file_name
 from rmqstore.repair.log.corrections import Correction
 from rmqstore.repair.log.evidence import CONFIRMED_BY, Evidence, Place, Proposal, Witness, index_hashes
@@ -126,22 +127,36 @@ def test_the_last_record_of_a_queue_keeps_a_queue_id_that_only_the_queue_contrad
     assert any("no other evidence supports the entries" in note for note in result.plan.notes)
 
 
-def test_the_last_record_of_a_queue_comes_back_from_a_queue_that_has_no_room_for_it(tmp_path: Path) -> None:
-    """In the queue that it names, the records before and after it follow each other."""
+@pytest.mark.parametrize("last", [True, False])
+def test_one_neighbour_is_not_enough_for_a_queue_id(last: bool, tmp_path: Path) -> None:
+    """The queue that the record names has no place for it; of the other queue it was the last record, or it was between two."""
     builder = StoreBuilder(tmp_path / "store", log_file_size=4096)
     for number in range(30):
         builder.message(queue_id=int(number % 3 == 0 and number < 28), body=bytes([number]) * 200)
-    builder.message(queue_id=1, body=bytes(200))
+    for _ in range(2):
+        builder.message(queue_id=1, body=bytes(200))
     builder.build()
     before = contents(builder.root)
-    position, _ = unit(builder.root, "TopicA", 19)
+    position, size = unit(builder.root, "TopicA", 19 if last else 15)
     write(builder, position + 12, (1).to_bytes(4, "big"))
-    assert contents(builder.root) != before
+    raw = read(builder, position, size)
 
     result = recover(builder)
 
-    assert (result.errors, result.left, result.plan.lost) == ({}, 0, ())
-    assert contents(builder.root) == before
+    assert (result.errors, result.left) == ({}, 0)
+    if not last:
+        assert contents(builder.root) == before
+        assert not result.plan.lost
+        return
+    assert read(builder, position, size) == raw
+    (lost,) = result.plan.lost
+    assert (lost.physical_offset, lost.size) == (position, size)
+    assert "TopicA/0 at queue offset 19" in lost.why
+    (found,) = (finding for finding in verify(Store.open(builder.root, settings=builder.settings)) if finding.severity is not Severity.INFO)
+    assert (found.code, found.offset, found.queue_id, found.queue_offset) == ("RMQ-CL-QOFFSET-FOREIGN", position, 1, 19)
+    again = recover(builder)
+    assert not again.plan.actions
+    assert not again.plan.lost
 
 
 def test_the_queue_offset_of_the_last_record_of_a_queue_is_put_right(equal_lengths: StoreBuilder) -> None:

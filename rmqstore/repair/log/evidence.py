@@ -94,6 +94,12 @@ class Evidence:
         given = {self._gives(witness, proposal) for witness in CONFIRMED_BY[proposal.change.field]}
         return True in given and False not in given
 
+    def has_no_place(self, proposal: Proposal) -> bool:
+        """Return whether the records around it in its present queue follow each other there, which leaves it no queue offset."""
+        near = self._near[proposal.present]
+        follow_each_other = near.position == proposal.position and near.end_before == near.begin_after >= 0
+        return follow_each_other and proposal.present.queue_offset != near.end_before
+
     def _gives(self, witness: Witness, proposal: Proposal) -> bool | None:
         """Return whether `witness` gives the proposed value (True), another one (False), or none (None)."""
         if witness is Witness.PROPERTY_CRC:
@@ -123,14 +129,8 @@ class Evidence:
         beside = self._beside(proposal.proposed, proposal.position)
         if all(beside) or (proposal.bracketed and not self._near[proposal.proposed].own - {proposal.position}):
             return True
-        in_queue = proposal.change.field == "QUEUEOFFSET"
-        one_side = any(beside) and not any(present) and (in_queue or self._is_foreign(proposal))
-        return True if one_side and ((in_queue and proposal.beside_lost) or self._at_border(proposal, *beside)) else None
-
-    def _is_foreign(self, proposal: Proposal) -> bool:
-        """Return whether the records around it in its present queue follow each other there: no record was between them."""
-        near = self._near[proposal.present]
-        return proposal.change.field == "QUEUEID" and near.position == proposal.position and near.end_before == near.begin_after >= 0
+        one_side = proposal.change.field == "QUEUEOFFSET" and any(beside) and not any(present)
+        return True if one_side and (proposal.beside_lost or self._at_border(proposal, *beside)) else None
 
     def _at_border(self, proposal: Proposal, before: bool, after: bool) -> bool:
         """Return whether the side without neighbour is beyond the records of the queue in the log, and the entries on both sides fit.

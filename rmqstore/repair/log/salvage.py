@@ -106,6 +106,7 @@ class _Salvage:
         self._plugs: list[FilledGap] = []
         self._notes: list[str] = []
         self._mended: list[int] = []
+        self._unplaced: list[LostMessage] = []
         self._filled: set[Place] = set()  # the places of records that were holes to the scan, and are corrected
         self._end = self._kept[-1].end_offset
         self._last_kept = -1  # the last suspect record that stays as it is
@@ -143,7 +144,7 @@ class _Salvage:
         )
         behind = list(self._lost_behind())
         behind += self._indexed_behind(behind)
-        lost += [*behind, *self._doubtful_behind(behind)]
+        lost += [*self._unplaced, *behind, *self._doubtful_behind(behind)]
         edits = merged([*self._edits, *filled.edits])
         return LogRepair(
             self._future(edits, filled.damages, ready),
@@ -231,6 +232,7 @@ class _Salvage:
         refused = [proposal for proposal in proposals if proposal.position not in confirmed]
         if refused:
             self._notes.append(_contradicted(refused))
+        self._unplaced = [_without_place(proposal) for proposal in refused if evidence.has_no_place(proposal)]
 
     def _judge_suspect(self, odd: _Odd, confirmed: Correction | None) -> None:
         suspect, raw = odd.suspect, odd.raw
@@ -479,6 +481,15 @@ def _contradicted(refused: Sequence[Proposal]) -> str:
         f"stay unchanged, the queues follow them. The first is at physical offset {first.position}; its entry is that of "
         f"{place.topic}/{place.queue_id} at queue offset {place.queue_offset}."
     )
+
+
+def _without_place(proposal: Proposal) -> LostMessage:
+    entry = proposal.proposed
+    why = (
+        f"it is there, but its queue has no place for it: the records before and after it have consecutive queue offsets; "
+        f"the entry of {entry.topic}/{entry.queue_id} at queue offset {entry.queue_offset} pointed at it"
+    )
+    return filled_gaps.told(decode_record(proposal.raw), why)
 
 
 def _style(store: Store, profile: Profile, placeholders: bool) -> Style:

@@ -29,6 +29,7 @@ from rmqstore.verify.queues.exchanged import Held, exchanged_files, summed_up
 from rmqstore.verify.queues.multidispatch import Deviation, Renumbered
 from rmqstore.verify.queues.targets import TargetKind, Targets, UnitTarget
 from rmqstore.verify.queues.units import QueueKey
+from rmqstore.verify.queues.unplaced import unplaced, unplaced_finding
 
 _CHUNK_UNITS = 51_200
 _MOST_REPEATED = 1_000_000
@@ -48,6 +49,7 @@ class QueueHistory:
     last_position: int = -1
     records: int = 0
     restarts: list[int] = field(default_factory=list)  # physical offsets of records that begin again at QUEUEOFFSET 0
+    unplaced: set[int] = field(default_factory=set)  # physical offsets of records that the queue has no place for
 
     def rows(self) -> npt.NDArray[np.void]:
         """Return all runs in log order."""
@@ -88,8 +90,13 @@ def merge(context: Context, results: Sequence[FileResult]) -> tuple[dict[QueueKe
     for event in odd:
         if event.order is Order.RESTART:
             histories[event.key].restarts.append(event.position)
-    reported = sorted((event for event in odd if not _explained(context, event)), key=lambda event: event.position)
-    return histories, [_of_order(context, event) for event in reported]
+    without_place = unplaced(odd)
+    for one in without_place:
+        histories[one.key].unplaced.add(one.position)
+    named = {position for one in without_place for position in (one.position, one.after)}
+    findings = [_of_order(context, event) for event in odd if event.position not in named and not _explained(context, event)]
+    findings += [unplaced_finding(context, one) for one in without_place]
+    return histories, sorted(findings, key=lambda finding: finding.offset or 0)
 
 
 def _explained(context: Context, event: Event) -> bool:
@@ -190,7 +197,7 @@ class QueueJudge:
             if claim in (Claim.TAGS, Claim.SIZE):
                 yield self._wrong_field(key, directory, row, claim)
                 continue
-            if int(row["position"]) < restarted:
+            if int(row["position"]) < restarted or (history is not None and int(row["position"]) in history.unplaced):
                 continue
             for start, stop in subtract([interval], held):
                 yield from self._failed(key, directory, row, claim, start, stop, end)

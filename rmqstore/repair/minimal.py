@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from rmqstore.repair.derived.consumequeues import QueueWish, plan_queues
 from rmqstore.repair.derived.judgement import judge
 from rmqstore.repair.derived.rebuild import Rebuilder
-from rmqstore.repair.derived.timerwheel import plan_wheel_files
+from rmqstore.repair.derived.timer.wheel import plan_wheel_files
 from rmqstore.repair.log import segments
 from rmqstore.repair.log.edits import LogRepair, plan_log
 from rmqstore.repair.log.future import FutureLog

@@ -14,7 +14,7 @@ from rmqstore.repair.derived.judgement import judge, present_log
 from rmqstore.repair.derived.rebuild import Rebuilder, rebuild_derived
 from rmqstore.repair.derived.rocksdb import goes_beyond, plan_queue_database
 from rmqstore.repair.derived.settings_evidence import note_on_log
-from rmqstore.repair.derived.timer import plan_timer
+from rmqstore.repair.derived.timer.plan import plan_timer
 from rmqstore.repair.log.future import FutureLog
 from rmqstore.repair.plan.builder import PlanBuilder
 from rmqstore.repair.plan.staging import Staging

@@ -21,7 +21,7 @@ from rmqstore.formats.layout import Field, fixed_layout
 from rmqstore.formats.naming import TIMER_TOPIC
 from rmqstore.formats.properties import REAL_TOPIC
 from rmqstore.formats.record import Record
-from rmqstore.repair.derived.timerwheel import plan_wheel
+from rmqstore.repair.derived.timer.wheel import plan_wheel
 from rmqstore.repair.log.filled_gaps import told
 from rmqstore.repair.log.future import FutureLog
 from rmqstore.repair.plan.builder import PlanBuilder

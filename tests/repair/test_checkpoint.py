@@ -121,6 +121,22 @@ def test_after_a_crash_the_checkpoint_is_the_one_that_the_next_start_leaves(name
     assert "checkpoint" not in simulate(mending.open(), mending.release).changes
 
 
+@pytest.mark.parametrize("name", ["5.1.4-plain-crash", "5.3.3-plain-crash", "5.5.1-plain-crash"])
+def test_a_log_without_records_is_confirmed_up_to_the_end_of_its_last_file(name: str, tmp_path: Path) -> None:
+    """So say starts of 5.1.4 to 5.5.1 after a clean stop; to them an empty file is a full one (fact sheet commit log §5.5)."""
+    mending = Mending.of_sample(name, tmp_path)
+    *others, last = sorted((mending.root / "commitlog").iterdir())
+    for path in others:
+        path.unlink()
+    last.write_bytes(bytes(last.stat().st_size))
+
+    result = mending.mend()
+
+    assert result.left == 0
+    assert fields(mending).confirm_phy_offset == int(last.name) + last.stat().st_size
+    assert "checkpoint" not in simulate(mending.open(), mending.release).changes
+
+
 def test_a_short_checkpoint_gets_its_length_back(tmp_path: Path) -> None:
     mending = Mending.of_sample("5.3.3-plain", tmp_path)
     (mending.root / "checkpoint").write_bytes(b"\0" * 24)

@@ -126,7 +126,8 @@ def _confirmed(store: Store, profile: Profile, found: int, log: FutureLog, end: 
         return found
     if (store.root / PartKind.EPOCH).exists() and 0 < found < log.end_offset and log.record_at(found) is not None:
         return found
-    last = position = end.last.offset if end.last is not None else log.min_offset
+    last = end.last.offset if end.last is not None else None
+    position = log.min_offset if last is None else last
     while position < log.end_offset:
         record = log.record_at(position)
         file = log.queue.find(position)
@@ -136,7 +137,16 @@ def _confirmed(store: Store, profile: Profile, found: int, log: FutureLog, end: 
             position = file.end
         else:
             break
-    return last
+    return _confirmed_without_records(store, profile, log) if last is None else last
+
+
+def _confirmed_without_records(store: Store, profile: Profile, log: FutureLog) -> int:
+    """Return the confirm offset that a start sets on a log without records: after a clean stop, all of its files count as full."""
+    if not log.files or (store.abort_present and not _loses_abort(store, log)):
+        return log.min_offset
+    if profile.sync_flush_confirms_flushed and store.config.text("flushDiskType") == "SYNC_FLUSH":
+        return 0
+    return log.files[-1].end
 
 
 def _master_flushed(found: int, finding: Finding | None, log: FutureLog) -> int:

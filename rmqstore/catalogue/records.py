@@ -191,8 +191,8 @@ ENTRIES = (
         "topic, QUEUEID or QUEUEOFFSET is damaged. `rmqstore recover` changes such a field only if queue entries and a second kind of "
         "evidence agree on its value (docs/repair.md).",
         broker={
-            ALL: "Not checked. The message is found by its id and its keys only. If queues are built from the log, its entry takes the "
-            "place of the next message, and the messages after that get no entry (`Build consume queue repeatedly`)."
+            ALL: "Not checked. The message is found by its id and its keys only. If queues are built from the log, its entry is written at "
+            "the queue offset of the next message, and the messages after it get no entry (`Build consume queue repeatedly`)."
         },
         mend="Print the record (`rmqstore dump STORE --part commitlog --from-offset OFFSET --limit 1`), and send the message again if its "
         "content matters.",

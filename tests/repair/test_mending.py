@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rmqstore.formats import record
 from rmqstore.formats.crc import body_crc
 from rmqstore.formats.layout import Field
-from rmqstore.formats.sysflag import SysFlag
+from rmqstore.formats.sysflag import SysFlag, TransactionType
 from rmqstore.repair.log import corrections
 from rmqstore.repair.log.future import LostUnit
 from tests.support.storeview import record_fields
@@ -53,6 +53,17 @@ def test_a_structural_field_comes_back(name: str, data: st.DataObject) -> None:
     change = corrections.of_structure(harmed, POSITION, [UNIT])
     assert change is not None
     assert change.applied(harmed) == SOUND
+
+
+@pytest.mark.parametrize(("queue_offset", "kind"), [(41, TransactionType.NONE), (0, TransactionType.ROLLBACK)])
+def test_a_record_with_a_queue_offset_is_in_a_queue(queue_offset: int, kind: TransactionType) -> None:
+    """That no queue holds it says nothing then: the queue is lost. All 112 prepared and rolled back sample records have 0."""
+    sound = record.MESSAGE.build({**FIELDS, "queue_offset": queue_offset, "sys_flag": int(kind)})
+    place = record_fields(sound, 0)["sys_flag"]
+    harmed = sound[: place.offset] + b"\xff" * 4 + sound[place.end :]
+    change = corrections.of_structure(harmed, POSITION, (), lambda: TransactionType.ROLLBACK)
+    assert change is not None
+    assert change.applied(harmed) == sound
 
 
 @pytest.mark.parametrize("bits", [SysFlag.BORN_HOST_V6, SysFlag.STORE_HOST_V6])

@@ -142,7 +142,8 @@ def _sys_flags(data: bytes, unqueued: Callable[[], TransactionType | None]) -> I
         except RecordError:
             continue
         if record.physical_offset >= 0:
-            yield _header("sys_flag", _derived_sys_flag(record, unqueued()), "SYSFLAG")
+            # Brokers write QUEUEOFFSET 0 into records that get no place in a queue.
+            yield _header("sys_flag", _derived_sys_flag(record, unqueued() if record.queue_offset == 0 else None), "SYSFLAG")
 
 
 def _derived_sys_flag(record: Record, unqueued: TransactionType | None) -> int:

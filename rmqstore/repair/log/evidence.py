@@ -63,19 +63,13 @@ CONFIRMED_BY: Mapping[str, frozenset[Witness]] = {
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A change of the record at physical offset `position` that a queue entry proposes: from place `present` to place `proposed`.
-
-    `beside_lost`: messages of its queue were lost on one side, so the neighbour on the other side decides alone. `bracketed`: they may
-    have been lost on both sides, the records around have no room for its present QUEUEOFFSET, and have room for the proposed one.
-    """
+    """A change of the record at physical offset `position` that a queue entry proposes: from place `present` to place `proposed`."""
 
     position: int
     raw: bytes
     change: Correction
     present: Place
     proposed: Place
-    beside_lost: bool = False
-    bracketed: bool = False
 
 
 class Evidence:
@@ -127,10 +121,10 @@ class Evidence:
         if proposal.present != proposal.proposed and speak_for_present(present):
             return False
         beside = self._beside(proposal.proposed, proposal.position)
-        if all(beside) or (proposal.bracketed and not self._near[proposal.proposed].own - {proposal.position}):
+        if all(beside):
             return True
         one_side = proposal.change.field == "QUEUEOFFSET" and any(beside) and not any(present)
-        return True if one_side and (proposal.beside_lost or self._at_border(proposal, *beside)) else None
+        return True if one_side and self._at_border(proposal, *beside) else None
 
     def _at_border(self, proposal: Proposal, before: bool, after: bool) -> bool:
         """Return whether the side without neighbour is beyond the records of the queue in the log, and the entries on both sides fit.

@@ -1,4 +1,4 @@
-"""Evidence in the QUEUEOFFSETs of the log: lost messages that no queue entry names, and records whose QUEUEOFFSET is wrong."""
+"""Evidence in the QUEUEOFFSETs that the log leaves out: lost messages that no queue entry names."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from itertools import pairwise
 
 from rmqstore.formats.message import MESSAGE_MAGIC_V1, smallest_record
 from rmqstore.formats.naming import LMQ_PREFIX
+from rmqstore.rebuild.continuity import Segment
 from rmqstore.repair.plan.model import Doubt, LostMessage
-from rmqstore.verify.queues.units import QueueKey, QueueSpan
+from rmqstore.verify.queues.units import QueueKey
 
 _SMALLEST = smallest_record(MESSAGE_MAGIC_V1, 0)
 
+_BEYOND = 1 << 64  # greater than every QUEUEOFFSET
 _MOST_SAID = 20  # places in one sentence
 
 Range = tuple[int, int]
@@ -34,114 +36,21 @@ class Gap:
     before: int
 
 
-@dataclass(frozen=True, slots=True)
-class Break:
-    """A record at physical offset `position` whose QUEUEOFFSET, `found`, is not `expected` after the one of its queue at `after`.
+def gaps_of(courses: Mapping[QueueKey, Sequence[Segment]], starts: Mapping[int, int], *, from_zero: bool) -> list[Gap]:
+    """Return the QUEUEOFFSETs that the log leaves out. `courses`: the segments of each queue in the order of the log.
 
-    `after` is -1 for the first record of a queue.
+    `starts` has the true QUEUEOFFSETs of misnumbered segments, by the physical offset of their first record. `from_zero`: queues begin
+    with 0.
     """
-
-    key: QueueKey
-    expected: int
-    found: int
-    after: int
-    position: int
-
-
-@dataclass(frozen=True, slots=True)
-class Jump:
-    """A record with QUEUEOFFSET `present` that its neighbours in its queue, at physical offsets `after` and `before`, leave no room for.
-
-    They have the queue offsets `first` - 1 and `end`, and leave only `value`, None where there are several. Where messages were lost
-    between the record and one of them, the other one alone decides.
-    """
-
-    key: QueueKey
-    position: int
-    present: int
-    value: int | None
-    first: int
-    end: int
-    after: int
-    before: int
-
-    @property
-    def beside_lost(self) -> bool:
-        """Whether messages were lost between it and a neighbour."""
-        return self.end - self.first > 1
-
-
-@dataclass(frozen=True, slots=True)
-class QueuesOfFile:
-    """Queues as the scan of one log file saw them: spans by queue, and breaks inside of the file."""
-
-    spans: Mapping[QueueKey, QueueSpan]
-    breaks: Sequence[Break]
-
-
-def breaks_of(files: Sequence[QueuesOfFile], *, from_zero: bool) -> list[Break]:
-    """Return all breaks of the log, whose files are given in their order; `from_zero`: nothing expired, so queues begin with 0."""
-    found: list[Break] = []
-    last: dict[QueueKey, QueueSpan] = {}
-    for file in files:
-        found += file.breaks
-        for key, span in file.spans.items():
-            if not span.records:
-                continue
-            before = last.get(key)
-            if before is None and from_zero and span.first_offset:
-                found.append(Break(key, 0, span.first_offset, -1, span.first_position))
-            if before is not None and span.first_offset != before.next_offset:
-                found.append(Break(key, before.next_offset, span.first_offset, before.last_position, span.first_position))
-            last[key] = span
-    return sorted(found, key=lambda one: one.position)
-
-
-def jumps_of(breaks: Sequence[Break], damages: Sequence[Range]) -> list[Jump]:
-    """Return the records that alone break the QUEUEOFFSETs of their queue: after each, the queue continues as if it had the right one.
-
-    Messages may have been lost beside such a record: no message was where no damage is between two records of a queue.
-    `damages` are ascending and apart from each other.
-    """
-    found: list[Jump] = []
-    last: dict[QueueKey, Break] = {}
-    for one in breaks:
-        before = last.get(one.key)
-        last[one.key] = one
-        if before is None or before.position != one.after:
-            continue
-        first, end = before.expected, one.found
-        if first < end and not first <= before.found < end and one.expected == before.found + 1:
-            value = _left(before, one, damages)
-            found.append(Jump(one.key, before.position, before.found, value, first, end, before.after, one.position))
-    return found
-
-
-def _left(before: Break, after: Break, damages: Sequence[Range]) -> int | None:
-    """Return the QUEUEOFFSET that is left for the record between two breaks, None where there are several."""
-    first, last = before.expected, after.found - 1
-    if first == last:
-        return first
-    lost_before = any(_between(damages, before.after, before.position))
-    lost_after = any(_between(damages, after.after, after.position))
-    if lost_before == lost_after:
-        return None
-    return last if lost_before else first
-
-
-def gaps_of(breaks: Sequence[Break], jumps: Sequence[Jump]) -> list[Gap]:
-    """Return the QUEUEOFFSETs that the log leaves out, apart from those that records with another QUEUEOFFSET have."""
-    known = [(jump, jump.value) for jump in jumps if jump.value is not None]
-    jumping = {jump.position for jump, _ in known}
-    found = [
-        Gap(one.key, one.expected, one.found, one.after, one.position)
-        for one in breaks
-        if one.found > one.expected and not jumping & {one.position, one.after}
-    ]
-    for jump, value in known:
-        found += [Gap(jump.key, jump.first, value, jump.after, jump.position)] if jump.first < value else []
-        found += [Gap(jump.key, value + 1, jump.end, jump.position, jump.before)] if value + 1 < jump.end else []
-    return found
+    found: list[Gap] = []
+    for key, segments in courses.items():
+        end, last = (0, -1) if from_zero else (_BEYOND, -1)
+        for segment in segments:
+            start = starts.get(segment.first, segment.start)
+            if start > end:
+                found.append(Gap(key, end, start, last, segment.first))
+            end, last = start + segment.width, segment.last
+    return sorted(found, key=lambda gap: gap.before)
 
 
 def named_by_gaps(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
@@ -12,6 +12,7 @@ from rmqstore.formats.message import BLANK, BLANK_MAGIC, BLANK_SIZE, MESSAGE_MAG
 from rmqstore.formats.record import Record, decode_record
 from rmqstore.formats.sysflag import TransactionType
 from rmqstore.reading.records import record_at
+from rmqstore.rebuild.continuity import room_of
 from rmqstore.repair.log import corrections, filled_gaps, segments
 from rmqstore.repair.log.corrections import Correction
 from rmqstore.repair.log.edits import Edit, FileAction, FileEdit, LogRepair, merged
@@ -19,9 +20,10 @@ from rmqstore.repair.log.evidence import Evidence, Proposal, indexed_behind, ind
 from rmqstore.repair.log.filled_gaps import FilledGap, witnesses
 from rmqstore.repair.log.fillers import LARGEST_FILLER, LostRecord, Neighbour, Style
 from rmqstore.repair.log.future import FutureLog, LostUnit, Patch
-from rmqstore.repair.log.gaps import Place, Range, breaks_of, damage_at, gaps_of, jumps_of, named_by_gaps
+from rmqstore.repair.log.gaps import Place, Range, damage_at, gaps_of, named_by_gaps
 from rmqstore.repair.log.pointers import last_position, lost_units
 from rmqstore.repair.log.relocation import Relocation, needs_relocation, relocate
+from rmqstore.repair.log.renumbering import Suspected, misnumberings, renumbered
 from rmqstore.repair.log.survey import FileSurvey, Hole, SuspectRecord, require_records, survey
 from rmqstore.repair.log.triage import RecordTriage
 from rmqstore.repair.plan.model import Doubt, LostMessage
@@ -32,6 +34,7 @@ from rmqstore.store.root import Store
 from rmqstore.store.window import read_at
 from rmqstore.verify.context import LogFacts
 from rmqstore.verify.log.record_findings import DAMAGE_CODES, DAMAGE_TEXTS
+from rmqstore.verify.queues.courses import courses_of
 from rmqstore.versions import Profile, profile_of
 
 Advance = Callable[[int], None]
@@ -77,13 +80,10 @@ def _is_damaged(result: FileSurvey) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Odd:
-    """A suspect in `file` (of full length) with its bytes and the queue entries that point at it."""
+class _Odd(Suspected):
+    """A suspect in `file`, of full length."""
 
     file: MappedFile
-    suspect: SuspectRecord
-    raw: bytes
-    units: Sequence[LostUnit]
 
 
 class _Salvage:
@@ -105,17 +105,21 @@ class _Salvage:
         self._edits: list[Edit] = []
         self._plugs: list[FilledGap] = []
         self._notes: list[str] = []
+        self._starts: dict[int, int] = {}  # true QUEUEOFFSETs of misnumbered segments, by the physical offset of their first record
         self._mended: list[int] = []
         self._unplaced: list[LostMessage] = []
         self._filled: set[Place] = set()  # the places of records that were holes to the scan, and are corrected
         self._end = self._kept[-1].end_offset
         self._last_kept = -1  # the last suspect record that stays as it is
-        self._breaks = breaks_of([result.queues for result in self._kept], from_zero=self._kept[0].file.start == 0)
+        self._from_zero = self._kept[0].file.start == 0
+        self._courses = courses_of((result.queues, result.events) for result in self._kept)
         missing = [(file.start, file.end) for file in self._made]
         gone = sorted([*((hole.start, hole.end) for _, hole in self._holes), *missing])
-        self._jumps = {jump.position: jump for jump in jumps_of(self._breaks, gone)}
-        for position in self._jumps:
-            result = self._kept[bisect_right(self._kept, position, key=lambda result: result.file.start) - 1]
+        files = [result.file for result in self._kept]
+        room = room_of(sorted([*gone, *(filler for result in self._kept for filler in result.fillers)]))
+        self._misnumbered = misnumberings(self._courses, files, room, from_zero=self._from_zero)
+        for position in (position for one in self._misnumbered for positions in one.positions for position in positions):
+            result = self._kept[bisect_right(files, position, key=lambda file: file.start) - 1]
             result.suspects.setdefault(position, SuspectRecord(position, Fault(0), False))
         odd = [(one.position, one.position + self._length(one)) for result in self._kept for one in result.suspects.values()]
         facts = LogFacts(self._kept[0].file.start, self._end, damages=[*gone, (self._end, _BEYOND)])
@@ -133,7 +137,7 @@ class _Salvage:
         ready, sacrificed = filled_gaps.widened(self._plugs, self._record_at, self._style)
         filled = filled_gaps.fill(ready, self._record_at, self._last_neighbour(), self._style)
         self._end = max([self._end, *(plug.end for plug in ready if not plug.closes)])
-        gaps = gaps_of(self._breaks, tuple(self._jumps.values()))
+        gaps = gaps_of(self._courses, self._starts, from_zero=self._from_zero)
         lost = named_by_gaps(
             [*sacrificed, *filled.lost],
             gaps,
@@ -211,28 +215,37 @@ class _Salvage:
     def _judge_suspects(self) -> None:
         """Correct suspect records, or make holes of them."""
         odd = [
-            _Odd(self._log.full(result.file), suspect, self._record_bytes(suspect.position), self._units_at(suspect.position))
+            _Odd(suspect, self._record_bytes(suspect.position), self._units_at(suspect.position), self._log.full(result.file))
             for result in self._kept
             for _, suspect in sorted(result.suspects.items())
         ]
-        jumps = self._jumps
+        confirmed = self._renumbered({one.suspect.position: one for one in odd})
         proposals = [
             proposal
             for one in odd
-            if (proposal := self._judge.proposal(one.suspect, one.raw, one.units, jumps.get(one.suspect.position))) is not None
+            if one.suspect.position not in confirmed and (proposal := self._judge.proposal(one.suspect, one.raw, one.units)) is not None
         ]
         evidence = Evidence(self._store, proposals)
-        confirmed = {proposal.position: proposal.change for proposal in proposals if evidence.confirms(proposal)}
-        for proposal in proposals:
-            jump = jumps.get(proposal.position)
-            if jump is not None and proposal.position in confirmed:
-                jumps[proposal.position] = replace(jump, value=proposal.proposed.queue_offset)
+        confirmed |= {proposal.position: proposal.change for proposal in proposals if evidence.confirms(proposal)}
         for one in odd:
             self._judge_suspect(one, confirmed.get(one.suspect.position))
         refused = [proposal for proposal in proposals if proposal.position not in confirmed]
         if refused:
             self._notes.append(_contradicted(refused))
         self._unplaced = [_without_place(proposal) for proposal in refused if evidence.has_no_place(proposal)]
+
+    def _renumbered(self, odd: Mapping[int, Suspected]) -> dict[int, Correction]:
+        """Return the corrections of QUEUEOFFSETs that the records around contradict, by physical offset."""
+        found: dict[int, Correction] = {}
+        for one in self._misnumbered:
+            changes = renumbered(one, odd, self._judge.unit)
+            found |= changes
+            if one.run.closed and one.run.starts is not None:
+                self._starts |= {segment.first: start for segment, start in zip(one.run.segments, one.run.starts, strict=True)}
+            self._starts |= {
+                segment.first: int.from_bytes(changes[segment.first].new, "big") for segment in one.run.segments if segment.first in changes
+            }
+        return found
 
     def _judge_suspect(self, odd: _Odd, confirmed: Correction | None) -> None:
         suspect, raw = odd.suspect, odd.raw

@@ -13,9 +13,9 @@ import numpy.typing as npt
 from rmqstore.formats.consumequeue import UNIT, UNIT_SIZE
 from rmqstore.formats.layout import fixed_layout
 from rmqstore.formats.message import MESSAGE_MAGIC_V2, RECORD_PREFIX
+from rmqstore.formats.naming import is_filler_topic
 from rmqstore.repair.derived.batchclaims import BatchClaims
 from rmqstore.repair.derived.judgement import no_record
-from rmqstore.repair.log.gaps import Break, QueuesOfFile
 from rmqstore.scan.columns import Check, Fault, Mark, Stop
 from rmqstore.scan.kernels.queue import Claim
 from rmqstore.scan.walk import Batch, Damage, FileEnd, LogScanner
@@ -24,6 +24,7 @@ from rmqstore.store.root import QueueDirectory, Store
 from rmqstore.store.window import read_at
 from rmqstore.verify.engine import last_file_with_data
 from rmqstore.verify.log.live import LiveRecords, Overflow, Tail, is_without_records
+from rmqstore.verify.queues.courses import Events
 from rmqstore.verify.queues.units import QueueClaims, QueueKey, QueueSpan
 
 ODD_FAULTS = Fault.BODY_CRC | Fault.PHYSICAL_OFFSET | Fault.PROPERTY_CRC | Fault.QUEUE_ID | Fault.TOPIC | Fault.COMPRESSION | Fault.DELAY
@@ -68,7 +69,9 @@ class FileSurvey:
     tail: Tail | None = None
     end: FileEnd | None = None
     without_property_crc: int = 0
-    queues: QueuesOfFile = field(default_factory=lambda: QueuesOfFile({}, ()))
+    queues: dict[QueueKey, QueueSpan] = field(default_factory=dict)
+    events: Events = ()
+    fillers: list[tuple[int, int]] = field(default_factory=list)  # ranges of records that a repair wrote in place of lost ones
 
 
 def survey(
@@ -104,6 +107,8 @@ class _Pass:
         self._scanner = LogScanner(checks=Check.BODY_CRC | Check.PROPERTY_CRC, delays=np.zeros(1, np.int64))
         self._claims = QueueClaims(self._scanner, queues, batch.queues, bool(queues))
         self._first_units: dict[int, int] = {}
+        self._topics = 0  # number of topics looked at
+        self._filler_topics: list[int] = []
         self._result = FileSurvey(file, end_offset=file.start)
 
     def run(self, advance: Callable[[int], None], *, last_file: bool) -> FileSurvey:
@@ -125,8 +130,7 @@ class _Pass:
         spans, events = self._claims.finish()
         for position in _misplaced(spans):
             result.suspects.setdefault(position, SuspectRecord(position, Fault(0), False))
-        columns = ("expected", "found", "after", "position")
-        result.queues = QueuesOfFile(spans, [Break(key, *(int(row[name]) for name in columns)) for key, row in events])
+        result.queues, result.events = spans, events
         return result
 
     def _take(self, batch: Batch) -> None:
@@ -144,6 +148,16 @@ class _Pass:
             result.last_sound = int(records["position"][sound[-1]])
         result.without_property_crc += int(((records["marks"] & int(Mark.PROPERTY_CRC)) == 0).sum())
         self._claims.add(records)
+        self._note_fillers(records)
+
+    def _note_fillers(self, records: npt.NDArray[np.void]) -> None:
+        named = range(self._topics, self._scanner.topic_count)
+        self._filler_topics += [number for number in named if is_filler_topic(self._scanner.topic(number))]
+        self._topics = self._scanner.topic_count
+        for number in self._filler_topics:
+            fillers = records[(records["topic"] == number) & ((records["sys_flag"] & _NOT_QUEUED) != 0)]
+            starts = fillers["position"]
+            self._result.fillers += zip(starts.tolist(), (starts + fillers["size"]).tolist(), strict=True)
 
     def _odd(self, batch: Batch) -> npt.NDArray[np.bool_]:
         records = batch.records

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from rmqstore.repair.log import corrections
 from rmqstore.repair.log.corrections import Correction
 from rmqstore.repair.log.evidence import Place, Proposal
 from rmqstore.repair.log.future import LostUnit
-from rmqstore.repair.log.gaps import Jump
 from rmqstore.repair.log.survey import SuspectRecord
 from rmqstore.scan.columns import Fault
 from rmqstore.store.root import Store
@@ -47,11 +46,8 @@ class RecordTriage:
         self._queues = {(queue.topic, queue.queue_id): queue.files for queue in store.queue_directories()}
         self._check = RecordCheck.of_recovery(profile, Options.of(store.config))
 
-    def proposal(self, suspect: SuspectRecord, raw: bytes, units: Sequence[LostUnit], jump: Jump | None) -> Proposal | None:
-        """Return the change of a header field that the queue entries pointing at a record propose, None for none.
-
-        Where they propose none, the records of its queue before and after it in the log may propose its QUEUEOFFSET (`jump`).
-        """
+    def proposal(self, suspect: SuspectRecord, raw: bytes, units: Sequence[LostUnit]) -> Proposal | None:
+        """Return the change of a header field that the queue entries pointing at a record propose, None for none."""
         record = decode_record(raw)
         if property_crc_matches(raw, record.properties):
             return None
@@ -64,14 +60,10 @@ class RecordTriage:
             return None if change is None else Proposal(suspect.position, raw, change, own, own)
         others = [unit for unit in units if not unit.topic.startswith(LMQ_PREFIX)]
         change = corrections.of_queue_position(raw, record, others)
-        if change is None and jump is not None and jump.value is not None:
-            change = corrections.of_queue_offset(jump.value)
-            return Proposal(suspect.position, raw, change, own, replace(own, queue_offset=jump.value), jump.beside_lost)
         if change is None:
             return None
         proposed = Place(others[0].topic, others[0].queue_id, others[0].queue_offset, count)
-        bracketed = jump is not None and change.field == "QUEUEOFFSET" and jump.first <= proposed.queue_offset < jump.end
-        return Proposal(suspect.position, raw, change, own, proposed, bracketed=bracketed)
+        return Proposal(suspect.position, raw, change, own, proposed)
 
     def judge(self, suspect: SuspectRecord, raw: bytes, units: Sequence[LostUnit], confirmed: Correction | None) -> Disposition:
         """Return the disposition of a record.

@@ -48,9 +48,10 @@ def exchanged_files(context: Context, targets: Targets, key: QueueKey, directory
     found: dict[Path, Held] = {}
     for file in directory.files.files:
         owner, shift = shifts[file.path] or rest or (key, 0)
-        # A queue whose units are not at their QUEUEOFFSETs is no exchange: brokers leave some so.
-        if owner != key or (shift and shift * UNIT_SIZE % file.length == 0):
-            found[file.path] = Held(owner, file.start // UNIT_SIZE + shift)
+        first = file.start // UNIT_SIZE + shift
+        # A queue whose units are not at their QUEUEOFFSETs is no exchange: brokers leave some so. No file holds a place below 0.
+        if first >= 0 and (owner != key or (shift and shift * UNIT_SIZE % file.length == 0)):
+            found[file.path] = Held(owner, first)
     return found
 
 

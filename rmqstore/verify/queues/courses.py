@@ -1,0 +1,71 @@
+"""The QUEUEOFFSETs of each queue along the whole log, from the passes over its files, and those that the records around contradict."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from rmqstore.findings import Finding
+from rmqstore.rebuild.continuity import Misnumbered, Segment, misnumbered, room_of
+from rmqstore.verify.context import Context
+from rmqstore.verify.queues.units import QueueKey, QueueSpan
+
+Events = Sequence[tuple[QueueKey, npt.NDArray[np.void]]]
+"""Records whose QUEUEOFFSETs do not continue (EVENT_DTYPE), in the order of the log."""
+
+
+def courses_of(files: Iterable[tuple[Mapping[QueueKey, QueueSpan], Events]]) -> dict[QueueKey, list[Segment]]:
+    """Return the segments of each queue in the order of the log, from the spans and events of its files in their order."""
+    found: dict[QueueKey, list[Segment]] = defaultdict(list)
+    for spans, events in files:
+        of_queue: dict[QueueKey, list[npt.NDArray[np.void]]] = defaultdict(list)
+        for key, event in events:
+            of_queue[key].append(event)
+        for key, span in spans.items():
+            if span.records:
+                _add(found[key], span, of_queue[key])
+    return dict(found)
+
+
+def _add(segments: list[Segment], span: QueueSpan, events: Iterable[npt.NDArray[np.void]]) -> None:
+    start, first = span.first_offset, span.first_position
+    if segments and segments[-1].end == start:
+        before = segments.pop()
+        start, first = before.start, before.first
+    for event in events:
+        segments.append(Segment(start, int(event["expected"]), first, int(event["after"])))
+        start, first = int(event["found"]), int(event["position"])
+    segments.append(Segment(start, span.next_offset, first, span.last_position))
+
+
+def contradicted(context: Context, courses: Mapping[QueueKey, Sequence[Segment]]) -> Iterator[tuple[QueueKey, Misnumbered]]:
+    """Yield the records of which those before and after them in their queue leave one QUEUEOFFSET each, and they have others.
+
+    A single record with 0 is none: a broker that lost the queue wrote it, and numbered the next one by the queue that a start built again.
+    """
+    room = room_of(sorted([*context.log.damages, *context.options.given_up]))
+    for key, segments in courses.items():
+        for run in misnumbered(segments, room, from_zero=context.log.min_offset == 0):
+            began_again = len(run.segments) == 1 and (run.segments[0].start, run.segments[0].end) == (0, 1)
+            if run.closed and run.starts is not None and not began_again:
+                yield key, run
+
+
+def jump_finding(context: Context, key: QueueKey, run: Misnumbered) -> Finding:
+    """Return the finding about such records of one queue."""
+    count = sum(segment.width for segment in run.segments)
+    first, starts = run.segments[0], run.starts or (0,)
+    values = f"{starts[0]}" if count == 1 else f"{starts[0]} to {starts[-1] + run.segments[-1].width - 1}"
+    return context.log_finding(
+        "RMQ-CL-QOFFSET-JUMP",
+        f"wrong QUEUEOFFSETs: the records before and after leave {values}",
+        first.first,
+        topic=key[0],
+        queue_id=key[1],
+        queue_offset=first.start,
+        expected=starts[0],
+        found=first.start,
+    )

@@ -6,8 +6,10 @@ that a queue supports.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import NamedTuple, Protocol
 
+from rmqstore.rebuild.continuity import continues
 from rmqstore.rebuild.result import Gap, History, LeftOut, Restart
 
 MESSAGE_COLUMNS = ("queue_offset", "physical_offset", "size", "tags_code", "store_timestamp")
@@ -82,41 +84,84 @@ class Queue(Protocol):
         """Write the ext unit of a message; return the message with the tagsCode of its unit."""
 
 
-class UsefulPlacing:
-    """Every message at its own queue offset. One that is not consecutive counts only if the next message of the queue follows it.
+_MOST_WAITING = 64
+"""Messages of a queue that wait for one that tells whether their QUEUEOFFSETs are damaged."""
+_MOST_BRIDGED = 10_000
+"""Units that a jump ahead may cost, also where so many messages cannot have been lost: all messages keep their places."""
 
-    A single damaged QUEUEOFFSET would otherwise look like a restart, and a restart removes what was there before.
+
+class UsefulPlacing:
+    """Every message at its own queue offset. Messages that are not consecutive wait for the next ones of their queue.
+
+    If one of these continues the queue as if the waiting ones had been consecutive, their QUEUEOFFSETs are damaged (`continuity`), and they
+    get no place. Otherwise the first of them counts only if the next message follows it, and a few messages at the end that jump too far
+    ahead do not count. Damaged QUEUEOFFSETs would otherwise look like a restart, and a restart removes what was there before.
     """
 
     def __init__(self, queue: Queue, log_start: int) -> None:
         self._queue = queue
         self._log_start = log_start
-        self._waiting: Message | None = None
+        self._waiting: deque[Message] = deque()
+        self._width = 0  # queue offsets that the waiting messages take
+        self._are_few = False  # whether a restart for the last messages of the log would remove more messages than these
 
     def take(self, message: Message) -> None:
         """Place a message in log order."""
-        queue, waiting = self._queue, self._waiting
-        if not queue.names(message.queue_offset):
+        if not self._queue.names(message.queue_offset):
             self._leave_out(message)
-        elif not queue.started:
-            self._begin(message)
-        elif waiting is not None:
-            self._waiting = None
-            queue.hold(False)
-            self._settle(waiting, message)
-            self.take(message)
-        elif message.queue_offset == queue.next_offset:
-            self._append(message)
+        elif self._waiting:
+            self._resolve(message)
         else:
-            self._waiting = message
-            queue.hold(True)
+            self._place(message)
 
     def finish(self) -> None:
-        """Place a message that no other followed: a gap is as good as any, and restarts are at 0."""
-        waiting, self._waiting = self._waiting, None
-        if waiting is None:
+        """Place the messages that no other continued."""
+        self._are_few = len(self._waiting) < self._queue.next_offset - self._queue.first_offset
+        while self._waiting:
+            self._decide()
+
+    def _place(self, message: Message) -> None:
+        if not self._queue.started:
+            self._begin(message)
+        elif message.queue_offset == self._queue.next_offset:
+            self._append(message)
+        else:
+            self._wait(message)
+
+    def _wait(self, message: Message) -> None:
+        self._queue.hold(True)
+        self._waiting.append(message)
+        self._width += message.width
+
+    def _next_waiting(self) -> Message:
+        message = self._waiting.popleft()
+        self._width -= message.width
+        self._queue.hold(bool(self._waiting))
+        return message
+
+    def _resolve(self, message: Message) -> None:
+        """Leave the waiting messages out if the queue continues with this one, else let it wait."""
+        if continues(self._queue.next_offset, self._width, message.queue_offset):
+            while self._waiting:
+                self._leave_out(self._next_waiting())
+            self._wait(message)
             return
-        self._queue.hold(False)
+        self._wait(message)
+        if len(self._waiting) > _MOST_WAITING:
+            self._decide()
+
+    def _decide(self) -> None:
+        """Place or leave out the first waiting message by the one after it, and those after it that are consecutive then."""
+        first = self._next_waiting()
+        if self._waiting:
+            self._settle(first, self._waiting[0])
+        else:
+            self._settle_last(first)
+        while self._waiting and self._waiting[0].queue_offset == self._queue.next_offset:
+            self._append(self._next_waiting())
+
+    def _settle_last(self, waiting: Message) -> None:
+        """Place a message that no other followed: a gap is as good as any, and restarts are at 0."""
         if self._is_ahead(waiting) or (waiting.queue_offset == 0 and not self._repeats(waiting)):
             self._accept(waiting, confirmed=False)
         else:
@@ -148,14 +193,15 @@ class UsefulPlacing:
         queue, history = self._queue, self._queue.history
         expected = queue.next_offset
         if self._is_ahead(message):
-            missed = queue.can_miss(message.queue_offset - expected, message.physical_offset - queue.max_physic_offset)
+            count = message.queue_offset - expected
+            missed = count <= _MOST_BRIDGED or queue.can_miss(count, message.physical_offset - queue.max_physic_offset)
             # What would be filled before a queue that begins here leaves the messages before it in their places.
             if missed or (confirmed and self._lost_before(message)):
                 history.gaps.append(Gap(expected, message.queue_offset, message.physical_offset))
                 queue.bridge(message.queue_offset)
                 self._append(message)
                 return
-            if not confirmed:
+            if not confirmed or self._are_few:
                 self._leave_out(message)
                 return
         history.restarts.append(Restart(message.queue_offset, expected, message.physical_offset))

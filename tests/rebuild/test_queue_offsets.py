@@ -39,7 +39,15 @@ USEFUL = {
     "an offset that is too small": ([0, 1, 2, 3, 1, 5], "0 1 2 3 3 5 . . . ."),
     "an offset below zero": ([0, -1, 1], "0 2 . . ."),
     "a first offset that is too large": ([10**9, 0, 1], "1 2 . . ."),
-    "a jump that goes on": ([0, 1, 10**6, 10**6 + 1], "2 3 . . ."),
+    "a jump that goes on": ([0, 1, *range(10**6, 10**6 + 65)], " ".join(map(str, range(2, 67)))),
+    "a jump that outweighs the rest": ([0, 1, 10**6, 10**6 + 1, 10**6 + 2], "2 3 4 . ."),
+    "a jump of fewer than before": ([0, 1, 2, 10**6, 10**6 + 1], "0 1 2 . ."),
+    "several that are too large alike": ([0, 1, 902, 903, 904, 5], "0 1 1 1 1 5 . . . ."),
+    "several that are far too large": ([0, 1, 10**12, 10**12 + 1, 4, 5], "0 1 1 1 4 5 . . . ."),
+    "several that are too small alike": ([0, 1, 2, 3, 1, 2, 6], "0 1 2 3 3 3 6 . . ."),
+    "several that begin with 0": ([0, 1, 2, 3, 0, 1, 6], "0 1 2 3 3 3 6 . . ."),
+    "several that are wrong each by itself": ([0, 1, 902, 7, 10**9, 5, 6], "0 1 1 1 1 5 6 . . ."),
+    "a restart after a few": ([0, 1, 2, 902, 0, 1, 2, 3], "4 5 6 7 ."),
     "a jump that does not": ([0, 1, 10**6], "0 1 . . ."),
 }
 
@@ -74,9 +82,9 @@ def test_what_is_reported() -> None:
 
 
 def test_a_restart_forgets_the_gaps_behind_it() -> None:
-    (queue,) = build(spread(of_offsets([0, 3, 4, 7, 8, 5, 6]), 1000))[0].queues
+    (queue,) = build(spread(of_offsets([0, 3, 4, 7, 8, 4, 5]), 1000))[0].queues
     assert queue.gaps == (Gap(1, 3, 1000),)
-    assert queue.restarts == (Restart(5, 9, 5000),)
+    assert queue.restarts == (Restart(4, 9, 5000),)
 
 
 FAITHFUL = {

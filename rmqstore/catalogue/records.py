@@ -198,6 +198,18 @@ ENTRIES = (
         "content matters.",
     ),
     Entry(
+        "RMQ-CL-QOFFSET-JUMP",
+        ERROR,
+        "wrong queue offsets",
+        meaning="The QUEUEOFFSETs of one or more records of a queue do not continue those of the record before, and the record after "
+        "continues as if they did: the fields are damaged. Brokers number the records of a queue in the order of the log.",
+        broker={
+            ALL: "Not checked. When queues are built from the log, the units of these records are dropped (`Build consume queue "
+            "repeatedly`) or take the next free places, and later messages of the queue are served at wrong offsets.",
+        },
+        mend="`rmqstore recover STORE` writes the QUEUEOFFSETs that the records before and after leave.",
+    ),
+    Entry(
         "RMQ-CL-QOFFSET-REPEAT",
         WARNING,
         "queue offset used twice",

@@ -73,7 +73,7 @@ NOT_AT_HOME = [find("CL-PHYOFFSET", places.record)]
 WRONG_BLANK = [find("CL-BLANK", places.blank)]
 TORN = [find("CL-TORN", places.last_record)]
 QUEUE_OFFSET_JUMPS = [
-    find("CL-QOFFSET-GAP|CL-QOFFSET-REPEAT|CL-QOFFSET-RESTART", places.record),
+    find("CL-QOFFSET-JUMP|CL-QOFFSET-GAP|CL-QOFFSET-REPEAT|CL-QOFFSET-RESTART", places.record),
     find("CQ-UNIT|CQ-SHIFTED|CQ-SURPLUS", places.unit_of_record),
 ]
 GOES_BACK = [find("CL-TIME|CL-FIELD", places.record_or_next)]

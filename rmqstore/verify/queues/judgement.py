@@ -25,6 +25,7 @@ from rmqstore.verify.context import Context
 from rmqstore.verify.guard import limited
 from rmqstore.verify.log.commitlog import FileResult
 from rmqstore.verify.parts import config
+from rmqstore.verify.queues.courses import contradicted, courses_of, jump_finding
 from rmqstore.verify.queues.exchanged import Held, exchanged_files, summed_up
 from rmqstore.verify.queues.multidispatch import Deviation, Renumbered
 from rmqstore.verify.queues.targets import TargetKind, Targets, UnitTarget
@@ -87,6 +88,11 @@ def merge(context: Context, results: Sequence[FileResult]) -> tuple[dict[QueueKe
         for key, row in result.events:
             numbers = (int(row[name]) for name in ("expected", "found", "position", "after"))
             odd.append(Event(key, Order(int(row["order"])), *numbers))
+    broken = {event.key for event in odd}
+    courses = courses_of((result.queues, result.events) for result in results) if broken else {}
+    jumps = list(contradicted(context, {key: course for key, course in courses.items() if key in broken}))
+    jumping = {segment.first for _, run in jumps for segment in run.segments} | {run.before for _, run in jumps}
+    odd = [event for event in odd if event.position not in jumping]
     for event in odd:
         if event.order is Order.RESTART:
             histories[event.key].restarts.append(event.position)
@@ -96,6 +102,7 @@ def merge(context: Context, results: Sequence[FileResult]) -> tuple[dict[QueueKe
     named = {position for one in without_place for position in (one.position, one.after)}
     findings = [_of_order(context, event) for event in odd if event.position not in named and not _explained(context, event)]
     findings += [unplaced_finding(context, one) for one in without_place]
+    findings += [jump_finding(context, key, run) for key, run in jumps]
     return histories, sorted(findings, key=lambda finding: finding.offset or 0)
 
 

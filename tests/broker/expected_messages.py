@@ -313,7 +313,7 @@ def _without_trace(damaged: Iterable[Message], intact_end: int, before: LogBytes
     A unit that is alone behind all others, with a gap before it, is taken for damage.
     """
     late = [message for message in damaged if message.start >= intact_end]
-    units = _units(store) if late else frozenset()
+    units = units_of(store) if late else frozenset()
     items = [path.read_bytes() for path in sorted((store / "index").glob("*")) if path.is_file()] if late else []
     found, broken = set(), False
     for message in late:
@@ -332,7 +332,7 @@ def _has_bytes_left(message: Message, before: LogBytes, after: LogBytes) -> bool
     return any(one == other and any(one) for one, other in pieces)
 
 
-def _units(store: Path) -> frozenset[tuple[int, int]]:
+def units_of(store: Path) -> frozenset[tuple[int, int]]:
     """What the units in files of queues point at: physical offset and size. A directory whose name is no queue id is none."""
     found = set()
     for kind, length in (("consumequeue", UNIT_SIZE), ("batchconsumequeue", BATCH_UNIT_SIZE)):

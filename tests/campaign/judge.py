@@ -14,7 +14,7 @@ from pathlib import Path
 from rmqstore.errors import RefusedError
 from rmqstore.formats.record import RecordError, decode_record
 from rmqstore.repair.log.fillers import FILLER_TOPIC
-from tests.broker.expected_messages import LogBytes, Lost, Promise, names
+from tests.broker.expected_messages import LogBytes, Lost, Promise, names, units_of
 from tests.broker.sent_messages import Message
 from tests.campaign import delays
 from tests.campaign.cases import Case, view_of
@@ -77,6 +77,7 @@ class _Repaired:
         self._promise = Promise(self._sample, undamaged, self._root, task.case.operations)
         self._size = int(self._sample.settings(undamaged)["mappedFileSizeCommitLog"])
         self._original = LogBytes(undamaged, self._size)
+        self._damaged = LogBytes(self._root, self._size)
         self._settings = self._sample.set_options(self._root) if task.case.told else []
         self._delays = delays.pending(self._root, view_of(task.case.base))
 
@@ -89,7 +90,14 @@ class _Repaired:
         self._promise.note_repair()
         plans = [entry for entry in done.objects if entry["type"] == "plan"]
         lost = Lost([item for plan in plans for item in plan.get("lost", ())], any(plan.get("actions") for plan in plans))
-        problems = [*self._status(done), *self._bytes(), *self._losses(lost), *self._verified(), *self._second_plan()]
+        problems = [
+            *self._status(done),
+            *self._bytes(),
+            *self._losses(lost),
+            *self._unserved(lost),
+            *self._verified(),
+            *self._second_plan(),
+        ]
         problems += [Problem("a delay level skips pending messages", text) for text in delays.skipped(self._root, self._delays)]
         served_from = None
         if self._task.for_broker and not problems and (self._case.told or self._has_queue_files):
@@ -188,6 +196,28 @@ class _Repaired:
         if silent:
             yield Problem("lost messages that are not listed", f"{len(silent)}: {_few(silent)}")
 
+    def _unserved(self, lost: Lost) -> Iterator[Problem]:
+        """Every message that is there has a queue entry, and no QUEUEOFFSET has a value that neither a broker nor the damage gave it."""
+        after = LogBytes(self._root, self._size)
+        there = [message for message in self._promise.damaged if _there(after, message)]
+        wrong = [message for message in there if not lost.gives_up(message) and self._is_renumbered(after, message)]
+        if wrong:
+            yield Problem("a QUEUEOFFSET is changed to a wrong value", f"{len(wrong)}: {_few(wrong)}")
+        if "storeType" in self._sample.data["settings"]:
+            return
+        units = {start for start, _ in units_of(self._root)}
+        left_out = [
+            message
+            for message in (*self._promise.intact, *there)
+            if message.places and message.start not in units and not lost.gives_up(message) and not self._promise.cannot_be_listed(message)
+        ]
+        if left_out:
+            yield Problem("messages that are there have no queue entry and are not listed", f"{len(left_out)}: {_few(left_out)}")
+
+    def _is_renumbered(self, after: LogBytes, message: Message) -> bool:
+        values = [_queue_offset(log.at(message.start, message.line["size"])) for log in (after, self._damaged, self._original)]
+        return values[0] not in values[1:]
+
     def _verified(self) -> Iterator[Problem]:
         done = rmqstore("verify", self._root, "--format", "json", "--allow-unchecked", *self._settings)
         if done.crashed:
@@ -230,6 +260,11 @@ class _Repaired:
             yield Problem(
                 "undo does not restore everything" if repaired else "a repair with an empty plan changes the store", _few(changed)
             )
+
+
+def _queue_offset(record: bytes) -> bytes:
+    """The bytes of QUEUEOFFSET."""
+    return record[20:28]
 
 
 def _there(log: LogBytes, message: Message) -> bool:

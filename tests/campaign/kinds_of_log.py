@@ -10,6 +10,7 @@ from tests.support.damages import FAR_FUTURE, set_field
 from tests.support.operations import Copy, Create, CutOut, Exchange, Noise, Op, PutIn, Rename, Resize, Swap, Touch, Write, Zero
 from tests.support.storeview import LogFile, LogRecord, StoreView
 
+_JUMPS = (1, 2, 7, 50, 1000, 5000, 1 << 40, -1, -2, -7, -50, -1000, -(1 << 40))
 _BACKUP_NAMES = (".bak", ".old", "~", ".1", "-copy")
 
 
@@ -152,8 +153,22 @@ def _sysflag_ones(random: Random, view: StoreView) -> list[Op]:
 
 @kind("log-queueoffset-jump")
 def _queue_offset_jump(random: Random, view: StoreView) -> list[Op]:
+    """The QUEUEOFFSET of one record jumps, or those of two to eight records in a row in one queue do: alike, or each by itself."""
     record = _record(random, view)
-    return [set_field(record, "queue_offset", record.record.queue_offset + random.choice((1, 7, 1000, 1 << 40)))] if record else []
+    if record is None:
+        return []
+    if random.random() < 0.25:
+        return [set_field(record, "queue_offset", record.record.queue_offset + random.choice((1, 7, 1000, 1 << 40)))]
+    queue = (record.record.topic, record.record.queue_id)
+    of_queue = [one for one in view.records if (one.record.topic, one.record.queue_id) == queue]
+    first = of_queue.index(record)
+    count = random.randint(2, 8)
+    alike = random.choice(_JUMPS)
+    by = [alike] * count if random.random() < 0.75 else random.choices(_JUMPS, k=count)
+    return [
+        set_field(one, "queue_offset", one.record.queue_offset + jump)
+        for one, jump in zip(of_queue[first : first + count], by, strict=False)
+    ]
 
 
 @kind("log-clock-jump")

@@ -137,7 +137,7 @@ class _Course:
             for here in range(max(0, there - 1 - _MOST_SEGMENTS), there - 1):
                 if self._may_have_lost(here, there):
                     options.append((_added(best[here], self._roomy(here, there), self._skipped(here, there)), here))
-            cost, here = min(options)
+            cost, here = min(options, key=lambda option: (option[0], -option[1]))
             best.append(cost)
             came.append(here)
             known = of_shift.get(self._shifts[there])

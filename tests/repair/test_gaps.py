@@ -1,48 +1,29 @@
-"""What the QUEUEOFFSETs of the log tell: records that jump, also beside lost messages, and queue offsets that were never lost."""
+"""The QUEUEOFFSETs that the log leaves out: which messages were lost, and which were not."""
 
 from __future__ import annotations
 
-import pytest
-
-from rmqstore.repair.log.gaps import Break, Gap, gaps_of, jumps_of, named_by_gaps
+from rmqstore.rebuild.continuity import Segment
+from rmqstore.repair.log.gaps import Gap, gaps_of, named_by_gaps
 from rmqstore.repair.plan.model import Doubt, LostMessage
 
 KEY = ("T", 0)
 OTHER = ("U", 0)
-BEFORE, AFTER = (150, 190), (250, 290)
 
 
-def breaks(first: int, present: int, end: int) -> list[Break]:
-    """Of a record at 200 with queue offset `present`, between those at 100 and 300 with `first` - 1 and `end`."""
-    return [Break(KEY, first, present, 100, 200), Break(KEY, present + 1, end, 200, 300)]
+def course(*starts: int) -> dict[tuple[str, int], list[Segment]]:
+    """A queue of segments of two records each, at 100, 200, ..."""
+    return {KEY: [Segment(start, start + 2, 100 * number, 100 * number + 50) for number, start in enumerate(starts, 1)]}
 
 
-@pytest.mark.parametrize(
-    ("end", "damages", "value"),
-    [
-        (6, [], 5),
-        (6, [BEFORE, AFTER], 5),
-        (8, [BEFORE], 7),
-        (8, [AFTER], 5),
-        (8, [BEFORE, AFTER], None),
-        (8, [], None),
-        (8, [(10, 90), (310, 400)], None),
-    ],
-)
-def test_a_record_that_jumps_gets_what_its_neighbours_leave(end: int, damages: list[tuple[int, int]], value: int | None) -> None:
-    (jump,) = jumps_of(breaks(5, 99, end), damages)
-    assert (jump.value, jump.first, jump.end) == (value, 5, end)
+def test_queue_offsets_that_no_record_has_are_gaps() -> None:
+    assert gaps_of(course(3, 7), {}, from_zero=True) == [Gap(KEY, 0, 3, -1, 100), Gap(KEY, 5, 7, 150, 200)]
+    assert gaps_of(course(3, 7), {}, from_zero=False) == [Gap(KEY, 5, 7, 150, 200)]
 
 
-@pytest.mark.parametrize("present", [5, 6, 7])
-def test_a_record_between_its_neighbours_does_not_jump(present: int) -> None:
-    assert jumps_of(breaks(5, present, 8), [BEFORE]) == []
-
-
-@pytest.mark.parametrize(("damages", "gap"), [([BEFORE], Gap(KEY, 5, 7, 100, 200)), ([AFTER], Gap(KEY, 6, 8, 200, 300))])
-def test_what_was_lost_beside_a_record_that_jumps_is_a_gap(damages: list[tuple[int, int]], gap: Gap) -> None:
-    found = breaks(5, 99, 8)
-    assert gaps_of(found, jumps_of(found, damages)) == [gap]
+def test_gaps_beside_records_with_wrong_queue_offsets() -> None:
+    assert gaps_of(course(0, 99, 6), {200: 2}, from_zero=True) == [Gap(KEY, 4, 6, 250, 300)]
+    assert gaps_of(course(0, 99, 6), {200: 4}, from_zero=True) == [Gap(KEY, 2, 4, 150, 200)]
+    assert gaps_of(course(0, 99, 4), {200: 2}, from_zero=True) == []
 
 
 def test_a_queue_offset_whose_entry_points_elsewhere_was_not_lost() -> None:

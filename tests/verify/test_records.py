@@ -198,6 +198,29 @@ def test_queue_offsets_that_jump(tmp_path: Path) -> None:
     assert place(told, "offset", "queue_offset", "expected", "found") == ("CL-QOFFSET-GAP", jump, 7, 3, 7)
 
 
+@pytest.mark.parametrize("jump", [5000, 1 << 40, -2, 1])
+@pytest.mark.parametrize("count", [1, 2, 5])
+@pytest.mark.parametrize("log_file_size", [400, 64 * 1024])
+def test_queue_offsets_that_the_records_around_contradict(tmp_path: Path, log_file_size: int, count: int, jump: int) -> None:
+    builder = filled(StoreBuilder(tmp_path, log_file_size=log_file_size), 6)
+    for number in range(6, 6 + count):
+        builder.message(queue_offset=number + jump, tags="T", keys="k")
+    builder.message(queue_offset=6 + count, tags="T", keys="k")
+    builder.build()
+    told = [finding for finding in verified(builder) if "QOFFSET" in finding.code]
+    assert codes(told) == ["CL-QOFFSET-JUMP"]
+    assert (told[0].severity, told[0].expected, told[0].found) == (Severity.ERROR, 6, 6 + jump)
+
+
+def test_a_single_message_after_a_lost_queue_is_no_jump(tmp_path: Path) -> None:
+    """A broker built the queue again and counted the message that has 0 in it."""
+    builder = filled(StoreBuilder(tmp_path), 4)
+    for offset in (0, 5, 6):
+        builder.message(queue_offset=offset, tags="T", keys="k")
+    builder.build()
+    assert [finding.severity for finding in verified(builder) if "QOFFSET" in finding.code] == [Severity.WARNING] * 2
+
+
 def test_a_queue_offset_used_twice(tmp_path: Path) -> None:
     builder = filled(StoreBuilder(tmp_path), 3)
     builder.message(queue_offset=2, tags="T", keys="k")

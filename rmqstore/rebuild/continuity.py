@@ -100,6 +100,8 @@ def misnumbered(segments: Sequence[Segment], room: Room, *, from_zero: bool) -> 
     `from_zero`: no message before them expired, so the queue begins with 0. Of all ways to take segments for damaged, the one with the
     fewest unexplained breaks counts, and of these the one with the fewest damaged records.
     """
+    if len(segments) == 1 and (segments[0].start == 0 or (segments[0].end > 0 and not from_zero)):
+        return []
     nodes = [Segment(0, 0, -1, -1), *segments] if from_zero else list(segments)
     if not from_zero and all(node.end <= 0 for node in nodes) and sum(node.width for node in nodes) <= _MOST_IN_DOUBT:
         return [Misnumbered(tuple(nodes), None, None, -1, -1, None)]

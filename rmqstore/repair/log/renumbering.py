@@ -6,10 +6,11 @@ leaves one value for each. Otherwise each record has to have a queue entry of eq
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 
@@ -67,24 +68,35 @@ def misnumberings(
     ]
 
 
-def _positions(wanted: Mapping[QueueKey, Sequence[Segment]], files: Iterable[MappedFile]) -> dict[int, list[int]]:
+def _positions(wanted: Mapping[QueueKey, Sequence[Segment]], files: Sequence[MappedFile]) -> dict[int, list[int]]:
     """Return the physical offsets of the records of each segment, by that of its first one."""
     found: dict[int, list[int]] = defaultdict(list)
-    ranges = [(segment.first, segment.last) for segments in wanted.values() for segment in segments]
+    firsts = {key: [segment.first for segment in segments] for key, segments in wanted.items()}
+    lasts = {key: [segment.last for segment in segments] for key, segments in wanted.items()}
     scanner = LogScanner(checks=Check(0), delays=np.zeros(1, np.int64))
-    for file in files:
-        if not any(first < file.end and last >= file.start for first, last in ranges):
-            continue
+    for file in _holding(files, [segment for segments in wanted.values() for segment in segments]):
         for event in scanner.scan(file):
             if isinstance(event, Batch):
                 records = event.records[(event.records["sys_flag"] & _NOT_QUEUED) == 0]
                 for number in np.unique(records["queue"]).tolist():
-                    positions = records["position"][records["queue"] == number]
-                    for segment in wanted.get(scanner.queue(number), ()):
-                        low, high = np.searchsorted(positions, (segment.first, segment.last + 1)).tolist()
-                        if low < high:
-                            found[segment.first] += positions[low:high].tolist()
+                    key = scanner.queue(number)
+                    if key in wanted:
+                        positions = records["position"][records["queue"] == number].tolist()
+                        for segment in wanted[key][bisect_left(lasts[key], positions[0]) : bisect_right(firsts[key], positions[-1])]:
+                            low, high = bisect_left(positions, segment.first), bisect_right(positions, segment.last)
+                            found[segment.first] += positions[low:high]
     return found
+
+
+def _holding(files: Sequence[MappedFile], segments: Sequence[Segment]) -> Iterator[MappedFile]:
+    """Yield the files that hold records of the segments."""
+    change = [0] * (len(files) + 1)
+    for segment in segments:
+        change[bisect_right(files, segment.first, key=lambda file: file.start) - 1] += 1
+        change[bisect_right(files, segment.last, key=lambda file: file.start)] -= 1
+    for file, open_segments in zip(files, accumulate(change), strict=False):
+        if open_segments:
+            yield file
 
 
 def renumbered(one: Misnumbering, suspected: Mapping[int, Suspected], unit_at: UnitAt) -> dict[int, Correction]:

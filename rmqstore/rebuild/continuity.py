@@ -38,7 +38,7 @@ class Segment:
 
     @property
     def width(self) -> int:
-        """How many queue offsets the records take."""
+        """Number of queue offsets that the records take."""
         return self.end - self.start
 
 
@@ -47,7 +47,7 @@ class Misnumbered:
     """Segments, one after the other in a queue, whose QUEUEOFFSETs the records around them contradict.
 
     `low` is the queue offset after the record before them, which is at physical offset `after`, and `high` that of the record after them,
-    at `before`. `low` is None without a record before, `high` without one after. In front of queue offset 0 there is none: `after` is -1.
+    at `before`. `low` is None without a record before, `high` without one after. Before queue offset 0 there is none: `after` is -1.
     Where all QUEUEOFFSETs of a queue are negative, which no broker writes, there are records on neither side.
     `starts`: the queue offset that each segment begins with if no message is missing beside the ones that were lost in damage, None where
     messages were lost in several places.
@@ -109,7 +109,7 @@ def misnumbered(segments: Sequence[Segment], room: Room, *, from_zero: bool) -> 
 
 
 class _Course:
-    """One queue. `nodes`: its segments, and an empty one in front of queue offset 0 where the queue begins there."""
+    """One queue. `nodes`: its segments, and an empty one before queue offset 0 where the queue begins there."""
 
     def __init__(self, nodes: Sequence[Segment], room: Room) -> None:
         self._nodes = nodes

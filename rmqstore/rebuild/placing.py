@@ -85,7 +85,7 @@ class Queue(Protocol):
 
 
 _MOST_WAITING = 64
-"""Messages of a queue that wait for one that tells whether their QUEUEOFFSETs are damaged."""
+"""Messages of a queue that wait for one that shows whether their QUEUEOFFSETs are damaged."""
 _MOST_BRIDGED = 10_000
 """Units that a jump ahead may cost, also where so many messages cannot have been lost: all messages keep their places."""
 

@@ -125,7 +125,7 @@ def test_the_last_ones_that_no_queue_can_hold_are_an_error(tmp_path: Path) -> No
     result = store.recover()
     assert result.errors == {"RMQ-CQ-BEHIND": 1}
     assert result.left == 0
-    assert any("2 records of" in note and "have no unit" in note for note in result.plan.notes)
+    assert any(note.startswith("2 records of") for note in result.plan.notes)
     for record in longest_queue(store.base)[:-2]:
         assert store.unit((record.record.topic, record.record.queue_id, record.record.queue_offset)) == (record.offset, record.size)
 

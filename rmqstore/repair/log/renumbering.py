@@ -177,7 +177,7 @@ def _by_entries(one: Misnumbering, given: Mapping[int, set[int]], records: Mappi
 
 
 def _continues_beside(one: Misnumbering, unit_at: UnitAt) -> bool:
-    """Return whether the queue entry of the record beside points at it: the queue is not shifted. In front of queue offset 0 is none."""
+    """Return whether the queue entry of the record beside points at it: the queue is not shifted. Before queue offset 0 is none."""
     run = one.run
     if run.low is not None:
         unit = unit_at(one.key, run.low - 1) if run.low else None

@@ -44,7 +44,7 @@ def _add(segments: list[Segment], span: QueueSpan, events: Iterable[npt.NDArray[
 def contradicted(context: Context, courses: Mapping[QueueKey, Sequence[Segment]]) -> Iterator[tuple[QueueKey, Misnumbered]]:
     """Yield the records of which those before and after them in their queue leave one QUEUEOFFSET each, and they have others.
 
-    A single record with 0 is none: a broker that lost the queue wrote it, and numbered the next one by the queue that a start built again.
+    A single record with 0 is none: a broker that lost the queue wrote it, and numbered the next one by the queue that a start rebuilt.
     """
     room = room_of(sorted([*context.log.damages, *context.options.given_up]))
     for key, segments in courses.items():

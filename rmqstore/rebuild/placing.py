@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple, Protocol
 
-from rmqstore.rebuild.continuity import continues
+from rmqstore.reading.continuity import continues
 from rmqstore.rebuild.result import Gap, History, LeftOut, Restart
 
 MESSAGE_COLUMNS = ("queue_offset", "physical_offset", "size", "tags_code", "store_timestamp")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqstore.rebuild.continuity import Segment, misnumbered, room_of
+from rmqstore.reading.continuity import Segment, misnumbered, room_of
 
 STEP = 1000  # bytes between two records
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rmqstore.rebuild.continuity import Segment
+from rmqstore.reading.continuity import Segment
 from rmqstore.repair.log.gaps import Gap, gaps_of, named_by_gaps
 from rmqstore.repair.plan.model import Doubt, LostMessage
 

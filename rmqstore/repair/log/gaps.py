@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from rmqstore.formats.message import MESSAGE_MAGIC_V1, smallest_record
 from rmqstore.formats.naming import LMQ_PREFIX
-from rmqstore.rebuild.continuity import Segment
+from rmqstore.reading.continuity import Segment
 from rmqstore.repair.plan.model import Doubt, LostMessage
 from rmqstore.verify.queues.units import QueueKey
 

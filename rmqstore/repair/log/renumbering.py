@@ -1,6 +1,6 @@
 """Correction of the QUEUEOFFSETs of records that the records before and after them in their queue contradict.
 
-Which records these are is the rule of `rebuild.continuity`; queue entries support or contradict it. With records on both sides the log
+Which records these are is the rule of `reading.continuity`; queue entries support or contradict it. With records on both sides the log
 leaves one value for each. Otherwise each record has to have a queue entry of equal size that gives the value.
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 from rmqstore.formats.naming import LMQ_PREFIX
 from rmqstore.formats.properties import property_crc_matches
 from rmqstore.formats.record import Record, decode_record
-from rmqstore.rebuild.continuity import Misnumbered, Room, Segment, misnumbered
+from rmqstore.reading.continuity import Misnumbered, Room, Segment, misnumbered
 from rmqstore.repair.log import corrections
 from rmqstore.repair.log.corrections import Correction
 from rmqstore.repair.log.future import LostUnit

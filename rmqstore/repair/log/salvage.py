@@ -11,8 +11,8 @@ from rmqstore.errors import RefusedError
 from rmqstore.formats.message import BLANK, BLANK_MAGIC, BLANK_SIZE, MESSAGE_MAGIC_V1, RECORD_PREFIX, smallest_record
 from rmqstore.formats.record import Record, decode_record
 from rmqstore.formats.sysflag import TransactionType
+from rmqstore.reading.continuity import room_of
 from rmqstore.reading.records import record_at
-from rmqstore.rebuild.continuity import room_of
 from rmqstore.repair.log import corrections, filled_gaps, segments
 from rmqstore.repair.log.corrections import Correction
 from rmqstore.repair.log.edits import Edit, FileAction, FileEdit, LogRepair, merged

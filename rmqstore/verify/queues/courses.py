@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rmqstore.findings import Finding
-from rmqstore.rebuild.continuity import Misnumbered, Segment, misnumbered, room_of
+from rmqstore.reading.continuity import Misnumbered, Segment, misnumbered, room_of
 from rmqstore.verify.context import Context
 from rmqstore.verify.queues.units import QueueKey, QueueSpan
 

@@ -28,6 +28,7 @@ _TAG = "TagA"
 _UNIT = struct.Struct(">qiq")
 _KEY_DIGITS = 10
 _BATCH = 1 << 16
+_LIGHT_QUEUES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +52,6 @@ class WideShape:
     def records(self) -> int:
         """Return the number of records of the log."""
         return self.topics * self.queues * self.messages + self.light // _LIGHT_QUEUES
-
-
-_LIGHT_QUEUES = 8
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,7 +90,7 @@ class Context:
         directories = (self.store.root, self.store.config_path)
         paths = [file.path for file in self.store.message_log.files]
         paths += [Path(entry.path) for directory in directories if directory.is_dir() for entry in list_directory(directory)]
-        return max((_modified_ms(path) for path in paths), default=0)
+        return max((modified_ms(path) for path in paths), default=0)
 
     def place(self, offset: int) -> tuple[str | None, int | None]:
         """Return (file relative to the root, position in it) of a physical offset; (None, None) where no file is."""
@@ -107,7 +107,8 @@ class Context:
         return record_at(self.store.message_log, offset) if offset < self.log.end_offset else None
 
 
-def _modified_ms(path: Path) -> int:
+def modified_ms(path: Path) -> int:
+    """Return the modification time of a file in ms since epoch, 0 where there is none."""
     try:
         return path.stat().st_mtime_ns // 1_000_000
     except OSError:  # removed since it was listed, or a broken link

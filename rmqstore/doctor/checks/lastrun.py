@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
-from rmqstore.verify.context import Context
+from rmqstore.verify.context import Context, modified_ms
 
 _YOUNG_MS = 30_000
 """A broker that ran longer has written all files of its first ten seconds, also on a slow machine."""
@@ -32,7 +31,7 @@ class LastRun:
         """
         log = self._context.log
         until = _now_ms() if self.broker_runs else self.last_written
-        began = _modified_ms(self._context.store.abort_path) or until
+        began = modified_ms(self._context.store.abort_path) or until
         return log.min_offset > 0 or max(log.last_timestamp - log.first_timestamp, until - began) > _YOUNG_MS
 
     @property
@@ -43,14 +42,7 @@ class LastRun:
     @property
     def last_written(self) -> int:
         """When a run wrote the newest of these files (ms since epoch); 0 without them."""
-        return max(_modified_ms(self._context.store.root / name) for name in _WRITTEN_BY_A_RUN)
-
-
-def _modified_ms(path: Path) -> int:
-    try:
-        return path.stat().st_mtime_ns // 1_000_000
-    except OSError:
-        return 0
+        return max(modified_ms(self._context.store.root / name) for name in _WRITTEN_BY_A_RUN)
 
 
 def _now_ms() -> int:

@@ -59,13 +59,10 @@ def jump_finding(context: Context, key: QueueKey, run: Misnumbered) -> Finding:
     count = sum(segment.width for segment in run.segments)
     first, starts = run.segments[0], run.starts or (0,)
     values = f"{starts[0]}" if count == 1 else f"{starts[0]} to {starts[-1] + run.segments[-1].width - 1}"
-    return context.log_finding(
-        "RMQ-CL-QOFFSET-JUMP",
-        f"wrong QUEUEOFFSETs: the records before and after leave {values}",
-        first.first,
-        topic=key[0],
-        queue_id=key[1],
-        queue_offset=first.start,
-        expected=starts[0],
-        found=first.start,
-    )
+    text = f"wrong QUEUEOFFSETs: the records before and after leave {values}"
+    return queue_offset_finding(context, "RMQ-CL-QOFFSET-JUMP", text, key, first.first, expected=starts[0], found=first.start)
+
+
+def queue_offset_finding(context: Context, code: str, text: str, key: QueueKey, offset: int, *, expected: int, found: int) -> Finding:
+    """Return a finding about the QUEUEOFFSET, `found`, of the record at a physical offset."""
+    return context.log_finding(code, text, offset, topic=key[0], queue_id=key[1], queue_offset=found, expected=expected, found=found)

@@ -25,7 +25,7 @@ from rmqstore.verify.context import Context
 from rmqstore.verify.guard import limited
 from rmqstore.verify.log.commitlog import FileResult
 from rmqstore.verify.parts import config
-from rmqstore.verify.queues.courses import contradicted, courses_of, jump_finding
+from rmqstore.verify.queues.courses import contradicted, courses_of, jump_finding, queue_offset_finding
 from rmqstore.verify.queues.exchanged import Held, exchanged_files, summed_up
 from rmqstore.verify.queues.multidispatch import Deviation, Renumbered
 from rmqstore.verify.queues.targets import TargetKind, Targets, UnitTarget
@@ -122,16 +122,7 @@ _ORDER_TEXT = {
 
 def _of_order(context: Context, event: Event) -> Finding:
     code, text = _ORDER_TEXT[event.order]
-    return context.log_finding(
-        code,
-        text,
-        event.position,
-        topic=event.key[0],
-        queue_id=event.key[1],
-        queue_offset=event.found,
-        expected=event.expected,
-        found=event.found,
-    )
+    return queue_offset_finding(context, code, text, event.key, event.position, expected=event.expected, found=event.found)
 
 
 class QueueJudge:

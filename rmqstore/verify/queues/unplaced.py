@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 
 from rmqstore.findings import Finding
 from rmqstore.verify.context import Context
+from rmqstore.verify.queues.courses import queue_offset_finding
 from rmqstore.verify.queues.units import QueueKey
 
 
@@ -56,13 +57,6 @@ def unplaced(breaks: Iterable[Break]) -> list[Unplaced]:
 
 def unplaced_finding(context: Context, one: Unplaced) -> Finding:
     """Return the finding about a record without a place."""
-    return context.log_finding(
-        "RMQ-CL-QOFFSET-FOREIGN",
-        f"no place in the queue: the QUEUEOFFSETs of the records before and after are {one.following - 1} and {one.following}",
-        one.position,
-        topic=one.key[0],
-        queue_id=one.key[1],
-        queue_offset=one.queue_offset,
-        expected=one.following,
-        found=one.queue_offset,
-    )
+    text = f"no place in the queue: the QUEUEOFFSETs of the records before and after are {one.following - 1} and {one.following}"
+    code, found = "RMQ-CL-QOFFSET-FOREIGN", one.queue_offset
+    return queue_offset_finding(context, code, text, one.key, one.position, expected=one.following, found=found)

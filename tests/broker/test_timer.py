@@ -27,16 +27,22 @@ pytestmark = [
 ]
 
 
-@pytest.mark.exhaustive  # what is due is waited for, more than a minute
-# Of several that are due in the same second; the last one of all; the last one whose unit is left, as after a loss of power.
-@pytest.mark.parametrize(("release", "damaged", "units"), [("5.3.3", 3, 8), ("5.5.1", 7, 8), ("5.3.3", 3, 4)])
-def test_what_is_not_lost_is_delivered(release: str, damaged: int, units: int, tmp_path: Path) -> None:
+def empty_store(release: str, tmp_path: Path) -> Path:
+    """A new directory for the store of a broker, whose jars are there; otherwise the test is skipped."""
     try:
         prepared(release, WHOLE)
     except JarsMissing as error:
         pytest.skip(f"Maven cannot get the jars of a broker {release}: {error}")
     root = tmp_path / "store"
     root.mkdir()
+    return root
+
+
+@pytest.mark.exhaustive  # what is due is waited for, more than a minute
+# Of several that are due in the same second; the last one of all; the last one whose unit is left, as after a loss of power.
+@pytest.mark.parametrize(("release", "damaged", "units"), [("5.3.3", 3, 8), ("5.5.1", 7, 8), ("5.3.3", 3, 4)])
+def test_what_is_not_lost_is_delivered(release: str, damaged: int, units: int, tmp_path: Path) -> None:
+    root = empty_store(release, tmp_path)
     sent = start(release, root, SETTINGS, Asked(delayed=DELAYS, wait=4), tmp_path / "first").delayed
     assert [line["status"] for line in sent] == ["SEND_OK"] * len(DELAYS)
     _overwrite(root, sent[damaged]["physicalOffset"])
@@ -59,12 +65,7 @@ def test_what_is_not_lost_is_delivered(release: str, damaged: int, units: int, t
 @pytest.mark.parametrize("release", ["5.3.3", "5.5.1"])
 def test_a_built_wheel_delivers_every_pending_message_once(release: str, tmp_path: Path) -> None:
     """By itself a start would enter the units of the last two of four files."""
-    try:
-        prepared(release, WHOLE)
-    except JarsMissing as error:
-        pytest.skip(f"Maven cannot get the jars of a broker {release}: {error}")
-    root = tmp_path / "store"
-    root.mkdir()
+    root = empty_store(release, tmp_path)
     settings = {**SETTINGS, "mappedFileSizeTimerLog": str(3 * LOG_UNIT_SIZE + LOG_BLANK_SIZE)}
     sent = start(release, root, settings, Asked(delayed=[*DELAYS, *DELAYS[:4]], wait=4), tmp_path / "first").delayed
     assert [line["status"] for line in sent] == ["SEND_OK"] * 12

@@ -11,7 +11,7 @@ from rmqstore.pipeline.engine import Choice, EngineOptions, runner_of
 from rmqstore.pipeline.job import StoreAt
 
 if TYPE_CHECKING:
-    from rmqstore.repair.derived.rebuild import Rebuilder
+    from rmqstore.repair.derived.requests import Rebuilder
 
 
 def main() -> None:
@@ -28,15 +28,16 @@ def main() -> None:
         rebuilder = DistributedRebuild(runner, at)
     from benchmarks.rebuilding import WRITTEN_AS
     from rmqstore.rebuild import Mode
-    from rmqstore.repair.derived.rebuild import IndexRequest, QueueRequest, rebuild_derived
+    from rmqstore.repair.derived.rebuild import rebuild_derived
+    from rmqstore.repair.derived.requests import IndexRequest, Planning, QueueRequest
     from rmqstore.repair.log.future import FutureLog
+    from rmqstore.repair.plan.builder import PlanBuilder
     from rmqstore.repair.plan.staging import Staging
-    from rmqstore.versions import profile_of
 
-    profile, staging = profile_of(WRITTEN_AS), Staging(Path(target), forced=False)
+    planning = Planning(PlanBuilder(store, Staging(Path(target), forced=False), "rebuild", WRITTEN_AS), rebuilder=rebuilder)
     log = FutureLog(store.message_log.files, int(log_end))
     queues = QueueRequest(Mode.USEFUL, lambda key: True)
-    rebuild_derived(store, log, profile, staging, queues=queues, index=[IndexRequest()], rebuilder=rebuilder)
+    rebuild_derived(planning, store, log, queues=queues, index=[IndexRequest()])
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from rmqstore.errors import RefusedError
 if TYPE_CHECKING:
     from rmqstore.pipeline.engine import EngineOptions
     from rmqstore.pipeline.job import StoreAt
-    from rmqstore.repair.derived.rebuild import Rebuilder
+    from rmqstore.repair.derived.requests import Rebuilder
     from rmqstore.store.root import Store
 
 

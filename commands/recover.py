@@ -10,19 +10,14 @@ import click
 
 from rmqstore.commands.common import View, broker_version_option, output_options, store_argument, store_options
 from rmqstore.commands.denied import require_readable
-from rmqstore.commands.engines import engine_options, rebuilder_of
+from rmqstore.commands.engines import engine_options
 from rmqstore.commands.writing import RepairRunner, plan_out_option, yes_option
 from rmqstore.errors import UsageError
 
 if TYPE_CHECKING:
     from rmqstore.pipeline.engine import EngineOptions
-    from rmqstore.repair.plan.builder import PlanBuilder
-    from rmqstore.repair.plan.staging import Staging
-    from rmqstore.store.root import Store
 
 NAME = "recover"
-# The log is read for the log itself, for verification, and for rebuilding what derives from it.
-_PASSES = 3
 
 
 @click.command(NAME, short_help="Repair a store, or predict what a broker will do to it.")
@@ -88,12 +83,12 @@ def command(
     if tried and not what_if:
         raise UsageError(f"{tried[0]!r} is one argument too many.", "Name one store; ways to start are named after --what-if.")
     from rmqstore.pipeline.job import StoreAt
-    from rmqstore.prediction.release import choose_release
 
     at = StoreAt.of(store, broker_conf, settings)
     opened = at.open()
     if dry_run and strategy is None:
         from rmqstore.commands.predicting import predict, read_ways
+        from rmqstore.prediction.release import choose_release
         from rmqstore.scan.compilation import compile_kernels
 
         chosen = choose_release(opened, broker_version)
@@ -102,18 +97,10 @@ def command(
         predict(opened, ways, chosen, view)
         return
     require_readable(opened)
-    rebuilder = rebuilder_of(wish, opened, at)
+    runner = RepairRunner(view, at, opened, broker_version, wish, dry_run=dry_run, yes=yes, plan_out=plan_out)
     from rmqstore.repair.derived.consumequeues import LostUnits
-    from rmqstore.repair.procedure import RepairRequest
     from rmqstore.repair.recover import Recovery, Strategy
-    from rmqstore.scan.compilation import compile_kernels
 
-    compile_kernels(quiet=view.quiet)
-    chosen = choose_release(opened, broker_version)
-    recovery = Recovery(chosen.release, Strategy(strategy or "salvage"), LostUnits(lost_units))
-
-    def plan(opened: Store, builder: PlanBuilder, staging: Staging) -> None:
-        with view.progress("plan", _PASSES * opened.message_log.length or None) as bar:
-            recovery.plan(opened, builder, staging, advance=bar.advance, rebuilder=rebuilder)
-
-    RepairRunner(view, dry_run, yes, plan_out)(RepairRequest(NAME, chosen.release, at.open, plan, remote=rebuilder is not None))
+    recovery = Recovery(runner.release, Strategy(strategy or "salvage"), LostUnits(lost_units))
+    # The log is read for the log itself, for verification, and for rebuilding what derives from it.
+    runner(NAME, recovery.plan, passes=3)

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from functools import wraps
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from rmqstore.commands.common import View, on_interrupt
+from rmqstore.commands.common import View, broker_version_option, on_interrupt, output_options, store_options
+from rmqstore.commands.engines import engine_options, rebuilder_of
 from rmqstore.shellwords import command
 
 if TYPE_CHECKING:
+    from rmqstore.pipeline.engine import EngineOptions
+    from rmqstore.pipeline.job import StoreAt
+    from rmqstore.repair.derived.requests import Advance
     from rmqstore.repair.plan.model import Action, After, Plan
-    from rmqstore.repair.procedure import RepairRequest, Result
+    from rmqstore.repair.procedure import Planner, Result
     from rmqstore.repair.transaction.folder import Transaction
+    from rmqstore.store.root import Store
 
 EXIT_ERRORS_REMAIN = 1
 _SHOWN = 40
@@ -37,33 +43,88 @@ plan_out_option = click.option(
 """--plan-out → `plan_out: Path | None`."""
 
 
-def writing_options(decorated: Callable[..., Any]) -> Callable[..., Any]:
-    """--dry-run, --yes and --plan-out → `how: How`, to be called with the request. Has to be above `output_options`."""
+def writing_options(*, engine: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """--broker-version, --broker-conf, --set, the options of output, --dry-run, --yes and --plan-out, with `engine` those of it as well.
 
-    @wraps(decorated)
-    def with_how(*arguments: Any, dry_run: bool, yes: bool, plan_out: Path | None, view: View, **options: Any) -> Any:
-        return decorated(*arguments, view=view, how=RepairRunner(view, dry_run, yes, plan_out), **options)
+    They and STORE → `runner: RepairRunner`.
+    """
 
-    return dry_run_option(yes_option(plan_out_option(with_how)))
+    def decorate(decorated: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(decorated)
+        def with_runner(
+            store: Path,
+            broker_version: str,
+            broker_conf: Path | None,
+            settings: Mapping[str, str],
+            view: View,
+            dry_run: bool,
+            yes: bool,
+            plan_out: Path | None,
+            wish: EngineOptions | None = None,
+            **options: Any,
+        ) -> Any:
+            from rmqstore.pipeline.job import StoreAt
+
+            at = StoreAt.of(store, broker_conf, settings)
+            runner = RepairRunner(view, at, at.open(), broker_version, wish, dry_run=dry_run, yes=yes, plan_out=plan_out)
+            return decorated(runner=runner, **options)
+
+        general = store_options(output_options(dry_run_option(yes_option(plan_out_option(with_runner)))))
+        return broker_version_option(engine_options(general) if engine else general)
+
+    return decorate
 
 
 class RepairRunner:
-    """Execution of a writing command: only show the plan, save it, or apply it."""
+    """Execution of a writing command: only show the plan, save it, or apply it.
 
-    def __init__(self, view: View, dry_run: bool, yes: bool, plan_out: Path | None) -> None:
+    The engine that rebuilds queues and index is started at once, so that slow imports happen meanwhile.
+    """
+
+    def __init__(
+        self,
+        view: View,
+        at: StoreAt,
+        store: Store,
+        broker_version: str,
+        wish: EngineOptions | None,
+        *,
+        dry_run: bool,
+        yes: bool,
+        plan_out: Path | None,
+    ) -> None:
         self._view = view
+        self._at = at
+        self._store = store
+        self._broker_version = broker_version
+        self._rebuilder = None if wish is None else rebuilder_of(wish, store, at)
         self._show_only = dry_run or plan_out is not None
         self._plan_out = plan_out
         self._dialog = PlanDialog(view, yes)
 
-    def __call__(self, wish: RepairRequest) -> None:
-        """Run the procedure and print its result; end the command with status 1 if errors remain."""
+    @cached_property
+    def release(self) -> str:
+        """The release of the broker."""
+        from rmqstore.prediction.release import choose_release
+        from rmqstore.scan.compilation import compile_kernels
+
+        compile_kernels(quiet=self._view.quiet)
+        return choose_release(self._store, self._broker_version).release
+
+    def __call__(self, name: str, planner: Planner, *, passes: int, second: Planner | None = None) -> None:
+        """Run the procedure and print its result; end the command with status 1 if errors remain.
+
+        `passes`: how often the planner reads the log.
+        """
         from rmqstore.repair import procedure
 
-        tell(
-            self._view,
-            procedure.show(wish, self._dialog, self._plan_out) if self._show_only else procedure.execute(wish, self._dialog),
-        )
+        @contextmanager
+        def progress(store: Store) -> Iterator[Advance]:
+            with self._view.progress("plan", passes * store.message_log.length or None) as bar:
+                yield bar.advance
+
+        wish = procedure.RepairRequest(name, self.release, self._at.open, planner, second, self._rebuilder, progress)
+        tell(self._view, procedure.show(wish, self._dialog, self._plan_out) if self._show_only else procedure.execute(wish, self._dialog))
 
 
 class PlanDialog:

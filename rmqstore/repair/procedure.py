@@ -6,7 +6,7 @@ import signal
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from rmqstore.errors import RefusedError
 from rmqstore.findings import Severity
+from rmqstore.repair.derived.requests import Advance, Planning, Rebuilder, silent
 from rmqstore.repair.files import beneath, lock, rights
 from rmqstore.repair.files.writer import Writer
 from rmqstore.repair.plan.builder import PlanBuilder
@@ -34,8 +35,13 @@ from rmqstore.store.root import Store
 SCHEMA = 1
 """Version of the schema, increased when a member of the object of a result changes its meaning or is removed (docs/json.md)."""
 
-Planner = Callable[[Store, PlanBuilder, Staging], None]
+Planner = Callable[[Planning, Store], None]
 """A function that reads a store and passes changes to the builder; new files of any size are made in the staging area."""
+
+
+def unseen(store: Store) -> AbstractContextManager[Advance]:
+    """Return a progress that is not shown."""
+    return nullcontext(silent)
 
 
 class Verify(Protocol):
@@ -50,7 +56,7 @@ class RepairRequest:
     """The request of a writing command: its name, a way to open the store again, and the planner.
 
     `second`: a planner that finds more cheaply than `planner` whether anything is left to do, if there is one.
-    `remote`: the planner has other processes read the store, so it can plan only for a store on the disk.
+    `rebuilder` builds queues and index in other processes, which can only read a store on the disk. `progress` shows that of a planner.
     """
 
     command: str
@@ -58,7 +64,8 @@ class RepairRequest:
     open_store: Callable[[], Store]
     planner: Planner
     second: Planner | None = None
-    remote: bool = False
+    rebuilder: Rebuilder | None = None
+    progress: Callable[[Store], AbstractContextManager[Advance]] = unseen
 
 
 class Dialog(Protocol):
@@ -255,7 +262,8 @@ def _opened_again(wish: RepairRequest) -> Store:
 
 def _plan(wish: RepairRequest, store: Store, staging: Staging) -> Plan:
     builder = PlanBuilder(store, staging, wish.command, wish.broker_version)
-    wish.planner(store, builder, staging)
+    with wish.progress(store) as advance:
+        wish.planner(Planning(builder, advance, wish.rebuilder), store)
     return builder.build()
 
 
@@ -274,7 +282,7 @@ def _verified(wish: RepairRequest, store: Store, staging: Staging, plan: Plan, v
             errors = verify(planned)
             if errors:
                 _refuse_worse(verify(store, crashed=planned.abort_present), errors)
-            after = After(errors, None if wish.remote else _left(wish, planned))
+            after = After(errors, None if wish.rebuilder is not None else _left(wish, planned))
     except NoRoomError as error:
         return replace(plan, notes=(*plan.notes, f"The planned store was not verified: {error.message} {error.hint}"))
     return replace(plan, after=after)

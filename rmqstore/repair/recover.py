@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -12,7 +11,7 @@ from rmqstore.prediction.simulation import simulate
 from rmqstore.repair.derived.agreement import plan_derived
 from rmqstore.repair.derived.config import plan_backups
 from rmqstore.repair.derived.consumequeues import LostUnits
-from rmqstore.repair.derived.rebuild import Rebuilder
+from rmqstore.repair.derived.requests import Planning
 from rmqstore.repair.derived.rocksdb import plan_queue_database
 from rmqstore.repair.log.edits import LogRepair, plan_log
 from rmqstore.repair.log.epoch import plan_epoch
@@ -20,12 +19,8 @@ from rmqstore.repair.log.salvage import salvage
 from rmqstore.repair.log.truncate import cut_where_broker_stops, truncate
 from rmqstore.repair.minimal import plan_minimal
 from rmqstore.repair.obstacles import plan_surroundings
-from rmqstore.repair.plan.builder import PlanBuilder
-from rmqstore.repair.plan.staging import Staging
 from rmqstore.store.root import Store
-from rmqstore.versions import profile_of
 
-Advance = Callable[[int], None]
 _IN_ROCKSDB = (
     "The queues are kept in RocksDB, which is neither read nor written: messages after the end of the log are not listed as lost, and "
     "a consumer that reaches a lost one gets its placeholder, or bytes that are not a message where it is unknown "
@@ -52,41 +47,22 @@ class Recovery:
     strategy: Strategy = Strategy.SALVAGE
     lost_units: LostUnits = LostUnits.NEIGHBOUR
 
-    def plan(
-        self,
-        store: Store,
-        builder: PlanBuilder,
-        staging: Staging,
-        *,
-        advance: Advance = lambda count: None,
-        rebuilder: Rebuilder | None = None,
-    ) -> None:
-        """Plan the recovery; `rebuilder` builds queues and index, without it this process.
-
-        Raises RefusedError, UnreadableError, StoreChangedError, OSError.
-        """
-        profile = profile_of(self.release)
+    def plan(self, planning: Planning, store: Store) -> None:
+        """Plan the recovery. Raises RefusedError, UnreadableError, StoreChangedError, OSError."""
+        builder = planning.builder
         plan_surroundings(builder, store)
         if self.strategy is Strategy.MINIMAL:
             plan_backups(builder, store)
-            plan_minimal(builder, staging, store, profile, advance=advance, rebuilder=rebuilder)
-            plan_queue_database(builder, store, profile, store.commitlog.files, store.commitlog.max_offset)
+            plan_minimal(planning, store)
+            plan_queue_database(builder, store, planning.profile, store.commitlog.files, store.commitlog.max_offset)
             return
-        repair = self._log_repair(store, builder, staging, advance)
-        plan_log(builder, staging, repair)
-        plan_derived(
-            builder,
-            staging,
-            repair.store or store,
-            profile,
-            repair.future,
-            lost_units=self.lost_units,
-            advance=advance,
-            rebuilder=rebuilder,
-        )
+        repair = self._log_repair(planning, store)
+        plan_log(builder, repair)
+        plan_derived(planning, repair.store or store, repair.future, lost_units=self.lost_units)
 
-    def _log_repair(self, store: Store, builder: PlanBuilder, staging: Staging, advance: Advance) -> LogRepair:
+    def _log_repair(self, planning: Planning, store: Store) -> LogRepair:
         """Return the repair of the log, and add notes that compare it with a start of the broker."""
+        builder, advance = planning.builder, planning.advance
         outcome = simulate(store, self.release)
         if self.strategy is Strategy.BROKER:
             if outcome.scan is None:
@@ -98,7 +74,7 @@ class Recovery:
             plan_epoch(builder, store, repair.future.end_offset)
         else:
             placeholders = self.lost_units is LostUnits.PLACEHOLDER
-            repair = salvage(store, self.release, staging=staging, placeholders=placeholders, advance=advance)
+            repair = salvage(store, self.release, staging=planning.staging, placeholders=placeholders, advance=advance)
         if repair.future.damages and store.rocksdb_queues:
             builder.note(_IN_ROCKSDB)
         if repair.lost or outcome.starts is not True or (outcome.lost is not None and outcome.lost.messages):
@@ -106,19 +82,17 @@ class Recovery:
         return repair
 
 
-def plan_truncate(
-    builder: PlanBuilder, staging: Staging, store: Store, release: str, at: int | None, *, advance: Advance = lambda count: None
-) -> None:
+def plan_truncate(planning: Planning, store: Store, *, at: int | None) -> None:
     """Plan to cut the log at physical offset `at`, or after its last valid record, and everything derived from it.
 
     `abort` stays as it is, but is set for queues in RocksDB that have to be built.
     Raises RefusedError, UnreadableError, StoreChangedError, OSError.
     """
-    repair = truncate(store, release, at, advance=advance)
-    plan_log(builder, staging, repair)
+    repair = truncate(store, planning.builder.broker_version, at, advance=planning.advance)
+    plan_log(planning.builder, repair)
     if repair.lost:
-        plan_epoch(builder, store, repair.future.end_offset)
-    plan_derived(builder, staging, store, profile_of(release), repair.future, complete=False, advance=advance)
+        plan_epoch(planning.builder, store, repair.future.end_offset)
+    plan_derived(planning, store, repair.future, complete=False)
 
 
 def _what_a_start_does(outcome: Outcome) -> str:

@@ -30,7 +30,7 @@ from rmqstore.pipeline.tables.message_parts import wanted_pieces
 from rmqstore.prediction.release import choose_release
 from rmqstore.rebuild import Mode
 from rmqstore.repair.derived.judgement import judge, present_log
-from rmqstore.repair.derived.rebuild import IndexRequest
+from rmqstore.repair.derived.requests import IndexRequest
 from rmqstore.repair.derived.settings_evidence import settings_of
 from rmqstore.store.window import read_at
 from rmqstore.versions import profile_of

@@ -23,8 +23,10 @@ from rmqstore.prediction.release import choose_release
 from rmqstore.rebuild import Mode
 from rmqstore.repair.derived import rebuild
 from rmqstore.repair.derived.judgement import judge, present_log
-from rmqstore.repair.derived.rebuild import IndexRequest, QueueRequest, Rebuilder, rebuild_derived
+from rmqstore.repair.derived.rebuild import rebuild_derived
+from rmqstore.repair.derived.requests import IndexRequest, Planning, QueueRequest, Rebuilder
 from rmqstore.repair.derived.settings_evidence import settings_of
+from rmqstore.repair.plan.builder import PlanBuilder
 from rmqstore.repair.plan.staging import StagedFile, Staging
 from rmqstore.versions import profile_of
 from tests.support import stores
@@ -46,10 +48,9 @@ def made(at: StoreAt, directory: Path, rebuilder: Rebuilder | None, mode: Mode) 
     """All that a rebuild of queues and index makes and tells."""
     store = at.open()
     log = present_log(store, judge(store).log)
-    profile = profile_of(choose_release(store, "auto").release)
-    staging = Staging(directory)
+    planning = Planning(PlanBuilder(store, Staging(directory), "test", choose_release(store, "auto").release), rebuilder=rebuilder)
     request = QueueRequest(mode, lambda key: key[1] != 1)
-    rebuilt = rebuild_derived(store, log, profile, staging, queues=request, index=[IndexRequest()], rebuilder=rebuilder)
+    rebuilt = rebuild_derived(planning, store, log, queues=request, index=[IndexRequest()])
     assert rebuilt.queues is not None
     (queues, queue_files), [(index, index_files)] = rebuilt.queues, rebuilt.index
     listed = {path for queue in queues.queues for path in (*queue.files, *queue.ext_files)}

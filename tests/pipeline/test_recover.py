@@ -21,7 +21,7 @@ from rmqstore.pipeline.local import LocalRunner
 from rmqstore.pipeline.rebuild.jobs import DistributedRebuild
 from rmqstore.prediction.release import choose_release
 from rmqstore.repair.derived.consumequeues import LostUnits
-from rmqstore.repair.derived.rebuild import Rebuilder
+from rmqstore.repair.derived.requests import Planning, Rebuilder
 from rmqstore.repair.plan.builder import PlanBuilder
 from rmqstore.repair.plan.model import Action
 from rmqstore.repair.plan.staging import Staging
@@ -55,7 +55,7 @@ def planned(at: StoreAt, strategy: Strategy, lost_units: LostUnits, rebuilder: R
     with Staging.temporary() as staging:
         builder = PlanBuilder(store, staging, "recover", release)
         try:
-            Recovery(release, strategy, lost_units).plan(store, builder, staging, rebuilder=rebuilder)
+            Recovery(release, strategy, lost_units).plan(Planning(builder, rebuilder=rebuilder), store)
         except RmqstoreError as error:
             return error.message
         plan = builder.build()

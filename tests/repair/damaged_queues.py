@@ -12,10 +12,9 @@ from rmqstore.repair import procedure
 from rmqstore.repair.derived.agreement import plan_derived, plan_rebuilt_checkpoint, plan_rebuilt_index, plan_rebuilt_queues
 from rmqstore.repair.derived.consumequeues import QueueWish
 from rmqstore.repair.derived.judgement import judge, present_log
+from rmqstore.repair.derived.requests import Planning
 from rmqstore.repair.log.future import FutureLog
-from rmqstore.repair.plan.builder import PlanBuilder
 from rmqstore.repair.plan.model import Plan
-from rmqstore.repair.plan.staging import Staging
 from rmqstore.repair.procedure import RepairRequest, Result
 from rmqstore.store.root import Store
 from rmqstore.versions import Profile, profile_of
@@ -64,27 +63,27 @@ class Mending:
     def mend(self, log: Callable[[Store], FutureLog] | None = None, *, keeps_abort: bool = False) -> Result:
         """What `recover` does about everything derived, for the log as it is or the one that `log` gives."""
 
-        def plan(store: Store, builder: PlanBuilder, staging: Staging) -> None:
+        def plan(planning: Planning, store: Store) -> None:
             future = present_log(store, judge(store).log) if log is None else log(store)
-            plan_derived(builder, staging, store, self.profile, future, complete=not keeps_abort)
+            plan_derived(planning, store, future, complete=not keeps_abort)
 
         return self._carry_out(plan)
 
     def rebuild_queues(self, wish: QueueWish | None = None) -> Result:
-        def plan(store: Store, builder: PlanBuilder, staging: Staging) -> None:
-            plan_rebuilt_queues(builder, staging, store, self.profile, wish or QueueWish(rebuild=True))
+        def plan(planning: Planning, store: Store) -> None:
+            plan_rebuilt_queues(planning, store, wish or QueueWish(rebuild=True))
 
         return self._carry_out(plan)
 
     def rebuild_index(self, *, everything: bool = False) -> Result:
-        def plan(store: Store, builder: PlanBuilder, staging: Staging) -> None:
-            plan_rebuilt_index(builder, staging, store, self.profile, everything=everything)
+        def plan(planning: Planning, store: Store) -> None:
+            plan_rebuilt_index(planning, store, everything=everything)
 
         return self._carry_out(plan)
 
     def rebuild_checkpoint(self) -> Result:
-        def plan(store: Store, builder: PlanBuilder, staging: Staging) -> None:
-            plan_rebuilt_checkpoint(builder, store, self.profile)
+        def plan(planning: Planning, store: Store) -> None:
+            plan_rebuilt_checkpoint(planning, store)
 
         return self._carry_out(plan)
 

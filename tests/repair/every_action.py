@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from rmqstore.repair import procedure
+from rmqstore.repair.derived.requests import Planning
 from rmqstore.repair.files.copies import holes
 from rmqstore.repair.files.writer import Hook, Writer
-from rmqstore.repair.plan.builder import PlanBuilder
 from rmqstore.repair.plan.model import Action, Plan
-from rmqstore.repair.plan.staging import Staging
 from rmqstore.repair.procedure import RepairRequest, Result
 from rmqstore.repair.transaction.folder import Transaction, transactions
 from rmqstore.store.root import Store
@@ -54,8 +53,9 @@ def no_errors(store: Store, *, crashed: bool | None = None) -> dict[str, int]:
     return {}
 
 
-def every_kind(store: Store, builder: PlanBuilder, staging: Staging) -> None:
+def every_kind(planning: Planning, store: Store) -> None:
     """Plans every kind of action; nothing once `abort` says that it was done."""
+    builder, staging = planning.builder, planning.staging
     if store.abort_present:
         return
     logs = [file.path for file in store.commitlog.files]

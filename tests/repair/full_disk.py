@@ -9,10 +9,11 @@ from typing import Any
 
 from rmqstore.prediction.release import choose_release
 from rmqstore.repair.derived.judgement import judge, present_log
-from rmqstore.repair.derived.rebuild import IndexRequest, rebuild_derived
+from rmqstore.repair.derived.rebuild import rebuild_derived
+from rmqstore.repair.derived.requests import IndexRequest, Planning
+from rmqstore.repair.plan.builder import PlanBuilder
 from rmqstore.repair.plan.staging import Staging
 from rmqstore.store.root import Store
-from rmqstore.versions import profile_of
 
 
 class Filling(Staging):
@@ -31,9 +32,9 @@ class Filling(Staging):
 
 def main() -> None:
     store = Store.open(Path(sys.argv[1]))
-    profile = profile_of(choose_release(store, "auto").release)
+    planning = Planning(PlanBuilder(store, Filling(Path(sys.argv[2])), "test", choose_release(store, "auto").release))
     try:
-        rebuild_derived(store, present_log(store, judge(store).log), profile, Filling(Path(sys.argv[2])), index=[IndexRequest()])
+        rebuild_derived(planning, store, present_log(store, judge(store).log), index=[IndexRequest()])
     except OSError as error:
         print(error.strerror)
 

@@ -69,9 +69,7 @@ def test_offsets_of_a_log_that_is_cut_follow_their_queues(store: Damaged) -> Non
     kept = [sum(record.record.queue_id == queue_id and record.offset < at for record in records) for queue_id in (0, 1)]
     path = write(store, config.CONSUMER_OFFSETS, TEXT % (topic, first, second))
 
-    wish = RepairRequest(
-        "truncate", store.release, store.open, lambda opened, builder, staging: plan_truncate(builder, staging, opened, store.release, at)
-    )
+    wish = RepairRequest("truncate", store.release, store.open, lambda planning, opened: plan_truncate(planning, opened, at=at))
     assert execute(wish, Yes()).errors == {}
 
     assert 0 < kept[0] < first

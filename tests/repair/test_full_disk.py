@@ -11,11 +11,12 @@ import pytest
 from rmqstore.errors import StoreChangedError
 from rmqstore.prediction.release import choose_release
 from rmqstore.repair.derived.judgement import judge, present_log
-from rmqstore.repair.derived.rebuild import IndexRequest, rebuild_derived
+from rmqstore.repair.derived.rebuild import rebuild_derived
+from rmqstore.repair.derived.requests import IndexRequest, Planning
+from rmqstore.repair.plan.builder import PlanBuilder
 from rmqstore.repair.plan.staging import Staging
 from rmqstore.scan import sigbus
 from rmqstore.store.root import Store
-from rmqstore.versions import profile_of
 from tests.scan.test_bounds import program
 from tests.support import stores
 
@@ -31,11 +32,12 @@ def test_writing_to_lost_pages(tmp_path: Path) -> None:
 @pytest.mark.parametrize("full", [True, False])
 def test_pages_lost_during_a_scan_are_those_of_the_full_disk(full: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store.open(stores.sample_store(SAMPLE))
-    log, profile = present_log(store, judge(store).log), profile_of(choose_release(store, "auto").release)
+    log = present_log(store, judge(store).log)
+    planning = Planning(PlanBuilder(store, Staging(tmp_path / "staged"), "test", choose_release(store, "auto").release))
     monkeypatch.setattr(Staging, "is_full", full)
     monkeypatch.setattr(sigbus, "faults", count().__next__)
 
     with pytest.raises(OSError if full else StoreChangedError) as raised:
-        rebuild_derived(store, log, profile, Staging(tmp_path / "staged"), index=[IndexRequest()])
+        rebuild_derived(planning, store, log, index=[IndexRequest()])
 
     assert not full or (isinstance(raised.value, OSError) and raised.value.errno == errno.ENOSPC)

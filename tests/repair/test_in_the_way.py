@@ -14,9 +14,8 @@ import pytest
 
 from rmqstore.errors import RefusedError
 from rmqstore.repair import procedure
+from rmqstore.repair.derived.requests import Planning
 from rmqstore.repair.files.copies import same_device
-from rmqstore.repair.plan.builder import PlanBuilder
-from rmqstore.repair.plan.staging import Staging
 from rmqstore.repair.recover import Recovery
 from rmqstore.store.root import Store
 from tests.repair.every_action import Yes
@@ -252,8 +251,8 @@ def test_a_plan_that_takes_the_lock_itself_away_is_refused(tmp_path: Path) -> No
     store = Damaged(BASE, stores.fresh_store(BASE, tmp_path))
     (store.root / "lock").write_text("lock")
 
-    def planner(opened: Store, builder: PlanBuilder, staging: Staging) -> None:
-        builder.quarantine("lock", reason="a test")
+    def planner(planning: Planning, opened: Store) -> None:
+        planning.builder.quarantine("lock", reason="a test")
 
     with pytest.raises(RefusedError, match="brokers lock"):
         procedure.execute(procedure.RepairRequest("recover", "5.3.3", lambda: Store.open(store.root), planner), Yes())

@@ -10,11 +10,11 @@ import pytest
 from rmqstore.formats import index as declared
 from rmqstore.repair.derived.index import plan_index
 from rmqstore.repair.derived.judgement import judge, present_log
+from rmqstore.repair.derived.requests import Planning
 from rmqstore.repair.log.future import FutureLog
 from rmqstore.repair.plan.builder import PlanBuilder
 from rmqstore.repair.plan.staging import Staging
 from rmqstore.store.root import Store
-from rmqstore.versions import profile_of
 from tests.repair.damaged_queues import Mending, described
 from tests.repair.queuefiles import INJURIES, overwrite
 from tests.repair.recovering import damaged
@@ -48,7 +48,7 @@ def test_the_index_of_a_clean_store_is_what_a_rebuild_makes(name: str, everythin
         builder = PlanBuilder(store, staging, "test", case.release)
         judgement = judge(store)
         log = present_log(store, judgement.log)
-        plan_index(builder, staging, store, profile_of(case.release), log, judgement, everything=everything)
+        plan_index(Planning(builder), store, log, judgement, everything=everything)
         assert described(builder.build()) == []
 
 
@@ -140,7 +140,7 @@ def planned_for(builder: StoreBuilder, **changes: object) -> list[tuple[str, str
     log = FutureLog(store.message_log.files, **{"end_offset": 6 * SIZE, **changes})  # type: ignore[arg-type]
     with Staging.temporary() as staging:
         planning = PlanBuilder(store, staging, "test", "5.3.3")
-        plan_index(planning, staging, store, profile_of("5.3.3"), log, judge(store))
+        plan_index(Planning(planning), store, log, judge(store))
         return described(planning.build())
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from rmqstore.errors import RefusedError
 from rmqstore.repair import procedure
+from rmqstore.repair.derived.requests import Planning
 from rmqstore.repair.files.beneath import LinkError
 from rmqstore.repair.plan import planned
 from rmqstore.repair.plan.builder import PlanBuilder
@@ -54,7 +55,7 @@ def test_it_is_the_store_that_the_plan_leads_to(base: str, damage: str, tmp_path
     opened = store.open()
     with Staging.temporary() as staging:
         builder = PlanBuilder(opened, staging, "recover", store.release)
-        Recovery(store.release).plan(opened, builder, staging)
+        Recovery(store.release).plan(Planning(builder), opened)
         with planned_store(builder.build(), opened, staging) as future:
             assert future.root != store.root
             shown = listing(future.root)
@@ -96,8 +97,8 @@ def test_what_remains_is_said_before(tmp_path: Path) -> None:
 def test_a_plan_that_adds_errors_is_refused(tmp_path: Path) -> None:
     root = stores.fresh_store("5.3.3-plain", tmp_path)
 
-    def planner(store: Store, builder: PlanBuilder, staging: Staging) -> None:
-        builder.write(store.commitlog.files[0].path, 200, b"no record", reason="a test")
+    def planner(planning: Planning, store: Store) -> None:
+        planning.builder.write(store.commitlog.files[0].path, 200, b"no record", reason="a test")
 
     before = listing(root)
     wish = procedure.RepairRequest("test", "5.3.3", lambda: Store.open(root), planner)
@@ -154,7 +155,7 @@ def test_every_kind_of_action(tmp_path: Path) -> None:
     opened = changing.open()
     with Staging.temporary() as staging:
         builder = PlanBuilder(opened, staging, "test", "5.3.3")
-        changing.wish.planner(opened, builder, staging)
+        changing.wish.planner(Planning(builder), opened)
         with planned_store(builder.build(), opened, staging) as future:
             shown = listing(future.root)
     procedure.execute(changing.wish, Yes(), verify=no_errors)

@@ -13,10 +13,9 @@ import pytest
 
 from rmqstore.errors import RefusedError
 from rmqstore.repair import procedure
+from rmqstore.repair.derived.requests import Planning
 from rmqstore.repair.plan import space
-from rmqstore.repair.plan.builder import PlanBuilder
 from rmqstore.repair.plan.model import Action
-from rmqstore.repair.plan.staging import Staging
 from rmqstore.repair.procedure import RepairRequest
 from rmqstore.repair.transaction.folder import State, unfinished
 from rmqstore.repair.transaction.history import history
@@ -27,7 +26,7 @@ from tests.repair.faults import Counting, KillAt, Killed
 from tests.support import stores
 from tests.support.cli import rmqstore
 
-Planner = Callable[[Store, PlanBuilder, Staging], None]
+Planner = procedure.Planner
 
 
 @pytest.fixture
@@ -41,8 +40,8 @@ def execute(changing: Changing, planner: Planner, dialog: Yes | None = None) -> 
     return procedure.execute(RepairRequest("test", "5.3.3", changing.open, planner), dialog or Yes(), verify=no_errors)
 
 
-def one_write(store: Store, builder: PlanBuilder, staging: Staging) -> None:
-    builder.write(store.commitlog.files[0].path, 0, b"new!", reason="a write")
+def one_write(planning: Planning, store: Store) -> None:
+    planning.builder.write(store.commitlog.files[0].path, 0, b"new!", reason="a write")
 
 
 # What the procedure does
@@ -58,8 +57,8 @@ def test_it_plans_applies_verifies_and_finds_nothing_more_to_do(changing: Changi
 
 
 def test_a_second_plan_that_is_not_empty_is_told(changing: Changing) -> None:
-    def never_content(store: Store, builder: PlanBuilder, staging: Staging) -> None:
-        builder.write(store.checkpoint_path, 0, os.urandom(8), reason="different every time")
+    def never_content(planning: Planning, store: Store) -> None:
+        planning.builder.write(store.checkpoint_path, 0, os.urandom(8), reason="different every time")
 
     result = execute(changing, never_content)
     assert (result.left, result.complete) == (1, False)
@@ -67,7 +66,7 @@ def test_a_second_plan_that_is_not_empty_is_told(changing: Changing) -> None:
 
 def test_nothing_to_do_leaves_no_trace(changing: Changing) -> None:
     before = stores.snapshot(changing.root)
-    result = execute(changing, lambda store, builder, staging: None)
+    result = execute(changing, lambda planning, store: None)
     assert (result.transaction, result.complete) == (None, True)
     assert stores.snapshot(changing.root) == before
 
@@ -80,8 +79,8 @@ def test_a_plan_that_is_not_confirmed_leaves_no_trace(changing: Changing) -> Non
 
 
 def test_a_planner_that_fails_leaves_no_trace(changing: Changing) -> None:
-    def fails(store: Store, builder: PlanBuilder, staging: Staging) -> None:
-        staging.open("unfinished", 10_000)[:] = 1
+    def fails(planning: Planning, store: Store) -> None:
+        planning.staging.open("unfinished", 10_000)[:] = 1
         raise RefusedError("no", "no")
 
     before = stores.snapshot(changing.root)
@@ -298,11 +297,11 @@ def test_directories_that_leave_the_store_come_back(changing: Changing) -> None:
     age(changing.root)
     before = changing.state
 
-    def clear(store: Store, builder: PlanBuilder, staging: Staging) -> None:
-        builder.quarantine_directory(store.root / tree.relative_to(changing.root), reason="a directory")
+    def clear(planning: Planning, store: Store) -> None:
+        planning.builder.quarantine_directory(store.root / tree.relative_to(changing.root), reason="a directory")
         if store.abort_path.is_dir():
-            builder.quarantine_directory(store.abort_path, reason="a directory")
-            builder.create(store.abort_path, b"", reason="the file")
+            planning.builder.quarantine_directory(store.abort_path, reason="a directory")
+            planning.builder.create(store.abort_path, b"", reason="the file")
 
     result = execute(changing, clear)
     assert result.left == 0

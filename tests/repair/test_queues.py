@@ -12,13 +12,13 @@ from rmqstore.formats.consumequeue import PRE_BLANK, UNIT_SIZE
 from rmqstore.rebuild import Mode
 from rmqstore.repair.derived.consumequeues import LostUnits, QueueWish, plan_queues
 from rmqstore.repair.derived.judgement import judge, present_log
+from rmqstore.repair.derived.requests import Planning
 from rmqstore.repair.log.future import FutureLog, LostUnit
 from rmqstore.repair.plan.builder import PlanBuilder
 from rmqstore.repair.plan.model import ActionKind, Plan
 from rmqstore.repair.plan.staging import Staging
 from rmqstore.scan.unitruns import UNIT_ROWS
 from rmqstore.store.root import Store
-from rmqstore.versions import profile_of
 from tests.repair.damaged_queues import Mending, described
 from tests.repair.queuefiles import QUEUE_INJURIES
 from tests.repair.recovering import Damaged, view_of
@@ -39,7 +39,7 @@ def planned(store: Store, wish: QueueWish | None = None, log: FutureLog | None =
     with Staging.temporary() as staging:
         builder = PlanBuilder(store, staging, "test", release)
         judgement = judge(store)
-        plan_queues(builder, staging, store, profile_of(release), log or present_log(store, judgement.log), judgement, wish or QueueWish())
+        plan_queues(Planning(builder), store, log or present_log(store, judgement.log), judgement, wish or QueueWish())
         return builder.build()
 
 
@@ -326,8 +326,7 @@ def test_a_faithful_rebuild_puts_messages_where_a_broker_puts_them(restarted: St
     with Staging.temporary() as staging:
         builder = PlanBuilder(store, staging, "test", "5.3.3")
         judgement = judge(store)
-        log, profile = present_log(store, judgement.log), profile_of("5.3.3")
-        plan_queues(builder, staging, store, profile, log, judgement, QueueWish(rebuild=True, mode=Mode.FAITHFUL))
+        plan_queues(Planning(builder), store, present_log(store, judgement.log), judgement, QueueWish(rebuild=True, mode=Mode.FAITHFUL))
         (action,) = builder.build().actions
         assert action.kind is ActionKind.REPLACE
         assert action.contents is not None and action.contents.file is not None

@@ -18,9 +18,8 @@ import pytest
 
 from rmqstore.errors import RefusedError, RmqstoreError
 from rmqstore.repair import procedure
+from rmqstore.repair.derived.requests import Planning
 from rmqstore.repair.files.writer import Writer
-from rmqstore.repair.plan.builder import PlanBuilder
-from rmqstore.repair.plan.staging import Staging
 from rmqstore.repair.transaction.folder import unfinished
 from rmqstore.repair.transaction.perform import ForeignChangeError
 from rmqstore.store.root import Store
@@ -443,10 +442,10 @@ def test_a_backup_that_shares_its_files_stays_as_it_is(changing: Changing, tmp_p
 def test_many_linked_files_are_counted(changing: Changing, tmp_path: Path) -> None:
     subprocess.run(["cp", "-al", changing.root, tmp_path / "backup"], check=True, timeout=60)
 
-    def all_files(store: Store, builder: PlanBuilder, staging: Staging) -> None:
+    def all_files(planning: Planning, store: Store) -> None:
         for directory in store.queue_directories():
             for file in directory.files.files:
-                builder.write(file.path, 0, os.urandom(20), reason="a change")
+                planning.builder.write(file.path, 0, os.urandom(20), reason="a change")
 
     plan = procedure.show(procedure.RepairRequest("test", "5.3.3", changing.open, all_files), Yes(), verify=no_errors).plan
     (note,) = plan.notes
@@ -576,7 +575,7 @@ def test_rights_come_back_after_an_error() -> None:
         changing = Changing(store_of(KNOWN_USER, directory))
         groups = os.getgroups()
 
-        def fails(store: Store, *_: Any) -> None:
+        def fails(*_: Any) -> None:
             assert os.geteuid() == KNOWN_USER
             raise RefusedError("no", "no")
 

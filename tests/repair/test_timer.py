@@ -6,15 +6,12 @@ What brokers do with such a store is seen in tests/broker/test_timer.py.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from rmqstore.formats import timer
-from rmqstore.repair.plan.builder import PlanBuilder
-from rmqstore.repair.plan.staging import Staging
-from rmqstore.repair.procedure import RepairRequest, Result, execute
+from rmqstore.repair.procedure import Planner, RepairRequest, Result, execute
 from rmqstore.repair.recover import Recovery, plan_truncate
 from rmqstore.store.root import Store
 from tests.repair.every_action import Yes
@@ -35,7 +32,6 @@ from tests.verify.timer_files import (
 RELEASE = "5.3.3"
 SOON = READ_TIME + 60_000
 SIZE_PY, TOPIC_HASH = 36, 40
-Plan = Callable[[Store, PlanBuilder, Staging], None]
 
 
 class Given:
@@ -53,7 +49,7 @@ class Given:
     def open(self) -> Store:
         return Store.open(self.root, settings=self.timer.settings)
 
-    def done(self, command: str, plan: Plan) -> Result:
+    def done(self, command: str, plan: Planner) -> Result:
         return execute(RepairRequest(command, RELEASE, self.open, plan), Yes())
 
     def recover(self) -> Result:
@@ -101,7 +97,7 @@ def test_units_behind_a_cut_are_given_up_and_the_check_point_goes_back(tmp_path:
     log = store.log()
     at = store.messages[3].offset
 
-    result = store.done("truncate", lambda opened, builder, staging: plan_truncate(builder, staging, opened, RELEASE, at))
+    result = store.done("truncate", lambda planning, opened: plan_truncate(planning, opened, at=at))
 
     assert (result.errors, result.left) == ({}, 0)
     assert store.log() == with_size(with_size(log, store.units[3], 0), store.units[4], 0)

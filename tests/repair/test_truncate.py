@@ -29,9 +29,7 @@ def store(tmp_path: Path) -> Damaged:
 
 def cut(store: Damaged, at: int | None = None) -> Result:
     """`rmqstore truncate --yes`."""
-    wish = RepairRequest(
-        "truncate", store.release, store.open, lambda opened, builder, staging: plan_truncate(builder, staging, opened, store.release, at)
-    )
+    wish = RepairRequest("truncate", store.release, store.open, lambda planning, opened: plan_truncate(planning, opened, at=at))
     return execute(wish, Yes())
 
 

@@ -20,7 +20,7 @@ from rmqstore.pipeline.rebuild.gather import GatherJob, IndexFile, QueueShare
 from rmqstore.pipeline.rebuild.scatter import QUEUES, ScatterJob, ShuffleOutput, of_range, of_share
 from rmqstore.rebuild import IndexResult, Mode, QueueResult, RebuiltIndexFile
 from rmqstore.rebuild.index import next_index_file_name
-from rmqstore.repair.derived.rebuild import IndexRequest, Made, QueueRequest, Rebuilt
+from rmqstore.repair.derived.requests import IndexRequest, Made, Planning, QueueRequest, Rebuilt
 from rmqstore.repair.derived.settings_evidence import settings_of
 from rmqstore.repair.log.future import FutureLog
 from rmqstore.repair.plan.staging import Staging
@@ -45,15 +45,10 @@ class DistributedRebuild:
         self._largest = largest
 
     def rebuild(
-        self,
-        log: FutureLog,
-        profile: Profile,
-        staging: Staging,
-        queues: QueueRequest | None,
-        index: Sequence[IndexRequest],
-        advance: Advance,
+        self, planning: Planning, log: FutureLog, profile: Profile, queues: QueueRequest | None, index: Sequence[IndexRequest]
     ) -> Rebuilt:
         """Rebuild as `rmqstore.repair.derived.rebuild.rebuild_derived` does in this process."""
+        staging = planning.staging
         settings = settings_of(self._at.open())
         settings = settings if queues is None else queues.settings(settings)
         capacity = settings.index_capacity if index else 0
@@ -62,7 +57,7 @@ class DistributedRebuild:
             shares = min(max(_LEAST_SHARES, sum(file.length for file in log.files) // _SHARE), _MOST_SHARES)
             mode = None if queues is None else queues.mode
             job = ScatterJob(source, (), mode, shares, index, str(directory))
-            scattered = self._scattered(job, advance)
+            scattered = self._scattered(job, planning.advance)
             outputs = outputs_of(job, scattered, capacity)
             results = self._runner.run(GatherJob(source, outputs, str(directory), staging.forced), silent)
             built = [(output, *pickle.loads(data)) for output, (_, data) in zip(outputs, results, strict=True)]

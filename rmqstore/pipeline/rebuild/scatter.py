@@ -23,7 +23,7 @@ from rmqstore.pipeline.rebuild.futureparts import FuturePiece, Source
 from rmqstore.rebuild import Mode
 from rmqstore.rebuild.packing import FOR_INDEX, FOR_QUEUES, pack, pack_apart, without_bytes
 from rmqstore.rebuild.requests import QueueOf, requests_of
-from rmqstore.repair.derived.rebuild import IndexRequest
+from rmqstore.repair.derived.requests import IndexRequest
 from rmqstore.scan.columns import READ_PROPERTIES, Mark
 from rmqstore.scan.walk import Batch
 from rmqstore.verify.queues.units import QueueKey

@@ -20,7 +20,7 @@ from rmqstore.repair.derived.queue_files import Bytes, FileFitter, Wanted
 from rmqstore.repair.derived.targets import QueueTarget, Sources, Units
 from rmqstore.repair.log.future import FutureLog
 from rmqstore.repair.plan.builder import PlanBuilder
-from rmqstore.repair.plan.staging import StagedFile, Staging
+from rmqstore.repair.plan.staging import StagedFile
 from rmqstore.scan.unitruns import UNIT_ROWS
 from rmqstore.store.mapped import MappedFile, MappedFileQueue
 from rmqstore.store.parts import PartKind
@@ -57,7 +57,6 @@ class Work:
     """
 
     builder: PlanBuilder
-    staging: Staging
     store: Store
     settings: Settings
     log: FutureLog
@@ -104,7 +103,7 @@ def plan_simple_queue(
         size // consumequeue.UNIT_SIZE,
     )
     extension = _Extension(work, key, ext, rebuilt, why)
-    fitter = FileFitter(work.builder, work.staging, consumequeue.UNIT_SIZE, why.reason, why.code)
+    fitter = FileFitter(work.builder, consumequeue.UNIT_SIZE, why.reason, why.code)
     directory = _directory(work.store, PartKind.CONSUMEQUEUE, key, found)
     fit = _Fit(fitter, files, directory)
     target = QueueTarget(sources, work.log, work.mode, placeholders)
@@ -123,7 +122,7 @@ def plan_batch_queue(work: Work, key: QueueKey, found: QueueDirectory | None, re
     files = found.files if found is not None else EMPTY
     good = _good_files(files, size)
     made = [work.read_made(path) for path in (rebuilt.files if rebuilt is not None else ())]
-    fitter = FileFitter(work.builder, work.staging, batchconsumequeue.UNIT_SIZE, why.reason, why.code)
+    fitter = FileFitter(work.builder, batchconsumequeue.UNIT_SIZE, why.reason, why.code)
     fit = _Fit(fitter, files, _directory(work.store, PartKind.BATCHCONSUMEQUEUE, key, found))
     for number, data in batch_files([good[number] for number in sorted(good)], made, work.log.min_offset, size):
         fit.file(number * size, data, None)
@@ -182,7 +181,7 @@ class _Extension:
 
     def plan(self) -> bool:
         """Plan the ext files. Return whether anything changes."""
-        fitter = FileFitter(self._work.builder, self._work.staging, 1, self._why.reason, self._why.code)
+        fitter = FileFitter(self._work.builder, 1, self._why.reason, self._why.code)
         if self._addresses is not None:
             return self._mend(fitter, self._addresses)
         if not self._made:

@@ -6,7 +6,7 @@ requested ones. All other queues are left as they are, however unusual their his
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -23,12 +23,12 @@ from rmqstore.rebuild.result import QueueKind, QueueResult, RebuiltQueue
 from rmqstore.rebuild.settings import Mode
 from rmqstore.repair.derived.consumequeue import Planned, Reason, Work, plan_batch_queue, plan_simple_queue
 from rmqstore.repair.derived.judgement import Judgement
-from rmqstore.repair.derived.rebuild import Made, QueueRequest, Rebuilder, inner_batch_topics, rebuild_derived
+from rmqstore.repair.derived.rebuild import inner_batch_topics, rebuild_derived
+from rmqstore.repair.derived.requests import Made, Planning, QueueRequest
 from rmqstore.repair.derived.rocksdb import builds_queues
 from rmqstore.repair.derived.settings_evidence import LIGHT_QUEUES, evidence_of
 from rmqstore.repair.log.future import FutureLog
 from rmqstore.repair.plan.builder import PlanBuilder
-from rmqstore.repair.plan.staging import Staging
 from rmqstore.scan.ranges import in_ranges
 from rmqstore.scan.unitruns import UNIT_ROWS
 from rmqstore.store.root import QueueDirectory, Store
@@ -37,9 +37,7 @@ from rmqstore.verify.parts import config
 from rmqstore.verify.queues.batchqueue import UNIT_DTYPE
 from rmqstore.verify.queues.exchanged import Held
 from rmqstore.verify.queues.units import QueueKey
-from rmqstore.versions import Profile
 
-Advance = Callable[[int], None]
 _ASKED = Reason("rebuilt from the commit log")
 _CUT = Reason("entries of records that the log will not have", "RMQ-CQ-BEYOND")
 _LOST = Reason("entries of lost messages", "RMQ-CQ-LOST")
@@ -106,7 +104,7 @@ class ChosenQueues:
     request: QueueRequest | None
     exchanged: Mapping[Path, Held] = field(default_factory=dict)
 
-    def plan(self, builder: PlanBuilder, staging: Staging, made: tuple[QueueResult, Made] | None) -> dict[QueueKey, int]:
+    def plan(self, builder: PlanBuilder, made: tuple[QueueResult, Made] | None) -> dict[QueueKey, int]:
         """Plan with the built files.
 
         Returns the ends of the queues that were examined for that: the queue offsets after their last messages. All others stay as they
@@ -124,7 +122,7 @@ class ChosenQueues:
         placeholders = _placeholders(store, self.log) if wish.lost_units is LostUnits.PLACEHOLDER else {}
         evidence = evidence_of(store)
         settings = evidence.settings if self.request is None else self.request.settings(evidence.settings)
-        work = Work(builder, staging, store, settings, self.log, wish.mode, files, self.exchanged)
+        work = Work(builder, store, settings, self.log, wish.mode, files, self.exchanged)
         planned = {
             key: _plan(work, key, queues, rebuilt.get(key), self.reasons.get(key, _ASKED), placeholders.get(key, {}))
             for key in sorted(keys)
@@ -156,22 +154,10 @@ def choose_queues(store: Store, log: FutureLog, judgement: Judgement, wish: Queu
     return ChosenQueues(store, log, wish, queues, reasons, choice, request, judgement.exchanged)
 
 
-def plan_queues(
-    builder: PlanBuilder,
-    staging: Staging,
-    store: Store,
-    profile: Profile,
-    log: FutureLog,
-    judgement: Judgement,
-    wish: QueueWish,
-    *,
-    advance: Advance = lambda count: None,
-    rebuilder: Rebuilder | None = None,
-) -> None:
+def plan_queues(planning: Planning, store: Store, log: FutureLog, judgement: Judgement, wish: QueueWish) -> None:
     """Plan what makes the queues of `store` agree with the future `log`. Raises as `choose_queues` and `ChosenQueues.plan` do."""
     chosen = choose_queues(store, log, judgement, wish)
-    rebuilt = rebuild_derived(store, log, profile, staging, queues=chosen.request, advance=advance, rebuilder=rebuilder)
-    chosen.plan(builder, staging, rebuilt.queues)
+    chosen.plan(planning.builder, rebuild_derived(planning, store, log, queues=chosen.request).queues)
 
 
 def _batch_topics(store: Store, log: FutureLog, queues: _Queues, reasons: Mapping[QueueKey, Reason], wish: QueueWish) -> frozenset[str]:

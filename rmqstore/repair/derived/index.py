@@ -6,7 +6,7 @@ continue, so that all keys of the log are found, and no index entry points at wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -19,11 +19,12 @@ from rmqstore.rebuild import IndexResult, RebuiltIndexFile
 from rmqstore.rebuild.index import following_name
 from rmqstore.repair.derived.index_ranges import KeyRange, first_border, last_border
 from rmqstore.repair.derived.judgement import Judgement
-from rmqstore.repair.derived.rebuild import IndexRequest, Made, Rebuilder, rebuild_derived
+from rmqstore.repair.derived.rebuild import rebuild_derived
+from rmqstore.repair.derived.requests import IndexRequest, Made, Planning
 from rmqstore.repair.derived.settings_evidence import evidence_of, settings_of
 from rmqstore.repair.log.future import FutureLog
 from rmqstore.repair.plan.builder import PlanBuilder
-from rmqstore.repair.plan.staging import StagedFile, Staging
+from rmqstore.repair.plan.staging import StagedFile
 from rmqstore.scan.ranges import in_ranges
 from rmqstore.store.parts import PartKind
 from rmqstore.store.root import Store
@@ -31,7 +32,6 @@ from rmqstore.verify.context import Context, Options
 from rmqstore.verify.index import HEADER_LAYOUT, IndexView, open_views
 from rmqstore.versions import Profile
 
-Advance = Callable[[int], None]
 _NAME, _BEHIND, _INCOMPLETE = "RMQ-IX-NAME", "RMQ-IX-BEHIND", "RMQ-IX-INCOMPLETE"
 
 
@@ -129,22 +129,10 @@ def choose_index(store: Store, profile: Profile, log: FutureLog, judgement: Judg
     return ChosenIndex(store, judgement, kept, tuple(_gaps(kept, sorted(files), incomplete=_INCOMPLETE in codes)), builds=True)
 
 
-def plan_index(
-    builder: PlanBuilder,
-    staging: Staging,
-    store: Store,
-    profile: Profile,
-    log: FutureLog,
-    judgement: Judgement,
-    *,
-    everything: bool = False,
-    advance: Advance = lambda count: None,
-    rebuilder: Rebuilder | None = None,
-) -> None:
+def plan_index(planning: Planning, store: Store, log: FutureLog, judgement: Judgement, *, everything: bool = False) -> None:
     """Plan what makes the index of `store` agree with the future `log`. Raises as `choose_index` and `ChosenIndex.plan` do."""
-    chosen = choose_index(store, profile, log, judgement, everything=everything)
-    rebuilt = rebuild_derived(store, log, profile, staging, index=chosen.requests, advance=advance, rebuilder=rebuilder)
-    chosen.plan(builder, rebuilt.index)
+    chosen = choose_index(store, planning.profile, log, judgement, everything=everything)
+    chosen.plan(planning.builder, rebuild_derived(planning, store, log, index=chosen.requests).index)
 
 
 def full_until(store: Store) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rmqstore.repair.plan.builder import PlanBuilder
-from rmqstore.repair.plan.staging import StagedFile, Staging
+from rmqstore.repair.plan.staging import StagedFile
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.window import map_window
 
@@ -34,9 +34,8 @@ class Wanted:
 class FileFitter:
     """The changes of the files of one queue in a plan: every action has `reason` and `code`."""
 
-    def __init__(self, builder: PlanBuilder, staging: Staging, unit_size: int, reason: str, code: str | None) -> None:
+    def __init__(self, builder: PlanBuilder, unit_size: int, reason: str, code: str | None) -> None:
         self._builder = builder
-        self._staging = staging
         self._unit_size = unit_size
         self._reason = reason
         self._code = code
@@ -83,7 +82,7 @@ class FileFitter:
             self._builder.zero(wanted.path, middle, end - middle, reason=self._reason, code=self._code)
 
     def _staged(self, wanted: Wanted) -> StagedFile:
-        return wanted.staged or self._staging.add(wanted.data.tobytes())
+        return wanted.staged or self._builder.staging.add(wanted.data.tobytes())
 
 
 def _units(marked: npt.NDArray[np.bool_], unit_size: int) -> npt.NDArray[np.bool_]:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from rmqstore.errors import RefusedError, StoreChangedError
 from rmqstore.formats.sysflag import SysFlag
-from rmqstore.rebuild import Builder, IndexBuilder, IndexResult, Mode, QueueBuilder, QueueResult, Settings, rebuild
-from rmqstore.repair.derived.index_ranges import KeyRange
+from rmqstore.rebuild import Builder, IndexBuilder, Mode, QueueBuilder, rebuild
 from rmqstore.repair.derived.multidispatch import as_written
+from rmqstore.repair.derived.requests import Advance, IndexRequest, Planning, QueueRequest, Rebuilt
 from rmqstore.repair.derived.settings_evidence import settings_of
 from rmqstore.repair.log.future import FutureLog
 from rmqstore.repair.plan.staging import StagedFile, Staging
@@ -24,66 +23,7 @@ from rmqstore.scan.ahead import BATCH, BUFFERS
 from rmqstore.scan.columns import Check, Mark
 from rmqstore.scan.walk import Batch, LogScanner
 from rmqstore.store.root import Store
-from rmqstore.verify.queues.units import QueueKey
 from rmqstore.versions import Profile
-
-Advance = Callable[[int], None]
-
-
-Made = dict[str, StagedFile]
-"""Files in the staging area by their path below the root of the store."""
-
-
-@dataclass(frozen=True, slots=True)
-class QueueRequest:
-    """Queues to build: how, and which; `batch_topics` are topics whose queues are batch queues although no configuration says so."""
-
-    mode: Mode
-    wanted: Callable[[QueueKey], bool]
-    batch_topics: frozenset[str] = frozenset()
-
-    def settings(self, settings: Settings) -> Settings:
-        """Return the settings of the store with these topics among the batch topics."""
-        return replace(settings, batch_topics=settings.batch_topics | self.batch_topics)
-
-
-@dataclass(frozen=True, slots=True)
-class IndexRequest:
-    """Index files to build with the keys of a range of the log, all without one; `follows` as an IndexBuilder takes it."""
-
-    keys: KeyRange | None = None
-    follows: tuple[int, int] = (0, 0)
-
-    def touches(self, start: int, end: int) -> bool:
-        """Return whether keys of the range can be in [start, end) of the log."""
-        return self.keys is None or (self.keys.start < end and (self.keys.stop is None or self.keys.stop >= start))
-
-    def select(self, batches: Iterable[Batch], *, tags: bool) -> Iterable[Batch]:
-        """Return the records with keys in the range; `tags`: keys of tags are indexed, too."""
-        return batches if self.keys is None else self.keys.select(batches, tags=tags)
-
-
-@dataclass(frozen=True, slots=True)
-class Rebuilt:
-    """The files built from a log: queues if they were asked for, and for each request for index files what it asked for."""
-
-    queues: tuple[QueueResult, Made] | None
-    index: Sequence[tuple[IndexResult, Made]]
-
-
-class Rebuilder(Protocol):
-    """A builder in other processes of what `rebuild_derived` builds in this one; it raises the same errors."""
-
-    def rebuild(
-        self,
-        log: FutureLog,
-        profile: Profile,
-        staging: Staging,
-        queues: QueueRequest | None,
-        index: Sequence[IndexRequest],
-        advance: Advance,
-    ) -> Rebuilt:
-        """Build as `rebuild_derived` does."""
 
 
 class StagedFiles:
@@ -159,43 +99,30 @@ def inner_batch_topics(store: Store, log: FutureLog) -> frozenset[str]:
 
 
 def rebuild_derived(
-    store: Store,
-    log: FutureLog,
-    profile: Profile,
-    staging: Staging,
-    *,
-    queues: QueueRequest | None = None,
-    index: Sequence[IndexRequest] = (),
-    advance: Advance = lambda count: None,
-    rebuilder: Rebuilder | None = None,
+    planning: Planning, store: Store, log: FutureLog, *, queues: QueueRequest | None = None, index: Sequence[IndexRequest] = ()
 ) -> Rebuilt:
-    """Build what is asked for into the staging area; `rebuilder` does it outside of this process.
+    """Build what is asked for into the staging area.
 
     Queues and the first index files are built in one pass over the log. Raises RefusedError, UnreadableError, StoreChangedError, OSError.
     """
     if queues is None and not index:
         return Rebuilt(None, ())
+    profile = planning.profile
     if queues is not None and queues.mode is Mode.USEFUL:
         profile = as_written(store, profile)
-    if rebuilder is not None:
-        return rebuilder.rebuild(log, profile, staging, queues, index, advance)
+    if planning.rebuilder is not None:
+        return planning.rebuilder.rebuild(planning, log, profile, queues, index)
     first, rest = (index[0], index[1:]) if queues is not None and index else (None, index)
-    made = [] if queues is None else [_pass(store, log, profile, staging, queues, first, advance)]
-    made += [_pass(store, _touched(log, request), profile, staging, None, request, advance) for request in rest]
+    made = [] if queues is None else [_pass(planning, store, log, profile, queues, first)]
+    made += [_pass(planning, store, _touched(log, request), profile, None, request) for request in rest]
     return Rebuilt(made[0].queues, [each for one in made for each in one.index])
 
 
 def _pass(
-    store: Store,
-    log: FutureLog,
-    profile: Profile,
-    staging: Staging,
-    queues: QueueRequest | None,
-    index: IndexRequest | None,
-    advance: Advance,
+    planning: Planning, store: Store, log: FutureLog, profile: Profile, queues: QueueRequest | None, index: IndexRequest | None
 ) -> Rebuilt:
     """Return what one pass over the log builds."""
-    records, settings = records_of(store, log, keys=index is not None), settings_of(store)
+    records, settings, staging = records_of(store, log, keys=index is not None), settings_of(store), planning.staging
     builders: list[Builder] = []
     for_queues, for_index = StagedFiles(staging), StagedFiles(staging)
     if queues is not None:
@@ -214,7 +141,7 @@ def _pass(
         index_builder = IndexBuilder(records.scanner.queue, settings, profile, for_index, follows=index.follows)
         builders.append(_Chosen(index, index_builder, profile.indexes_tags))
     with _full_disk_told(staging):
-        rebuild(told(records, advance), *builders)
+        rebuild(told(records, planning.advance), *builders)
         return Rebuilt(
             None if queues is None else (queue_builder.finish(), for_queues.files),
             [] if index is None else [(index_builder.finish(), for_index.files)],

@@ -74,7 +74,7 @@ class LogRepair:
         return not self.edits and not self.files
 
 
-def plan_log(builder: PlanBuilder, staging: Staging, repair: LogRepair) -> None:
+def plan_log(builder: PlanBuilder, repair: LogRepair) -> None:
     """Add the actions of `repair` to the builder. Raises UnreadableError, StoreChangedError, OSError."""
     whole = {edit.read_at: edit for edit in repair.files}
     for edit in repair.files:
@@ -90,7 +90,7 @@ def plan_log(builder: PlanBuilder, staging: Staging, repair: LogRepair) -> None:
             _in_place(builder, file, repair.edits)
         else:
             put = builder.create if anew.fate is FileAction.CREATED else builder.replace
-            put(anew.path, _staged(staging, repair.future, file, anew), reason=anew.reason, code=anew.code, like=anew.like)
+            put(anew.path, _staged(builder.staging, repair.future, file, anew), reason=anew.reason, code=anew.code, like=anew.like)
     for message in repair.lost:
         builder.lose(message)
     for note in repair.notes:

@@ -37,9 +37,9 @@ class PlanBuilder:
         """Take the fingerprint of the store: make the builder before anything is read."""
         self._store = store
         self._places = Places(store)
-        self._staging = staging
+        self.staging = staging
         self._command = command
-        self._broker_version = broker_version
+        self.broker_version = broker_version
         self._files = fingerprint.take(self._places)
         self._actions: dict[str, list[Action]] = {}
         self._touched = Touched()
@@ -200,11 +200,11 @@ class PlanBuilder:
         order = list(Phase)
         actions = [action for actions in self._actions.values() for action in actions]
         actions.sort(key=lambda action: order.index(self._places.phase(action.path)))
-        self._staging.sync()
+        self.staging.sync()
         return Plan(
             self._command,
             str(self._store.root),
-            self._broker_version,
+            self.broker_version,
             dict(self._store.config.given),
             None,
             tuple(actions),
@@ -230,7 +230,7 @@ class PlanBuilder:
         if isinstance(staged, bytes):
             if len(staged) <= INLINE_LIMIT:
                 return Contents(len(staged), data=staged)
-            staged = self._staging.add(staged)
+            staged = self.staging.add(staged)
         return Contents(staged.length, file=staged.name)
 
     def _in_place(self, action: Action) -> None:

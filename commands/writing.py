@@ -13,12 +13,12 @@ import click
 
 from rmqstore.commands.common import View, broker_version_option, on_interrupt, output_options, store_options
 from rmqstore.commands.engines import engine_options, rebuilder_of
+from rmqstore.reading.progress import Advance
 from rmqstore.shellwords import command
 
 if TYPE_CHECKING:
     from rmqstore.pipeline.engine import EngineOptions
     from rmqstore.pipeline.job import StoreAt
-    from rmqstore.repair.derived.requests import Advance
     from rmqstore.repair.plan.model import Action, After, Plan
     from rmqstore.repair.procedure import Planner, Result
     from rmqstore.repair.transaction.folder import Transaction

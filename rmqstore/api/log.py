@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmqstore.errors import UnreadableError
 from rmqstore.formats.record import Record
+from rmqstore.reading.progress import silent
 
 if TYPE_CHECKING:
     import pyarrow
@@ -109,7 +110,6 @@ class Log:
 
         Raises UsageError, UnreadableError, StoreChangedError.
         """
-        from rmqstore.pipeline.job import silent
         from rmqstore.pipeline.tables.messages import TABLE
         from rmqstore.pipeline.tables.selection import Condition, Selection
         from rmqstore.pipeline.tables.table import schema

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from rmqstore.errors import UsageError
-from rmqstore.pipeline.job import Advance, Job, Runner
+from rmqstore.pipeline.job import Job, Runner
+from rmqstore.reading.progress import Advance
 
 SPARK_START = 2.3
 """Seconds that Spark takes to start and to end, on a machine with two cores."""

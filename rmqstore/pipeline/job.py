@@ -5,19 +5,13 @@ Everything here travels between processes, so parts and jobs are values that can
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from rmqstore.reading.progress import Advance
 from rmqstore.store.root import Store
-
-Advance = Callable[[int], None]
-"""A callback that receives the number of bytes of a part as they are read."""
-
-
-def silent(count: int) -> None:
-    """Ignore the progress."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import IO
 
-from rmqstore.pipeline.job import Advance, Job, Packet, Part
+from rmqstore.pipeline.job import Job, Packet, Part
+from rmqstore.reading.progress import Advance
 
 _IN_MEMORY = 4 << 20
 _HEAD = struct.Struct("<qqq")

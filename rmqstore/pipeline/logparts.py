@@ -10,7 +10,8 @@ import numpy as np
 
 from rmqstore.dump.resync import next_record
 from rmqstore.errors import UnreadableError
-from rmqstore.pipeline.job import Advance, Part, StoreAt
+from rmqstore.pipeline.job import Part, StoreAt
+from rmqstore.reading.progress import Advance
 from rmqstore.scan.columns import Check
 from rmqstore.scan.walk import Batch, Damage, LogScanner
 from rmqstore.store.mapped import MappedFile

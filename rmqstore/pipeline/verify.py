@@ -14,8 +14,9 @@ from rmqstore.catalogue import finding
 from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding
 from rmqstore.pipeline.foresight import foresee
-from rmqstore.pipeline.job import Advance, MapOnly, Packet, Part, Runner, StoreAt
+from rmqstore.pipeline.job import MapOnly, Packet, Part, Runner, StoreAt
 from rmqstore.pipeline.remote import at_hand, is_remote, log_size
+from rmqstore.reading.progress import Advance
 from rmqstore.store.mapped import MappedFile
 from rmqstore.verify.context import Options
 from rmqstore.verify.engine import Outcome, Passes, Totals, Verification

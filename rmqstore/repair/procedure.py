@@ -14,7 +14,8 @@ from typing import Any, Protocol
 
 from rmqstore.errors import RefusedError
 from rmqstore.findings import Severity
-from rmqstore.repair.derived.requests import Advance, Planning, Rebuilder, silent
+from rmqstore.reading.progress import Advance, silent
+from rmqstore.repair.derived.requests import Planning, Rebuilder
 from rmqstore.repair.files import beneath, lock, rights
 from rmqstore.repair.files.writer import Writer
 from rmqstore.repair.plan.builder import PlanBuilder

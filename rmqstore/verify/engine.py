@@ -13,13 +13,14 @@ from pathlib import Path
 
 from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding, Severity
+from rmqstore.reading.progress import Advance, silent
 from rmqstore.scan.columns import Stop
 from rmqstore.scan.kernels.queue import Claim
 from rmqstore.store.root import Store
 from rmqstore.verify.context import Context, Options
 from rmqstore.verify.horizon import Horizon, comes_to_be_written, is_written, mark_of
 from rmqstore.verify.log.commitlog import FileResult
-from rmqstore.verify.look import Advance, Look, Outcome, Passes, Totals, files_as_mapped, last_file_with_data
+from rmqstore.verify.look import Look, Outcome, Passes, Totals, files_as_mapped, last_file_with_data
 from rmqstore.verify.nextstart import Foresight, weighed
 from rmqstore.verify.queues.exchanged import Held
 
@@ -75,11 +76,11 @@ class Verification:
         """Bytes of the commit log that the pass will read."""
         return self._look.total_bytes
 
-    def pass_over(self, path: str, advance: Advance = lambda count: None) -> Outcome:
+    def pass_over(self, path: str, advance: Advance = silent) -> Outcome:
         """Run the pass over one file of the log, for a runner whose passes are in other processes."""
         return self._look.pass_over(path, advance)
 
-    def run(self, advance: Advance = lambda count: None) -> Iterator[Finding]:
+    def run(self, advance: Advance = silent) -> Iterator[Finding]:
         """Yield all findings. `advance` is called with the number of bytes of the log as they are read, from several threads."""
         before = mark_of(self.store)
         findings = self._looked(advance)
@@ -93,7 +94,7 @@ class Verification:
                 findings = list(weighed(store, findings, self._foresight))
         yield from findings
 
-    def _looked(self, advance: Advance = lambda count: None) -> list[Finding]:
+    def _looked(self, advance: Advance = silent) -> list[Finding]:
         """Return the findings of a look. Where old files are removed meanwhile, it begins again."""
         began, looks = time.monotonic(), 0
         while looks < _MOST_LOOKS or time.monotonic() < began + _LOOKING:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from rmqstore.errors import RmqstoreError, StoreChangedError, UnreadableError
 from rmqstore.findings import Finding
+from rmqstore.reading.progress import Advance, silent
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import QueueDirectory, Store
 from rmqstore.store.window import read_at
@@ -31,7 +32,6 @@ from rmqstore.verify.queues.units import QueueKey
 from rmqstore.verify.timer import wheel
 from rmqstore.verify.unchecked import NotChecked, not_checked
 
-Advance = Callable[[int], None]
 Outcome = FileResult | RmqstoreError
 Passes = Callable[[Sequence[MappedFile], Advance], list[Outcome]]
 """Runner of the pass over each of the files, anywhere and in any order; returns the outcomes in the order of the files."""
@@ -111,7 +111,7 @@ class Look:
     def _reads_log(self) -> bool:
         return any(self.options.wants(part) for part in ("commitlog", "consumequeue", "index", "checkpoint", "timer", "store"))
 
-    def run(self, advance: Advance = lambda count: None) -> Iterator[Finding]:
+    def run(self, advance: Advance = silent) -> Iterator[Finding]:
         """Yield all findings. `advance` is called with the number of bytes of the log as they are read, from several threads."""
         started = time.perf_counter()
         for item in self._run(advance):
@@ -164,7 +164,7 @@ class Look:
                 pool.shutdown(cancel_futures=True)
                 raise
 
-    def pass_over(self, path: str, advance: Advance = lambda count: None) -> Outcome:
+    def pass_over(self, path: str, advance: Advance = silent) -> Outcome:
         """Run the pass over one file of the log, for a runner whose passes are in other processes."""
         log_files = files_as_mapped(self.store)
         wanted = next((file for file in log_files if str(file.path) == path), None)
@@ -199,7 +199,7 @@ class Look:
         for file, outcome in zip(log_files, outcomes, strict=True):
             if isinstance(outcome, StoreChangedError):
                 # Lost pages are counted for the whole process: alone, only the file that lost them fails again.
-                outcome = self._pass(around, file, lambda count: None)
+                outcome = self._pass(around, file, silent)
             if isinstance(outcome, RmqstoreError):
                 self.totals.notes.append(outcome.message)
                 yield self.context.finding("RMQ-ST-UNREADABLE", outcome.message, file=file.path, offset=file.start, mend=outcome.hint)

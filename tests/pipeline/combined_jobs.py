@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from rmqstore.pipeline.job import Advance, Job, Packet, Part
+from rmqstore.pipeline.job import Job, Packet, Part
+from rmqstore.reading.progress import Advance
 
 _MOST_PACKETS = 1_000_000
 

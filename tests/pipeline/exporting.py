@@ -19,9 +19,10 @@ from rmqstore.pipeline.export.attempt import PieceDone
 from rmqstore.pipeline.export.destination import Destination
 from rmqstore.pipeline.export.job import ExportJob
 from rmqstore.pipeline.export.request import Body, ExportRequest, Format
-from rmqstore.pipeline.job import Advance, Packet, Part, Runner, StoreAt, silent
+from rmqstore.pipeline.job import Packet, Part, Runner, StoreAt
 from rmqstore.pipeline.local import LocalRunner
 from rmqstore.pipeline.tables.message_parts import wanted_pieces
+from rmqstore.reading.progress import Advance, silent
 from rmqstore.render.formulas import defused
 from rmqstore.render.text import cell
 from tests.support.cli import rmqstore

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rmqstore.errors import StoreChangedError
-from rmqstore.pipeline.job import Advance, MapOnly, Packet, Part
+from rmqstore.pipeline.job import MapOnly, Packet, Part
+from rmqstore.reading.progress import Advance
 
 PARTS = [Part(number, f"part {number}", size) for number, size in enumerate([5, 70, 30, 0, 12])]
 

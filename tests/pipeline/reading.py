@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from rmqstore.pipeline.job import StoreAt, silent
+from rmqstore.pipeline.job import StoreAt
 from rmqstore.pipeline.tables.registry import find_table
 from rmqstore.pipeline.tables.selection import Selection
 from rmqstore.pipeline.tables.table import everything, schema
+from rmqstore.reading.progress import silent
 from tests.support.cli import rmqstore
 from tests.support.stores import Case
 

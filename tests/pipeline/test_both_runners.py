@@ -17,7 +17,7 @@ import pytest
 
 from rmqstore.pipeline.export.attempt import PieceDone
 from rmqstore.pipeline.export.job import ExportJob
-from rmqstore.pipeline.job import Job, Runner, StoreAt, silent
+from rmqstore.pipeline.job import Job, Runner, StoreAt
 from rmqstore.pipeline.local import LocalRunner
 from rmqstore.pipeline.rebuild.futureparts import Source
 from rmqstore.pipeline.rebuild.gather import GatherJob
@@ -28,6 +28,7 @@ from rmqstore.pipeline.stats.counts import Counts
 from rmqstore.pipeline.stats.job import StatsJob
 from rmqstore.pipeline.tables.message_parts import wanted_pieces
 from rmqstore.prediction.release import choose_release
+from rmqstore.reading.progress import silent
 from rmqstore.rebuild import Mode
 from rmqstore.repair.derived.judgement import judge, present_log
 from rmqstore.repair.derived.requests import IndexRequest

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqstore.pipeline.job import StoreAt, silent
+from rmqstore.pipeline.job import StoreAt
 from rmqstore.pipeline.local import LocalRunner
 from rmqstore.pipeline.spark.runner import SparkRunner
 from rmqstore.pipeline.stats.job import StatsJob, counts_of
+from rmqstore.reading.progress import silent
 from tests.pipeline.exporting import Dying, export, parts_of, request
 from tests.support.stores import case, content, sample_store
 

@@ -12,7 +12,7 @@ import pytest
 
 from rmqstore.formats import record
 from rmqstore.formats.crc import body_crc
-from rmqstore.pipeline.job import Advance, Job, StoreAt, silent
+from rmqstore.pipeline.job import Job, StoreAt
 from rmqstore.pipeline.local import LocalRunner
 from rmqstore.pipeline.logparts import LARGEST_PIECE
 from rmqstore.pipeline.rebuild import scatter
@@ -20,6 +20,7 @@ from rmqstore.pipeline.rebuild.futureparts import MisalignedSplitError, Source
 from rmqstore.pipeline.rebuild.jobs import DistributedRebuild
 from rmqstore.pipeline.spark.runner import SparkRunner
 from rmqstore.prediction.release import choose_release
+from rmqstore.reading.progress import Advance, silent
 from rmqstore.rebuild import Mode
 from rmqstore.repair.derived import rebuild
 from rmqstore.repair.derived.judgement import judge, present_log

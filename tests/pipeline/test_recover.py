@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqstore.errors import RmqstoreError
-from rmqstore.pipeline.job import Advance, Job, StoreAt
+from rmqstore.pipeline.job import Job, StoreAt
 from rmqstore.pipeline.local import LocalRunner
 from rmqstore.pipeline.rebuild.jobs import DistributedRebuild
 from rmqstore.prediction.release import choose_release
+from rmqstore.reading.progress import Advance
 from rmqstore.repair.derived.consumequeues import LostUnits
 from rmqstore.repair.derived.requests import Planning, Rebuilder
 from rmqstore.repair.plan.builder import PlanBuilder

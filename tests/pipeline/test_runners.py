@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqstore.errors import RmqstoreError, StoreChangedError
-from rmqstore.pipeline.job import Part, silent
+from rmqstore.pipeline.job import Part
 from rmqstore.pipeline.local import LocalRunner
 from rmqstore.pipeline.spark.runner import SparkRunner, tasks_of
+from rmqstore.reading.progress import silent
 from tests.pipeline.jobs import PARTS, Failing, Letters, Nothing, Numbers
 
 if TYPE_CHECKING:

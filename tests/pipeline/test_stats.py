@@ -15,10 +15,11 @@ import pytest
 
 from rmqstore.formats.naming import FILLER_TOPIC
 from rmqstore.formats.sysflag import SysFlag
-from rmqstore.pipeline.job import StoreAt, silent
+from rmqstore.pipeline.job import StoreAt
 from rmqstore.pipeline.local import LocalRunner
 from rmqstore.pipeline.stats.job import StatsJob, counts_of
 from rmqstore.pipeline.stats.result import objects, summary
+from rmqstore.reading.progress import silent
 from tests.support.builder import FIRST_TIMESTAMP, StoreBuilder
 from tests.support.cli import rmqstore
 from tests.support.damages import DAMAGES, apply

@@ -14,12 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqstore.errors import RmqstoreError, UsageError
-from rmqstore.pipeline.job import StoreAt, silent
+from rmqstore.pipeline.job import StoreAt
 from rmqstore.pipeline.tables import fileparts
 from rmqstore.pipeline.tables.fileparts import files_parts
 from rmqstore.pipeline.tables.registry import TABLE_NAMES, find_table
 from rmqstore.pipeline.tables.selection import Condition, Selection
 from rmqstore.pipeline.tables.table import TYPES, everything, schema
+from rmqstore.reading.progress import silent
 from tests.pipeline.reading import Row, at_sample, rows_of
 from tests.support.builder import StoreBuilder
 from tests.support.cli import rmqstore

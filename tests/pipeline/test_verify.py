@@ -14,9 +14,10 @@ import pytest
 
 from rmqstore.errors import RmqstoreError
 from rmqstore.pipeline import verify as job
-from rmqstore.pipeline.job import StoreAt, silent
+from rmqstore.pipeline.job import StoreAt
 from rmqstore.pipeline.local import LocalRunner
 from rmqstore.pipeline.spark.runner import SparkRunner
+from rmqstore.reading.progress import silent
 from rmqstore.verify.context import Options
 from rmqstore.verify.engine import Verification
 from tests.pipeline.places import BASES, damaged_stores, sample_stores

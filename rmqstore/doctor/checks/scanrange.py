@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding
 from rmqstore.prediction.outcome import Scan
+from rmqstore.reading.progress import silent
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import QueueDirectory
 from rmqstore.store.window import read_at
@@ -55,7 +56,7 @@ def read_range(context: Context, scan: Scan | None, queues: Mapping[QueueKey, Qu
             unread += [file] if holds else []
             continue
         try:
-            result = FileVerifier(context, surroundings, file, lambda count: None).run()
+            result = FileVerifier(context, surroundings, file, silent).run()
         except RmqstoreError as error:
             found.append(context.finding("RMQ-ST-UNREADABLE", error.message, file=file.path, offset=file.start, mend=error.hint))
             continue

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from rmqstore.pipeline.export.attempt import Attempt
 from rmqstore.pipeline.export.request import ExportRequest
-from rmqstore.pipeline.job import Advance, MapOnly, Packet, Part
+from rmqstore.pipeline.job import MapOnly, Packet, Part
 from rmqstore.pipeline.logparts import LogPiece
+from rmqstore.reading.progress import Advance
 
 
 @dataclass(frozen=True, slots=True)

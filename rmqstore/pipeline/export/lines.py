@@ -11,8 +11,8 @@ from rmqstore.dump.log import LogDump
 from rmqstore.dump.message import json_line, message_object
 from rmqstore.formats.record import decode_record
 from rmqstore.pipeline.export.request import ExportRequest
-from rmqstore.pipeline.job import silent
 from rmqstore.pipeline.logparts import LogPiece, PieceReader
+from rmqstore.reading.progress import silent
 from rmqstore.scan.columns import Check
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import Store

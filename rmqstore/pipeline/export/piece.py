@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rmqstore.pipeline.export.attempt import Attempt, PieceDone
 from rmqstore.pipeline.export.request import ExportRequest, Format
-from rmqstore.pipeline.job import Advance
 from rmqstore.pipeline.logparts import LogPiece
+from rmqstore.reading.progress import Advance
 
 
 def export_piece(piece: LogPiece, request: ExportRequest, attempt: Attempt, advance: Advance) -> PieceDone:

@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 from rmqstore.dump.bodies import BodyError, decompress, encode
 from rmqstore.formats.sysflag import SysFlag
 from rmqstore.pipeline.export.request import Body, ExportRequest, Format
-from rmqstore.pipeline.job import Advance
 from rmqstore.pipeline.logparts import LogPiece, PieceReader
 from rmqstore.pipeline.tables import messages
 from rmqstore.pipeline.tables.message_columns import BatchColumns
 from rmqstore.pipeline.tables.table import TYPES, schema
+from rmqstore.reading.progress import Advance
 from rmqstore.render import formulas
 from rmqstore.render.text import compact_json
 from rmqstore.scan.columns import Check

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from rmqstore.errors import RmqstoreError
-from rmqstore.pipeline.job import Advance, Part, StoreAt
+from rmqstore.pipeline.job import Part, StoreAt
 from rmqstore.pipeline.logparts import before, record_cuts
+from rmqstore.reading.progress import Advance
 from rmqstore.rebuild import Settings
 from rmqstore.repair.derived.rebuild import entry_header_of, records_of
 from rmqstore.repair.log.future import FutureLog

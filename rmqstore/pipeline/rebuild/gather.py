@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
-from rmqstore.pipeline.job import Advance, MapOnly, Packet, Part
+from rmqstore.pipeline.job import MapOnly, Packet, Part
 from rmqstore.pipeline.rebuild.futureparts import Source
 from rmqstore.pipeline.rebuild.scatter import Segment, share_of
+from rmqstore.reading.progress import Advance
 from rmqstore.rebuild import IndexBuilder, IndexResult, Mode, QueueBuilder, QueueResult, rebuild
 from rmqstore.rebuild.packing import Unpacker, packets
 from rmqstore.repair.derived.rebuild import StagedFiles

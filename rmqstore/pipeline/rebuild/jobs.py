@@ -13,11 +13,12 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
-from rmqstore.pipeline.job import Advance, Runner, StoreAt, silent
+from rmqstore.pipeline.job import Runner, StoreAt
 from rmqstore.pipeline.logparts import LARGEST_PIECE
 from rmqstore.pipeline.rebuild.futureparts import MisalignedSplitError, Source
 from rmqstore.pipeline.rebuild.gather import GatherJob, IndexFile, QueueShare
 from rmqstore.pipeline.rebuild.scatter import QUEUES, ScatterJob, ShuffleOutput, of_range, of_share
+from rmqstore.reading.progress import Advance, silent
 from rmqstore.rebuild import IndexResult, Mode, QueueResult, RebuiltIndexFile
 from rmqstore.rebuild.index import next_index_file_name
 from rmqstore.repair.derived.requests import IndexRequest, Made, Planning, QueueRequest, Rebuilt

@@ -18,8 +18,9 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from rmqstore.pipeline.job import Advance, MapOnly, Packet, Part
+from rmqstore.pipeline.job import MapOnly, Packet, Part
 from rmqstore.pipeline.rebuild.futureparts import FuturePiece, Source
+from rmqstore.reading.progress import Advance
 from rmqstore.rebuild import Mode
 from rmqstore.rebuild.packing import FOR_INDEX, FOR_QUEUES, pack, pack_apart, without_bytes
 from rmqstore.rebuild.requests import QueueOf, requests_of

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from rmqstore.pipeline.job import Advance
 from rmqstore.pipeline.spark.session import OF_JAVA, has_worked
+from rmqstore.reading.progress import Advance
 
 if TYPE_CHECKING:
     from pyspark import SparkContext, SparkStageInfo

@@ -17,9 +17,10 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from rmqstore.errors import RmqstoreError
-from rmqstore.pipeline.job import Advance, Job, Part, silent
+from rmqstore.pipeline.job import Job, Part
 from rmqstore.pipeline.spark.progress import watched
 from rmqstore.pipeline.spark.session import OF_JAVA, java_ended
+from rmqstore.reading.progress import Advance, silent
 
 if TYPE_CHECKING:
     from pyspark import SparkContext, SparkStageInfo

@@ -28,7 +28,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import CalendarIntervalType, VariantType, YearMonthIntervalType
 
 from rmqstore.errors import RmqstoreError, UsageError
-from rmqstore.pipeline.job import Advance, StoreAt, silent
+from rmqstore.pipeline.job import StoreAt
 from rmqstore.pipeline.spark import source
 from rmqstore.pipeline.spark.plans import Need, gathers, needs, optimized, require_reading
 from rmqstore.pipeline.spark.progress import tasks_told
@@ -37,6 +37,7 @@ from rmqstore.pipeline.spark.source import SourceError, columns_ddl
 from rmqstore.pipeline.spark.sql_values import packed, readable
 from rmqstore.pipeline.tables.registry import TABLE_NAMES, find_table, named_in
 from rmqstore.pipeline.tables.table import LARGEST_PART, schema
+from rmqstore.reading.progress import Advance, silent
 
 STREAMED_PART = 16 << 20
 """Bytes of a part whose rows may be the unchanged result: Spark holds the rows of two parts before they are printed."""

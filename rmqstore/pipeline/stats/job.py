@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from rmqstore.pipeline.job import Advance, Packet, Part, StoreAt
+from rmqstore.pipeline.job import Packet, Part, StoreAt
 from rmqstore.pipeline.logparts import LARGEST_PIECE, LogPiece, log_pieces
 from rmqstore.pipeline.remote import at_hand, is_remote, stored_bytes
 from rmqstore.pipeline.stats.counts import Counts, added
 from rmqstore.pipeline.stats.weights import StoreFacts
+from rmqstore.reading.progress import Advance
 
 STORE = "store"
 _KEY = "counts"

@@ -13,12 +13,12 @@ from rmqstore.formats.dledger import END_MAGIC
 from rmqstore.formats.javahash import decode_java_utf8
 from rmqstore.formats.record import BLANK_MAGIC
 from rmqstore.formats.sysflag import SysFlag
-from rmqstore.pipeline.job import Advance
 from rmqstore.pipeline.logparts import LogPiece, PieceReader
 from rmqstore.pipeline.stats.counts import Counts, Sums, Value
 from rmqstore.pipeline.stats.kernels_tally import KEYS_DTYPE, NO_TAG, TALLY_DTYPE, describe
 from rmqstore.pipeline.stats.tally import MOST_KEYS, Tally
 from rmqstore.pipeline.stats.weights import Scales, StoreFacts, Weight
+from rmqstore.reading.progress import Advance
 from rmqstore.scan.columns import Check, Fault
 from rmqstore.scan.kernels.offsets import BORN_HOST, BORN_HOST_V6, ENTRY_MAGIC, MAGIC
 from rmqstore.scan.walk import Batch

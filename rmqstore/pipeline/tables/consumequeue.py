@@ -9,10 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from rmqstore.formats import consumequeue
-from rmqstore.pipeline.job import Advance, Part, StoreAt
+from rmqstore.pipeline.job import Part, StoreAt
 from rmqstore.pipeline.tables.fileparts import FilesPart, TableFile, Units, Value, batch_of, files_parts, row_type, target_of, units
 from rmqstore.pipeline.tables.selection import Selection
 from rmqstore.pipeline.tables.table import LARGEST_PART, Column, schema
+from rmqstore.reading.progress import Advance
 
 _UNIT = row_type(consumequeue.UNIT)
 _PRE_BLANK = np.frombuffer(consumequeue.PRE_BLANK, _UNIT)[0]

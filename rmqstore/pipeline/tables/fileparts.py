@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from rmqstore.dump.request import Filters
 from rmqstore.dump.target import Target, find_target
 from rmqstore.formats.layout import fixed_layout
-from rmqstore.pipeline.job import Advance, Part, StoreAt
+from rmqstore.pipeline.job import Part, StoreAt
 from rmqstore.pipeline.tables.selection import Selection
+from rmqstore.reading.progress import Advance
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.window import data_extents, open_read_only, read_descriptor
 

@@ -10,10 +10,11 @@ from typing import Any
 import pyarrow as pa
 
 from rmqstore.findings import Finding
-from rmqstore.pipeline.job import Advance, Part, StoreAt
+from rmqstore.pipeline.job import Part, StoreAt
 from rmqstore.pipeline.tables.fileparts import batches_of_rows
 from rmqstore.pipeline.tables.selection import Selection
 from rmqstore.pipeline.tables.table import LARGEST_PART, Column, schema
+from rmqstore.reading.progress import Advance
 
 _BATCH_ROWS = 1024
 

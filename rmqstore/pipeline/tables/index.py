@@ -10,10 +10,11 @@ import pyarrow as pa
 from rmqstore.dump.fields import Fields
 from rmqstore.dump.indexes import index_file
 from rmqstore.formats import index
-from rmqstore.pipeline.job import Advance, Part, StoreAt
+from rmqstore.pipeline.job import Part, StoreAt
 from rmqstore.pipeline.tables.fileparts import FilesPart, TableFile, Value, batch_of, files_parts, row_type, target_of, units
 from rmqstore.pipeline.tables.selection import Selection
 from rmqstore.pipeline.tables.table import LARGEST_PART, Column, schema
+from rmqstore.reading.progress import Advance
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.window import read_at
 

@@ -11,12 +11,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rmqstore.pipeline.job import Advance, Part, StoreAt
+from rmqstore.pipeline.job import Part, StoreAt
 from rmqstore.pipeline.logparts import LogPiece, PieceReader
 from rmqstore.pipeline.tables.message_columns import BatchColumns
 from rmqstore.pipeline.tables.message_parts import wanted_pieces
 from rmqstore.pipeline.tables.selection import Selection
 from rmqstore.pipeline.tables.table import LARGEST_PART, Column, schema
+from rmqstore.reading.progress import Advance
 from rmqstore.scan.columns import Check
 from rmqstore.scan.walk import Batch
 

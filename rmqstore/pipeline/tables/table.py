@@ -9,8 +9,9 @@ from typing import Protocol
 import pyarrow as pa
 
 from rmqstore.errors import UsageError
-from rmqstore.pipeline.job import Advance, Part, StoreAt
+from rmqstore.pipeline.job import Part, StoreAt
 from rmqstore.pipeline.tables.selection import Selection
+from rmqstore.reading.progress import Advance
 
 LARGEST_PART = 256 << 20
 """Bytes of a part by default."""

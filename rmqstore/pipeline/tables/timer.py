@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from rmqstore.dump.timers import timer_log
-from rmqstore.pipeline.job import Advance, Part, StoreAt
+from rmqstore.pipeline.job import Part, StoreAt
 from rmqstore.pipeline.tables.fileparts import FilesPart, TableFile, batches_of_rows, files_parts, target_of
 from rmqstore.pipeline.tables.selection import Selection
 from rmqstore.pipeline.tables.table import BATCH_ROWS, LARGEST_PART, Column, schema
+from rmqstore.reading.progress import Advance
 
 
 class TimerUnits:

@@ -7,13 +7,14 @@ skip – have no finding that asks for a repair, so that they are left alone.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from rmqstore.errors import RefusedError
 from rmqstore.findings import Finding, Severity
 from rmqstore.formats.naming import LITE_PREFIX
+from rmqstore.reading.progress import Advance, silent
 from rmqstore.repair.derived.settings_evidence import light_queues
 from rmqstore.repair.log.future import FutureLog
 from rmqstore.store.parts import PartKind
@@ -60,7 +61,7 @@ def judge(
     *,
     parts: frozenset[str] = PARTS,
     threads: int = 2,
-    advance: Callable[[int], None] = lambda count: None,
+    advance: Advance = silent,
     given_up: Sequence[tuple[int, int]] = (),
 ) -> Judgement:
     """Verify queues and index of `store`, or one of these parts, without reading bodies.

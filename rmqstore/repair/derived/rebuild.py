@@ -13,9 +13,10 @@ import numpy.typing as npt
 
 from rmqstore.errors import RefusedError, StoreChangedError
 from rmqstore.formats.sysflag import SysFlag
+from rmqstore.reading.progress import Advance
 from rmqstore.rebuild import Builder, IndexBuilder, Mode, QueueBuilder, rebuild
 from rmqstore.repair.derived.multidispatch import as_written
-from rmqstore.repair.derived.requests import Advance, IndexRequest, Planning, QueueRequest, Rebuilt
+from rmqstore.repair.derived.requests import IndexRequest, Planning, QueueRequest, Rebuilt
 from rmqstore.repair.derived.settings_evidence import settings_of
 from rmqstore.repair.log.future import FutureLog
 from rmqstore.repair.plan.staging import StagedFile, Staging

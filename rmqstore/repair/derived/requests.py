@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
+from rmqstore.reading.progress import Advance, silent
 from rmqstore.repair.log.future import FutureLog
 from rmqstore.repair.plan.builder import PlanBuilder
 from rmqstore.repair.plan.staging import StagedFile, Staging
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
     from rmqstore.repair.derived.index_ranges import KeyRange
     from rmqstore.scan.walk import Batch
     from rmqstore.verify.queues.units import QueueKey
-
-Advance = Callable[[int], None]
-"""A callback that receives the number of bytes of the log as they are read."""
 
 Made = dict[str, StagedFile]
 """Files in the staging area by their path below the root of the store."""
@@ -68,10 +66,6 @@ class Rebuilder(Protocol):
         self, planning: Planning, log: FutureLog, profile: Profile, queues: QueueRequest | None, index: Sequence[IndexRequest]
     ) -> Rebuilt:
         """Build as `rebuild_derived` does."""
-
-
-def silent(count: int) -> None:
-    """Ignore the progress."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
@@ -12,6 +12,7 @@ from rmqstore.formats.message import BLANK, BLANK_MAGIC, BLANK_SIZE, MESSAGE_MAG
 from rmqstore.formats.record import Record, decode_record
 from rmqstore.formats.sysflag import TransactionType
 from rmqstore.reading.continuity import room_of
+from rmqstore.reading.progress import Advance, silent
 from rmqstore.reading.records import record_at
 from rmqstore.repair.log import corrections, filled_gaps, segments
 from rmqstore.repair.log.corrections import Correction
@@ -37,7 +38,6 @@ from rmqstore.verify.log.record_findings import DAMAGE_CODES, DAMAGE_TEXTS
 from rmqstore.verify.queues.courses import courses_of
 from rmqstore.versions import Profile, profile_of
 
-Advance = Callable[[int], None]
 _MENDED_AT_ONCE = 8 << 20  # bytes of a hole up to which a correction is searched for
 _BEYOND = 1 << 62
 _SMALLEST = smallest_record(MESSAGE_MAGIC_V1, 0)
@@ -49,9 +49,7 @@ TAIL_TEXTS = {
 }
 
 
-def salvage(
-    store: Store, release: str, *, staging: Staging, placeholders: bool = False, advance: Advance = lambda count: None
-) -> LogRepair:
+def salvage(store: Store, release: str, *, staging: Staging, placeholders: bool = False, advance: Advance = silent) -> LogRepair:
     """Return the repair that keeps most of the log of `store` for a broker of `release`; assembled files go to `staging`.
 
     Raises RefusedError, UnreadableError, StoreChangedError, OSError.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,6 +14,7 @@ from rmqstore.formats.consumequeue import UNIT, UNIT_SIZE
 from rmqstore.formats.layout import fixed_layout
 from rmqstore.formats.message import MESSAGE_MAGIC_V2, RECORD_PREFIX
 from rmqstore.formats.naming import is_filler_topic
+from rmqstore.reading.progress import Advance, silent
 from rmqstore.repair.derived.batchclaims import BatchClaims
 from rmqstore.repair.derived.judgement import no_record
 from rmqstore.scan.columns import Check, Fault, Mark, Stop
@@ -74,9 +75,7 @@ class FileSurvey:
     fillers: list[tuple[int, int]] = field(default_factory=list)  # ranges of records that a repair wrote in place of lost ones
 
 
-def survey(
-    store: Store, files: list[MappedFile], *, reads_v2: bool, advance: Callable[[int], None] = lambda count: None
-) -> list[FileSurvey]:
+def survey(store: Store, files: list[MappedFile], *, reads_v2: bool, advance: Advance = silent) -> list[FileSurvey]:
     """Return the surveys of the files, each read once, side by side. Raises UnreadableError, StoreChangedError."""
     queues = {(queue.topic, queue.queue_id): queue for queue in store.queue_directories()} if not store.rocksdb_queues else {}
     batch = BatchClaims({(queue.topic, queue.queue_id): queue for queue in store.batch_queue_directories()})
@@ -111,7 +110,7 @@ class _Pass:
         self._filler_topics: list[int] = []
         self._result = FileSurvey(file, end_offset=file.start)
 
-    def run(self, advance: Callable[[int], None], *, last_file: bool) -> FileSurvey:
+    def run(self, advance: Advance, *, last_file: bool) -> FileSurvey:
         """Read the file."""
         result = self._result
         live = LiveRecords(self._scanner, result.file, lead=0, last_file=last_file, queues=self._queues, advance=advance)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 import numpy as np
 
 from rmqstore.errors import RefusedError
+from rmqstore.reading.progress import Advance, silent
 from rmqstore.repair.log import segments
 from rmqstore.repair.log.edits import Edit, FileAction, FileEdit, LogRepair
 from rmqstore.repair.log.future import FutureLog, Patch
@@ -21,14 +22,11 @@ from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import Store
 from rmqstore.versions import profile_of
 
-Advance = Callable[[int], None]
 _MOST_LISTED = 100_000
 _DAMAGED = Fault.BODY_CRC | Fault.PHYSICAL_OFFSET | Fault.PROPERTY_CRC
 
 
-def truncate(
-    store: Store, release: str, at: int | None = None, *, why: str = "cut off", advance: Advance = lambda count: None
-) -> LogRepair:
+def truncate(store: Store, release: str, at: int | None = None, *, why: str = "cut off", advance: Advance = silent) -> LogRepair:
     """Return the cut of the log of `store` at physical offset `at`, or, without one, after its last valid record.
 
     Damage before the cut stays. Raises RefusedError (`at` is no record boundary, no record at all), UnreadableError,
@@ -45,7 +43,7 @@ def truncate(
     return _cut(store, log, results, natural if at is None else at, why)
 
 
-def cut_where_broker_stops(store: Store, release: str, at: int, *, advance: Advance = lambda count: None) -> LogRepair:
+def cut_where_broker_stops(store: Store, release: str, at: int, *, advance: Advance = silent) -> LogRepair:
     """Cut as `truncate` does, at the offset where the recovery of a broker of `release` stops reading."""
     log = segments.files_of(store)
     results = survey(store, list(log.files), reads_v2=profile_of(release).reads_v2, advance=advance)

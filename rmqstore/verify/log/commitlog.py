@@ -7,7 +7,7 @@ results in offset order.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,7 @@ from rmqstore.formats.index import message_keys
 from rmqstore.formats.javahash import index_key_hash
 from rmqstore.formats.naming import is_filler_topic
 from rmqstore.formats.record import SysFlag, decode_record
+from rmqstore.reading.progress import Advance
 from rmqstore.scan.columns import Check, Fault, Mark, Oddity
 from rmqstore.scan.walk import Batch, Damage, FileEnd, LogScanner
 from rmqstore.store.mapped import MappedFile
@@ -102,7 +103,7 @@ class Surroundings:
 class FileVerifier:
     """The pass over one file."""
 
-    def __init__(self, context: Context, around: Surroundings, file: MappedFile, advance: Callable[[int], None]) -> None:
+    def __init__(self, context: Context, around: Surroundings, file: MappedFile, advance: Advance) -> None:
         checks = Check(0) if context.options.quick else Check.BODY_CRC | Check.PROPERTY_CRC
         if around.compare_index:
             checks |= Check.KEYS

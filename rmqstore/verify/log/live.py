@@ -6,7 +6,7 @@ In the file where the log ends, records that are not at their PHYSICALOFFSET, or
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy.typing as npt
 from rmqstore.formats.consumequeue import UNIT, UNIT_SIZE
 from rmqstore.formats.layout import fixed_layout
 from rmqstore.formats.record import MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, RECORD_PREFIX
+from rmqstore.reading.progress import Advance, silent
 from rmqstore.scan.columns import Fault, Stop
 from rmqstore.scan.walk import Batch, Damage, FileEnd, LogScanner
 from rmqstore.store.mapped import MappedFile
@@ -77,7 +78,7 @@ class LiveRecords:
         lead: int,
         last_file: bool,
         queues: Mapping[QueueKey, QueueDirectory],
-        advance: Callable[[int], None] = lambda count: None,
+        advance: Advance = silent,
     ) -> None:
         self._scanner = scanner
         self._file = file

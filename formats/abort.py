@@ -18,8 +18,3 @@ def process_id(content: bytes) -> int | None:
     """Return the process id that an abort file names; None if it names none."""
     text = content.decode("ascii", "replace")
     return int(text) if text.isascii() and text.isdigit() and int(text) <= LONG_MAX else None
-
-
-def abort_content(pid: int | None) -> bytes:
-    """Return the content of an abort file: of a broker since 5.0.0 with its process id, of an older one with None."""
-    return bytes(ABORT.build({"content": b"" if pid is None else str(pid).encode("ascii")}))

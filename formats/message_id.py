@@ -5,11 +5,9 @@ Source: `MessageDecoder.createMessageId`, `MessageClientIDSetter`; fact sheet co
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 from construct import Bytes, Int16ub, Int32sb, Int64sb, Struct
 
-from rmqstore.formats.host import format_host, parse_host
+from rmqstore.formats.host import parse_host
 
 OFFSET_MESSAGE_ID_V4 = Struct(
     "address" / Bytes(4) * "IPv4 address of STOREHOST",
@@ -40,51 +38,8 @@ UNIQUE_KEY_V6 = Struct(
 )
 
 
-class OffsetMessageId(NamedTuple):
-    """Broker address as text and physical offset (bytes) of a record."""
-
-    store_host: str
-    physical_offset: int
-
-
 def encode_offset_message_id(store_host: str, physical_offset: int) -> str:
     """Return the offsetMsgId of a record: 32 hex characters for an IPv4 STOREHOST, 56 for IPv6."""
     address, port = parse_host(store_host)
     struct = OFFSET_MESSAGE_ID_V4 if len(address) == 4 else OFFSET_MESSAGE_ID_V6
     return bytes(struct.build({"address": address, "port": port, "physical_offset": physical_offset})).hex().upper()
-
-
-def decode_offset_message_id(text: str) -> OffsetMessageId:
-    """Return host and offset of an offsetMsgId; raises ValueError for a text that cannot be one."""
-    parsed = _parse_hex(text, OFFSET_MESSAGE_ID_V4, OFFSET_MESSAGE_ID_V6)
-    return OffsetMessageId(format_host(parsed.address, parsed.port), parsed.physical_offset)
-
-
-class UniqueKey(NamedTuple):
-    """Parts of a `UNIQ_KEY` that a RocketMQ client made."""
-
-    address: bytes
-    process_id: int
-    class_loader_hash: int
-    milliseconds: int
-    counter: int
-
-
-def encode_unique_key(key: UniqueKey) -> str:
-    """Return the text of a `UNIQ_KEY`; the address has 4 or 16 bytes."""
-    struct = UNIQUE_KEY_V4 if len(key.address) == 4 else UNIQUE_KEY_V6
-    return bytes(struct.build(key._asdict())).hex().upper()
-
-
-def decode_unique_key(text: str) -> UniqueKey:
-    """Return the parts of a `UNIQ_KEY`; raises ValueError for a text that cannot come from a RocketMQ client."""
-    parsed = _parse_hex(text, UNIQUE_KEY_V4, UNIQUE_KEY_V6)
-    return UniqueKey(*(parsed[name] for name in UniqueKey._fields))
-
-
-def _parse_hex(text: str, *structs: Struct) -> Any:
-    data = bytes.fromhex(text)
-    for struct in structs:
-        if len(data) == struct.sizeof() and len(text) == 2 * len(data):
-            return struct.parse(data)
-    raise ValueError(f"{text!r} is not a message id: 32 or 56 hex characters are needed")

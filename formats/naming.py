@@ -37,8 +37,3 @@ def is_filler_topic(topic: str) -> bool:
 def offset_to_file_name(offset: int) -> str:
     """Return the name of the mapped file that starts at `offset` (bytes): zero-padded to 20 digits."""
     return f"{offset:0{FILE_NAME_DIGITS}d}"
-
-
-def file_name_to_offset(name: str) -> int | None:
-    """Return the start offset (bytes) of a mapped file, or None for a name that no broker gives."""
-    return int(name) if len(name) == FILE_NAME_DIGITS and name.isascii() and name.isdigit() else None

@@ -72,11 +72,6 @@ class UnitMagic(IntEnum):
     DELETE = 4
 
 
-def slot_index(time_ms: int, precision_ms: int) -> int:
-    """Return the number of the wheel's slot for a time (ms since epoch)."""
-    return time_ms // precision_ms % WHEEL_SLOTS
-
-
 def last_unit_position(file_size: int) -> int:
     """Return the position (bytes) of the last unit in a full file of the timer log: only a BLANK follows it."""
     return file_size - (file_size - LOG_BLANK_SIZE) % LOG_UNIT_SIZE - LOG_BLANK_SIZE - LOG_UNIT_SIZE

@@ -87,8 +87,6 @@ class Profile:
     # recovery of the commit log (commit log §5)
     normal_start: NormalStart = NormalStart.THIRD_LAST
     abnormal_start: AbnormalStart = AbnormalStart.HEADER_TIME
-    index_safe_uses_minimum: bool = True
-    """`messageIndexSafe` compares with min(T, @16); without it with @16, in addition to the other condition."""
     limits_search: bool = False
     """The search for the first file ends after `commitLogRecoverMaxNum` files."""
     dispatches_normally: bool = False
@@ -195,7 +193,6 @@ def _table() -> tuple[Profile, ...]:
         "5.3.4",
         normal_start=NormalStart.FIRST_RECORD,
         abnormal_start=AbnormalStart.CHECKED_TIME,
-        index_safe_uses_minimum=False,
         queues_cut_after_dispatch=True,
         acceleration=Acceleration.ROCKSDB_ONLY,
         failed_load_stops_store=True,

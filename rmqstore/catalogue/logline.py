@@ -110,12 +110,6 @@ class LogLine:
         """The releases that print it, in words."""
         return releases_text(self.since, self.until)
 
-    def printed_by(self, release: str) -> bool:
-        """Return whether a broker of this release (three numbers with dots) prints the line."""
-        return self.since_numbers <= _numbers(release) and (
-            self.until is None or _numbers(release)[: len(_numbers(self.until))] <= _numbers(self.until)
-        )
-
     @property
     def since_numbers(self) -> tuple[int, ...]:
         """The first release as numbers."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from rmqstore.dump.fields import Fields, cells
 from rmqstore.dump.items import Value
@@ -115,6 +114,3 @@ def _ext_file(queue: QueueFiles, file: MappedFile, name: Name) -> Iterator[Value
                 "position": position,
             }
             position = end
-
-
-ObjectSource = Callable[[], Iterator[dict[str, Any]]]

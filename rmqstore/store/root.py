@@ -20,7 +20,6 @@ from rmqstore.store.obstacles import Obstacle, in_files, obstacles
 from rmqstore.store.parts import Part, PartKind, list_parts, part_kind, relative_to_root
 from rmqstore.store.queues import QueueDirectory, Stray, directories, open_queues, single_queues, tree_queues, tree_strays
 from rmqstore.store.rocksdb.databases import DatabaseUse, databases, had_database
-from rmqstore.store.window import read_whole
 
 __all__ = ["DLedgerLog", "IndexFile", "QueueDirectory", "Store", "Stray"]
 
@@ -50,8 +49,6 @@ class DLedgerLog:
     self_id: str
     data: MappedFileQueue
     index: MappedFileQueue
-    checkpoint_text: str | None
-    currterm_text: str | None
 
 
 class Store:
@@ -177,8 +174,6 @@ class Store:
             directory.name.removeprefix(_DLEDGER_PREFIX),
             MappedFileQueue.scan(data, configured_size=self.config.commit_log_file_size),
             MappedFileQueue.scan(directory / "index", expected_size=dledger.DEFAULT_INDEX_FILE_SIZE),
-            _text_or_none(directory / "checkpoint"),
-            _text_or_none(directory / "currterm"),
         )
 
     @cached_property
@@ -290,7 +285,3 @@ class Store:
         """Return every existing part, with sizes, known ones first, then what no broker knows. Walks all directories, reads no file."""
         directories = self.commitlog_directories
         return list_parts(self.root, [*directories.writable, *directories.read_only], self.only)
-
-
-def _text_or_none(path: Path) -> str | None:
-    return read_whole(path, 65536).decode("utf-8", "replace") if path.is_file() else None

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rmqstore.formats import batchconsumequeue, consumequeue, consumequeue_ext
 from rmqstore.formats.delay import DEFAULT_DELAY_LEVELS, deliver_timestamp, parse_delay_levels
-from rmqstore.formats.naming import file_name_to_offset, offset_to_file_name
+from rmqstore.formats.naming import offset_to_file_name
 
 
 def test_a_unit_that_5_3_3_wrote() -> None:
@@ -96,9 +96,3 @@ def test_delay_levels_that_keep_a_broker_from_starting(text: str) -> None:
 
 def test_file_names() -> None:
     assert offset_to_file_name(1073741824) == "00000000001073741824"
-    assert file_name_to_offset("00000000001073741824") == 1073741824
-
-
-@pytest.mark.parametrize("name", ["", "0", "0000000000107374182x", "00000000001073741824.bak", "-0000000001073741824", "٠" * 20])
-def test_names_that_no_broker_gives(name: str) -> None:
-    assert file_name_to_offset(name) is None

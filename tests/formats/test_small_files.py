@@ -50,11 +50,6 @@ def test_process_id_of_an_abort_file(content: bytes, pid: int | None) -> None:
     assert abort.process_id(content) == pid
 
 
-@given(pid=st.none() | st.integers(0, 2**31 - 1))
-def test_abort_files_are_inverse(pid: int | None) -> None:
-    assert abort.process_id(abort.abort_content(pid)) == pid
-
-
 @given(content=st.binary(max_size=20))
 def test_any_abort_file_is_built_as_it_was_parsed(content: bytes) -> None:
     assert abort.ABORT.build(abort.ABORT.parse(content)) == content

@@ -85,10 +85,6 @@ class WriterGuess:
     contradicting: tuple[Sign, ...] = ()
     implementation: str | None = None
 
-    def admits(self, release: str) -> bool:
-        """Return whether `release` is in the range."""
-        return release_key(self.lowest) <= release_key(release) <= release_key(self.highest)
-
 
 def guess_writer(store: Store, sample: Sequence[tuple[Record, bytes]] = ()) -> WriterGuess:
     """Judge the store by its names, its small files and `sample`: decoded late records with their stored bytes.

@@ -69,11 +69,6 @@ class Report:
     """Physical offset up to which the log was dispatched into the queues, None if unknown."""
 
     @property
-    def in_depth(self) -> bool:
-        """Return whether every block of every table was read."""
-        return self.failed is None and (self.refused is not None or all(family.entries is not None for family in self.families))
-
-    @property
     def damaged(self) -> tuple[Family, ...]:
         """Return the families that cannot be read to their end."""
         return tuple(family for family in self.families if family.error is not None)

@@ -115,7 +115,7 @@ def _sum_anew(paths: Sequence[Path]) -> None:
 
 
 def _scan(made: Made, checks: Check, windows: Windows) -> None:
-    scanner = LogScanner(checks=checks, delays=np.array([0, *DEFAULT_DELAY_LEVELS], np.int64), windows=windows)
+    scanner = LogScanner(checks=checks, delays=DEFAULT_DELAY_LEVELS, windows=windows)
     records = 0
     for file in Store.open(made.root, settings=made.shape.settings).commitlog.files:
         for event in scanner.scan(file):

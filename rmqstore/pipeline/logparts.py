@@ -70,8 +70,7 @@ class PieceReader:
         self.file = piece.file
         if not self.file.path.is_file():
             raise UnreadableError(f"{piece.name} no longer exists.", "Run the command again when nothing writes to the store.")
-        delays = np.array([0, *self.store.config.known_delay_levels], np.int64)
-        self.scanner = LogScanner(checks=checks, delays=delays, lead=piece.lead)
+        self.scanner = LogScanner(checks=checks, delays=self.store.config.known_delay_levels, lead=piece.lead)
         self.damages: list[Damage] = []
 
     def batches(self, advance: Advance) -> Iterator[Batch]:

@@ -41,15 +41,14 @@ NOTHING_LOST = Lost(0, 0, ())
 
 def lost_records(files: Iterable[SimulatedFile | MappedFile], end: int) -> Lost:
     """Return the records at or after offset `end` in `files` (as they were listed): whole, in place, with a body that fits its CRC."""
-    scanner = LogScanner(checks=Check.BODY_CRC, delays=np.zeros(1, np.int64))
+    scanner = LogScanner(checks=Check.BODY_CRC)
     found: dict[int, LostQueue] = {}
     for file in files:
         if file.end <= end:
             continue
         start = max(end, file.start)
-        for event in scanner.scan(MappedFile(file.path, file.start, file.length, file.length), start=start):
-            if isinstance(event, Batch):
-                _add(found, event, scanner)
+        for batch in scanner.batches(MappedFile(file.path, file.start, file.length, file.length), start=start):
+            _add(found, batch, scanner)
     queues = tuple(sorted(found.values(), key=lambda queue: (queue.topic, queue.queue_id)))
     return Lost(sum(queue.messages for queue in queues), sum(queue.bytes for queue in queues), queues)
 

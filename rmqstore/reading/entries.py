@@ -5,11 +5,12 @@ from __future__ import annotations
 import struct
 from bisect import bisect_right
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from rmqstore.formats import batchconsumequeue, consumequeue
 from rmqstore.formats.layout import struct_format
 from rmqstore.store.mapped import MappedFile, MappedFileQueue
-from rmqstore.store.window import open_read_only, read_descriptor
+from rmqstore.store.window import open_read_only, read_at, read_descriptor
 
 _UNIT = struct.Struct(struct_format(consumequeue.UNIT))
 _BATCH_UNIT = struct.Struct(struct_format(batchconsumequeue.UNIT))
@@ -17,6 +18,26 @@ _CHUNK = 4096  # units that are read at once
 
 Entry = tuple[int, int, int, int, int]
 """Queue offset of the first message, number of messages, physical offset, size in bytes, tags code."""
+
+
+class Unit(NamedTuple):
+    """The fields of a unit as they are stored."""
+
+    physical_offset: int
+    size: int
+    tags_code: int
+
+
+def unit_at(files: MappedFileQueue | None, queue_offset: int) -> Unit | None:
+    """Return the unit at a queue offset, None where no file holds it whole; it may never have been written.
+
+    Raises UnreadableError, StoreChangedError.
+    """
+    at = queue_offset * _UNIT.size
+    file = files.find(at) if files is not None and 0 <= at < 1 << 62 else None
+    if file is None or at + _UNIT.size > file.end:
+        return None
+    return Unit(*_UNIT.unpack(read_at(file, at - file.start, _UNIT.size)))
 
 
 def units(files: MappedFileQueue, begin: int, end: int) -> Iterator[Entry]:

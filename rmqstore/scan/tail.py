@@ -14,11 +14,11 @@ def tail_records(file: MappedFile, position: int, entry_header: int, count: int)
     """
     import numpy as np
 
-    from rmqstore.scan.columns import Check, Fault
+    from rmqstore.scan.columns import Fault
     from rmqstore.scan.walk import Batch, LogScanner
 
     last: deque[tuple[int, int]] = deque(maxlen=count)
-    for event in LogScanner(checks=Check(0), delays=np.zeros(1, np.int64), lead=entry_header).scan(file, start=file.start + position):
+    for event in LogScanner(lead=entry_header).scan(file, start=file.start + position):
         if not isinstance(event, Batch):
             break
         records = event.records

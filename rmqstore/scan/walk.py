@@ -7,7 +7,7 @@ topics and queues. All positions that leave this module are physical offsets.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -79,15 +79,15 @@ class LogScanner:
     def __init__(
         self,
         *,
-        checks: Check,
-        delays: npt.NDArray[np.int64],
+        checks: Check = Check(0),  # noqa: B008  -- a constant
+        delays: Sequence[int] = (),
         lead: int = 0,
         windows: Windows = map_window,
         batch: int = 0,
         buffers: int = 1,
         displaced: bool = False,
     ) -> None:
-        """`delays` = ms per delay level, index 0 unused; `lead` = bytes before every record (a DLedger entry header) or 0;
+        """`delays` = ms per delay level, level 1 first; `lead` = bytes before every record (a DLedger entry header) or 0;
         `windows` = the source of mapped bytes; `batch` = most records of a batch, 0 for the usual number; `buffers` = batches whose
         records and keys are there at a time, the last one included; `displaced` = continue after damage, and after a BLANK, at records of
         any PHYSICALOFFSET.
@@ -95,7 +95,7 @@ class LogScanner:
         sigbus.install()
         self._names = QueueRegistry()
         self._checks = int(checks)
-        self._delays = delays
+        self._delays = np.array([0, *delays], np.int64)
         self._lead = lead
         self._windows = windows
         self._displaced = displaced
@@ -147,6 +147,10 @@ class LogScanner:
             raise StoreChangedError(
                 f"{file.path} became shorter while it was read", "Run the command again when nothing writes to the store."
             )
+
+    def batches(self, file: MappedFile, *, start: int | None = None) -> Iterator[Batch]:
+        """Yield the records of one file, otherwise as `scan`."""
+        return (event for event in self.scan(file, start=start) if isinstance(event, Batch))
 
     def _scan(self, file: MappedFile, at: int) -> Iterator[Batch | Damage | FileEnd]:
         window = WINDOW

@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from rmqstore.errors import RefusedError
@@ -65,7 +64,7 @@ def records_of(builder: StoreBuilder) -> list[tuple[int, int]]:
 
 def future_records(repair: LogRepair) -> list[tuple[int, int]]:
     """(physical offset, size) of every message of the future log."""
-    scanner = LogScanner(checks=Check.BODY_CRC, delays=np.zeros(1, np.int64), windows=repair.future.window)
+    scanner = LogScanner(checks=Check.BODY_CRC, windows=repair.future.window)
     return [
         pair
         for batch in repair.future.batches(scanner)

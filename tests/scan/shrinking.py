@@ -6,8 +6,6 @@ import os
 import sys
 from pathlib import Path
 
-import numpy as np
-
 from rmqstore.errors import StoreChangedError
 from rmqstore.scan import sigbus
 from rmqstore.scan.columns import Check
@@ -18,7 +16,7 @@ from rmqstore.store.mapped import MappedFile
 def main() -> None:
     path = Path(sys.argv[1])
     length = path.stat().st_size
-    scanner = LogScanner(checks=Check.BODY_CRC, delays=np.array([0], np.int64))
+    scanner = LogScanner(checks=Check.BODY_CRC)
     shrunk = False
     try:
         for event in scanner.scan(MappedFile(path, 0, length, length)):

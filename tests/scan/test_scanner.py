@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -43,7 +42,7 @@ class Scanned:
 def scanned(path: Path, data: bytes, *, start: int = 0, scanner: LogScanner | None = None) -> Scanned:
     """The events of a file that holds `data` and begins at physical offset `start`."""
     path.write_bytes(data)
-    scanner = scanner or LogScanner(checks=EVERYTHING, delays=np.array([0, 1000], np.int64))
+    scanner = scanner or LogScanner(checks=EVERYTHING, delays=[1000])
     result = Scanned()
     for event in scanner.scan(MappedFile(path, start, len(data), len(data))):
         assert result.end is None
@@ -187,7 +186,7 @@ def test_a_file_can_be_entered_at_a_record(tmp_path: Path) -> None:
     data = log([b"a", b"b", b"c"], start=5000)
     (tmp_path / "log").write_bytes(data)
     size = len(data) // 3
-    scanner = LogScanner(checks=EVERYTHING, delays=np.array([0], np.int64))
+    scanner = LogScanner(checks=EVERYTHING)
 
     batch = next(scanner.scan(MappedFile(tmp_path / "log", 5000, len(data), len(data)), start=5000 + size))
 
@@ -236,7 +235,7 @@ def test_a_blank_that_does_not_tell_the_rest_of_the_file_is_damage(tmp_path: Pat
 
 def test_more_topics_queues_and_keys_than_the_tables_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scanning, "QueueRegistry", lambda: QueueRegistry(8))
-    scanner = LogScanner(checks=EVERYTHING, delays=np.array([0], np.int64))
+    scanner = LogScanner(checks=EVERYTHING)
     names = [f"Topic{number}".encode() for number in range(300)]
     data = b""
     for number in range(900):
@@ -250,7 +249,7 @@ def test_more_topics_queues_and_keys_than_the_tables_hold(tmp_path: Path, monkey
 
 
 def test_topics_keep_their_numbers_over_files(tmp_path: Path) -> None:
-    scanner = LogScanner(checks=Check(0), delays=np.array([0], np.int64))
+    scanner = LogScanner(checks=Check(0))
     first = scanned(tmp_path / "a", log([b"", b""], topics=[b"A", b"B"]), scanner=scanner)
     second = scanned(tmp_path / "b", log([b"", b""], topics=[b"C", b"B"]), scanner=scanner)
 
@@ -268,7 +267,7 @@ def test_a_record_with_more_keys_than_a_batch_holds(tmp_path: Path) -> None:
 
 
 def test_the_number_of_a_queue_that_no_record_names(tmp_path: Path) -> None:
-    scanner = LogScanner(checks=Check(0), delays=np.array([0], np.int64))
+    scanner = LogScanner(checks=Check(0))
     number = scanner.number_of("%LMQ%a", 0)
 
     assert scanner.queue(number) == ("%LMQ%a", 0)
@@ -301,7 +300,7 @@ def test_records_in_dledger_entries(tmp_path: Path) -> None:
     data[2 * size] ^= 1  # the magic of the third header
     data[3 * size + 31] ^= 1  # the position that the fourth says it has
     data += END_OF_FILE.build({"magic": -1, "size": 300}).ljust(300, b"\0")
-    scanner = LogScanner(checks=EVERYTHING, delays=np.array([0], np.int64), lead=ENTRY_HEADER_SIZE)
+    scanner = LogScanner(checks=EVERYTHING, lead=ENTRY_HEADER_SIZE)
     (tmp_path / "log").write_bytes(data)
 
     events = []

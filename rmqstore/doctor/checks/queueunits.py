@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 from rmqstore.errors import RmqstoreError
-from rmqstore.formats import consumequeue
+from rmqstore.reading.entries import Unit, unit_at
 from rmqstore.store.mapped import MappedFileQueue
 from rmqstore.store.parts import PartKind
 from rmqstore.store.root import Store
-from rmqstore.store.window import read_at
 from rmqstore.verify.context import Context
 
 
-def unit_reader(store: Store, topic: str, queue_id: int) -> Callable[[int], Any]:
+def unit_reader(store: Store, topic: str, queue_id: int) -> Callable[[int], Unit | None]:
     """Return a function that gives the entry at a queue offset, None where none is on disk. Both raise UnreadableError."""
     directory = store.path_of(PartKind.CONSUMEQUEUE) / topic / str(queue_id)
-    files = MappedFileQueue.scan(directory, configured_size=store.config.consume_queue_file_size)
-
-    def unit_at(offset: int) -> Any:
-        position = offset * consumequeue.UNIT_SIZE
-        file = files.find(position)
-        if file is None or position + consumequeue.UNIT_SIZE > file.end:
-            return None
-        return consumequeue.UNIT.parse(read_at(file, position - file.start, consumequeue.UNIT_SIZE))
-
-    return unit_at
+    return partial(unit_at, MappedFileQueue.scan(directory, configured_size=store.config.consume_queue_file_size))
 
 
 def stored_at(context: Context, topic: str, queue_id: int, offset: int) -> int | None:

@@ -6,7 +6,7 @@ all of a small log. Nothing is verified.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -16,7 +16,6 @@ from rmqstore.errors import RmqstoreError
 from rmqstore.prediction.indexes import IndexHeader
 from rmqstore.scan.columns import Check, Fault
 from rmqstore.scan.walk import Batch, LogScanner
-from rmqstore.store.mapped import MappedFile
 from rmqstore.verify.context import Context
 from rmqstore.verify.queues.units import QueueKey
 
@@ -73,14 +72,14 @@ def read_sample(context: Context, end: int) -> Sample:
     if store.dledger is not None or not files:
         return Sample()
     share = max(HEAD, WHOLE // len(files))
-    scanner = LogScanner(checks=Check.KEYS, delays=np.zeros(1, np.int64))
+    scanner = LogScanner(checks=Check.KEYS)
     queues: dict[QueueKey, SampledQueue] = {}
     keyed: list[npt.NDArray[np.int64]] = []
     done = unread = 0
     for file in files:
         part = min(file.length, share, max(0, end - file.start))
         try:
-            for batch in _batches(scanner, replace(file, length=part)):
+            for batch in scanner.batches(replace(file, length=part)):
                 _take_queues(queues, scanner, batch.records, end)
                 keyed.append(_keyed(batch))
         except RmqstoreError:
@@ -89,10 +88,6 @@ def read_sample(context: Context, end: int) -> Sample:
         done += part
         unread += max(0, min(file.length, end - file.start) - part)
     return Sample(queues, np.concatenate(keyed) if keyed else np.zeros(0, np.int64), done, unread)
-
-
-def _batches(scanner: LogScanner, file: MappedFile) -> Iterator[Batch]:
-    return (event for event in scanner.scan(file) if isinstance(event, Batch))
 
 
 def _valid(records: npt.NDArray[np.void]) -> Flags:

@@ -6,7 +6,7 @@ check. Nothing is resynchronised: a broker never looks beyond a bad record.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -54,7 +54,7 @@ class LogReader:
             wanted |= Check.BODY_CRC
         if check.verifies_property_crc:
             wanted |= Check.PROPERTY_CRC
-        self._scanner = _RunScanner(checks=wanted, delays=np.array([0, *check.delay_levels], np.int64))
+        self._scanner = _RunScanner(checks=wanted, delays=check.delay_levels)
 
     def runs(self, file: SimulatedFile, position: int, end: int) -> Iterator[Records]:
         """Yield runs of records from byte `position` of the file; `end` is the end of the caller's buffer. Raises StoreChangedError."""
@@ -125,7 +125,7 @@ class LogReader:
 class _RunScanner(LogScanner):
     """The scanner without its resync: only the run of valid records from one position. A batch stays valid while the next is read."""
 
-    def __init__(self, *, checks: Check, delays: npt.NDArray[np.int64]) -> None:
+    def __init__(self, *, checks: Check, delays: Sequence[int]) -> None:
         super().__init__(checks=checks, delays=delays, batch=_BATCH, buffers=2)
 
     def run(self, file: MappedFile, position: int) -> Generator[Batch, None, None]:

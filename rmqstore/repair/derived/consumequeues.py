@@ -16,9 +16,10 @@ import numpy as np
 from rmqstore.catalogue import CATALOGUE
 from rmqstore.errors import UsageError
 from rmqstore.findings import Finding, Severity
-from rmqstore.formats.consumequeue import UNIT, UNIT_SIZE
+from rmqstore.formats.consumequeue import UNIT
 from rmqstore.formats.naming import LMQ_PREFIX
 from rmqstore.formats.sysflag import TransactionType
+from rmqstore.reading.entries import unit_at
 from rmqstore.rebuild.result import QueueKind, QueueResult, RebuiltQueue
 from rmqstore.rebuild.settings import Mode
 from rmqstore.repair.derived.consumequeue import Planned, Reason, Work, plan_batch_queue, plan_simple_queue
@@ -32,7 +33,7 @@ from rmqstore.repair.plan.builder import PlanBuilder
 from rmqstore.scan.ranges import in_ranges
 from rmqstore.scan.unitruns import UNIT_ROWS
 from rmqstore.store.root import QueueDirectory, Store
-from rmqstore.store.window import data_extents, map_window, read_at
+from rmqstore.store.window import data_extents, map_window
 from rmqstore.verify.parts import config
 from rmqstore.verify.queues.batchqueue import UNIT_DTYPE
 from rmqstore.verify.queues.exchanged import Held
@@ -249,10 +250,8 @@ def _without_units(queues: Mapping[QueueKey, QueueDirectory], log: FutureLog) ->
         if record is None or record.transaction_type in (TransactionType.PREPARED, TransactionType.ROLLBACK):
             continue
         queue = queues.get((record.topic, record.queue_id))
-        at = record.queue_offset * UNIT_SIZE
-        file = None if queue is None else queue.files.find(at)
-        unit = b"" if file is None else read_at(file, at - file.start, min(UNIT_SIZE, max(0, file.end - at)))
-        if len(unit) < UNIT_SIZE or UNIT.parse(unit).physical_offset != position:
+        unit = None if queue is None else unit_at(queue.files, record.queue_offset)
+        if unit is None or unit.physical_offset != position:
             yield record.topic, record.queue_id
 
 

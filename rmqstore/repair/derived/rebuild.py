@@ -85,7 +85,7 @@ def entry_header_of(store: Store, log: FutureLog) -> int:
 def records_of(store: Store, log: FutureLog, *, keys: bool) -> FutureRecords:
     """Return the records of `log`, with their index keys if asked. Raises RefusedError where DLedger entries follow on plain records."""
     lead = entry_header_of(store, log)
-    delays = np.array([0, *store.config.known_delay_levels], np.int64)
+    delays = store.config.known_delay_levels
     checks = Check.KEYS if keys else Check(0)
     return FutureRecords(LogScanner(checks=checks, delays=delays, lead=lead, windows=log.window, batch=BATCH, buffers=BUFFERS), log)
 

@@ -14,17 +14,16 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
-from rmqstore.formats.consumequeue import UNIT, UNIT_SIZE
 from rmqstore.formats.index import message_keys
 from rmqstore.formats.javahash import index_key_hash
 from rmqstore.formats.properties import property_crc_matches
 from rmqstore.formats.record import Record, decode_record
+from rmqstore.reading.entries import unit_at
 from rmqstore.repair.log.corrections import Correction
-from rmqstore.scan.columns import Check, Fault
+from rmqstore.scan.columns import Fault
 from rmqstore.scan.ranges import in_ranges
-from rmqstore.scan.walk import Batch, LogScanner
+from rmqstore.scan.walk import LogScanner
 from rmqstore.store.root import Store
-from rmqstore.store.window import read_at
 from rmqstore.verify.context import Context, Options
 from rmqstore.verify.index import IndexView, open_views
 
@@ -141,8 +140,8 @@ class Evidence:
     def _unit(self, place: Place, queue_offset: int) -> int | None:
         """Return the physical offset in the queue entry of `place`'s queue at a queue offset, None without one."""
         directory = self._queues.get((place.topic, place.queue_id))
-        file = None if directory is None else directory.files.find(queue_offset * UNIT_SIZE)
-        return None if file is None else int(UNIT.parse(read_at(file, queue_offset * UNIT_SIZE - file.start, UNIT_SIZE)).physical_offset)
+        unit = None if directory is None else unit_at(directory.files, queue_offset)
+        return None if unit is None else unit.physical_offset
 
     def _beside(self, place: Place, position: int) -> tuple[bool, bool]:
         """Return whether the record before and the one after `place` in its queue are around `position`, which nothing else claims."""
@@ -183,15 +182,14 @@ def records_near(store: Store, places: Mapping[Place, int]) -> dict[Place, Near]
         by_queue[place.topic, place.queue_id].append(place)
     if not found:
         return found
-    scanner = LogScanner(checks=Check(0), delays=np.zeros(1, np.int64))
+    scanner = LogScanner()
     for file in store.commitlog.files:
-        for event in scanner.scan(file):
-            if isinstance(event, Batch):
-                records = event.records[event.records["faults"] & int(Fault.PHYSICAL_OFFSET) == 0]
-                for number in np.unique(records["queue"]).tolist():
-                    wanted = by_queue.get(scanner.queue(number))
-                    if wanted is not None:
-                        _note(records[records["queue"] == number], wanted, found)
+        for batch in scanner.batches(file):
+            records = batch.records[batch.records["faults"] & int(Fault.PHYSICAL_OFFSET) == 0]
+            for number in np.unique(records["queue"]).tolist():
+                wanted = by_queue.get(scanner.queue(number))
+                if wanted is not None:
+                    _note(records[records["queue"] == number], wanted, found)
     return found
 
 

@@ -86,20 +86,17 @@ class FutureLog:
 
         The arrays of a batch are reused by the next one. Raises UnreadableError, StoreChangedError.
         """
-        from rmqstore.scan.walk import Batch
-
         for file in self.files:
             if file.start >= self.end_offset:
                 return
-            for event in scanner.scan(file):
-                if isinstance(event, Batch):
-                    live = self.live(event)
-                    if len(live.records):
-                        yield live
-                    else:
-                        scanner.drop()
-                    if int(event.records["position"][-1]) >= self.end_offset:
-                        return
+            for batch in scanner.batches(file):
+                live = self.live(batch)
+                if len(live.records):
+                    yield live
+                else:
+                    scanner.drop()
+                if int(batch.records["position"][-1]) >= self.end_offset:
+                    return
 
     def live(self, batch: Batch) -> Batch:
         """Return the records of a batch, at least one, that are before the end and no fillers; maybe none."""

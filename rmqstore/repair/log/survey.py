@@ -10,10 +10,10 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from rmqstore.formats.consumequeue import UNIT, UNIT_SIZE
 from rmqstore.formats.layout import fixed_layout
 from rmqstore.formats.message import MESSAGE_MAGIC_V2, RECORD_PREFIX
 from rmqstore.formats.naming import is_filler_topic
+from rmqstore.reading.entries import unit_at
 from rmqstore.reading.progress import Advance, silent
 from rmqstore.repair.derived.batchclaims import BatchClaims
 from rmqstore.repair.derived.judgement import no_record
@@ -22,7 +22,6 @@ from rmqstore.scan.kernels.queue import Claim
 from rmqstore.scan.walk import Batch, Damage, FileEnd, LogScanner
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import QueueDirectory, Store
-from rmqstore.store.window import read_at
 from rmqstore.verify.engine import last_file_with_data
 from rmqstore.verify.log.live import LiveRecords, Overflow, Tail, is_without_records
 from rmqstore.verify.queues.courses import Events
@@ -103,7 +102,7 @@ class _Pass:
         self._queues = queues
         self._batch = batch
         self._reads_v2 = reads_v2
-        self._scanner = LogScanner(checks=Check.BODY_CRC | Check.PROPERTY_CRC, delays=np.zeros(1, np.int64))
+        self._scanner = LogScanner(checks=Check.BODY_CRC | Check.PROPERTY_CRC)
         self._claims = QueueClaims(self._scanner, queues, batch.queues, bool(queues))
         self._first_units: dict[int, int] = {}
         self._topics = 0  # number of topics looked at
@@ -194,9 +193,8 @@ class _Pass:
         """Return the physical offset in the unit at queue offset 0 of the scanner's queue with this number, -1 where there is none."""
         if number not in self._first_units:
             queue = self._queues.get(self._scanner.queue(number))
-            file = queue.files.find(0) if queue is not None else None
-            unit = UNIT.parse(read_at(file, 0, UNIT_SIZE)) if file is not None and file.length >= UNIT_SIZE else None
-            self._first_units[number] = int(unit.physical_offset) if unit is not None and unit.size > 0 else -1
+            unit = None if queue is None else unit_at(queue.files, 0)
+            self._first_units[number] = unit.physical_offset if unit is not None and unit.size > 0 else -1
         return self._first_units[number]
 
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rmqstore.formats.consumequeue import UNIT, UNIT_SIZE
 from rmqstore.formats.naming import LMQ_PREFIX
 from rmqstore.formats.properties import INNER_NUM, property_crc_matches
 from rmqstore.formats.record import Record, decode_record
 from rmqstore.formats.sysflag import TransactionType
 from rmqstore.prediction.log.record_check import RecordCheck
 from rmqstore.prediction.options import Options
+from rmqstore.reading.entries import unit_at
 from rmqstore.reading.records import record_at
 from rmqstore.repair.log import corrections
 from rmqstore.repair.log.corrections import Correction
@@ -22,7 +22,6 @@ from rmqstore.repair.log.future import LostUnit
 from rmqstore.repair.log.survey import SuspectRecord
 from rmqstore.scan.columns import Fault
 from rmqstore.store.root import Store
-from rmqstore.store.window import read_at
 from rmqstore.versions import Profile
 
 
@@ -112,13 +111,8 @@ class RecordTriage:
 
     def unit(self, key: tuple[str, int], queue_offset: int) -> tuple[int, int] | None:
         """Return (physical offset, size) of the unit at a queue offset; None where there is none."""
-        at = queue_offset * UNIT_SIZE
-        files = self._queues.get(key)
-        file = files.find(at) if files is not None and 0 <= at < 1 << 62 else None
-        if file is None or at + UNIT_SIZE > file.end:
-            return None
-        unit = UNIT.parse(read_at(file, at - file.start, UNIT_SIZE))
-        return (int(unit.physical_offset), int(unit.size)) if unit.physical_offset >= 0 and unit.size > 0 else None
+        unit = unit_at(self._queues.get(key), queue_offset)
+        return (unit.physical_offset, unit.size) if unit is not None and unit.physical_offset >= 0 and unit.size > 0 else None
 
     def _record_at(self, offset: int) -> Record | None:
         return record_at(self._log, offset)

@@ -6,8 +6,6 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-import numpy as np
-
 from rmqstore.errors import RefusedError
 from rmqstore.reading.progress import Advance, silent
 from rmqstore.repair.log import segments
@@ -17,7 +15,7 @@ from rmqstore.repair.log.segments import LogFiles
 from rmqstore.repair.log.survey import FileSurvey, require_records, survey
 from rmqstore.repair.plan.model import LostMessage
 from rmqstore.scan.columns import Check, Fault, Stop
-from rmqstore.scan.walk import Batch, LogScanner
+from rmqstore.scan.walk import LogScanner
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import Store
 from rmqstore.versions import profile_of
@@ -99,10 +97,9 @@ def _require_boundary(log: LogFiles, at: int, natural: int) -> None:
 def _boundaries(file: MappedFile) -> list[int]:
     """Return where records of a file begin and end, ascending."""
     found = {file.start}
-    for event in _scanner().scan(file):
-        if isinstance(event, Batch):
-            found.update(event.records["position"].tolist())
-            found.update((event.records["position"] + event.records["size"]).tolist())
+    for batch in _scanner().batches(file):
+        found.update(batch.records["position"].tolist())
+        found.update((batch.records["position"] + batch.records["size"]).tolist())
     return sorted(found)
 
 
@@ -112,16 +109,15 @@ def _records_behind(files: Sequence[MappedFile], at: int, why: str) -> Iterator[
     for file in files:
         if file.end <= at:
             continue
-        for event in scanner.scan(file, start=max(at, file.start)):
-            if isinstance(event, Batch):
-                for record in event.records[(event.records["faults"] & int(_DAMAGED)) == 0]:
-                    topic, queue_id = scanner.queue(int(record["queue"]))
-                    place = int(record["position"]), int(record["size"])
-                    yield LostMessage(topic, queue_id, int(record["queue_offset"]), *place, why)
+        for batch in scanner.batches(file, start=max(at, file.start)):
+            for record in batch.records[(batch.records["faults"] & int(_DAMAGED)) == 0]:
+                topic, queue_id = scanner.queue(int(record["queue"]))
+                place = int(record["position"]), int(record["size"])
+                yield LostMessage(topic, queue_id, int(record["queue_offset"]), *place, why)
 
 
 def _scanner() -> LogScanner:
-    return LogScanner(checks=Check.BODY_CRC | Check.PROPERTY_CRC, delays=np.zeros(1, np.int64))
+    return LogScanner(checks=Check.BODY_CRC | Check.PROPERTY_CRC)
 
 
 def _notes(kept: Sequence[FileSurvey], at: int, lost: int) -> Iterator[str]:

@@ -107,13 +107,12 @@ class FileVerifier:
         checks = Check(0) if context.options.quick else Check.BODY_CRC | Check.PROPERTY_CRC
         if around.compare_index:
             checks |= Check.KEYS
-        delays = np.array([0, *context.delays], np.int64)
         self.result = FileResult(file, end_offset=file.start)
         self._context = context
         self._around = around
         self._advance = advance
         self._lead = context.store.entry_header(file)
-        self._scanner = LogScanner(checks=checks, delays=delays, lead=self._lead)
+        self._scanner = LogScanner(checks=checks, delays=context.delays, lead=self._lead)
         self._claims = QueueClaims(self._scanner, around.queues, frozenset(around.batch_queues), around.compare_queues)
         self._dispatches = Dispatches(context, around.queues, self._scanner.number_of)
         self._cursor = IndexCursor(around.index)

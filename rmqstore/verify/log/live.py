@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from rmqstore.formats.consumequeue import UNIT, UNIT_SIZE
 from rmqstore.formats.layout import fixed_layout
 from rmqstore.formats.record import MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, RECORD_PREFIX
+from rmqstore.reading.entries import unit_at
 from rmqstore.reading.progress import Advance, silent
 from rmqstore.scan.columns import Fault, Stop
 from rmqstore.scan.walk import Batch, Damage, FileEnd, LogScanner
@@ -198,14 +198,8 @@ class LiveRecords:
     def _known_to_queue(self, record: npt.NDArray[np.void]) -> bool:
         """Return whether the queue unit at the record's QUEUEOFFSET points at it."""
         directory = self._queues.get(self._scanner.queue(int(record["queue"])))
-        if directory is None:
-            return False
-        at = int(record["queue_offset"]) * UNIT_SIZE
-        file = directory.files.find(at) if at >= 0 else None
-        if file is None or at + UNIT_SIZE > file.end:
-            return False
-        unit = UNIT.parse(read_at(file, at - file.start, UNIT_SIZE))
-        return int(unit["physical_offset"]) == int(record["position"])
+        unit = None if directory is None else unit_at(directory.files, int(record["queue_offset"]))
+        return unit is not None and unit.physical_offset == int(record["position"])
 
     def _accept_pending(self) -> Iterator[Event]:
         """Yield the damaged range that live records, or the closing BLANK, follow."""

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from rmqstore.formats.message import BLANK, BLANK_MAGIC, BLANK_SIZE
 from rmqstore.scan.columns import Check, Fault
-from rmqstore.scan.walk import Batch, LogScanner
+from rmqstore.scan.walk import LogScanner
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.window import read_at
 
@@ -61,16 +61,14 @@ def runs_of(file: MappedFile, start: int = 0, stop: int | None = None, *, depth:
 
 def _pieces(file: MappedFile, start: int, stop: int | None, depth: int) -> Iterator[Run]:
     """Yield the runs of a file, cut where batches of the scan end."""
-    scanner = LogScanner(checks=Check.BODY_CRC | Check.PROPERTY_CRC, delays=np.zeros(1, np.int64), displaced=True)
+    scanner = LogScanner(checks=Check.BODY_CRC | Check.PROPERTY_CRC, displaced=True)
     part = file if stop is None else replace(file, length=min(stop, file.length))
-    for event in scanner.scan(part, start=file.start + start):
-        if not isinstance(event, Batch):
-            continue
-        for run, sound in runs_of_batch(file, event.records):
+    for batch in scanner.batches(part, start=file.start + start):
+        for run, sound in runs_of_batch(file, batch.records):
             if sound:
                 yield run
             elif depth < _DEEPEST:
-                yield from _inside(file, run.position, event.records, depth + 1)
+                yield from _inside(file, run.position, batch.records, depth + 1)
 
 
 def blank_after(run: Run, file_size: int) -> int:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from rmqstore.formats.consumequeue import PRE_BLANK_SIZE
 from rmqstore.formats.naming import LMQ_PREFIX
-from rmqstore.scan.columns import RECORD_DTYPE, Check, Fault, Mark
+from rmqstore.scan.columns import RECORD_DTYPE, Fault, Mark
 from rmqstore.scan.ranges import in_ranges
 from rmqstore.scan.walk import Batch, LogScanner
 from rmqstore.verify.context import Context
@@ -142,7 +142,7 @@ class Targets:
         if file is None or offset - lead < file.start:
             return first + 1
         if lead not in self._scanners:
-            self._scanners[lead] = LogScanner(checks=Check(0), delays=np.zeros(1, np.int64), lead=lead)
+            self._scanners[lead] = LogScanner(lead=lead)
         scanner = self._scanners[lead]
         at = first
         for event in scanner.scan(file, start=offset - lead):

@@ -4,28 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from rmqstore.errors import UnreadableError
+from rmqstore.reading.entries import QueueEntry, batch_units, units
 from rmqstore.store.ends import QueueEnds, batch_queue_ends, queue_ends
 
 if TYPE_CHECKING:
     from rmqstore.api.log import Log
     from rmqstore.formats.record import Record
     from rmqstore.store.queues import QueueDirectory
-
-
-class QueueEntry(NamedTuple):
-    """One entry: `messages` messages from `queue_offset` on are in the record of `size` bytes at `physical_offset`.
-
-    `tags_code` is the hash of the tags, the deliver time (ms) in the schedule topic, or the address of an extension unit.
-    """
-
-    queue_offset: int
-    messages: int
-    physical_offset: int
-    size: int
-    tags_code: int
 
 
 class Queue:
@@ -62,11 +50,8 @@ class Queue:
 
     def entries(self, begin: int | None = None, end: int | None = None) -> Iterator[QueueEntry]:
         """Yield the entries with messages of queue offsets in [begin, end), in order. Raises UnreadableError, StoreChangedError."""
-        from rmqstore.reading.entries import batch_units, units
-
         read = batch_units if self.batch else units
-        for entry in read(self._directory.files, self.min_offset if begin is None else begin, self.max_offset if end is None else end):
-            yield QueueEntry(*entry)
+        return read(self._directory.files, self.min_offset if begin is None else begin, self.max_offset if end is None else end)
 
     def entry_at(self, queue_offset: int) -> QueueEntry:
         """Return the entry of one message. Raises UnreadableError, also where the queue has none."""

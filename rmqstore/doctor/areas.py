@@ -84,11 +84,6 @@ class AreaReport:
         return {**asdict(self), "area": str(self.area), "state": str(self.state)}
 
 
-def counted(count: int, noun: str) -> str:
-    """Return `1 queue`, `2 queues`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
 def short_queue(topic: str, queue_id: int) -> str:
     """Return `topic/queueId`, without the middle of a long topic, to leave space in a headline."""
     name = topic if len(topic) <= _LONGEST_NAME else f"{topic[: _LONGEST_NAME // 2]}…{topic[-_LONGEST_NAME // 2 + 1 :]}"

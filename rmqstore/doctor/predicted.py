@@ -10,7 +10,6 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from rmqstore.doctor.areas import counted
 from rmqstore.doctor.checks.losses import Loss
 from rmqstore.doctor.checks.queueunits import unit_reader
 from rmqstore.doctor.checks.sample import Sample, SampledQueue, uncovered
@@ -26,6 +25,7 @@ from rmqstore.verify.context import Context
 from rmqstore.verify.guard import limited
 from rmqstore.verify.queues.judgement import QueueJudge, dispatches_to_light_queues, known_topics
 from rmqstore.verify.queues.units import QueueKey
+from rmqstore.wording import counted
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,18 @@ _UNIT = struct.Struct(struct_format(consumequeue.UNIT))
 _BATCH_UNIT = struct.Struct(struct_format(batchconsumequeue.UNIT))
 _CHUNK = 4096  # units that are read at once
 
-Entry = tuple[int, int, int, int, int]
-"""Queue offset of the first message, number of messages, physical offset, size in bytes, tags code."""
+
+class QueueEntry(NamedTuple):
+    """One entry: `messages` messages from `queue_offset` on are in the record of `size` bytes at `physical_offset`.
+
+    `tags_code` is the hash of the tags, the deliver time (ms) in the schedule topic, or the address of an extension unit.
+    """
+
+    queue_offset: int
+    messages: int
+    physical_offset: int
+    size: int
+    tags_code: int
 
 
 class Unit(NamedTuple):
@@ -40,7 +50,7 @@ def unit_at(files: MappedFileQueue | None, queue_offset: int) -> Unit | None:
     return Unit(*_UNIT.unpack(read_at(file, at - file.start, _UNIT.size)))
 
 
-def units(files: MappedFileQueue, begin: int, end: int) -> Iterator[Entry]:
+def units(files: MappedFileQueue, begin: int, end: int) -> Iterator[QueueEntry]:
     """Yield the entries of a consume queue with queue offsets in [begin, end); what was never written is left out.
 
     Raises UnreadableError, StoreChangedError.
@@ -57,11 +67,11 @@ def units(files: MappedFileQueue, begin: int, end: int) -> Iterator[Entry]:
                 data = read_descriptor(descriptor, file.path, (at - first) * _UNIT.size, count * _UNIT.size)
                 for number, (offset, size, code) in enumerate(_UNIT.iter_unpack(data), at):
                     if size > 0 and size != consumequeue.PRE_BLANK_SIZE and offset >= 0:
-                        yield number, 1, offset, size, code
+                        yield QueueEntry(number, 1, offset, size, code)
                 at += count
 
 
-def batch_units(files: MappedFileQueue, begin: int, end: int) -> Iterator[Entry]:
+def batch_units(files: MappedFileQueue, begin: int, end: int) -> Iterator[QueueEntry]:
     """Yield the entries of a batch consume queue that hold a message with a queue offset in [begin, end).
 
     Files are ordered by queue offset, so those before `begin` are skipped by their first entry. Raises UnreadableError, StoreChangedError.
@@ -69,17 +79,17 @@ def batch_units(files: MappedFileQueue, begin: int, end: int) -> Iterator[Entry]
     wanted = files.files[max(0, bisect_right(files.files, begin, key=lambda file: next(_batch_units(file, 1), (end,))[0]) - 1) :]
     for file in wanted:
         for entry in _batch_units(file, file.length // _BATCH_UNIT.size):
-            if entry[0] >= end:
+            if entry.queue_offset >= end:
                 return
-            if entry[0] + entry[1] > begin:
+            if entry.queue_offset + entry.messages > begin:
                 yield entry
 
 
-def _batch_units(file: MappedFile, count: int) -> Iterator[Entry]:
+def _batch_units(file: MappedFile, count: int) -> Iterator[QueueEntry]:
     with open_read_only(file.path) as descriptor:
         for at in range(0, count, _CHUNK):
             wanted = min(_CHUNK, count - at)
             data = read_descriptor(descriptor, file.path, at * _BATCH_UNIT.size, wanted * _BATCH_UNIT.size)
             for offset, size, code, _, base, number, _, _ in _BATCH_UNIT.iter_unpack(data):
                 if size > 0 and number > 0:
-                    yield base, number, offset, size, code
+                    yield QueueEntry(base, number, offset, size, code)

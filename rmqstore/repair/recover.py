@@ -20,6 +20,7 @@ from rmqstore.repair.log.truncate import cut_where_broker_stops, truncate
 from rmqstore.repair.minimal import plan_minimal
 from rmqstore.repair.obstacles import plan_surroundings
 from rmqstore.store.root import Store
+from rmqstore.wording import counted
 
 _IN_ROCKSDB = (
     "The queues are kept in RocksDB, which is neither read nor written: messages after the end of the log are not listed as lost, and "
@@ -78,7 +79,7 @@ class Recovery:
         if repair.future.damages and store.rocksdb_queues:
             builder.note(_IN_ROCKSDB)
         if repair.lost or outcome.starts is not True or (outcome.lost is not None and outcome.lost.messages):
-            builder.note(f"{self.strategy}: {_messages(len(repair.lost))} lost. {_what_a_start_does(outcome)}")
+            builder.note(f"{self.strategy}: {counted(len(repair.lost), 'message')} lost. {_what_a_start_does(outcome)}")
         return repair
 
 
@@ -104,7 +105,3 @@ def _what_a_start_does(outcome: Outcome) -> str:
     starts = "starts on the store as it is" if outcome.starts else "does not start on the store as it is"
     thrown = f"{lost} valid message{'s' * (lost != 1)}" if lost else "no valid message"
     return f"A broker of {release} {starts} and discards {thrown}."
-
-
-def _messages(count: int) -> str:
-    return "1 message" if count == 1 else f"{count} messages"

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from rmqstore.store.parts import PartKind
 from rmqstore.verify.context import Options
 from rmqstore.verify.unchecked import NotChecked
+from rmqstore.wording import counted
 
 
 def verdict(errors: int, not_checked: Sequence[NotChecked], limits: Sequence[str], known: int = 0) -> str:
@@ -15,8 +16,8 @@ def verdict(errors: int, not_checked: Sequence[NotChecked], limits: Sequence[str
     was = "was" if len(areas) == 1 and areas[0].endswith("/") else "were"
     rest = [*([f"{_listed(areas)} {was} not read"] if areas else []), *limits]
     if errors:
-        return "; ".join([_count(errors, "error"), *rest])
-    head = f"no new error, {_count(known, 'finding')} known before" if known else "HEALTHY"
+        return "; ".join([counted(errors, "error"), *rest])
+    head = f"no new error, {counted(known, 'finding')} known before" if known else "HEALTHY"
     return f"{head} as far as looked: {'; '.join(rest)}" if rest else head
 
 
@@ -34,7 +35,3 @@ def limits_of(options: Options, only: PartKind | None) -> Iterator[str]:
 
 def _listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

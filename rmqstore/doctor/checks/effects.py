@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rmqstore.doctor.areas import Area, Effect, Harm, State, counted, short_queue
+from rmqstore.doctor.areas import Area, Effect, Harm, State, short_queue
 from rmqstore.doctor.predicted import Prediction, loss_text
 from rmqstore.prediction.consequences import QueueFate, QueueOutcome
+from rmqstore.wording import counted
 
 
 def effects_of(prediction: Prediction) -> Iterator[Effect]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from rmqstore.doctor.areas import Area, Effect, Harm, State, counted
+from rmqstore.doctor.areas import Area, Effect, Harm, State
 from rmqstore.doctor.checks.configfiles import GROUPS, ConfigFiles
 from rmqstore.doctor.checks.due import Due, is_of_broker
 from rmqstore.doctor.checks.lastrun import LastRun
@@ -25,6 +25,7 @@ from rmqstore.verify.parts.compaction import without_records, without_units
 from rmqstore.verify.parts.config import CONSUMER_OFFSETS, TOPICS
 from rmqstore.verify.timer.files import TimerFiles, open_timer
 from rmqstore.versions import Profile
+from rmqstore.wording import counted
 
 _REPLAYED_FILES = 2
 """Files of the timer log from whose units a start fills a missing wheel."""

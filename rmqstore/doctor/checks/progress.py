@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from rmqstore.doctor.areas import Area, Effect, Harm, State, counted, short_queue
+from rmqstore.doctor.areas import Area, Effect, Harm, State, short_queue
 from rmqstore.doctor.checks import revive
 from rmqstore.doctor.checks.configfiles import GROUPS, ConfigFiles
 from rmqstore.doctor.checks.due import Due
@@ -24,6 +24,7 @@ from rmqstore.verify.context import Context
 from rmqstore.verify.parts import config
 from rmqstore.verify.parts.config import CONSUMER_OFFSETS, DELAY_OFFSETS, StoredOffset
 from rmqstore.verify.queues.units import QueueKey
+from rmqstore.wording import counted
 
 _FLUSH_MS, _CRASH_FLUSH_MS = 12_000, 60_000
 """Delay offsets are written every 10 s and by a stop; what was due so long before the last message is in the file, also after a crash."""

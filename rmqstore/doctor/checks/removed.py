@@ -13,7 +13,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator
 
-from rmqstore.doctor.areas import Area, Effect, Harm, State, counted
+from rmqstore.doctor.areas import Area, Effect, Harm, State
 from rmqstore.doctor.checks.configfiles import ConfigFiles
 from rmqstore.doctor.checks.lastrun import LastRun
 from rmqstore.doctor.checks.progress import Found
@@ -28,6 +28,7 @@ from rmqstore.store.window import read_at, read_whole
 from rmqstore.verify.context import Context
 from rmqstore.verify.parts.config import CONSUMER_OFFSETS, LMQ_OFFSETS, EndsOfQueues, stored_offsets
 from rmqstore.verify.queues.units import QueueKey
+from rmqstore.wording import counted
 
 _HOUR_MS = 3_600_000
 

@@ -11,12 +11,13 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from rmqstore.doctor.areas import Area, Effect, Harm, State, counted, short_queue
+from rmqstore.doctor.areas import Area, Effect, Harm, State, short_queue
 from rmqstore.doctor.checks.queueunits import unit_reader
 from rmqstore.errors import RmqstoreError
 from rmqstore.prediction.outcome import QueueState
 from rmqstore.verify.context import Context
 from rmqstore.verify.parts.config import StoredOffset
+from rmqstore.wording import counted
 
 GROUP = "group CID_RMQ_SYS_REVIVE_GROUP"
 _TOPIC = "rmq_sys_REVIVE_LOG_"

@@ -10,12 +10,13 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from rmqstore.doctor.areas import Area, Effect, Harm, State, counted
+from rmqstore.doctor.areas import Area, Effect, Harm, State
 from rmqstore.findings import Finding
 from rmqstore.formats import timer
 from rmqstore.verify.context import Context
 from rmqstore.verify.timer.files import TimerFiles, open_timer
 from rmqstore.verify.timer.wheel import what_a_start_trips_over
+from rmqstore.wording import counted
 
 _BUSY_LOOPS = "its timer busy-loops until memory is full"
 

@@ -136,11 +136,7 @@ class CommitLogRecovery:
             return run, False
         offsets = run.records["physical_offset"]
         outside = (offsets < file.start) | (offsets > file.start + self._log.file_size)
-        if not outside.any():
-            return run, False
-        count = int(outside.argmax())
-        keys = run.keys[: int(np.searchsorted(run.keys["record"], count))]
-        return Records(run.records[:count], keys, {row: request for row, request in run.requests.items() if row < count}), True
+        return (run.first(int(outside.argmax())), True) if outside.any() else (run, False)
 
     def _take(self, run: Records, start: int, max_cq: int, *, normally: bool) -> None:
         """Count the records of a run that begins at offset `start`, and dispatch those this recovery dispatches (§5.1, §5.2)."""

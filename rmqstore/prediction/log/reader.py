@@ -43,6 +43,13 @@ class Records:
     keys: npt.NDArray[np.void]
     requests: dict[int, Request] = field(default_factory=dict)
 
+    def first(self, count: int) -> Records:
+        """Return the first records."""
+        if count == len(self.records):
+            return self
+        keys = self.keys[: int(np.searchsorted(self.keys["record"], count))]
+        return Records(self.records[:count], keys, {row: request for row, request in self.requests.items() if row < count})
+
 
 class LogReader:
     """Reads log files as one caller of the check does. Queues have dense numbers over all files of one reader."""

@@ -97,11 +97,7 @@ class Reput:
         if not self._stops_at_end:
             return run
         ends = self.offset + np.cumsum(run.records["size"], dtype=np.int64)
-        count = int(np.searchsorted(ends, end, side="right"))
-        if count == len(run.records):
-            return run
-        keys = run.keys[: int(np.searchsorted(run.keys["record"], count))]
-        return Records(run.records[:count], keys, {row: request for row, request in run.requests.items() if row < count})
+        return run.first(int(np.searchsorted(ends, end, side="right")))
 
     def _dispatch(self, run: Records) -> None:
         before = self.dispatched.count

@@ -21,6 +21,7 @@ from rmqstore.store.root import Store
 from rmqstore.store.window import read_whole
 from rmqstore.verify.parts import config
 from rmqstore.verify.queues.units import QueueKey
+from rmqstore.wording import counted
 
 _BROKEN = (config.State.EMPTY, config.State.NOTHING, config.State.DAMAGED)
 _MOST_NOTES = 20
@@ -95,21 +96,17 @@ def _level_note(stored: config.StoredOffset, offset: int, end: int) -> str:
     if offset == end:
         return f"{was}: set to {end}, because the log holds the delivery of the last message; none is delivered again."
     return (
-        f"{was}: set to {offset}, the first message whose delivery is not in the log; {_messages(end - offset)} from there on are "
-        f"delivered, {_messages(offset)} before count as delivered."
+        f"{was}: set to {offset}, the first message whose delivery is not in the log; {counted(end - offset, 'message')} from there on are "
+        f"delivered, {counted(offset, 'message')} before count as delivered."
     )
 
 
 def _group_note(stored: config.StoredOffset, offset: int, end: int) -> str:
     was = f"The offset {stored.offset} of {stored.owner} in {stored.topic}/{stored.queue_id}"
     if stored.offset < 0:
-        again = f"up to {_messages(end)}, all of the queue, are delivered again"
+        again = f"up to {counted(end, 'message')}, all of the queue, are delivered again"
         return f"{was} is negative: set to 0, as every release reads it; {again}."
     return f"{was} is beyond the end: set to {offset}; nothing in the queue is skipped or delivered again."
-
-
-def _messages(count: int) -> str:
-    return "1 message" if count == 1 else f"{count} messages"
 
 
 def _read(store: Store) -> dict[str, Both]:
@@ -156,8 +153,8 @@ def _plan_delay_levels(builder: PlanBuilder, store: Store, queues: FutureQueues,
         builder.replace(path, data, reason="it cannot be read, and the log shows what was delivered", code="RMQ-CF-JSON")
     again = sum(end - offsets[str(queue_id + 1)] for queue_id, end in ends.items())
     builder.note(
-        f"{was} Each delay level continues with the first message whose delivery is not in the log: {_messages(again)} from there on are "
-        "delivered, and those before count as delivered."
+        f"{was} Each delay level continues with the first message whose delivery is not in the log: "
+        f"{counted(again, 'message')} from there on are delivered, and those before count as delivered."
     )
 
 

@@ -29,11 +29,11 @@ from rmqstore.repair.derived.requests import Made, Planning, QueueRequest
 from rmqstore.repair.derived.rocksdb import builds_queues
 from rmqstore.repair.derived.settings_evidence import LIGHT_QUEUES, evidence_of
 from rmqstore.repair.log.future import FutureLog
+from rmqstore.repair.log.pointers import unit_pieces
 from rmqstore.repair.plan.builder import PlanBuilder
 from rmqstore.scan.ranges import in_ranges
 from rmqstore.scan.unitruns import UNIT_ROWS
 from rmqstore.store.root import QueueDirectory, Store
-from rmqstore.store.window import data_extents, map_window
 from rmqstore.verify.parts import config
 from rmqstore.verify.queues.batchqueue import UNIT_DTYPE
 from rmqstore.verify.queues.exchanged import Held
@@ -266,15 +266,8 @@ def _what_is_gone(queue: QueueDirectory, dtype: np.dtype[np.void], log: FutureLo
     """Return why a queue does not fit: units after the end of the future log, or of messages that it lost; None if it fits."""
     damages = np.array(log.damages, np.int64).reshape(-1, 2)
     for file in queue.files.files:
-        whole = file.length // dtype.itemsize * dtype.itemsize
-        for begin, end in data_extents(file):
-            start = begin // dtype.itemsize * dtype.itemsize
-            stop = min(-(-end // dtype.itemsize) * dtype.itemsize, whole)
-            if stop <= start:
-                continue
-            with map_window(file, start, stop - start) as window:
-                units = window.array.view(dtype)
-                offsets = units["physical_offset"][units["size"] > 0].astype(np.int64)
+        for _, units in unit_pieces(file, dtype):
+            offsets = units["physical_offset"][units["size"] > 0].astype(np.int64)
             if (offsets >= log.end_offset).any():
                 return _CUT
             if in_ranges(offsets, damages).any():

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rmqstore.formats.record import RecordError, decode_record
+from rmqstore.formats.record import Record, RecordError, decode_record
 from rmqstore.repair.log.corrections import is_proven
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.window import read_at
-from rmqstore.verify.log.runs import Run, blank_after, runs_of
+from rmqstore.verify.log.runs import LogBytes, Run, blank_after, runs_of
 from rmqstore.verify.queues.judgement import union
 
 SECTOR, PAGE = 512, 4096
@@ -24,24 +24,8 @@ SECTOR, PAGE = 512, 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
-    """Bytes [position, position + length) of `source` that belong at physical offset `start`; `records` of them are known to be valid."""
-
-    source: MappedFile
-    position: int
-    start: int
-    length: int
-    records: int
-
-    @property
-    def end(self) -> int:
-        """The physical offset after the bytes, where they belong."""
-        return self.start + self.length
-
-    @property
-    def position_end(self) -> int:
-        """The byte of the source after them."""
-        return self.position + self.length
+class Move(LogBytes):
+    """Bytes that are not where they belong."""
 
     def part(self, start: int, end: int) -> Move:
         """Return the move of the bytes that belong at [start, end), which may be more than now."""
@@ -50,21 +34,6 @@ class Move:
 
 Witness = Callable[[Move], bool | None]
 """Whether derived files point at the records of a move (True), at other places (False), or whether they know of none (None)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """Valid records in their place, at physical offsets [start, end), the first one at byte `position` of `file`.
-
-    Times are STORETIMESTAMPs in ms since the epoch.
-    """
-
-    start: int
-    end: int
-    first_timestamp: int
-    last_timestamp: int
-    file: MappedFile
-    position: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +73,7 @@ def find_moves(
     foreign_paths = {file.path for file in others}
     own = [run for file in files for run in _well_formed(file)]
     foreign = [run for file in others for run in _well_formed(file)]
-    placed = tuple(
-        Placed(run.start, run.end, run.first_timestamp, run.last_timestamp, run.file, run.position) for run in own if not run.shift
-    )
+    placed = tuple(run for run in own if not run.shift)
     candidates = [run for run in (*own, *foreign) if run.shift or run.file.path in foreign_paths]
     witness = witnesses(union([(run.start, run.end) for run in candidates]))
     found: list[Move] = []
@@ -162,13 +129,13 @@ def _take(taken: list[tuple[int, int]], move: Move) -> None:
     taken.insert(bisect_left(taken, (move.start, move.end)), (move.start, move.end))
 
 
-def _around(move: Move, placed: Sequence[Placed]) -> tuple[Placed | None, Placed | None]:
+def _around(move: Move, placed: Sequence[Run]) -> tuple[Run | None, Run | None]:
     """Return the records in their place before and after the place of a move."""
     number = bisect_left(placed, move.end, key=lambda one: one.start)
     return placed[number - 1] if number else None, placed[number] if number < len(placed) else None
 
 
-def _touches(run: Run, move: Move, placed: Sequence[Placed], file_size: int) -> tuple[bool, bool]:
+def _touches(run: Run, move: Move, placed: Sequence[Run], file_size: int) -> tuple[bool, bool]:
     """Return whether a part of a run begins where the records before it end, and ends where those after it begin, or the file does."""
     before, after = _around(move, placed)
     begins = move.start % file_size == 0 or (before is not None and before.end == move.start)
@@ -176,30 +143,22 @@ def _touches(run: Run, move: Move, placed: Sequence[Placed], file_size: int) -> 
     return begins, ends
 
 
-def _is_in_time(run: Run, move: Move, placed: Sequence[Placed], file_size: int, *, pointed_at: bool) -> bool:
+def _is_in_time(run: Run, move: Move, placed: Sequence[Run], file_size: int, *, pointed_at: bool) -> bool:
     """Return whether a part of a run is not older than the records before its place and not newer than those after, or touches both.
 
     Leftovers of earlier use of the log are older than the records before them, and do not fit exactly. Records that queue entries point at
     may be newer than those after them: the clock of the broker was set back.
     """
     before, after = _around(move, placed)
-    first = run.first_timestamp if move.start == run.start else _timestamp_at(move)
+    record = None if move.start == run.start else _record_in(move.file, move.position, move.position_end)
+    first = run.first_timestamp if move.start == run.start else None if record is None else record.store_timestamp
     in_time = (before is None or first is None or before.last_timestamp <= first) and (
         pointed_at or after is None or move.end < run.end or run.last_timestamp <= after.first_timestamp
     )
     return in_time or all(_touches(run, move, placed, file_size))
 
 
-def _timestamp_at(move: Move) -> int | None:
-    """Return STORETIMESTAMP of the first record of a move, None where none begins."""
-    size = int.from_bytes(read_at(move.source, move.position, min(4, move.length)), "big")
-    try:
-        return decode_record(read_at(move.source, move.position, min(size, move.length))).store_timestamp
-    except RecordError:
-        return None
-
-
-def _fits(run: Run, move: Move, placed: Sequence[Placed], file_size: int, *, only_exact: bool) -> bool:
+def _fits(run: Run, move: Move, placed: Sequence[Run], file_size: int, *, only_exact: bool) -> bool:
     """Return whether a part of a run that no queue entry points into belongs to its place.
 
     With `only_exact` it has to touch both sides, or to follow on the last file of the log.
@@ -214,29 +173,30 @@ def _fits(run: Run, move: Move, placed: Sequence[Placed], file_size: int, *, onl
     return run.records > 1 or begins or ends or None not in _around(move, placed)
 
 
-def _ends_log(run: Run, move: Move, placed: Sequence[Placed], file_size: int) -> bool:
+def _ends_log(run: Run, move: Move, placed: Sequence[Run], file_size: int) -> bool:
     """Return whether a run is the file that follows on the last one of the log: it begins where that ends, and has the same STOREHOST."""
     before, after = _around(move, placed)
     if before is None or after is not None or run.position or move.start != run.start or move.start % file_size:
         return False
-    host = _store_host(run.file, run.position)
-    return before.end > move.start - file_size and host is not None and host == _store_host(before.file, before.position)
+    first, last = _record_in(run.file, run.position), _record_in(before.file, before.position)
+    return before.end > move.start - file_size and first is not None and last is not None and first.store_host == last.store_host
 
 
-def _store_host(file: MappedFile, position: int) -> object:
-    """Return STOREHOST of the record at a byte of a file, None where none begins."""
-    size = int.from_bytes(read_at(file, position, min(4, file.length - position)), "big")
+def _record_in(file: MappedFile, position: int, stop: int | None = None) -> Record | None:
+    """Return the record at a byte of a file, wherever it belongs, None where none ends by `stop`, without it the end of the file."""
+    most = (file.length if stop is None else stop) - position
+    size = int.from_bytes(read_at(file, position, min(4, most)), "big")
     try:
-        return decode_record(read_at(file, position, min(max(size, 0), file.length - position))).store_host
+        return decode_record(read_at(file, position, min(size, most)))
     except RecordError:
         return None
 
 
-def _copies(files: Sequence[MappedFile], own: Sequence[Run], moves: Sequence[Move], placed: Sequence[Placed]) -> Iterator[MappedFile]:
+def _copies(files: Sequence[MappedFile], own: Sequence[Run], moves: Sequence[Move], placed: Sequence[Run]) -> Iterator[MappedFile]:
     """Yield files before the last record in its place that hold only displaced records, not all of which are moved."""
     moved: dict[Path, list[tuple[int, int]]] = defaultdict(list)
     for move in moves:
-        moved[move.source.path].append((move.position, move.position_end))
+        moved[move.file.path].append((move.position, move.position_end))
     ranges = {path: union(parts) for path, parts in moved.items()}
     displaced = {run.file.path for run in own if run.shift and not _overlaps(ranges.get(run.file.path, ()), run)}
     for file in files:
@@ -250,7 +210,7 @@ def _overlaps(ranges: Sequence[tuple[int, int]], run: Run) -> bool:
     return number < len(ranges) and ranges[number][0] < run.position_end
 
 
-def _holds(placed: Sequence[Placed], file: MappedFile) -> bool:
+def _holds(placed: Sequence[Run], file: MappedFile) -> bool:
     """Return whether a file has valid records in their place."""
     number = bisect_left(placed, file.start, key=lambda one: one.start)
     return number < len(placed) and placed[number].start < file.end
@@ -273,7 +233,7 @@ def _reachable(moves: Sequence[Move], starts: Sequence[int], present: Set[int], 
     yield from (move for move in moves if low <= move.start < high + file_size)
 
 
-def _bridged(moves: Sequence[Move], placed: Sequence[Placed], file_size: int) -> Iterator[Move]:
+def _bridged(moves: Sequence[Move], placed: Sequence[Run], file_size: int) -> Iterator[Move]:
     """Yield the moves, those that one damage separates joined: bytes between two moves of one source by one shift moved as well."""
     last: Move | None = None
     for move in moves:
@@ -287,8 +247,8 @@ def _bridged(moves: Sequence[Move], placed: Sequence[Placed], file_size: int) ->
         yield last
 
 
-def _goes_on(move: Move, following: Move, placed: Sequence[Placed], file_size: int) -> bool:
-    same = move.source == following.source and move.start - move.position == following.start - following.position
+def _goes_on(move: Move, following: Move, placed: Sequence[Run], file_size: int) -> bool:
+    same = move.file == following.file and move.start - move.position == following.start - following.position
     number = bisect_left(placed, move.end, key=lambda one: one.start)
     between = number < len(placed) and placed[number].start < following.start
     return same and not between and move.start // file_size == (following.end - 1) // file_size
@@ -303,10 +263,9 @@ def _to_file_borders(moves: Sequence[Move], own: Sequence[Run], taken: Sequence[
         last = bisect_left(taken, (slot + file_size, 0))
         alone = taken[first:last] == [(move.start, move.end)] and (not first or taken[first - 1][1] <= slot)
         shift = move.start - move.position
-        if alone and shift == slot and move.source.path not in in_place:
-            yield move.part(slot, slot + min(file_size, move.source.length))
-        elif taken[last - 1] == (move.start, move.end) and move.source.length - move.position_end >= 8:
-            run = Run(move.source, move.position, move.start, move.length, move.records, 0, 0, 0)
-            yield move.part(move.start, move.end + (8 if blank_after(run, file_size) else 0))
+        if alone and shift == slot and move.file.path not in in_place:
+            yield move.part(slot, slot + min(file_size, move.file.length))
+        elif taken[last - 1] == (move.start, move.end) and move.file.length - move.position_end >= 8:
+            yield move.part(move.start, move.end + (8 if blank_after(move, file_size) else 0))
         else:
             yield move

@@ -102,18 +102,18 @@ Units = Iterator[tuple[QueueDirectory, MappedFile, npt.NDArray[np.int64], npt.ND
 def _plain_units(store: Store) -> Units:
     for queue in store.queue_directories():
         for file in queue.files.files:
-            for first, rows in _pieces(file, UNIT_ROWS):
+            for first, rows in unit_pieces(file, UNIT_ROWS):
                 yield queue, file, (file.start // UNIT_ROWS.itemsize + first) + np.arange(len(rows)), rows
 
 
 def _batch_units(store: Store) -> Units:
     for queue in store.batch_queue_directories():
         for file in queue.files.files:
-            for _, rows in _pieces(file, BATCH_UNIT_ROWS):
+            for _, rows in unit_pieces(file, BATCH_UNIT_ROWS):
                 yield queue, file, rows["msg_base_offset"].astype(np.int64), rows
 
 
-def _pieces(file: MappedFile, units: np.dtype[np.void]) -> Iterator[tuple[int, npt.NDArray[np.void]]]:
+def unit_pieces(file: MappedFile, units: np.dtype[np.void]) -> Iterator[tuple[int, npt.NDArray[np.void]]]:
     """Yield (number of the first unit in the file, units), without the holes of the file."""
     whole = file.length // units.itemsize
     for start, end in data_extents(file):

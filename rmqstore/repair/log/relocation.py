@@ -72,7 +72,7 @@ def relocate(store: Store, log: LogFiles, staging: Staging) -> Relocation | None
     by_start, by_path = {file.start: file for file in log.files}, {file.path: file for file in log.files}
     partners: list[Move] = []
     for move in moves.moves:
-        here, there = by_start.get(move.start - move.start % log.file_size), by_path.get(move.source.path)
+        here, there = by_start.get(move.start - move.start % log.file_size), by_path.get(move.file.path)
         partner = _partner(move, moves, here, there) if here is not None and there is not None else None
         partners += [partner] if partner is not None else []
     return _Assembly(store, log, staging, replace(moves, moves=tuple(sorted((*moves.moves, *partners), key=lambda one: one.start)))).run()
@@ -109,8 +109,8 @@ def _within(places: Sequence[tuple[int, int]], move: Move) -> Sequence[tuple[int
 def _is_at(move: Move, start: int, size: int) -> bool:
     """Return whether a record of a move belongs at physical offset `start`; `size` in bytes, 0 if that is not known."""
     position = move.position + start - move.start
-    head = int.from_bytes(read_at(move.source, position, min(4, move.source.length - position)), "big")
-    return head == (size or head) and 0 < head <= move.source.length - position and is_proven(read_at(move.source, position, head), start)
+    head = int.from_bytes(read_at(move.file, position, min(4, move.file.length - position)), "big")
+    return head == (size or head) and 0 < head <= move.file.length - position and is_proven(read_at(move.file, position, head), start)
 
 
 def _partner(move: Move, moves: Moves, here: MappedFile, there: MappedFile) -> Move | None:
@@ -149,7 +149,7 @@ class _Assembly:
         self._from: dict[Path, list[Move]] = defaultdict(list)  # by the file that they leave
         for move in moves.moves:
             self._into[move.start - move.start % self._size].append(move)
-            self._from[move.source.path].append(move)
+            self._from[move.file.path].append(move)
         left = {file.start for file in log.files if file.path in self._from}
         self._targets = sorted(self._into.keys() | left | self._copies)
 
@@ -179,13 +179,13 @@ class _Assembly:
             for move in self._from.get(file.path, ()):
                 data[move.position : move.position_end] = 0
         for move in into:
-            _copy(move.source, move.position, data[move.start - start : move.end - start])
+            _copy(move.file, move.position, data[move.start - start : move.end - start])
         if whole is None:
             for move in into:
                 self._settle_borders(move, start, data)
         staged = self._staging.close(name)
         path = file.path if file is not None else self._store.commitlog_directories.writable[0] / name
-        return Assembled(path, path.exists(), staged, _reason(into, start), whole.source.path if whole is not None else None)
+        return Assembled(path, path.exists(), staged, _reason(into, start), whole.file.path if whole is not None else None)
 
     def _settle_borders(self, move: Move, start: int, data: npt.NDArray[np.uint8]) -> None:
         """Move the rest of the first and the last block as well where that makes the records across its borders valid."""
@@ -195,14 +195,14 @@ class _Assembly:
             cut = max(before, move.start - move.start % block)
             position = move.position - (move.start - cut)
             if cut < move.start <= before + _LARGEST_BORDER and position >= 0:
-                moved = read_at(move.source, position, move.start - cut)
+                moved = read_at(move.file, position, move.start - cut)
                 if _are_records(data[before - start : cut - start].tobytes() + moved, before, end):
                     data[cut - start : move.start - start] = np.frombuffer(moved, np.uint8)
                     break
         for block in (SECTOR, PAGE):
             cut = min(-(-move.end // block) * block, after)
-            if move.end < cut and after - move.end <= _LARGEST_BORDER and move.position_end + cut - move.end <= move.source.length:
-                moved = read_at(move.source, move.position_end, cut - move.end)
+            if move.end < cut and after - move.end <= _LARGEST_BORDER and move.position_end + cut - move.end <= move.file.length:
+                moved = read_at(move.file, move.position_end, cut - move.end)
                 if _are_records(moved + data[cut - start : after - start].tobytes(), move.end, end):
                     data[move.end - start : cut - start] = np.frombuffer(moved, np.uint8)
                     break
@@ -234,7 +234,7 @@ def _are_records(data: bytes, position: int, file_end: int) -> bool:
 def _reason(moves: Sequence[Move], start: int) -> str:
     if not moves:
         return "it held bytes that belong at other positions"
-    parts = [f"{move.start}-{move.end} from {move.source.path.name} at {move.position}" for move in moves]
+    parts = [f"{move.start}-{move.end} from {move.file.path.name} at {move.position}" for move in moves]
     more = f" and {len(parts) - 3} more ranges" if len(parts) > 3 else ""
     return f"bytes that belong here by their PHYSICALOFFSET: {', '.join(parts[:3])}{more}"
 

@@ -19,30 +19,33 @@ _UNSOUND = int(Fault.BODY_CRC | Fault.PROPERTY_CRC)
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """Valid records one after another, `length` bytes from byte `position` of `file`, that belong at physical offset `start`.
-
-    `first_timestamp` and `last_timestamp` are STORETIMESTAMPs of its first and last record, in ms since the epoch.
-    """
+class LogBytes:
+    """Bytes [position, position + length) of `file` that belong at physical offset `start`; `records` of them are known to be valid."""
 
     file: MappedFile
     position: int
     start: int
     length: int
     records: int
-    first_timestamp: int
-    last_timestamp: int
-    last_size: int  # bytes of the last record
 
     @property
     def end(self) -> int:
-        """The physical offset after the last record, where it belongs."""
+        """The physical offset after the bytes, where they belong."""
         return self.start + self.length
 
     @property
     def position_end(self) -> int:
-        """The byte of the file after the last record."""
+        """The byte of the file after them."""
         return self.position + self.length
+
+
+@dataclass(frozen=True, slots=True)
+class Run(LogBytes):
+    """Valid records one after another. Times are STORETIMESTAMPs of the first and the last one, in ms since the epoch."""
+
+    first_timestamp: int
+    last_timestamp: int
+    last_size: int  # bytes of the last record
 
     @property
     def shift(self) -> int:
@@ -71,8 +74,8 @@ def _pieces(file: MappedFile, start: int, stop: int | None, depth: int) -> Itera
                 yield from _inside(file, run.position, batch.records, depth + 1)
 
 
-def blank_after(run: Run, file_size: int) -> int:
-    """Return the bytes of the BLANK after a run that closes the log file of `file_size` bytes where the run belongs, 0 for none."""
+def blank_after(run: LogBytes, file_size: int) -> int:
+    """Return the bytes of the BLANK after records that closes the log file of `file_size` bytes where they belong, 0 for none."""
     rest = -run.end % file_size
     if rest < BLANK_SIZE or run.position_end + BLANK_SIZE > run.file.length:
         return 0

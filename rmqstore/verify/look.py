@@ -19,9 +19,9 @@ from rmqstore.reading.progress import Advance, silent
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import QueueDirectory, Store
 from rmqstore.store.window import read_at
-from rmqstore.verify import index
 from rmqstore.verify.context import Context, LogFacts, Options
-from rmqstore.verify.index import IndexView
+from rmqstore.verify.index import coverage, structure
+from rmqstore.verify.index.views import IndexView, open_views
 from rmqstore.verify.log import displaced, tail
 from rmqstore.verify.log.commitlog import FileResult, FileVerifier, Surroundings
 from rmqstore.verify.log.runs import Run
@@ -35,7 +35,7 @@ from rmqstore.verify.unchecked import NotChecked, not_checked
 Outcome = FileResult | RmqstoreError
 Passes = Callable[[Sequence[MappedFile], Advance], list[Outcome]]
 """Runner of the pass over each of the files, anywhere and in any order; returns the outcomes in the order of the files."""
-Followed = Sequence[Future[index.Chains | RmqstoreError]]
+Followed = Sequence[Future[structure.Chains | RmqstoreError]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,7 @@ class Look:
         queue_directories = self._directories(store.queue_directories()) if options.wants("consumequeue") else {}
         batch_directories = self._directories(store.batch_queue_directories()) if options.wants("consumequeue") else {}
         ext_directories = self._directories(store.ext_queue_directories()) if options.wants("consumequeue") else {}
-        views, unreadable = index.open_views(context) if options.wants("index") else ([], [])
+        views, unreadable = open_views(context) if options.wants("index") else ([], [])
         around = Surroundings(
             queue_directories,
             batch_directories,
@@ -213,10 +213,10 @@ class Look:
         except RmqstoreError as error:
             return error
 
-    def _follow(self, view: IndexView) -> index.Chains | RmqstoreError:
+    def _follow(self, view: IndexView) -> structure.Chains | RmqstoreError:
         try:
             with self._following:
-                return index.follow(view)
+                return structure.follow(view)
         except RmqstoreError as error:
             return error
 
@@ -284,15 +284,15 @@ class Look:
             if isinstance(followed, RmqstoreError):
                 yield context.finding("RMQ-ST-UNREADABLE", followed.message, file=view.file.path)
             else:
-                yield from index.check_file(context, view, followed)
-        yield from index.check_order(context, views)
+                yield from structure.check_file(context, view, followed)
+        yield from coverage.check_order(context, views)
         if not results:
             return
         for result in results:
-            yield from index.of_match(context, result.index)
+            yield from coverage.of_match(context, result.index)
             self.totals.indexed_keys += result.index.matched
-        yield from index.coverage(context, [result.index for result in results], views)
-        yield from index.beyond(context, views)
+        yield from coverage.coverage(context, [result.index for result in results], views)
+        yield from coverage.beyond(context, views)
 
 
 def _part_of(finding: Finding) -> str:

@@ -29,7 +29,7 @@ from rmqstore.scan.ranges import in_ranges
 from rmqstore.store.parts import PartKind
 from rmqstore.store.root import Store
 from rmqstore.verify.context import Context, Options
-from rmqstore.verify.index import HEADER_LAYOUT, IndexView, open_views
+from rmqstore.verify.index.views import HEADER_LAYOUT, IndexView, open_views
 from rmqstore.versions import Profile
 
 _NAME, _BEHIND, _INCOMPLETE = "RMQ-IX-NAME", "RMQ-IX-BEHIND", "RMQ-IX-INCOMPLETE"

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rmqstore.scan.walk import Batch
-from rmqstore.verify.index import IndexView, first_record_items, last_record_items
+from rmqstore.verify.index.views import IndexView, first_record_items, last_record_items
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from rmqstore.scan.ranges import in_ranges
 from rmqstore.scan.walk import LogScanner
 from rmqstore.store.root import Store
 from rmqstore.verify.context import Context, Options
-from rmqstore.verify.index import IndexView, open_views
+from rmqstore.verify.index.views import IndexView, open_views
 
 
 @dataclass(frozen=True, slots=True)

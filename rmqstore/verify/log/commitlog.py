@@ -25,7 +25,8 @@ from rmqstore.scan.walk import Batch, Damage, FileEnd, LogScanner
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import QueueDirectory
 from rmqstore.verify.context import Context
-from rmqstore.verify.index import IndexCursor, IndexMatch, IndexView
+from rmqstore.verify.index.match import IndexCursor, IndexMatch
+from rmqstore.verify.index.views import IndexView
 from rmqstore.verify.log.displaced import displaced_runs, rows_of, runs_inside
 from rmqstore.verify.log.live import LiveRecords, Overflow, Tail
 from rmqstore.verify.log.record_findings import Neighbours, damage_findings, fault_findings

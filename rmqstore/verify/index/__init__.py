@@ -1,0 +1,1 @@
+"""Index files: each one alone, and their entries compared with the keys of the log."""

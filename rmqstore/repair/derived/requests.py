@@ -1,4 +1,4 @@
-"""What is asked of a rebuild of derived files, what it returns, and the plan in the making that all planners of a command share."""
+"""Requests for a rebuild of derived files, their results, and the plan in the making that all planners of a command share."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def plan_minimal(planning: Planning, store: Store) -> None:
         tuple(log.full(file) for file in log.files), judgement.log.end_offset, damages=tuple(judgement.log.damages), present=present
     )
     plan_log(builder, LogRepair(future, files=tuple(edits)))
-    plan_wheel_files(builder, builder.staging, store, judgement.log.last_timestamp)
+    plan_wheel_files(builder, store, judgement.log.last_timestamp)
     refused = frozenset(_refused_queues(store))
     if refused:
         plan_queues(planning, store, future, judgement, QueueWish(rebuild=True, queues=refused))

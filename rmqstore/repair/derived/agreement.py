@@ -36,7 +36,7 @@ def plan_derived(
     rebuilt = rebuild_derived(planning, store, log, queues=queues.request, index=index.requests)
     ends = queues.plan(builder, rebuilt.queues)
     index_full_until = index.plan(builder, rebuilt.index)
-    plan_timer(builder, staging, store, log, judgement.log.last_timestamp, ends.get((TIMER_TOPIC, 0)))
+    plan_timer(builder, store, log, judgement.log.last_timestamp, ends.get((TIMER_TOPIC, 0)))
     plan_configuration(builder, store, FutureQueues(log, ends, EndsOfQueues(store)), restores=complete)
     plan_checkpoint(builder, store, profile, log, index_full_until)  # which depends on whether anything else changes
     if complete or goes_beyond(store, log.end_offset):

@@ -73,7 +73,7 @@ def _positions(wanted: Mapping[QueueKey, Sequence[Segment]], files: Sequence[Map
     found: dict[int, list[int]] = defaultdict(list)
     firsts = {key: [segment.first for segment in segments] for key, segments in wanted.items()}
     lasts = {key: [segment.last for segment in segments] for key, segments in wanted.items()}
-    scanner = LogScanner(checks=Check(0), delays=np.zeros(1, np.int64))
+    scanner = LogScanner(checks=Check(0))
     for file in _holding(files, [segment for segments in wanted.values() for segment in segments]):
         for event in scanner.scan(file):
             if isinstance(event, Batch):

@@ -25,7 +25,6 @@ from rmqstore.repair.derived.timer.wheel import plan_wheel
 from rmqstore.repair.log.filled_gaps import told
 from rmqstore.repair.log.future import FutureLog
 from rmqstore.repair.plan.builder import PlanBuilder
-from rmqstore.repair.plan.staging import Staging
 from rmqstore.store.ends import queue_ends
 from rmqstore.store.root import Store
 from rmqstore.verify.context import Context, LogFacts, Options
@@ -40,7 +39,7 @@ _LOST = "its message is lost: brokers drop an entry of size 0 and continue after
 _POINTERS = ("last_timer_queue_offset", "master_timer_queue_offset")
 
 
-def plan_timer(builder: PlanBuilder, staging: Staging, store: Store, log: FutureLog, last_timestamp: int, queue_end: int | None) -> None:
+def plan_timer(builder: PlanBuilder, store: Store, log: FutureLog, last_timestamp: int, queue_end: int | None) -> None:
     """Plan what the timer needs on the future `log`, whose last message was stored at `last_timestamp` (ms).
 
     `queue_end`: where the queue of its topic will end, None if as now. Reads the timer log, and the record of every unit that is not
@@ -60,7 +59,7 @@ def plan_timer(builder: PlanBuilder, staging: Staging, store: Store, log: Future
         lost = live[forgotten_units(files, slot_times[live], window.offsets[live])]
         forgotten.update((slot_times[lost] % timer.WHEEL_SLOTS).tolist())
     _note_damage(builder, files)
-    plan_wheel(builder, staging, store, files, forgotten)
+    plan_wheel(builder, store, files, forgotten)
     if files.check is not None:
         limits = _limits(store, context, log, files, queue_end)
         _plan_check(builder, files.check_path, files.check, limits)

@@ -31,30 +31,30 @@ _MOST_RUNS = 1000
 """Ranges of wrong slots up to which they are corrected in place."""
 
 
-def plan_wheel(builder: PlanBuilder, staging: Staging, store: Store, files: TimerFiles, forgotten: set[int]) -> None:
+def plan_wheel(builder: PlanBuilder, store: Store, files: TimerFiles, forgotten: set[int]) -> None:
     """Plan wheel and snapshots; the units of the timer log were read before.
 
     `forgotten`: numbers of slots of pending units that neither the wheel nor a start reaches. Raises UnreadableError, OSError.
     """
-    _plan_files(builder, staging, store, files)
+    _plan_files(builder, store, files)
     if files.slots is not None:
-        _plan_slots(builder, staging, files, files.slots, forgotten)
+        _plan_slots(builder, files, files.slots, forgotten)
 
 
-def plan_wheel_files(builder: PlanBuilder, staging: Staging, store: Store, last_timestamp: int) -> None:
+def plan_wheel_files(builder: PlanBuilder, store: Store, last_timestamp: int) -> None:
     """Plan wheels that are missing or have a wrong length; `last_timestamp`: of the last message of the log, ms. Raises as `plan_wheel`."""
     if not (store.timerlog.files or store.timerwheel_paths()):
         return
     files = open_timer(store, last_timestamp)
     for _ in files.log.windows():
         pass  # so that it is known where the log ends
-    _plan_files(builder, staging, store, files)
+    _plan_files(builder, store, files)
 
 
 # Files
 
 
-def _plan_files(builder: PlanBuilder, staging: Staging, store: Store, files: TimerFiles) -> None:
+def _plan_files(builder: PlanBuilder, store: Store, files: TimerFiles) -> None:
     used = {files.wheel, store.root / PartKind.TIMERWHEEL}
     for path in sorted(used):
         length = _length(path)
@@ -62,7 +62,7 @@ def _plan_files(builder: PlanBuilder, staging: Staging, store: Store, files: Tim
         if length == timer.WHEEL_FILE_SIZE or (not length and path != files.wheel):
             continue
         if files.log.has_units:
-            builder.replace(path, _staged(staging, files), reason=_LENGTH, code="RMQ-TM-WHEEL-LENGTH")
+            builder.replace(path, _staged(builder.staging, files), reason=_LENGTH, code="RMQ-TM-WHEEL-LENGTH")
             builder.note(_evidence(store, path, files))
         elif length:
             builder.quarantine(path, reason=_UNUSED, code="RMQ-TM-WHEEL-LENGTH")
@@ -89,14 +89,16 @@ def _evidence(store: Store, path: Path, files: TimerFiles) -> str:
 # Slots
 
 
-def _plan_slots(builder: PlanBuilder, staging: Staging, files: TimerFiles, slots: Slots, forgotten: set[int]) -> None:
+def _plan_slots(builder: PlanBuilder, files: TimerFiles, slots: Slots, forgotten: set[int]) -> None:
     found = faults(files, slots)
     wrong = found.misplaced | found.odd | found.foreign
     beyond = np.setdiff1d(slots.number[files.beyond(slots) & ~wrong], list(forgotten))
     numbers = np.union1d(slots.number[wrong], np.array(sorted(forgotten), np.int64))
     runs = [(run, _WRONG, "RMQ-TM-WHEEL-SLOT") for run in _runs(numbers)] + [(run, _BEYOND, "RMQ-TM-WHEEL-BEYOND") for run in _runs(beyond)]
     if len(runs) > _MOST_RUNS:
-        builder.replace(files.wheel, _staged(staging, files), reason=f"{len(runs)} ranges of its slots are wrong", code="RMQ-TM-WHEEL-SLOT")
+        builder.replace(
+            files.wheel, _staged(builder.staging, files), reason=f"{len(runs)} ranges of its slots are wrong", code="RMQ-TM-WHEEL-SLOT"
+        )
         return
     wheel = np.zeros(timer.WHEEL_SLOTS if runs else 0, SLOT)
     if runs:

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
 from rmqstore.prediction.options import Options
 from rmqstore.prediction.places import places_of
 from rmqstore.rebuild import IndexBuilder, IndexResult, MemorySink, Mode, QueueBuilder, QueueResult, RebuiltQueue, Settings, rebuild
@@ -74,7 +72,7 @@ def rebuilt(
     chosen = replace(settings_of(store, batch_topics), **changed)  # type: ignore[arg-type]
     log = store.message_log
     lead = store.entry_header(log.files[0]) if log.files else 0
-    delays = np.array([0, *Options.of(store.config).known_delay_levels], np.int64)
+    delays = Options.of(store.config).known_delay_levels
     scanner = LogScanner(checks=Check.BODY_CRC | Check.KEYS, delays=delays, lead=lead)
     queues = QueueBuilder(scanner.queue, chosen, profile, sink, log_start=log.min_offset, mode=mode)
     index = IndexBuilder(scanner.queue, chosen, profile, sink, mode=mode)

@@ -10,7 +10,7 @@ from functools import partial
 from rmqstore.dump.items import Item, Value
 from rmqstore.dump.message import message_object
 from rmqstore.dump.request import Request
-from rmqstore.dump.resync import inside_record, next_record
+from rmqstore.dump.resync import next_record, record_around
 from rmqstore.dump.steps import MakeMessage, Step, damage, file_steps
 from rmqstore.store.mapped import MappedFile
 
@@ -167,12 +167,16 @@ class _Border:
 def _record_behind(file: MappedFile, name: str, position: int, make_message: MakeMessage) -> int:
     """Return where the first object at or after `position` begins; the file's length if there is none."""
     with file_steps(file, name, make_message) as steps:
+        if steps.is_sound(position):
+            return position
+        around = record_around(file, position)
+        if around is None:
+            # The position is in a damaged record or the rest of one, which is reported.
+            return position
+        begin, end = around
+        if steps.is_sound(begin) and (end == file.length or steps.is_sound(end)):
+            return end
         step = steps.step(position)
-    if step.value is not None and step.value["type"] != "damage" and "faults" not in step.value:
-        return position
-    # A position that is not inside a record is in a damaged record or the rest of one, which is reported.
-    if not inside_record(file, position):
-        return position
     if step.value is None or step.value["type"] == "damage":
         return step.next
     # Bytes inside a record can look like one; only a record at its own PHYSICALOFFSET counts.

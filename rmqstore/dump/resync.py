@@ -53,18 +53,18 @@ def _behind_hole(file: MappedFile, position: int) -> int:
     return max(position, min(begin - _SIZE.width, file.length)) if begin < file.length else file.length
 
 
-def inside_record(file: MappedFile, position: int) -> bool:
-    """Return whether `position` in the file is strictly inside a record (or BLANK) that is at its own PHYSICALOFFSET."""
+def record_around(file: MappedFile, position: int) -> tuple[int, int] | None:
+    """Return begin and end of the record (or BLANK) at its own PHYSICALOFFSET that `position` in the file is strictly inside of."""
     reach = min(_NEAR, position)
     while True:
         found = _record_before(file, position - reach, position)
         if found is not None or reach in (position, _FAR):
-            return found is not None and found > position
+            return found if found is not None and found[1] > position else None
         reach = min(_FAR, position)
 
 
-def _record_before(file: MappedFile, start: int, position: int) -> int | None:
-    """Return where the last record that begins in [start, position) ends, None if none begins there."""
+def _record_before(file: MappedFile, start: int, position: int) -> tuple[int, int] | None:
+    """Return begin and end of the last record that begins in [start, position), None if none begins there."""
     data = read_at(file, start, min(position + _HEAD, file.length) - start)
     at = position - start
     while (at := max(data.rfind(magic, 0, at + _MAGIC.end - 1) for magic in _MAGICS) - _MAGIC.offset) >= 0:
@@ -72,5 +72,5 @@ def _record_before(file: MappedFile, start: int, position: int) -> int | None:
         size = int.from_bytes(data[at + _SIZE.offset : at + _SIZE.end], "big", signed=True)
         closes_file = magic == BLANK_MAGIC and start + at + size == file.length
         if closes_file or (magic != BLANK_MAGIC and own == file.start + start + at and size >= MIN_RECORD_SIZE_V1):
-            return start + at + size
+            return start + at, start + at + size
     return None

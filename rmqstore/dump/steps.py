@@ -54,6 +54,14 @@ class FileSteps:
             return self._not_a_record(position, error)
         return Step(self._make_message(record, self._file.start + position), position + record.size)
 
+    def is_sound(self, position: int) -> bool:
+        """Return whether a record without faults is at `position`, or the BLANK that ends the file. Raises UnreadableError."""
+        try:
+            record = self._record(position)
+        except RecordError as error:
+            return error.reason is StopReason.BLANK and "faults" not in self._blank(position)
+        return "faults" not in self._make_message(record, self._file.start + position)
+
     def _record(self, position: int) -> Record:
         left = self._file.length - position
         head = self._read(position, min(left, _HEAD))

@@ -295,6 +295,24 @@ def test_a_dump_from_within_a_sound_record_or_blank_tells_no_damage(inside: int,
         assert dump(root, "--from-offset", one["physical_offset"] + min(inside, one["size"] - 1)) == following
 
 
+@pytest.mark.parametrize("count", [1, 7, 200, 999])
+def test_the_last_objects_of_a_log_larger_than_what_is_read_first(count: int, tmp_path: Path) -> None:
+    builder = StoreBuilder(tmp_path, log_file_size=1 << 20)
+    for number in range(300):
+        # A body that looks like a record, where reading begins, must not count.
+        builder.message("TopicA", bytes(4) + record.MESSAGE_MAGIC_V1.to_bytes(4, "big") + bytes(900 + number), tags=f"Tag{number % 3}")
+    root = builder.build()
+    everything = dump(root)
+    assert dump(root, "--tail", count) == everything[-count:]
+    second = [one for one in everything if one["tags"] == "Tag1"]
+    assert dump(root, "--tail", count, "--tag", "Tag1") == second[-count:]
+    place = everything[100]["physical_offset"]
+    assert dump(root, "--tail", count, "--to-offset", place) == everything[:100][-count:]
+    assert dump(root, "--tail", count, "--from-offset", place) == everything[100:][-count:]
+    overwrite(root / FIRST_FILE, everything[-3]["physical_offset"] + 4, b"bad!")
+    assert dump(root, "--tail", count) == dump(root)[-count - (count > 2) :]
+
+
 def test_the_last_objects_with_what_is_missing_between_their_files(tmp_path: Path) -> None:
     root = built(tmp_path, 100)
     files = sorted((root / "commitlog").iterdir())

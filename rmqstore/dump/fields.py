@@ -33,6 +33,11 @@ class Fields:
         return self._struct.pack(*(values[name] for name in self.names))
 
 
+def damage(file: str, position: int, length: int, reason: str, message: str) -> dict[str, Any]:
+    """Return the object for `length` bytes of a file, other than one of a log, that cannot be shown as what they should be."""
+    return {"type": "damage", "file": file, "position": position, "length": length, "reason": reason, "message": message}
+
+
 class Cell(NamedTuple):
     """The bytes of one unit and its position in the file."""
 

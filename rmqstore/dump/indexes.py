@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from rmqstore.dump.fields import Fields, cells
+from rmqstore.dump.fields import Fields, cells, damage
 from rmqstore.dump.items import Value
 from rmqstore.errors import UsageError
 from rmqstore.formats import index, tiered_index
@@ -23,8 +23,11 @@ _COMPACTED_SLOT = Fields(tiered_index.COMPACTED_SLOT)
 Name = Callable[[MappedFile], str]
 
 
-def index_file(file: MappedFile, name: Name, configured_slots: int | None, slots: bool) -> Iterator[Value]:
-    """Yield one file. `configured_slots`: maxHashSlotNum if given; otherwise it is determined from the entries. Raises UsageError."""
+def index_file(file: MappedFile, name: Name, configured_slots: int | None, slots: bool, key_hash: int | None = None) -> Iterator[Value]:
+    """Yield one file. `configured_slots`: maxHashSlotNum if given; otherwise it is determined from the entries.
+
+    With `key_hash` only the entries of its slot are read, unless their chain is damaged. Raises UsageError.
+    """
     if file.length < _HEADER.size:
         yield _too_short(file, name)
         return
@@ -45,8 +48,11 @@ def index_file(file: MappedFile, name: Name, configured_slots: int | None, slots
             number = (position - index.slot_position(0)) // _SLOT.size
             yield {"type": "index_slot", "slot": number, **_SLOT.read(data), "file": name(file), "position": position}
     begin = header["begin_timestamp"]
-    for position, data in cells(file, _ITEM.size, index.item_position(1, slot_count), index.item_position(count + 1, slot_count)):
-        item = _ITEM.read(data)
+    for position, entry in _items(file, name, slot_count, count, key_hash):
+        if isinstance(entry, dict):
+            yield entry
+            continue
+        item = _ITEM.read(entry)
         yield {
             "type": "index_item",
             "item": (position - index.item_position(0, slot_count)) // _ITEM.size,
@@ -61,9 +67,26 @@ def index_file(file: MappedFile, name: Name, configured_slots: int | None, slots
         }
 
 
+def _items(file: MappedFile, name: Name, slots: int, count: int, key_hash: int | None) -> Iterator[tuple[int, bytes | Value]]:
+    """Yield (position, bytes) of the entries, of those of one slot if its chain is whole; else its damage and all entries."""
+    if key_hash is not None:
+        from rmqstore.reading.indexchains import chain_of
+
+        chain = chain_of(file, slots, key_hash)
+        if chain.whole:
+            numbers = (index.item_position(link.number, slots) for link in reversed(chain.links))
+            yield from ((position, read_at(file, position, _ITEM.size)) for position in numbers)
+            return
+        position = index.item_position(chain.links[-1].number, slots) if chain.links else index.slot_position(key_hash % slots)
+        length = _ITEM.size if chain.links else _SLOT.size
+        text = f"the chain of slot {key_hash % slots} is damaged, so all entries are searched"
+        yield position, damage(name(file), position, length, "chain", text)
+    yield from cells(file, _ITEM.size, index.item_position(1, slots), index.item_position(count + 1, slots))
+
+
 def _too_short(file: MappedFile, name: Name) -> Value:
     text = f"{file.length} bytes are too few for a header"
-    return {"type": "damage", "file": name(file), "position": 0, "length": file.length, "reason": "truncated", "message": text}
+    return damage(name(file), 0, file.length, "truncated", text)
 
 
 def _slot_count(file: MappedFile) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from rmqstore.dump.fields import Fields, cells
+from rmqstore.dump.fields import Fields, cells, damage
 from rmqstore.dump.items import Value
 from rmqstore.formats import batchconsumequeue, consumequeue, consumequeue_ext
 from rmqstore.store.mapped import MappedFile
@@ -29,10 +29,13 @@ class QueueFiles:
 Name = Callable[[MappedFile], str]
 
 
-def consume_queue(queue: QueueFiles, name: Name) -> Iterator[Value]:
-    """Yield the units in queue order. What was never written after the last one is left out, a hole before it is damage."""
+def consume_queue(queue: QueueFiles, name: Name, wanted: int | None = None) -> Iterator[Value]:
+    """Yield the units in queue order, only the one at the queue offset `wanted` if it is given.
+
+    What was never written after the last one is left out, a hole before it is damage.
+    """
     head = {"topic": queue.topic, "queue_id": queue.queue_id}
-    for file, position, data in _written_units(queue, name, _UNIT.size):
+    for file, position, data in _written_units(queue, name, _UNIT.size) if wanted is None else _unit_at(queue, wanted * _UNIT.size):
         if isinstance(data, dict):
             yield data
             continue
@@ -50,6 +53,14 @@ def batch_queue(queue: QueueFiles, name: Name) -> Iterator[Value]:
             continue
         kind = "end_unit" if data == batchconsumequeue.SPARSE_END else "batch_unit"
         yield {"type": kind, **head, **_BATCH_UNIT.read(data), "file": name(file), "position": position}
+
+
+def _unit_at(queue: QueueFiles, place: int) -> Iterator[tuple[MappedFile, int, bytes]]:
+    """Yield (file, position, unit) of the consume queue unit at byte `place` of a queue, nothing if it was not written."""
+    for file in queue.files:
+        if file.start <= place < file.end:
+            for cell in cells(file, _UNIT.size, place - file.start, place - file.start + _UNIT.size):
+                yield file, *cell
 
 
 def _written_units(queue: QueueFiles, name: Name, size: int) -> Iterator[tuple[MappedFile, int, bytes | Value]]:
@@ -70,8 +81,7 @@ def _written_units(queue: QueueFiles, name: Name, size: int) -> Iterator[tuple[M
 
 def hole(name: str, position: int, length: int) -> Value:
     """Return the object for units that were never written although later ones were."""
-    text = "never written, but later units were"
-    return {"type": "damage", "file": name, "position": position, "length": length, "reason": "unwritten", "message": text}
+    return damage(name, position, length, "unwritten", "never written, but later units were")
 
 
 def ext_queue(queue: QueueFiles, name: Name) -> Iterator[Value]:
@@ -94,14 +104,7 @@ def _ext_file(queue: QueueFiles, file: MappedFile, name: Name) -> Iterator[Value
             end = position + size
             if size != _EXT_PREFIX.size + prefix["bit_map_size"] or end > file.length:
                 text = f"the size is {size}, the bitmap has {prefix['bit_map_size']} bytes, {file.length - position} bytes are left"
-                yield {
-                    "type": "damage",
-                    "file": name(file),
-                    "position": position,
-                    "length": file.length - position,
-                    "reason": "size_mismatch",
-                    "message": text,
-                }
+                yield damage(name(file), position, file.length - position, "size_mismatch", text)
                 return
             yield {
                 "type": "ext_unit",

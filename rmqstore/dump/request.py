@@ -80,6 +80,11 @@ class Filters:
         chosen = (self.topic, self.queue_id, self.queue_offset, self.from_time, self.to_time, self.key, self.tag)
         return any(wanted is not None for wanted in chosen)
 
+    @property
+    def key_hash(self) -> int | None:
+        """The hash of an index entry of the wanted key, None if any key is wanted."""
+        return None if self.topic is None or self.key is None else index_key_hash(self.topic, self.key)
+
     def accept(self, value: Value) -> bool:
         """Return whether an object passes every filter; one without the field of a filter does not."""
         return all(test(value) for test in self._tests)
@@ -113,7 +118,7 @@ class Filters:
 
     def _has_key(self, value: Value) -> bool:
         if value["type"] == "index_item":
-            return self.topic is not None and self.key is not None and bool(value["key_hash"] == index_key_hash(self.topic, self.key))
+            return bool(value["key_hash"] == self.key_hash)
         return _field(value, ("unique_key",)) == self.key or self.key in (_field(value, ("keys",)) or "").split(" ")
 
     def _has_tag(self, value: Value) -> bool:

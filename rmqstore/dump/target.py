@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from rmqstore.dump.queues import QueueFiles
@@ -76,6 +77,16 @@ class Target:
     places: tuple[Path, ...]
     denied: tuple[Denied, ...] = ()
 
+    def last_files(self, count: int) -> Target:
+        """Return the last `count` files alone."""
+        queues: list[QueueFiles] = []
+        left = count
+        for queue in reversed(self.queues):
+            if left > 0:
+                queues.append(replace(queue, files=queue.files[-left:]))
+                left -= len(queue.files)
+        return replace(self, files=self.files[-count:], queues=tuple(reversed(queues)))
+
 
 def find_readable_target(path: Path, part: str | None, broker_conf: Path | None, settings: Mapping[str, str], filters: Filters) -> Target:
     """Return the readable files of the store or directory at `path`, and those without read permission.
@@ -86,8 +97,16 @@ def find_readable_target(path: Path, part: str | None, broker_conf: Path | None,
         return find_target(path, part, broker_conf, settings, filters)
     with skipping_denied():
         target = find_target(path, part, broker_conf, settings, filters)
-    denied = [one for one in denied_below(path.absolute(), target.places) if _concerns(target, filters, one.path)]
+    places = [_narrowed(place, target.kind, filters.topic) for place in target.places]
+    denied = [one for one in denied_below(path.absolute(), places) if _concerns(target, filters, one.path)]
     return replace(target, denied=tuple(denied))
+
+
+def _narrowed(place: Path, kind: FileKind, topic: str | None) -> Path:
+    """Return the directory of a topic where only that is listed, otherwise the whole place."""
+    if kind is not FileKind.CONSUMEQUEUE or topic is None or is_denied(place):
+        return place
+    return place / topic if (place / topic).is_dir() else place
 
 
 def _concerns(target: Target, filters: Filters, path: Path) -> bool:
@@ -115,7 +134,7 @@ def find_target(path: Path, part: str | None, broker_conf: Path | None, settings
     return _target(
         kind,
         tuple(_files(store, kind)),
-        tuple(_chosen(_queues(store, kind), filters)),
+        tuple(_chosen(_queues(store, kind, filters.topic), filters)),
         lambda file: store.relative(file.path),
         store.config,
         tuple(_places(store, kind)),
@@ -275,10 +294,10 @@ def _of_kind(kind: FileKind, directories: list[Path]) -> list[Path]:
     return [path for path in paths if (kind_by_name(path) if is_denied(path) else identify(path)) is kind]
 
 
-def _queues(store: Store, kind: FileKind) -> Iterator[QueueFiles]:
-    """Yield the queues of a part of a root."""
+def _queues(store: Store, kind: FileKind, topic: str | None) -> Iterator[QueueFiles]:
+    """Yield the queues of a part of a root; of consume queues those of `topic`, None: of all."""
     trees: dict[FileKind, Callable[[], Iterator[QueueDirectory]]] = {
-        FileKind.CONSUMEQUEUE: store.queue_directories,
+        FileKind.CONSUMEQUEUE: partial(store.queue_directories, topic),
         FileKind.CONSUMEQUEUE_EXT: store.ext_queue_directories,
         FileKind.BATCHCONSUMEQUEUE: store.batch_queue_directories,
         FileKind.COMPACTION_LOG: store.compaction_log_directories,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from rmqstore.formats import index
 from rmqstore.formats.javahash import index_key_hash
@@ -18,6 +19,23 @@ _SLOT = struct.Struct(struct_format(index.SLOT))
 _ITEM = struct.Struct(struct_format(index.ITEM))
 
 
+class Link(NamedTuple):
+    """One entry of a chain, by its number in the file; `time_diff` in seconds, `previous` is the number of the entry before it."""
+
+    number: int
+    key_hash: int
+    physical_offset: int
+    time_diff: int
+    previous: int
+
+
+class Chain(NamedTuple):
+    """The entries that a slot leads to, the newest first; not `whole` if one of them has a wrong slot or a wrong link."""
+
+    links: list[Link]
+    whole: bool
+
+
 def offsets_of_key(store: Store, topic: str, key: str) -> Iterator[int]:
     """Yield the physical offsets that the index has for a key, from the newest entry to the oldest. Other keys can have the same hash.
 
@@ -30,11 +48,16 @@ def offsets_of_key(store: Store, topic: str, key: str) -> Iterator[int]:
     for file, known in zip(reversed(files), reversed(shapes), strict=True):
         shape = known or guessed
         if shape is not None and index.file_size(*shape) <= file.length:
-            yield from _chain(file, shape[0], index_key_hash(topic, key))
+            wanted = index_key_hash(topic, key)
+            yield from (link.physical_offset for link in chain_of(file, shape[0], wanted).links if link.key_hash == wanted)
 
 
-def _chain(file: MappedFile, slots: int, wanted: int) -> Iterator[int]:
-    """Yield the offsets of one file; a chain only continues to older entries, so a damaged one ends."""
+def chain_of(file: MappedFile, slots: int, key_hash: int) -> Chain:
+    """Return the chain of the slot of a hash in a file with so many slots; it ends where it does not continue to an older entry.
+
+    A few reads for each entry, whatever the size of the file. Raises UnreadableError, StoreChangedError.
+    """
+    links: list[Link] = []
     with open_read_only(file.path) as descriptor:
 
         def read(unit: struct.Struct, position: int) -> tuple[int, ...]:
@@ -42,9 +65,11 @@ def _chain(file: MappedFile, slots: int, wanted: int) -> Iterator[int]:
 
         count = read(_HEADER, 0)[-1]
         most = min(count, (file.length - index.item_position(0, slots)) // _ITEM.size)
-        (number,) = read(_SLOT, index.slot_position(wanted % slots))
-        while 0 < number < most:
-            key_hash, offset, _, previous = read(_ITEM, index.item_position(number, slots))
-            if key_hash == wanted:
-                yield offset
-            number = previous if previous < number else 0
+        slot = key_hash % slots
+        (number,) = read(_SLOT, index.slot_position(slot))
+        below = most
+        while 0 < number < below:
+            link = Link(number, *read(_ITEM, index.item_position(number, slots)))
+            links.append(link)
+            below, number = number, link.previous
+    return Chain(links, number == 0 and all(link.key_hash % slots == slot for link in links))

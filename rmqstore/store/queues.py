@@ -45,10 +45,15 @@ def open_queues(places: Sequence[QueuePlace], configured: int | None, default: i
         yield QueueDirectory(topic, queue_id, MappedFileQueue.of_entries(entries, configured_size=expected), path)
 
 
-def tree_queues(tree: Path) -> list[tuple[str, int, Path]]:
-    """Return (topic, queue id, directory) of every queue below `tree`, by topic and queue id; other directories are left out."""
+def tree_queues(tree: Path, only: str | None = None) -> list[tuple[str, int, Path]]:
+    """Return (topic, queue id, directory) of every queue below `tree`, by topic and queue id; other directories are left out.
+
+    `only`: of this topic.
+    """
     found = []
     for topic in directories(tree):
+        if only not in (None, topic.name):
+            continue
         for queue in directories(Path(topic.path)):
             queue_id = _queue_id(queue.name)
             if queue_id is not None:

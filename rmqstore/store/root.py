@@ -190,9 +190,9 @@ class Store:
 
     # Queues
 
-    def queue_directories(self) -> Iterator[QueueDirectory]:
-        """Yield the file consume queues, by topic and queue id."""
-        return self._queues(PartKind.CONSUMEQUEUE, self.config.consume_queue_file_size, consumequeue.DEFAULT_FILE_SIZE)
+    def queue_directories(self, topic: str | None = None) -> Iterator[QueueDirectory]:
+        """Yield the file consume queues, by topic and queue id; those of one topic alone are listed without the others."""
+        return self._queues(PartKind.CONSUMEQUEUE, self.config.consume_queue_file_size, consumequeue.DEFAULT_FILE_SIZE, topic=topic)
 
     def batch_queue_directories(self) -> Iterator[QueueDirectory]:
         """Yield the batch consume queues, by topic and queue id."""
@@ -235,12 +235,14 @@ class Store:
     def _queues_by_key(self, kind: PartKind, key: str) -> Iterator[QueueDirectory]:
         return self._queues(kind, self.config.explicit_integer(key), BrokerConfig().integer(key))
 
-    def _queues(self, kind: PartKind, configured: int | None, default: int | None, below: str | None = None) -> Iterator[QueueDirectory]:
+    def _queues(
+        self, kind: PartKind, configured: int | None, default: int | None, below: str | None = None, topic: str | None = None
+    ) -> Iterator[QueueDirectory]:
         tree = self.path_of(kind) if below is None else self.path_of(kind) / below
         if not self.covers(kind):
             return
         queues = single_queues(self.root) if self.only is kind else None
-        yield from open_queues(queues or tree_queues(tree), configured, default)
+        yield from open_queues(queues or tree_queues(tree, topic), configured, default)
 
     # Index, timer, the rest
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from rmqstore.formats import tiered_index, timer
+from rmqstore.formats import index, tiered_index, timer
 from rmqstore.formats.consumequeue_ext import decode_address
+from rmqstore.formats.javahash import index_key_hash
 from tests.support.builder import FIRST_TIMESTAMP, StoreBuilder
 from tests.support.cli import rmqstore
 from tests.support.stores import sample_store
@@ -79,6 +80,12 @@ def test_pre_blanks_and_holes(tmp_path: Path) -> None:
     assert [one["type"] for one in objects] == ["pre_blank", "pre_blank", "unit", "damage", "unit", "unit"]
     assert [one.get("queue_offset") for one in objects] == [10, 11, 12, None, 14, 15]
     assert (objects[3]["position"], objects[3]["length"], objects[3]["reason"]) == (60, 20, "unwritten")
+    for one in objects:
+        if one["type"] != "damage":
+            assert dump(tmp_path, "--part", "consumequeue", "--topic", "TopicA", "--queue-offset", one["queue_offset"]) == [one]
+    assert dump(tmp_path, "--part", "consumequeue", "--queue-offset", 13) == []
+    assert dump(tmp_path, "--part", "consumequeue", "--queue-offset", 16) == []
+    assert dump(tmp_path, "--part", "consumequeue", "--tail", 3) == objects[2:3] + objects[3:]
 
 
 def test_index_items_with_their_slots(tmp_path: Path) -> None:
@@ -95,6 +102,40 @@ def test_index_items_with_their_slots(tmp_path: Path) -> None:
     slots = {one["slot"]: one["item_number"] for one in dump(root, "--part", "index", "--slots") if one["type"] == "index_slot"}
     assert slots == {one["slot"]: one["item"] for one in items}
     assert [one["item"] for one in dump(root, "--part", "index", "--topic", "TopicA", "--key", "k4") if one["type"] == "index_item"] == [5]
+
+
+def test_index_entries_of_a_key_are_those_that_a_broker_finds(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    builder = StoreBuilder(root, slots=2, items=40)
+    for number in range(8):
+        builder.message("TopicA", keys="same" if number % 2 else f"k{number}")
+    builder.build()
+    (path,) = (root / "index").iterdir()
+    everything = [one for one in dump(root, "--part", "index") if one["type"] == "index_item"]
+
+    def shown() -> list[dict[str, Any]]:
+        return dump(root, "--part", "index", "--topic", "TopicA", "--key", "same")
+
+    same = [one for one in everything if one["key_hash"] == index_key_hash("TopicA", "same")]
+    assert len(same) == 4
+    assert shown() == same
+
+    data = bytearray(path.read_bytes())
+    data[same[2]["position"] + 16 : same[2]["position"] + 20] = struct.pack(">i", same[2]["item"])  # a link to itself
+    path.write_bytes(data)
+    damage, *found = shown()
+    assert (damage["type"], damage["reason"], damage["position"], damage["length"]) == ("damage", "chain", same[2]["position"], 20)
+    assert [one["item"] for one in found] == [one["item"] for one in same]
+
+    data[same[2]["position"] + 16 : same[2]["position"] + 20] = bytes(4)  # the end of the chain
+    path.write_bytes(data)
+    assert [one["item"] for one in shown()] == [one["item"] for one in same[2:]]
+
+    data[index.slot_position(same[0]["slot"]) : index.slot_position(same[0]["slot"]) + 4] = struct.pack(">i", 1000)
+    path.write_bytes(data)
+    damage, *found = shown()
+    assert (damage["reason"], damage["position"], damage["length"]) == ("chain", index.slot_position(same[0]["slot"]), 4)
+    assert [one["item"] for one in found] == [one["item"] for one in same]
 
 
 @pytest.mark.parametrize("slots", [1, 13, 1000])

@@ -16,6 +16,7 @@ from pathlib import Path
 from rmqstore.errors import RmqstoreError, StoreChangedError, UnreadableError
 from rmqstore.findings import Finding
 from rmqstore.reading.progress import Advance, silent
+from rmqstore.reading.records import record_at
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import QueueDirectory, Store
 from rmqstore.store.window import read_at
@@ -104,12 +105,22 @@ class Look:
 
     @property
     def total_bytes(self) -> int:
-        """Bytes of the commit log that the pass will read."""
-        return self.store.message_log.length if self._reads_log else 0
+        """Bytes of the commit log that the pass will read, if its end is enough for what is wanted."""
+        return sum(file.length for file in self._wanted_files()) if self._reads_log else 0
 
     @property
     def _reads_log(self) -> bool:
-        return any(self.options.wants(part) for part in ("commitlog", "consumequeue", "index", "checkpoint", "timer", "store"))
+        return self._reads_whole_log or any(map(self.options.wants, ("checkpoint", "timer", "store")))
+
+    @property
+    def _reads_whole_log(self) -> bool:
+        return any(map(self.options.wants, ("commitlog", "consumequeue", "index")))
+
+    def _wanted_files(self) -> list[MappedFile]:
+        """Return the files of the log to read: all, or those from the one before the last with data on, which show its end."""
+        files = files_as_mapped(self.store)
+        last = None if self._reads_whole_log else last_file_with_data(files)
+        return files if last is None else files[max(0, files.index(last) - 1) :]
 
     def run(self, advance: Advance = silent) -> Iterator[Finding]:
         """Yield all findings. `advance` is called with the number of bytes of the log as they are read, from several threads."""
@@ -122,12 +133,21 @@ class Look:
     def _run(self, advance: Advance) -> Iterator[Finding]:
         for check in BEFORE_LOG:
             yield from self._guarded(check)
-        if self._reads_log:
-            yield from self._log(advance)
-        for check in AFTER_LOG:
-            yield from self._guarded(check)
+        wanted = self._wanted_files() if self._reads_log else []
+        about_log, after = self._with_log(wanted, advance)
+        if self._reads_log and len(wanted) < len(self.store.message_log.files) and (after or not self.context.log.records):
+            # These files may hold no record, and the clock may have been set back before them: the whole log decides.
+            self.totals = Totals()
+            about_log, after = self._with_log(files_as_mapped(self.store), advance)
+        yield from about_log
+        yield from after
         self.totals.records = self.context.log.records
         self.totals.not_checked = list(not_checked(self.context))
+
+    def _with_log(self, wanted: list[MappedFile], advance: Advance) -> tuple[list[Finding], list[Finding]]:
+        """Return the findings of the pass over these files of the log, and of the checks that use what they hold."""
+        about_log = list(self._log(wanted, advance)) if self._reads_log else []
+        return about_log, [finding for check in AFTER_LOG for finding in self._guarded(check)]
 
     def _guarded(self, check: Check) -> Iterator[Finding]:
         """Yield the findings of one check if it is wanted; what it cannot read becomes a finding."""
@@ -144,8 +164,7 @@ class Look:
 
     # The log and what is derived from it
 
-    def _log(self, advance: Advance) -> Iterator[Finding]:
-        log_files = files_as_mapped(self.store)
+    def _log(self, log_files: list[MappedFile], advance: Advance) -> Iterator[Finding]:
         around, unreadable = self._surroundings(log_files)
         yield from unreadable
         with ThreadPoolExecutor(max_workers=max(self.options.threads, 1)) as pool:
@@ -354,4 +373,7 @@ def _facts(store: Store, results: list[FileResult]) -> LogFacts:
             facts.records += result.records
     facts.damages = judgement.union([*facts.damages, *_missing_ranges(results)])
     facts.without_records = tail.without_records(results)
+    if results and results[0].file.start > store.message_log.min_offset:
+        first = record_at(store.message_log, store.message_log.min_offset)
+        facts.first_timestamp = first.store_timestamp if first is not None else facts.first_timestamp
     return facts

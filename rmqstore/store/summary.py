@@ -203,8 +203,9 @@ def _summarize(store: Store, far: Far | None) -> StoreSummary:
 
 def _log(store: Store, log: MappedFileQueue, readable: MappedFileQueue, ends: LogEnds, directories: tuple[str, ...]) -> LogSummary:
     last = max((file.start for file in readable.files if file.start < ends.end_offset), default=-1)
+    reached = {file.path for file in readable.files}
     ends_later = any(is_denied(store.root / path) for path in directories) or any(
-        file.start > last for file in log.files if file not in readable.files
+        file.start > last for file in log.files if file.path not in reached
     )
     begins_earlier = log.files[:1] != readable.files[:1]
     return LogSummary(

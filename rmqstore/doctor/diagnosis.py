@@ -39,7 +39,7 @@ from rmqstore.prediction.places import places_of
 from rmqstore.prediction.readable import unknown_outcome
 from rmqstore.prediction.release import AUTO, Chosen
 from rmqstore.store.access import log_directories
-from rmqstore.store.mapped import list_directory, skipping_denied
+from rmqstore.store.mapped import list_directory, listing_once, skipping_denied
 from rmqstore.store.root import QueueDirectory, Store
 from rmqstore.store.transactions import read_transactions
 from rmqstore.verify.context import Context, LogFacts, Options
@@ -177,12 +177,14 @@ def _confirmed(store: Store, asked_release: str, commands: Commands) -> Diagnosi
     """Diagnose a store; if it is written to meanwhile, every look must find the loss: parts are read one after the other."""
     for _ in range(_LOOKS - 1):
         before = mark_of(store)
-        found = _diagnose(store, asked_release, commands, before)
+        with listing_once():
+            found = _diagnose(store, asked_release, commands, before)
         loses = any(effect.state is State.LOSES and effect.harm is not Harm.UNREACHABLE for effect in found.verdict.effects)
         store = store.reopened()
         if not loses or before is None or not is_written(store, before, ()):
             return found
-    return _diagnose(store, asked_release, commands, mark_of(store))
+    with listing_once():
+        return _diagnose(store, asked_release, commands, mark_of(store))
 
 
 def _ended(store: Store, asked_release: str, commands: Commands, error: RmqstoreError | OSError) -> Diagnosis:

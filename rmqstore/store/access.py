@@ -57,17 +57,17 @@ def _below(top: Path) -> Iterator[Path]:
     if is_denied(top):
         yield top
         return
-    pending = [top] if top.is_dir() and top.name != PartKind.TOOL else []
+    pending = [str(top)] if top.is_dir() and top.name != PartKind.TOOL else []
     while pending:
         directory = pending.pop()
         if not os.access(directory, os.R_OK | os.X_OK):
-            yield directory
+            yield Path(directory)
             continue
         for entry in list_directory(directory):
             if entry.is_dir(follow_symlinks=False):
                 if entry.name != PartKind.TOOL:
-                    pending.append(Path(entry.path))
-            elif is_denied(Path(entry.path)):
+                    pending.append(entry.path)
+            elif (entry.is_symlink() or not os.access(entry.path, os.R_OK)) and is_denied(Path(entry.path)):
                 yield Path(entry.path)
 
 

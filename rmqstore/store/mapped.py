@@ -12,17 +12,20 @@ import os
 import stat
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
+from typing import Any, TypeVar
 
 from rmqstore.errors import UnreadableError
 from rmqstore.store.entries import Entry
 
+Made = TypeVar("Made")
 OFFSET_NAME_LENGTH = 20
 _LARGEST_OFFSET = 2**63 - 1
 
@@ -205,24 +208,6 @@ def infer_file_size(files: Sequence[MappedFile], expected_size: int | None = Non
     return max(candidates, key=votes)
 
 
-def list_directory(directory: Path) -> list[Entry]:
-    """Return the entries of a directory by name, none if there is no directory. Raises UnreadableError.
-
-    A file or a link to itself in place of a directory is a finding of verification, and holds no entries.
-    """
-    skips = _SKIPPED.get()
-    if skips is not Skipped.NOTHING and not os.access(directory, os.R_OK | os.X_OK):
-        return []
-    try:
-        with os.scandir(directory) as found:
-            entries = sorted(map(Entry, found), key=lambda entry: entry.name)
-    except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
-            return []
-        raise unreadable(directory, error) from error
-    return [entry for entry in entries if not entry.is_file() or os.access(entry.path, os.R_OK)] if skips is Skipped.FILES else entries
-
-
 class Skipped(Enum):
     """The entries that `list_directory` skips without read permission."""
 
@@ -232,6 +217,77 @@ class Skipped(Enum):
 
 
 _SKIPPED: ContextVar[Skipped] = ContextVar("skipped", default=Skipped.NOTHING)
+
+
+def list_directory(directory: Path | str, *, skips: Skipped | None = None) -> list[Entry]:
+    """Return the entries of a directory by name, none if there is no directory. Raises UnreadableError.
+
+    A file or a link to itself in place of a directory is a finding of verification, and holds no entries. `skips` counts instead of
+    what this context skips. Within `listing_once` the list is shared: callers leave it as it is.
+    """
+    path, skipped = str(directory), _SKIPPED.get() if skips is None else skips
+    return once((path, skipped), lambda: _list(path, skipped))
+
+
+def _list(directory: str, skips: Skipped) -> list[Entry]:
+    if skips is not Skipped.NOTHING:
+        entries = list_directory(directory, skips=Skipped.NOTHING) if os.access(directory, os.R_OK | os.X_OK) else []
+        left_out = skips is Skipped.FILES
+        return [entry for entry in entries if not entry.is_file() or os.access(entry.path, os.R_OK)] if left_out else entries
+    within = directory if directory.endswith("/") else f"{directory}/"
+    try:
+        with os.scandir(directory) as found:
+            return sorted([Entry(within, entry) for entry in found], key=attrgetter("name"))
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            return []
+        raise unreadable(Path(directory), error) from error
+
+
+_LISTED: ContextVar[dict[Hashable, Any] | None] = ContextVar("listed", default=None)
+
+
+@contextmanager
+def listing_once(*, afresh: bool = False) -> Iterator[None]:
+    """List every directory at most once in this context and thread, for one look at a store; with `afresh` list it every time.
+
+    The listings end with the look: to see what changed, look again. In a context within another one the listings of the outer one count.
+    """
+    token = _LISTED.set(None if afresh else {} if _LISTED.get() is None else _LISTED.get())
+    try:
+        yield
+    finally:
+        _LISTED.reset(token)
+
+
+def with_listings(function: Callable[[], Made]) -> Callable[[], Made]:
+    """Return the function with the listings of this context, for another thread."""
+    listed = _LISTED.get()
+
+    def run() -> Made:
+        token = _LISTED.set(listed)
+        try:
+            return function()
+        finally:
+            _LISTED.reset(token)
+
+    return run
+
+
+def once(key: Hashable, make: Callable[[], Made]) -> Made:
+    """Return what `make` returns; within `listing_once` what it returned first for this key, which names what this context skips."""
+    listed = _LISTED.get()
+    if listed is None:
+        return make()
+    if key not in listed:
+        listed[key] = make()
+    made: Made = listed[key]
+    return made
+
+
+def skipped() -> Skipped:
+    """Return what this context skips."""
+    return _SKIPPED.get()
 
 
 @contextmanager

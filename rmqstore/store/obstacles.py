@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rmqstore.store.commitlogpaths import CommitLogDirectories
+from rmqstore.store.entries import Entry
 from rmqstore.store.kinds.recognise import is_index_name
 from rmqstore.store.mapped import list_directory, parse_offset_name
 from rmqstore.store.parts import PartKind, part_kind
@@ -71,9 +72,12 @@ def obstacles(root: Path, log: CommitLogDirectories, *, rocksdb: bool) -> Iterat
 def kind_of(path: Path) -> str:
     """Return the type of an entry, in a word or two, without opening it; a link to a file or directory counts as its target."""
     try:
-        mode = path.stat().st_mode
+        return _kind(path.stat().st_mode)
     except OSError:
         return "broken link" if path.is_symlink() else "entry that cannot be accessed"
+
+
+def _kind(mode: int) -> str:
     kinds = {stat.S_IFREG: _FILE, stat.S_IFDIR: _DIRECTORY, stat.S_IFIFO: "named pipe", stat.S_IFSOCK: "socket"}
     return kinds.get(stat.S_IFMT(mode), "device")
 
@@ -104,9 +108,16 @@ def _in_queues(tree: Path, *, rocksdb: bool) -> Iterator[Obstacle]:
 def in_files(directory: Path, *, named: Callable[[str], bool]) -> Iterator[Obstacle]:
     """Yield the entries of a directory that are no files; if a file can have the name (`named`), a file belongs there."""
     for entry in list_directory(directory):
-        found = kind_of(Path(entry.path))
+        found = _kind_of_entry(entry)
         if found != _FILE:
             yield Obstacle(Path(entry.path), found, _FILE if named(entry.name) else None)
+
+
+def _kind_of_entry(entry: Entry) -> str:
+    try:
+        return _kind(entry.stat().st_mode)
+    except OSError:
+        return kind_of(Path(entry.path))
 
 
 def _is_offset(name: str) -> bool:

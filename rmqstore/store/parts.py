@@ -89,11 +89,11 @@ def _measure(kind: PartKind, path: Path) -> Part:
     if not path.is_dir():
         return Part(kind, path, 1, status.st_size, status.st_blocks * 512)
     files = length = allocated = 0
-    pending = [path]
+    pending = [str(path)]
     while pending:
         for entry in list_directory(pending.pop()):
             if entry.is_dir(follow_symlinks=False):
-                pending.append(Path(entry.path))
+                pending.append(entry.path)
             else:
                 measured = entry.stat(follow_symlinks=False)
                 files, length, allocated = files + 1, length + measured.st_size, allocated + measured.st_blocks * 512

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
+from operator import itemgetter
 from pathlib import Path
 
 from rmqstore.store.entries import Entry
@@ -36,7 +38,7 @@ class Stray:
     loaded: bool = False
 
 
-def open_queues(places: Sequence[QueuePlace], configured: int | None, default: int | None) -> Iterator[QueueDirectory]:
+def open_queues(places: Iterable[QueuePlace], configured: int | None, default: int | None) -> Iterator[QueueDirectory]:
     """Yield the queues at `places`; `configured` is the file length by configuration (bytes), `default` that of a broker without one."""
     listed = [(topic, queue_id, path, list_directory(path)) for topic, queue_id, path in places]
     # All queues of a store have files of one length, so queues with many files decide for those with a single unusual one.
@@ -45,20 +47,17 @@ def open_queues(places: Sequence[QueuePlace], configured: int | None, default: i
         yield QueueDirectory(topic, queue_id, MappedFileQueue.of_entries(entries, configured_size=expected), path)
 
 
-def tree_queues(tree: Path, only: str | None = None) -> list[tuple[str, int, Path]]:
-    """Return (topic, queue id, directory) of every queue below `tree`, by topic and queue id; other directories are left out.
+def tree_queues(tree: Path, only: str | None = None) -> Iterator[QueuePlace]:
+    """Yield (topic, queue id, directory) of every queue below `tree`, by topic and queue id; other directories are left out.
 
     `only`: of this topic.
     """
-    found = []
     for topic in directories(tree):
         if only not in (None, topic.name):
             continue
-        for queue in directories(Path(topic.path)):
-            queue_id = _queue_id(queue.name)
-            if queue_id is not None:
-                found.append((topic.name, queue_id, Path(queue.path)))
-    return sorted(found, key=lambda queue: queue[:2])
+        named = ((_queue_id(queue.name), queue) for queue in directories(topic.path))
+        queues = sorted(((number, queue.path) for number, queue in named if number is not None), key=itemgetter(0))
+        yield from ((topic.name, number, Path(path)) for number, path in queues)
 
 
 def single_queues(directory: Path) -> list[tuple[str, int, Path]] | None:
@@ -81,7 +80,7 @@ def tree_strays(tree: Path, *, rocksdb: bool) -> Iterator[Stray]:
             if not rocksdb:
                 yield Stray(Path(topic.path), "a file among topics")
             continue
-        for queue in list_directory(Path(topic.path)):
+        for queue in list_directory(topic.path):
             if not queue.is_dir():
                 yield Stray(Path(queue.path), "a file among queues")
             elif _queue_id(queue.name) is None:
@@ -90,7 +89,7 @@ def tree_strays(tree: Path, *, rocksdb: bool) -> Iterator[Stray]:
                 yield Stray(Path(queue.path), f"the directory name is no queue id{loaded}", number is not None)
 
 
-def directories(directory: Path) -> Iterator[Entry]:
+def directories(directory: Path | str) -> Iterator[Entry]:
     """Yield the directories in a directory, by name."""
     return (entry for entry in list_directory(directory) if entry.is_dir())
 
@@ -101,6 +100,7 @@ def _queue_id(name: str) -> int | None:
     return number if number is not None and number >= 0 and str(number) == name else None
 
 
+@lru_cache(maxsize=1024)
 def _loaded_as(name: str) -> int | None:
     """Return the queue id that brokers read in a directory name: also in `-1`, `+1` and `01`, which they never write."""
     if re.fullmatch(r"[+-]?[0-9]{1,20}", name, re.ASCII) is None:

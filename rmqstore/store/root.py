@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 
 from rmqstore.formats import consumequeue, dledger
@@ -15,10 +16,10 @@ from rmqstore.store.entries import Entry
 from rmqstore.store.kinds.identify import identify_directory
 from rmqstore.store.kinds.recognise import is_index_name, not_a_store, require_directory, tells_a_root
 from rmqstore.store.links import PartLink, part_links
-from rmqstore.store.mapped import MappedFile, MappedFileQueue, list_directory
+from rmqstore.store.mapped import MappedFile, MappedFileQueue, list_directory, once, skipped
 from rmqstore.store.obstacles import Obstacle, in_files, obstacles
 from rmqstore.store.parts import Part, PartKind, list_parts, part_kind, relative_to_root
-from rmqstore.store.queues import QueueDirectory, Stray, directories, open_queues, single_queues, tree_queues, tree_strays
+from rmqstore.store.queues import QueueDirectory, QueuePlace, Stray, directories, open_queues, single_queues, tree_queues, tree_strays
 from rmqstore.store.rocksdb.databases import DatabaseUse, databases, had_database
 
 __all__ = ["DLedgerLog", "IndexFile", "QueueDirectory", "Store", "Stray"]
@@ -194,6 +195,12 @@ class Store:
         """Yield the file consume queues, by topic and queue id; those of one topic alone are listed without the others."""
         return self._queues(PartKind.CONSUMEQUEUE, self.config.consume_queue_file_size, consumequeue.DEFAULT_FILE_SIZE, topic=topic)
 
+    def first_queue_files(self, count: int) -> Iterator[MappedFileQueue]:
+        """Yield the files of the first `count` file consume queues; the directories of other queues are not listed."""
+        if self.covers(PartKind.CONSUMEQUEUE):
+            places = self._places(PartKind.CONSUMEQUEUE, self.path_of(PartKind.CONSUMEQUEUE))
+            yield from (queue.files for queue in open_queues(islice(places, count), None, None))
+
     def batch_queue_directories(self) -> Iterator[QueueDirectory]:
         """Yield the batch consume queues, by topic and queue id."""
         return self._queues_by_key(PartKind.BATCHCONSUMEQUEUE, "mapperFileSizeBatchConsumeQueue")
@@ -241,8 +248,11 @@ class Store:
         tree = self.path_of(kind) if below is None else self.path_of(kind) / below
         if not self.covers(kind):
             return
-        queues = single_queues(self.root) if self.only is kind else None
-        yield from open_queues(queues or tree_queues(tree, topic), configured, default)
+        key = (tree, self.only, configured, default, topic, skipped())
+        yield from once(key, lambda: tuple(open_queues(self._places(kind, tree, topic), configured, default)))
+
+    def _places(self, kind: PartKind, tree: Path, topic: str | None = None) -> Iterable[QueuePlace]:
+        return (single_queues(self.root) if self.only is kind else None) or tree_queues(tree, topic)
 
     # Index, timer, the rest
 

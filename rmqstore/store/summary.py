@@ -16,7 +16,7 @@ from rmqstore.store.access import Denied, denied_entries, is_denied
 from rmqstore.store.ends import Far, LogEnds, QueueEnds, batch_queue_ends, log_ends, queue_ends, read_records
 from rmqstore.store.kinds.writer import WriterGuess, guess_writer
 from rmqstore.store.liveness import Liveness, liveness
-from rmqstore.store.mapped import MappedFileQueue, Problem, skipping_denied
+from rmqstore.store.mapped import MappedFileQueue, Problem, listing_once, skipping_denied
 from rmqstore.store.obstacles import QUEUE_TREES
 from rmqstore.store.parts import Part, PartKind, relative_to_root
 from rmqstore.store.root import QueueDirectory, Store
@@ -160,7 +160,7 @@ def summarize(store: Store, far: Far | None = None) -> StoreSummary:
 
     Raises UnreadableError if the root or a disk cannot be read, and what `far` raises.
     """
-    with skipping_denied():
+    with skipping_denied(), listing_once():
         # What was listed here is incomplete, and other readers must not get it.
         return _summarize(store.reopened(), far)
 

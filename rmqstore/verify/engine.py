@@ -16,6 +16,7 @@ from rmqstore.findings import Finding, Severity
 from rmqstore.reading.progress import Advance, silent
 from rmqstore.scan.columns import Stop
 from rmqstore.scan.kernels.queue import Claim
+from rmqstore.store.mapped import listing_once
 from rmqstore.store.root import Store
 from rmqstore.verify.context import Context, Options
 from rmqstore.verify.horizon import Horizon, comes_to_be_written, is_written, mark_of
@@ -100,14 +101,16 @@ class Verification:
         while looks < _MOST_LOOKS or time.monotonic() < began + _LOOKING:
             looks += 1
             try:
-                findings = list(self._look.run(advance))
+                with listing_once():
+                    findings = list(self._look.run(advance))
                 if all(finding.code != "RMQ-ST-UNREADABLE" for finding in findings) or self._has_its_files():
                     return findings
             except RmqstoreError:
                 if self._has_its_files():
                     raise
             self._look = Look(self.store.reopened(), self.options, self._passes)
-        return list(self._look.run(advance))
+        with listing_once():
+            return list(self._look.run(advance))
 
     def _has_its_files(self) -> bool:
         """Return whether all files of the log that the look knows still exist."""

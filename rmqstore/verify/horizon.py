@@ -11,7 +11,6 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path, PurePosixPath
 
 from rmqstore.errors import RmqstoreError
@@ -21,7 +20,7 @@ from rmqstore.formats.consumequeue import UNIT_SIZE
 from rmqstore.scan.tail import tail_records
 from rmqstore.store.ends import log_ends, queue_ends
 from rmqstore.store.liveness import liveness
-from rmqstore.store.mapped import list_directory
+from rmqstore.store.mapped import list_directory, listing_once
 from rmqstore.store.root import Store
 from rmqstore.store.window import open_read_only, read_at, read_whole
 from rmqstore.verify.identity import place
@@ -69,7 +68,8 @@ class Mark:
 def mark_of(store: Store) -> Mark | None:
     """Return how far `store` is written by now, None where that cannot be read. A few reads: the log is walked from a late record on."""
     try:
-        return _mark_of(store)
+        with listing_once(afresh=True):
+            return _mark_of(store)
     except (RmqstoreError, OSError):
         return None
 
@@ -78,7 +78,7 @@ def _mark_of(store: Store) -> Mark:
     # In this order: what is derived first, so that the log holds all that it names.
     files = [file for file in store.index_files() if file.named_right and file.length >= index.HEADER_SIZE][-2:]
     headers = [read_whole(file.path, index.HEADER_SIZE) for file in files]
-    ends = [queue_ends(queue.files) for queue in islice(store.queue_directories(), _QUEUES)]
+    ends = [queue_ends(files) for files in store.first_queue_files(_QUEUES)]
     named = [int(index.HEADER.parse(header).end_phy_offset) for header in headers] + [end.last_physical_offset for end in ends]
     log = store.message_log
     late = max((offset for offset in named if log.find(offset) is not None), default=-1)

@@ -17,7 +17,7 @@ from rmqstore.errors import RmqstoreError, StoreChangedError, UnreadableError
 from rmqstore.findings import Finding
 from rmqstore.reading.progress import Advance, silent
 from rmqstore.reading.records import record_at
-from rmqstore.store.mapped import MappedFile
+from rmqstore.store.mapped import MappedFile, with_listings
 from rmqstore.store.root import QueueDirectory, Store
 from rmqstore.store.window import read_at
 from rmqstore.verify.context import Context, LogFacts, Options
@@ -172,7 +172,7 @@ class Look:
             passes = [] if self._passes else [pool.submit(self._pass, around, file, advance) for file in unread]
             # After the passes: while the queues are judged, chains are still followed, and the surroundings of the data are checked.
             chains = [pool.submit(self._follow, view) for view in around.index]
-            beside = pool.submit(self._beside)
+            beside = pool.submit(with_listings(self._beside))
             try:
                 outcomes = self._passes(unread, advance) if self._passes else [future.result() for future in passes]
                 read = yield from self._results(around, unread, outcomes)

@@ -6,8 +6,10 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from rmqstore.errors import UnreadableError
 from rmqstore.findings import Finding
 from rmqstore.shellwords import quoted
+from rmqstore.store.mapped import Skipped, list_directory
 from rmqstore.store.parts import PartKind
 from rmqstore.verify.context import Context
 from rmqstore.verify.guard import limited
@@ -41,12 +43,11 @@ def _below(context: Context, path: Path) -> Finding:
 
 def _links(top: Path) -> Iterator[Path]:
     """Yield every link below a directory, by directory and name; links are not followed, and the tool's own directory is left out."""
-    pending = [top]
+    pending = [str(top)]
     while pending:
         try:
-            with os.scandir(pending.pop()) as listed:
-                entries = sorted(listed, key=lambda entry: entry.name, reverse=True)
-        except OSError:
+            entries = list_directory(pending.pop(), skips=Skipped.NOTHING)
+        except UnreadableError:
             continue  # what cannot be listed is a finding of the owners and modes
-        pending += [Path(entry.path) for entry in entries if entry.name != PartKind.TOOL and entry.is_dir(follow_symlinks=False)]
-        yield from (Path(entry.path) for entry in reversed(entries) if entry.is_symlink())
+        pending += [entry.path for entry in reversed(entries) if entry.name != PartKind.TOOL and entry.is_dir(follow_symlinks=False)]
+        yield from (Path(entry.path) for entry in entries if entry.is_symlink())

@@ -9,11 +9,13 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+from rmqstore.errors import UnreadableError
 from rmqstore.findings import Finding
 from rmqstore.formats.epoch import EpochFile, parse_epoch_file
 from rmqstore.formats.lock import LOCK
+from rmqstore.store.entries import Status
 from rmqstore.store.liveness import liveness
-from rmqstore.store.mapped import list_directory
+from rmqstore.store.mapped import Skipped, list_directory
 from rmqstore.store.obstacles import ROOT_FILES, kind_of
 from rmqstore.store.parts import PartKind, part_kind
 from rmqstore.store.window import read_whole
@@ -165,40 +167,45 @@ def _usual_owner(top: Path) -> int:
 
 
 def _permissions(context: Context, top: Path, owner: int) -> Iterator[Finding]:
-    for path, status in _walk(top):
+    for text, status in _walk(top):
         if status is None:
+            path = Path(text)
             yield context.finding("RMQ-ST-UNREADABLE", f"the directory {path.name} cannot be listed", file=path)
             continue
+        needed = stat.S_IRWXU if stat.S_ISDIR(status.st_mode) else stat.S_IRUSR | stat.S_IWUSR
+        unreadable = stat.S_ISREG(status.st_mode) and not os.access(text, os.R_OK)
+        if status.st_uid == owner and status.st_mode & needed == needed and not unreadable:
+            continue
+        path = Path(text)
         if status.st_uid != owner:
             message = f"{path.name} belongs to user {status.st_uid}, most of the store to user {owner}"
             yield context.finding("RMQ-ST-OWNER", message, file=path, expected=owner, found=status.st_uid)
-        needed = stat.S_IRWXU if stat.S_ISDIR(status.st_mode) else stat.S_IRUSR | stat.S_IWUSR
         if status.st_mode & needed != needed:
             found = f"{stat.S_IMODE(status.st_mode):04o}"
             forbidden = "use" if stat.S_ISDIR(status.st_mode) else "read and write"
             message = f"{path.name} has mode {found}: its owner cannot {forbidden} it"
             yield context.finding("RMQ-ST-MODE", message, file=path, expected=f"{needed:04o}", found=found)
-        if stat.S_ISREG(status.st_mode) and not os.access(path, os.R_OK):
+        if unreadable:
             yield context.finding("RMQ-ST-UNREADABLE", f"{path.name}: this user has no permission to read it", file=path)
 
 
-def _walk(top: Path) -> Iterator[tuple[Path, os.stat_result | None]]:
+def _walk(top: Path) -> Iterator[tuple[str, os.stat_result | Status | None]]:
     """Yield every file and directory below `top` but links and the tool's own, by directory; None for one that cannot be listed."""
-    pending = [top]
+    pending = [str(top)]
     while pending:
         directory = pending.pop()
         try:
-            yield directory, directory.stat()
-            entries = sorted(os.scandir(directory), key=lambda entry: entry.name, reverse=True)
-        except OSError:
+            yield directory, os.stat(directory)  # noqa: PTH116  -- the path is a string
+            entries = list_directory(directory, skips=Skipped.NOTHING)
+        except (OSError, UnreadableError):
             yield directory, None
             continue
-        for entry in entries:
+        for entry in reversed(entries):
             if entry.is_dir(follow_symlinks=False):
                 if entry.name != PartKind.TOOL:
-                    pending.append(Path(entry.path))
+                    pending.append(entry.path)
             elif not entry.is_symlink():
                 try:
-                    yield Path(entry.path), entry.stat(follow_symlinks=False)
+                    yield entry.path, entry.stat(follow_symlinks=False)
                 except OSError:
                     continue  # removed while it was looked at

@@ -172,6 +172,13 @@ def test_what_is_among_files_is_taken_out(place: str, make: Make, tmp_path: Path
     _recovers(store, place, (store.root / place).lstat())
 
 
+def test_a_directory_in_place_of_a_position_file_is_taken_out_with_its_content(tmp_path: Path) -> None:
+    store = Damaged(BASE, stores.fresh_store(BASE, tmp_path))
+    place = "compaction/position-checkpoint"
+    _put(store.root, place, filled_directory)
+    _recovers(store, place, (store.root / place).lstat())
+
+
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize("place", BESIDE_QUEUES)
 @pytest.mark.parametrize("make", [named_pipe, dangling_link, filled_directory])

@@ -105,7 +105,8 @@ class Places:
         in_log = among_log_files and parse_offset_name(plain.name) is not None
         kind = part_kind(plain.parts[0])
         if kind is PartKind.COMPACTION:
-            return Phase.CONFIG if set(plain.parts[1:]) <= set(POSITION_FILES) else None
+            # The first name below it decides: a directory in the place of such a file is moved with its content.
+            return Phase.CONFIG if set(plain.parts[1:2]) <= set(POSITION_FILES) else None
         if kind is None or kind is PartKind.COMMITLOG:
             return Phase.COMMITLOG if in_log or (kind is PartKind.COMMITLOG and len(plain.parts) > 1) else None
         return _PHASES.get(kind)

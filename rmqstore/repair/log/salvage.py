@@ -120,8 +120,11 @@ class _Salvage:
             result = self._kept[bisect_right(files, position, key=lambda file: file.start) - 1]
             result.suspects.setdefault(position, SuspectRecord(position, Fault(0), False))
         odd = [(one.position, one.position + self._length(one)) for result in self._kept for one in result.suspects.values()]
+        ends = [(self._log.full(result.file), end) for result in self._kept[:-1] if (end := self._foreign_end(result)) is not None]
+        odd += [(end.start, end.end) for _, end in ends]
         facts = LogFacts(self._kept[0].file.start, self._end, damages=[*gone, (self._end, _BEYOND)])
         self._units: Sequence[LostUnit] = [unit for unit in lost_units(store, facts, odd) if self._fits(unit)]
+        self._holes += [(file, end) for file, end in ends if witnesses(self._units, end.start, end.end)]
 
     def run(self) -> LogRepair:
         """Return the whole repair of the log."""
@@ -174,6 +177,14 @@ class _Salvage:
             yield Hole(result.tail.start, end, result.tail.reason, True)
         elif result.end is None or result.end.reason is not Stop.BLANK:
             yield Hole(result.file.end if result.end is None else result.end.position, end, Stop.END_OF_DATA, True)
+
+    def _foreign_end(self, result: FileSurvey) -> Hole | None:
+        """Return the bytes from the BLANK of a file on if the last record before it is one of another place: so is the BLANK."""
+        displaced = max((one.position for one in result.suspects.values() if Fault.PHYSICAL_OFFSET in one.faults), default=-1)
+        in_place = [one.position for one in result.suspects.values() if Fault.PHYSICAL_OFFSET not in one.faults]
+        if result.end is None or result.end.reason is not Stop.BLANK or displaced < max(result.last_sound, *in_place, 0):
+            return None
+        return Hole(result.end.position, self._log.full(result.file).end, Stop.NONE, True)
 
     def _begins_mendable(self, result: FileSurvey) -> bool:
         """Return whether a file without valid records, after the last one with records, begins with a record with one wrong field."""

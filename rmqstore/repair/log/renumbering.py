@@ -9,11 +9,12 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
 import numpy as np
 
+from rmqstore.formats.message import MIN_RECORD_SIZE_V1
 from rmqstore.formats.naming import LMQ_PREFIX
 from rmqstore.formats.properties import property_crc_matches
 from rmqstore.formats.record import Record, decode_record
@@ -105,12 +106,30 @@ def renumbered(one: Misnumbering, suspected: Mapping[int, Suspected], unit_at: U
     `suspected` has the records by physical offset. With records on one side only, those farther away from these may be correct on their
     own. Raises UnreadableError.
     """
+    starts = one.run.starts
+    while one.run.high is None and starts is not None and _may_be_as_written(one, -1):
+        if len(one.positions) == 1:
+            return {}
+        starts = starts[:-1]
+        one = Misnumbering(one.key, replace(one.run, segments=one.run.segments[:-1], starts=starts), one.positions[:-1])
     while True:
-        found = _renumbered(one, suspected, unit_at)
+        found = {} if _may_be_as_written(one, 0) else _renumbered(one, suspected, unit_at)
         nearer = one.run.nearer() if not found else None
         if nearer is None:
             return found
         one = Misnumbering(one.key, nearer, one.positions[1:] if nearer.high is None else one.positions[:-1])
+
+
+def _may_be_as_written(one: Misnumbering, number: int) -> bool:
+    """Return whether a broker can have given the QUEUEOFFSETs of a segment at the end of a queue: more than one, consecutive, and ahead.
+
+    It writes their queue entries without a gap then, as if no message was missing (fact sheet queues §2.5): no entry shows that they are
+    wrong. A broker gives none that is greater than the number of messages that the log before can have held.
+    """
+    run, segment = one.run, one.run.segments[number]
+    if run.low is None or run.high is not None or run.starts is None or len(one.positions[number]) == 1:
+        return False
+    return segment.start > run.starts[number] and segment.end <= segment.last // MIN_RECORD_SIZE_V1
 
 
 def _renumbered(one: Misnumbering, suspected: Mapping[int, Suspected], unit_at: UnitAt) -> dict[int, Correction]:

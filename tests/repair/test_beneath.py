@@ -11,8 +11,10 @@ from rmqstore.errors import UnreadableError
 from rmqstore.repair.files import beneath
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
+@pytest.fixture(params=["openat2", "component by component"])
+def root(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    if request.param != "openat2":
+        monkeypatch.setattr(beneath, "open_directory", lambda here, names: None)
     root = tmp_path / "root"
     (root / "a" / "b").mkdir(parents=True)
     (root / "a" / "b" / "file").write_bytes(b"inside")

@@ -1,9 +1,9 @@
 """Access to files of a store without following any symbolic link below its root.
 
 The root, and each directory that the configuration names in its place, is opened once (`pinned`), as the operator spelled it. What is below
-is then opened from that descriptor one component at a time with O_NOFOLLOW, so the check is the open itself and nothing can be exchanged
-between the two. A path below no pinned directory (a plan file, a temporary directory) is one that the operator named: of it only the last
-component is not followed; below `.rmqstore` no component is.
+is then opened from that descriptor without a link on the way, by openat2 or one component at a time with O_NOFOLLOW, so the check is the
+open itself and nothing can be exchanged between the two. A path below no pinned directory (a plan file, a temporary directory) is one that
+the operator named: of it only the last component is not followed; below `.rmqstore` no component is.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from rmqstore.errors import RefusedError, UnreadableError
+from rmqstore.repair.files.openat2 import open_directory
 from rmqstore.store.mapped import unreadable
 from rmqstore.store.parts import PartKind
 from rmqstore.store.window import source_of
@@ -70,20 +71,9 @@ def is_leaving(path: Path) -> bool:
 @contextmanager
 def parent(path: Path) -> Iterator[tuple[int, str]]:
     """Open the directory that holds `path`; yield its descriptor and the name of `path` in it. Raises LinkError, OSError."""
-    top, names = _split(path)
-    # Not dup(): descriptors that share a position would share the position of a listing.
-    here = os.open(".", _DIRECTORY, dir_fd=_pinned[top]) if top in _pinned else os.open(top, _DIRECTORY)
+    here, name = _open_parent(path)
     try:
-        for number, name in enumerate(names[:-1], 1):
-            try:
-                following = _open(path, here, name, _DIRECTORY)
-            except LinkError:
-                if is_leaving(Path(top, *names[:number])):
-                    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path)) from None
-                raise
-            os.close(here)
-            here = following
-        yield here, names[-1]
+        yield here, name
     finally:
         os.close(here)
 
@@ -122,8 +112,11 @@ def reading(path: Path) -> Iterator[int]:
 def status(path: Path) -> os.stat_result | None:
     """Return the lstat result of `path`, None if there is nothing. Raises LinkError (a directory above it is a link), OSError."""
     try:
-        with parent(path) as (here, name):
+        here, name = _open_parent(path)
+        try:
             return os.stat(name, dir_fd=here, follow_symlinks=False)
+        finally:
+            os.close(here)
     except (FileNotFoundError, NotADirectoryError):
         return None
 
@@ -211,6 +204,29 @@ def _opened(path: Path, flags: int) -> Iterator[int]:
         os.close(descriptor)
 
 
+def _open_parent(path: Path) -> tuple[int, str]:
+    """Return an open descriptor of the directory that holds `path`, and the name of `path` in it."""
+    top, names = _split(path)
+    start = _pinned.get(top)
+    if start is not None and len(names) > 1:
+        found = open_directory(start, names[:-1])
+        if found is not None:
+            return found, names[-1]
+    # Not dup(): descriptors that share a position would share the position of a listing.
+    here = os.open(top, _DIRECTORY) if start is None else os.open(".", _DIRECTORY, dir_fd=start)
+    for number, name in enumerate(names[:-1], 1):
+        try:
+            following = _open(path, here, name, _DIRECTORY)
+        except LinkError:
+            if is_leaving(Path(top, *names[:number])):
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path)) from None
+            raise
+        finally:
+            os.close(here)
+        here = following
+    return here, names[-1]
+
+
 def _open(path: Path, here: int, name: str, flags: int) -> int:
     try:
         return os.open(name, flags | os.O_NOFOLLOW, dir_fd=here)
@@ -232,14 +248,14 @@ def _is_link(name: str, here: int) -> bool:
 def _split(path: Path) -> tuple[str, list[str]]:
     """Return the directory to begin with, and the names from there to `path`, `.` for the directory itself."""
     text = str(path)
-    tops = [top for top in _pinned if text == top or text.startswith(top + os.sep)]
-    if tops:
-        top = max(tops, key=len)
+    top = max((top for top in _pinned if text == top or text.startswith(top + os.sep)), key=len, default=None)
+    if top is not None:
+        names = text[len(top) :].strip("/").split("/")
     elif PartKind.TOOL.value in path.parts:
-        top = str(Path(*path.parts[: path.parts.index(PartKind.TOOL.value)]))
+        depth = path.parts.index(PartKind.TOOL.value)
+        top, names = str(Path(*path.parts[:depth])), list(path.parts[depth:])
     else:
-        top = str(path.parent)
-    names = list(Path(text[len(top) :].lstrip(os.sep)).parts) or ["."]
+        top, names = str(path.parent), [path.name]
     if ".." in names:
         raise LinkError(path)
-    return top, names
+    return top, names if names[0] else ["."]

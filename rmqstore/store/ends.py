@@ -112,10 +112,10 @@ def _prefix(file: MappedFile, unit_size: int, holds: Callable[[bytes], bool]) ->
     Most queues are short and end within the first block; the end of a longer one is found by binary search.
     """
     count = file.length // unit_size
-    with open_read_only(file.path) as descriptor:
+    with open_read_only(file.location) as descriptor:
 
         def read(index: int, units: int = 1) -> bytes:
-            return read_descriptor(descriptor, file.path, index * unit_size, units * unit_size)
+            return read_descriptor(descriptor, file.location, index * unit_size, units * unit_size)
 
         block = read(0, min(count, _BLOCK_UNITS))
         units = [block[position : position + unit_size] for position in range(0, len(block), unit_size)]

@@ -16,8 +16,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from enum import Enum, StrEnum
-from functools import cached_property
+from enum import IntEnum, StrEnum
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
@@ -59,12 +58,24 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class MappedFile:
-    """One file of a queue: `start` is the offset in its name, `length` its size, `allocated` the bytes the file system spent."""
+    """One file of a queue: `start` is the offset in its name, `length` its size, `allocated` the bytes the file system spent.
 
-    path: Path
+    `location` is its path, which is kept as text: a Path takes as much memory as all the rest four times.
+    """
+
+    location: Path | str
     start: int
     length: int
     allocated: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.location, str):
+            object.__setattr__(self, "location", str(self.location))
+
+    @property
+    def path(self) -> Path:
+        """Return the path of the file."""
+        return Path(self.location)
 
     @property
     def end(self) -> int:
@@ -90,7 +101,7 @@ def parse_offset_name(name: str) -> int | None:
     return None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class MappedFileQueue:
     """The files of one queue in offset order, and the other entries of its directories. `file_size` is the length all files should have."""
 
@@ -132,13 +143,9 @@ class MappedFileQueue:
         odd.sort(key=lambda entry: (entry.path.name, entry.path))
         return cls(ordered, tuple(odd), configured_size or infer_file_size(ordered, expected_size))
 
-    @cached_property
-    def _starts(self) -> list[int]:
-        return [file.start for file in self.files]
-
     def find(self, offset: int) -> MappedFile | None:
         """Return the file that holds `offset` (bytes), or None in a gap, before the first or after the last file."""
-        index = bisect_right(self._starts, offset) - 1
+        index = bisect_right(self.files, offset, key=attrgetter("start")) - 1
         if index >= 0 and offset < self.files[index].end:
             return self.files[index]
         return None
@@ -208,7 +215,7 @@ def infer_file_size(files: Sequence[MappedFile], expected_size: int | None = Non
     return max(candidates, key=votes)
 
 
-class Skipped(Enum):
+class Skipped(IntEnum):
     """The entries that `list_directory` skips without read permission."""
 
     NOTHING = 0
@@ -241,7 +248,7 @@ def _list(directory: str, skips: Skipped) -> list[Entry]:
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
             return []
-        raise unreadable(Path(directory), error) from error
+        raise unreadable(directory, error) from error
 
 
 _LISTED: ContextVar[dict[Hashable, Any] | None] = ContextVar("listed", default=None)
@@ -303,7 +310,7 @@ def skipping_denied(*, files: bool = False) -> Iterator[None]:
         _SKIPPED.reset(token)
 
 
-def unreadable(path: Path, error: OSError) -> UnreadableError:
+def unreadable(path: Path | str, error: OSError) -> UnreadableError:
     """Return the error for users if the operating system refuses `path`."""
     if isinstance(error, FileNotFoundError):
         return UnreadableError(f"{path} does not exist.", "Check the path; it may have been removed while it was read.")
@@ -315,19 +322,19 @@ def unreadable(path: Path, error: OSError) -> UnreadableError:
 
 
 def _classify(entry: Entry) -> MappedFile | OddEntry:
-    path = Path(entry.path)
     try:
         status = entry.stat()
     except OSError as error:
-        return OddEntry(path, ProblemKind.FOREIGN_NAME, 0, f"cannot be accessed: {error.strerror or error}")
+        return OddEntry(Path(entry.path), ProblemKind.FOREIGN_NAME, 0, f"cannot be accessed: {error.strerror or error}")
+    start = parse_offset_name(entry.name)
+    if start is not None and status.st_size and stat.S_ISREG(status.st_mode):
+        return MappedFile(entry.path, start, status.st_size, status.st_blocks * 512)
+    path = Path(entry.path)
     if stat.S_ISDIR(status.st_mode):
         return OddEntry(path, ProblemKind.DIRECTORY, 0, "a directory among the files of a queue")
     if not stat.S_ISREG(status.st_mode):
         return OddEntry(path, ProblemKind.FOREIGN_NAME, 0, "neither a file nor a directory")
-    start = parse_offset_name(entry.name)
     if start is None:
         detail = "a number, but not of 20 digits" if entry.name.isascii() and entry.name.isdigit() else "the name is no offset"
         return OddEntry(path, ProblemKind.FOREIGN_NAME, status.st_size, detail)
-    if status.st_size == 0:
-        return OddEntry(path, ProblemKind.ZERO_LENGTH, 0, "an empty file, left by a broker that died or ran out of space while creating it")
-    return MappedFile(path, start, status.st_size, status.st_blocks * 512)
+    return OddEntry(path, ProblemKind.ZERO_LENGTH, 0, "an empty file, left by a broker that died or ran out of space while creating it")

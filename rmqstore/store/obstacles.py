@@ -105,7 +105,7 @@ def _in_queues(tree: Path, *, rocksdb: bool) -> Iterator[Obstacle]:
         yield from in_files(queue, named=_is_offset)
 
 
-def in_files(directory: Path, *, named: Callable[[str], bool]) -> Iterator[Obstacle]:
+def in_files(directory: Path | str, *, named: Callable[[str], bool]) -> Iterator[Obstacle]:
     """Yield the entries of a directory that are no files; if a file can have the name (`named`), a file belongs there."""
     for entry in list_directory(directory):
         found = _kind_of_entry(entry)

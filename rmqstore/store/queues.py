@@ -15,7 +15,7 @@ from rmqstore.store.mapped import MappedFileQueue, list_directory, parse_offset_
 
 _INT_RANGE = range(-(2**31), 2**31)
 
-QueuePlace = tuple[str, int, Path]
+QueuePlace = tuple[str, int, str]
 """Topic, queue id, directory."""
 
 
@@ -26,7 +26,12 @@ class QueueDirectory:
     topic: str
     queue_id: int
     files: MappedFileQueue
-    directory: Path
+    location: str
+
+    @property
+    def directory(self) -> Path:
+        """Return the path of its directory."""
+        return Path(self.location)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +62,19 @@ def tree_queues(tree: Path, only: str | None = None) -> Iterator[QueuePlace]:
             continue
         named = ((_queue_id(queue.name), queue) for queue in directories(topic.path))
         queues = sorted(((number, queue.path) for number, queue in named if number is not None), key=itemgetter(0))
-        yield from ((topic.name, number, Path(path)) for number, path in queues)
+        yield from ((topic.name, number, path) for number, path in queues)
 
 
-def single_queues(directory: Path) -> list[tuple[str, int, Path]] | None:
+def single_queues(directory: Path) -> list[QueuePlace] | None:
     """Return the queues of a directory copied from inside a tree: of one queue or of one topic; None for a whole tree."""
     if _holds_files(directory):
-        return [(directory.parent.name, _queue_id(directory.name) or 0, directory)]
-    numbered = [(_queue_id(queue.name), Path(queue.path)) for queue in directories(directory)]
+        return [(directory.parent.name, _queue_id(directory.name) or 0, str(directory))]
+    numbered = [(_queue_id(queue.name), queue.path) for queue in directories(directory)]
     queues = [(directory.name, queue_id, path) for queue_id, path in numbered if queue_id is not None and _holds_files(path)]
     return sorted(queues, key=lambda queue: queue[1]) or None
 
 
-def _holds_files(directory: Path) -> bool:
+def _holds_files(directory: Path | str) -> bool:
     return any(parse_offset_name(entry.name) is not None and entry.is_file() for entry in list_directory(directory))
 
 

@@ -79,7 +79,7 @@ def map_window(file: MappedFile, position: int, length: int) -> Window:
         return Window(None, np.frombuffer(b"", dtype=np.uint8))
     aligned = position - position % mmap.ALLOCATIONGRANULARITY
     lead = position - aligned
-    with open_read_only(file.path) as descriptor:
+    with open_read_only(file.location) as descriptor:
         _check_length(file, os.fstat(descriptor).st_size, position, length)
         try:
             mapping = mmap.mmap(descriptor, lead + length, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ, offset=aligned)
@@ -90,14 +90,14 @@ def map_window(file: MappedFile, position: int, length: int) -> Window:
 
 def read_at(file: MappedFile | Path, position: int, length: int) -> bytes:
     """Return exactly `length` bytes from byte `position` inside the file, without mapping. Raises UnreadableError, StoreChangedError."""
-    path = file if isinstance(file, Path) else file.path
+    path = file if isinstance(file, Path) else file.location
     if isinstance(file, MappedFile):
         _check_range(file, position, length)
     with open_read_only(path) as descriptor:
         return read_descriptor(descriptor, path, position, length)
 
 
-def read_descriptor(descriptor: int, path: Path, position: int, length: int) -> bytes:
+def read_descriptor(descriptor: int, path: Path | str, position: int, length: int) -> bytes:
     """Read as `read_at`, from a file that `open_read_only` opened. Raises StoreChangedError if the file ends before."""
     pieces: list[bytes] = []
     wanted = length
@@ -119,11 +119,11 @@ def read_into(file: MappedFile, position: int, target: NDArray[np.uint8]) -> Non
     Reused memory is the fastest way through a file: no page has to be mapped or cleared for it.
     """
     _check_range(file, position, target.size)
-    with open_read_only(file.path) as descriptor:
-        read_descriptor_into(descriptor, file.path, position, target)
+    with open_read_only(file.location) as descriptor:
+        read_descriptor_into(descriptor, file.location, position, target)
 
 
-def read_descriptor_into(descriptor: int, path: Path, position: int, target: NDArray[np.uint8]) -> None:
+def read_descriptor_into(descriptor: int, path: Path | str, position: int, target: NDArray[np.uint8]) -> None:
     """Read as `read_into`, from a file that `open_read_only` opened."""
     done = 0
     while done < target.size:
@@ -136,7 +136,7 @@ def read_descriptor_into(descriptor: int, path: Path, position: int, target: NDA
         done += count
 
 
-def _shrunk(path: Path, end: int, wanted: int) -> StoreChangedError:
+def _shrunk(path: Path | str, end: int, wanted: int) -> StoreChangedError:
     return StoreChangedError(
         f"{path} ends at byte {end}, before byte {wanted} that should be read.",
         "The file shrank while it was read; stop the broker or work on a snapshot, then try again.",
@@ -150,9 +150,10 @@ def read_whole(path: Path, limit: int) -> bytes:
 
 
 @contextmanager
-def open_read_only(path: Path) -> Iterator[int]:
+def open_read_only(path: Path | str) -> Iterator[int]:
     """Yield a descriptor of a regular file that does not change its access time if the system allows it. Raises UnreadableError."""
-    path = source_of(path)
+    if _redirected:
+        path = _redirected.get(str(path), path)
     try:
         # Without O_NONBLOCK a named pipe that replaced a file would block forever.
         flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
@@ -178,11 +179,11 @@ def data_extents(file: MappedFile) -> Iterator[tuple[int, int]]:
 
     The whole file is one range if the file system does not report holes. Raises UnreadableError.
     """
-    with open_read_only(file.path) as descriptor:
-        yield from descriptor_extents(descriptor, file.path, file.length)
+    with open_read_only(file.location) as descriptor:
+        yield from descriptor_extents(descriptor, file.location, file.length)
 
 
-def descriptor_extents(descriptor: int, path: Path, length: int) -> Iterator[tuple[int, int]]:
+def descriptor_extents(descriptor: int, path: Path | str, length: int) -> Iterator[tuple[int, int]]:
     """Yield ranges as `data_extents`, of the first `length` bytes of a file that is open."""
     length = min(length, os.fstat(descriptor).st_size)
     seek_data: Any = getattr(os, "SEEK_DATA", None)

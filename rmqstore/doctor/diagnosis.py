@@ -45,7 +45,7 @@ from rmqstore.store.transactions import read_transactions
 from rmqstore.verify.context import Context, LogFacts, Options
 from rmqstore.verify.horizon import Horizon, Mark, is_written, mark_of
 from rmqstore.verify.parts import checkpoint, compaction, config, files, rocksdb, surroundings, transactions
-from rmqstore.verify.parts.config import TOPICS, stored_offsets
+from rmqstore.verify.parts.config import TOPICS, consumed_topics
 from rmqstore.verify.queues.units import QueueKey
 from rmqstore.versions import PROFILES, profile_of
 
@@ -226,7 +226,7 @@ def _diagnose(store: Store, asked_release: str, commands: Commands, before: Mark
     run = LastRun(context, broker_runs=running(seen.liveness))
     files = with_evidence(files, context, run, seen.writer, (queue.last_position for queue in sample.queues.values()))
     loss = _loss(store, outcome, scanned)
-    consumed = frozenset(stored.topic for stored in stored_offsets(store, files.texts) if stored.offset > 0)
+    consumed = consumed_topics(store, files.texts)
     harm = consequences_of(store, outcome)
     prediction = Prediction(context, outcome, harm, loss, scanned, sample, consumed, queues, batch_queues)
     reasons = tuple(_reasons(store, seen, files))
@@ -248,7 +248,7 @@ def _diagnose(store: Store, asked_release: str, commands: Commands, before: Mark
     ordered = tuple(_with_next(commands, finding) for finding in sorted(findings, key=_danger))
     verdict = conclude(effects, ordered, starts=starts, unfinished=None if stopped is None else stopped.message)
     words = sentence(verdict, outcome, starts=starts, reason=reasons[0].line if reasons else None)
-    with skipping_denied(files=True):
+    with skipping_denied(files=bool(seen.denied)):
         places = places_of(store)
     if stopped is not None:
         words = f"{stopped.message}: continue it or undo it before a broker starts. As it is, {words}"

@@ -5,10 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rmqstore.findings import Severity
+from rmqstore.store.brokerconf import BrokerConfig
+from rmqstore.store.root import Store
 from rmqstore.verify.parts import config
 from tests.support import stores
 from tests.support.builder import StoreBuilder
@@ -208,3 +213,33 @@ def test_half_of_topics_with_a_good_backup(tmp_path: Path) -> None:
     found = run(config, root)
     assert "topics.json.bak is whole" in only(found, "RMQ-CF-JSON").message
     assert codes(found)["RMQ-CF-QUEUE-TYPE"] == 0
+
+
+ODD_OFFSETS = st.one_of(st.integers(-3, 9), st.sampled_from([True, False, 1.0, 4.5, None, "3", [2], 1 << 70, -(1 << 70)]))
+OFFSETS_OF_KEY = st.dictionaries(st.sampled_from(["0", "1", "01", "-1", "x", "\u0661"]), ODD_OFFSETS, max_size=6)
+TABLES = st.dictionaries(
+    st.sampled_from(["A@g", "A@h", "B@g", "B@h", "@g", "A", "A@g@h", "%LMQ%x@g"]),
+    st.one_of(OFFSETS_OF_KEY, st.sampled_from([None, 3, []])),
+)
+
+
+@given(TABLES, st.dictionaries(st.sampled_from(["A", "B", "", "%LMQ%x"]), st.integers(0, 6)))
+def test_only_the_usual_offsets_are_left_out(table: dict[str, Any], ends: dict[str, int]) -> None:
+    store = Store(Path("/nowhere"), BrokerConfig(given={"enableLmq": "false"}))
+    path = Path("consumerOffset.json")
+    texts = {name: config.Text(path, config.State.MISSING) for name in config.FILES}
+    texts[config.CONSUMER_OFFSETS] = config.Text(path, config.State.WHOLE, "whole", {"offsetTable": table})
+
+    def usual(topic: str, queue_id: int) -> range:
+        return range(queue_id, ends.get(topic, 0))
+
+    every = [
+        (key.partition("@")[0], int(queue), offset)
+        for key, offsets in table.items()
+        if key.count("@") == 1 and isinstance(offsets, dict)
+        for queue, offset in offsets.items()
+        if queue in ("0", "1", "01") and isinstance(offset, int) and not isinstance(offset, bool)
+    ]
+    assert [one[3:] for one in config.stored_offsets(store, texts)] == every
+    assert [one[3:] for one in config.stored_offsets(store, texts, usual)] == [one for one in every if one[2] not in usual(*one[:2])]
+    assert config.consumed_topics(store, texts) == {topic for topic, _, offset in every if offset > 0}

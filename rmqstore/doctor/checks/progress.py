@@ -75,7 +75,15 @@ def _consumers(context: Context, files: ConfigFiles, queues: Queues, known: froz
     missing: dict[tuple[str, int], StoredOffset] = {}
     revived: list[tuple[StoredOffset, int]] = []
     below = 0
-    for stored in config.stored_offsets(context.store, files.texts):
+
+    def usual(topic: str, queue_id: int) -> range:
+        """Return the offsets of a group of the queue of which nothing is to be said."""
+        state = queues.get(f"{topic}/{queue_id}")
+        if state is None or not (state.files or state.max_offset):
+            return config.EVERY_OFFSET if (topic, queue_id) in known else range(config.EVERY_OFFSET.start, 1)
+        return range(0) if topic.startswith(revive.TOPIC) else range(max(1, state.min_offset), state.max_offset + 1)
+
+    for stored in config.stored_offsets(context.store, files.texts, usual):
         if stored.topic == SCHEDULE_TOPIC or stored.topic.startswith(LMQ_PREFIX):
             continue  # levels are checked below; offsets of light queues are set by clients and skip messages without a fault
         area = Area.TRANSACTIONS if stored.topic in _TRANSACTION_TOPICS else Area.PROGRESS

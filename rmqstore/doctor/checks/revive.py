@@ -20,7 +20,7 @@ from rmqstore.verify.parts.config import StoredOffset
 from rmqstore.wording import counted
 
 GROUP = "group CID_RMQ_SYS_REVIVE_GROUP"
-_TOPIC = "rmq_sys_REVIVE_LOG_"
+TOPIC = "rmq_sys_REVIVE_LOG_"
 _DONE_MS = 20_000
 """A check point is done about 3 s after its messages become visible again, and the offset is written every 5 s."""
 _LATE_MS = 150_000
@@ -39,7 +39,7 @@ class _CheckPoint(NamedTuple):
 
 def is_revive_offset(stored: StoredOffset) -> bool:
     """Return whether an offset is that of a revive queue."""
-    return stored.owner == GROUP and stored.topic.startswith(_TOPIC)
+    return stored.owner == GROUP and stored.topic.startswith(TOPIC)
 
 
 def delivered_again(context: Context, stored: StoredOffset, state: QueueState) -> int:

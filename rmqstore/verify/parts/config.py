@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, auto
@@ -15,7 +16,7 @@ from rmqstore.formats.naming import LMQ_PREFIX, SCHEDULE_TOPIC, SYSTEM_PREFIX
 from rmqstore.store import fastjson
 from rmqstore.store.ends import QueueEnds, batch_queue_ends, queue_ends
 from rmqstore.store.entries import exists
-from rmqstore.store.mapped import MappedFileQueue, list_directory, unreadable
+from rmqstore.store.mapped import MappedFileQueue, list_directory, once, unreadable
 from rmqstore.store.obstacles import kind_of
 from rmqstore.store.parts import PartKind
 from rmqstore.store.root import Store
@@ -107,7 +108,11 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def read(path: Path) -> Text:
-    """Return a configuration file as the broker of any release finds it. Raises UnreadableError."""
+    """Return a configuration file as the broker of any release finds it, to all readers of a look the same. Raises UnreadableError."""
+    return once(("configuration", path), lambda: _read(path))
+
+
+def _read(path: Path) -> Text:
     try:
         if not path.is_file():
             return Text(path, State.MISSING, "missing")
@@ -238,7 +243,7 @@ def _is_batch(config: Any) -> bool:
 
 
 def _has_queues(topic: Path) -> bool:
-    return any(entry.is_dir() and entry.name.isascii() and entry.name.isdigit() for entry in list_directory(topic))
+    return any(entry.is_dir() and _is_number(entry.name) for entry in list_directory(topic))
 
 
 def _table(text: Text, name: str) -> Mapping[str, Any] | None:
@@ -249,27 +254,64 @@ def _table(text: Text, name: str) -> Mapping[str, Any] | None:
 
 def _offsets(context: Context, texts: Mapping[str, Text]) -> Iterator[Finding]:
     ends = EndsOfQueues(context.store)
-    found = (finding for stored in stored_offsets(context.store, texts) for finding in _offset(context, ends, stored))
+
+    def valid(topic: str, queue_id: int) -> range:
+        end = ends.for_offsets(topic, queue_id) if context.options.wants_topic(topic) else None
+        return EVERY_OFFSET if end is None else range(end + 1)
+
+    found = (finding for stored in stored_offsets(context.store, texts, valid) for finding in _offset(context, ends, stored))
     yield from limited(context, context.store.config_path / CONSUMER_OFFSETS, found)
 
 
-def stored_offsets(store: Store, texts: Mapping[str, Text]) -> Iterator[StoredOffset]:
-    """Yield the queue offsets of consumer groups and of the delay levels, as a start takes them from the configuration `texts`."""
+_NO_OFFSET = range(0)
+EVERY_OFFSET = range(-(1 << 63), 1 << 63)
+Usual = Callable[[str, int], range]
+"""(topic, queue id) → offsets of consumer groups that do not matter. A store may have millions, so they are not made into objects."""
+
+
+def stored_offsets(store: Store, texts: Mapping[str, Text], usual: Usual = lambda topic, queue_id: _NO_OFFSET) -> Iterator[StoredOffset]:
+    """Yield the queue offsets of consumer groups and of the delay levels, as a start takes them from the configuration `texts`.
+
+    The `usual` offsets of groups are left out.
+    """
     if not in_rocksdb(store):
-        yield from _consumer_offsets(texts[_offsets_in_use(store, texts)])
+        yield from _consumer_offsets(texts[_offsets_in_use(store, texts)], usual)
     text = texts[DELAY_OFFSETS]
     for level, offset in (_table(text, _OFFSETS) or {}).items():
-        if level.isascii() and level.isdigit() and int(level) > 0 and _is_integer(offset):
+        if _is_number(level) and int(level) > 0 and _is_integer(offset):
             yield StoredOffset(text.path, (_OFFSETS, level), f"delay level {level}", SCHEDULE_TOPIC, int(level) - 1, offset)
 
 
-def _consumer_offsets(text: Text) -> Iterator[StoredOffset]:
+def consumed_topics(store: Store, texts: Mapping[str, Text]) -> frozenset[str]:
+    """Return the topics of which one of the `stored_offsets` is above 0."""
+    found = {stored.topic for stored in stored_offsets(store, texts, lambda topic, queue_id: EVERY_OFFSET) if stored.offset > 0}
+    for _, topic, _, offsets in () if in_rocksdb(store) else _offsets_of_groups(texts[_offsets_in_use(store, texts)]):
+        if topic not in found and any(_is_integer(offset) and offset > 0 and _is_number(queue) for queue, offset in offsets.items()):
+            found.add(topic)
+    return frozenset(found)
+
+
+def _offsets_of_groups(text: Text) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
+    """Yield the key, topic, group and offsets by queue id of each entry of consumerOffset.json."""
     for key, offsets in (_table(text, _OFFSETS) or {}).items():
         topic, at, group = key.partition("@")
         if at and "@" not in group and isinstance(offsets, dict):
-            for queue, offset in offsets.items():
-                if queue.isascii() and queue.isdigit() and _is_integer(offset):
-                    yield StoredOffset(text.path, (_OFFSETS, key, queue), f"group {group}", topic, int(queue), offset)
+            yield key, topic, group, offsets
+
+
+def _consumer_offsets(text: Text, usual: Usual) -> Iterator[StoredOffset]:
+    left_out: dict[str, dict[str, range]] = defaultdict(dict)
+    for key, topic, group, offsets in _offsets_of_groups(text):
+        ranges = left_out[topic]
+        for queue, offset in offsets.items():
+            if type(offset) is not int or offset in ranges.get(queue, _NO_OFFSET):
+                continue
+            if not _is_number(queue):
+                continue
+            if queue not in ranges:
+                ranges[queue] = usual(topic, int(queue))
+            if offset not in ranges[queue]:
+                yield StoredOffset(text.path, (_OFFSETS, key, queue), f"group {group}", topic, int(queue), offset)
     for key, offset in (_table(text, _LMQ_OFFSETS) or {}).items():
         topic, at, group = key.partition("@")
         if at and _is_integer(offset):
@@ -277,7 +319,11 @@ def _consumer_offsets(text: Text) -> Iterator[StoredOffset]:
 
 
 def _is_integer(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    return type(value) is int
+
+
+def _is_number(name: str) -> bool:
+    return name.isascii() and name.isdigit()
 
 
 def _offsets_in_use(store: Store, texts: Mapping[str, Text]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -79,14 +78,13 @@ def survey(store: Store, files: list[MappedFile], *, reads_v2: bool, advance: Ad
     queues = {(queue.topic, queue.queue_id): queue for queue in store.queue_directories()} if not store.rocksdb_queues else {}
     batch = BatchClaims({(queue.topic, queue.queue_id): queue for queue in store.batch_queue_directories()})
     last = last_file_with_data(files)
+
+    def surveyed(file: MappedFile) -> FileSurvey:
+        # Not before its turn: each pass has buffers of its own.
+        return _Pass(file, queues, batch, reads_v2=reads_v2).run(advance, last_file=last is None or file.start >= last.start)
+
     with ThreadPoolExecutor(max_workers=_THREADS) as pool:
-        runs = [
-            pool.submit(
-                partial(_Pass(file, queues, batch, reads_v2=reads_v2).run, advance, last_file=last is None or file.start >= last.start)
-            )
-            for file in files
-        ]
-        return [run.result() for run in runs]
+        return list(pool.map(surveyed, files))
 
 
 def require_records(results: Sequence[FileSurvey]) -> None:

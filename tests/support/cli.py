@@ -19,6 +19,7 @@ from tests.support.jsonobjects import misfits
 
 DESCRIBED = frozenset(
     {"doctor", "verify", "recover", "truncate", "rebuild-consumequeue", "rebuild-index", "rebuild-checkpoint", "apply", "undo"}
+    | {"queues", "topics", "groups"}
 )
 """Commands whose JSON docs/json.md describes."""
 

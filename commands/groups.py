@@ -1,0 +1,30 @@
+"""`rmqstore groups`: the offsets of consumer groups, one row for each queue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from rmqstore.commands.common import View, output_options, store_argument, store_options
+
+
+@click.command("groups", short_help="List consumer groups: offset, lag, next message of each queue.")
+@store_argument
+@click.option("--group", metavar="GROUP", help="Only this group.")
+@click.option("--topic", metavar="TOPIC", help="Only queues of this topic.")
+@store_options
+@output_options
+def command(store: Path, group: str | None, topic: str | None, broker_conf: Path | None, settings: Mapping[str, str], view: View) -> None:
+    """List the consumer groups of STORE with their offset in each queue, how many messages are left, and the next one they get.
+
+    Offsets are those of consumerOffset.json (lmqConsumerOffset.json with enableLmq). Offsets or queues in RocksDB are not read (status 4).
+    """
+    from rmqstore.listing.groups import list_groups
+    from rmqstore.store.root import Store
+
+    rows = (row.as_json() for row in list_groups(Store.open(store, broker_conf=broker_conf, settings=settings), group, topic))
+    if view.format == "table":
+        rows = ({name.replace("_", " "): value for name, value in row.items() if name != "type"} for row in rows)
+    view.output().rows(rows)

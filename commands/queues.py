@@ -1,0 +1,69 @@
+"""`rmqstore queues`: the queues of a store, one row each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rmqstore.commands.common import View, output_options, store_argument, store_options
+from rmqstore.render.sizes import size_text
+
+if TYPE_CHECKING:
+    from rmqstore.listing.queues import QueueRow
+
+_SORTS = {
+    "topic": lambda row: (row.topic, row.queue_id),
+    "entries": lambda row: -(row.entries or 0),
+    "bytes": lambda row: -row.bytes,
+    "last": lambda row: -(row.last_store_timestamp or 0),
+}
+
+
+@click.command("queues", short_help="List queues: offsets, entries, times, bytes.")
+@store_argument
+@click.option("--topic", metavar="TOPIC", help="Only queues of this topic.")
+@click.option("--queue", "queue_id", type=int, metavar="ID", help="Only this queue id.")
+@click.option("--sort", type=click.Choice(list(_SORTS)), default="topic", show_default=True, help="Order; by numbers the largest first.")
+@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="At most N queues.")
+@store_options
+@output_options
+def command(
+    store: Path,
+    topic: str | None,
+    queue_id: int | None,
+    sort: str,
+    limit: int | None,
+    broker_conf: Path | None,
+    settings: Mapping[str, str],
+    view: View,
+) -> None:
+    """List the consume queues of STORE: topic, queue, queue offsets, entries, times of the first and the last message, bytes of the files.
+
+    Only the ends of each queue are read. A queue that cannot be read is listed with the reason. Queues in RocksDB are not read (status 4).
+    """
+    from rmqstore.listing.queues import list_queues
+    from rmqstore.store.root import Store
+
+    rows = sorted(list_queues(Store.open(store, broker_conf=broker_conf, settings=settings), topic, queue_id), key=_SORTS[sort])
+    chosen = islice(rows, limit)
+    view.output().rows(_for_people(row) if view.format == "table" else row.as_json() for row in chosen)
+
+
+def _for_people(row: QueueRow) -> dict[str, Any]:
+    from rmqstore.render.times import time_text
+
+    return {
+        "topic": row.topic,
+        "queue": row.queue_id,
+        "min": row.min_offset,
+        "max": row.max_offset,
+        "entries": row.entries,
+        "first": time_text(row.first_store_timestamp),
+        "last": time_text(row.last_store_timestamp),
+        "size": size_text(row.bytes),
+        **({} if row.problem is None else {"problem": row.problem}),
+    }

@@ -1,0 +1,28 @@
+"""`rmqstore topics`: the topics of a store, one row each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from rmqstore.commands.common import View, output_options, store_argument, store_options
+
+
+@click.command("topics", short_help="List topics: queues, type, permissions, messages.")
+@store_argument
+@store_options
+@output_options
+def command(store: Path, broker_conf: Path | None, settings: Mapping[str, str], view: View) -> None:
+    """List the topics of STORE: those of topics.json and those that only have queues, with queues, message type, permissions and messages.
+
+    Messages are the entries of the queues. Topics or queues in RocksDB are not read (status 4).
+    """
+    from rmqstore.listing.topics import list_topics
+    from rmqstore.store.root import Store
+
+    rows = (row.as_json() for row in list_topics(Store.open(store, broker_conf=broker_conf, settings=settings)))
+    if view.format == "table":
+        rows = ({name.replace("_", " "): value for name, value in row.items() if name != "type"} for row in rows)
+    view.output().rows(rows)

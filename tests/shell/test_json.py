@@ -11,8 +11,11 @@ from tests.support.cli import rmqstore
 from tests.support.jsonobjects import described, misfits
 
 
+LISTS = {"queue", "topic", "group"}  # see tests/listing
+
+
 def test_the_page_describes_every_object_once() -> None:
-    assert set(described()) == {"finding", "summary", "doctor", "recovery", "comparison", "plan", "transaction"}
+    assert set(described()) == {"finding", "summary", "doctor", "recovery", "comparison", "plan", "transaction"} | LISTS
     assert all("type" in members for members in described().values())
 
 
@@ -25,9 +28,6 @@ def test_an_object_that_does_not_fit_is_found() -> None:
     assert list(misfits({**last, "more": 1})) == ["doctor: docs/json.md has no member more"]
     assert list(misfits({name: value for name, value in last.items() if name != "next"})) == ["doctor: next is missing"]
     assert list(misfits({"type": "other"})) == ["docs/json.md has no object 'other'"]
-
-
-LISTS = {"queue", "topic", "group"}  # see tests/listing
 
 
 @pytest.mark.parametrize("base", ["5.3.3-plain-crash", "4.9.8-plain", "5.5.1-rocksdb"])

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from rmqstore.doctor.checks.losses import Loss
-from rmqstore.doctor.checks.queueunits import unit_reader
 from rmqstore.doctor.checks.sample import Sample, SampledQueue, uncovered
 from rmqstore.doctor.checks.scanrange import ScanRange
 from rmqstore.errors import RmqstoreError
@@ -19,6 +18,7 @@ from rmqstore.findings import Finding
 from rmqstore.formats import consumequeue
 from rmqstore.prediction.consequences import Consequences, QueueFate, QueueOutcome
 from rmqstore.prediction.outcome import Outcome, QueueState
+from rmqstore.reading.entries import unit_at
 from rmqstore.store.ends import batch_queue_ends, queue_ends
 from rmqstore.store.root import QueueDirectory
 from rmqstore.verify.context import Context
@@ -175,10 +175,10 @@ class Prediction:
         begin = state.min_offset + state.fillers
         if state.fillers or (topic, queue_id) not in self.queues:
             return begin
-        unit_at = unit_reader(self.context.store, topic, queue_id)
+        files = self.queues[topic, queue_id].files
 
         def is_message(offset: int) -> bool:
-            unit = unit_at(offset)
+            unit = unit_at(files, offset)
             return unit is None or unit.size != consumequeue.PRE_BLANK_SIZE
 
         first, end = max(begin, sampled.first_offset), min(sampled.next_offset, state.max_offset)

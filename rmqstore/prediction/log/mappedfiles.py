@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from operator import attrgetter
 from pathlib import Path
 
 from rmqstore.prediction.blockers import BlockerCode, LoadStopped, Unknown
@@ -25,10 +26,10 @@ _PIECE = 1 << 20
 class SimulatedFile:
     """One mapped file: its bytes on disk, if any, and what the broker has written over them. `wrote` is its write position (bytes)."""
 
-    __slots__ = ("_filled", "_filler", "_overlay", "_overlay_start", "first_in_queue", "length", "on_disk", "path", "start", "wrote")
+    __slots__ = ("_filled", "_filler", "_overlay", "_overlay_start", "first_in_queue", "length", "location", "on_disk", "start", "wrote")
 
-    def __init__(self, path: Path, start: int, length: int, *, on_disk: bool, wrote: int, first_in_queue: bool = False) -> None:
-        self.path = path
+    def __init__(self, location: str, start: int, length: int, *, on_disk: bool, wrote: int, first_in_queue: bool = False) -> None:
+        self.location = location
         self.start = start
         self.length = length
         self.on_disk = on_disk
@@ -38,6 +39,11 @@ class SimulatedFile:
         self._overlay_start = 0
         self._filler = b""
         self._filled = 0
+
+    @property
+    def path(self) -> Path:
+        """Return the path of the file."""
+        return Path(self.location)
 
     @property
     def end(self) -> int:
@@ -96,7 +102,7 @@ class SimulatedFile:
 
     def _differs(self, position: int, length: int) -> bool:
         length = min(length, self.length - position)
-        return self._old(position, length) != self.read(position, length)
+        return length > 0 and self._old(position, length) != self.read(position, length)
 
     def _below(self, position: int, length: int) -> bytes:
         """Return bytes below the overlay."""
@@ -112,15 +118,15 @@ class SimulatedFile:
 
     def _old(self, position: int, length: int) -> bytes:
         """Return bytes of the file of that name on disk, zeros after its end."""
-        with open_read_only(self.path) as descriptor:
+        with open_read_only(self.location) as descriptor:
             there = max(0, min(length, os.fstat(descriptor).st_size - position))
-            return read_descriptor(descriptor, self.path, position, there).ljust(length, b"\0")
+            return read_descriptor(descriptor, self.location, position, there).ljust(length, b"\0")
 
 
 class MappedFiles:
     """The files of one queue, in name order, and where the next one is created."""
 
-    def __init__(self, directories: Iterable[Path], file_size: int, changes: Changes) -> None:
+    def __init__(self, directories: Iterable[Path | str], file_size: int, changes: Changes) -> None:
         self.directories = tuple(directories)
         self.file_size = file_size
         self.files: list[SimulatedFile] = []
@@ -129,26 +135,25 @@ class MappedFiles:
 
     def load(self, profile: Profile) -> None:
         """List the directories and map every file, as the broker does. Raises LoadStopped; files before the bad one stay loaded."""
-        entries = sorted((entry for directory in self.directories for entry in _entries(directory)), key=lambda entry: entry.name)
+        entries = sorted((entry for directory in self.directories for entry in list_directory(directory)), key=attrgetter("name"))
         for number, entry in enumerate(entries):
-            path = Path(entry.path)
             length = entry.length
             if entry.is_dir():
                 if profile.skips_directories:
                     continue
-                raise LoadStopped(BlockerCode.DIRECTORY, "there is a directory among the files; its length does not match", path)
+                raise _stopped(BlockerCode.DIRECTORY, "there is a directory among the files; its length does not match", entry)
             if length == 0:
                 if profile.deletes_empty_last_file and number == len(entries) - 1:
-                    self._changes.delete(path)
+                    self._changes.delete(Path(entry.path))
                     continue
-                raise LoadStopped(BlockerCode.EMPTY_FILE, "0 length not matched message store config value, please check it manually", path)
+                raise _stopped(BlockerCode.EMPTY_FILE, "0 length not matched message store config value, please check it manually", entry)
             if length != self.file_size:
                 text = f"{length} length not matched message store config value, please check it manually"
-                raise LoadStopped(BlockerCode.FILE_LENGTH, text, path)
+                raise _stopped(BlockerCode.FILE_LENGTH, text, entry)
             start = parse_long(entry.name)
             if start is None:
-                raise LoadStopped(BlockerCode.FILE_NAME, f"load exception: the name {entry.name!r} is no offset", path)
-            self.files.append(SimulatedFile(path, start, self.file_size, on_disk=True, wrote=self.file_size))
+                raise _stopped(BlockerCode.FILE_NAME, f"load exception: the name {entry.name!r} is no offset", entry)
+            self.files.append(SimulatedFile(entry.path, start, self.file_size, on_disk=True, wrote=self.file_size))
 
     @property
     def min_offset(self) -> int:
@@ -203,7 +208,7 @@ class MappedFiles:
         self.files = []
         self.flushed_where = 0
         for directory in self.directories:
-            self._changes.remove_directory_if_empty(directory)
+            self._changes.remove_directory_if_empty(Path(directory))
 
     def last_for_append(self, start_offset: int) -> SimulatedFile:
         """Return the file for the next bytes; create it if there is none or the last one is full. `start_offset` names the very first."""
@@ -215,14 +220,14 @@ class MappedFiles:
         return last
 
     def _create(self, start: int, *, first: bool) -> SimulatedFile:
-        path = self.directories[0] / offset_name(start)
+        path = Path(self.directories[0], offset_name(start))
         # A file that exists but was not loaded is opened unchanged; its bytes stay until they are overwritten.
         left_over = self._changes.exists(path)
         if left_over and path.exists() and not path.is_file():
             raise Unknown(f"the broker needs the file {path.name} in {path.parent}, and there is a {kind_of(path)} of that name")
         if not left_over:
             self._changes.create(path)
-        file = SimulatedFile(path, start, self.file_size, on_disk=left_over, wrote=0, first_in_queue=first)
+        file = SimulatedFile(str(path), start, self.file_size, on_disk=left_over, wrote=0, first_in_queue=first)
         self.files.append(file)
         return file
 
@@ -233,5 +238,5 @@ class MappedFiles:
                 self._changes.modify(file.path)
 
 
-def _entries(directory: Path) -> list[Entry]:
-    return list_directory(directory) if directory.is_dir() else []
+def _stopped(code: BlockerCode, text: str, entry: Entry) -> LoadStopped:
+    return LoadStopped(code, text, Path(entry.path))

@@ -6,7 +6,6 @@ Source: `BatchConsumeQueue`. Queue offsets come from the units themselves; `max_
 from __future__ import annotations
 
 import struct
-from pathlib import Path
 
 import numpy as np
 
@@ -31,7 +30,7 @@ class BatchQueue:
     shifted = fillers = 0
     """Units are found by the offsets in them, so none is at a wrong place."""
 
-    def __init__(self, topic: str, queue_id: int, directory: Path, file_size: int, changes: Changes) -> None:
+    def __init__(self, topic: str, queue_id: int, directory: str, file_size: int, changes: Changes) -> None:
         self.topic = topic
         self.queue_id = queue_id
         self.files = MappedFiles([directory], file_size, changes)

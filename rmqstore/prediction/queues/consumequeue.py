@@ -6,7 +6,7 @@ Source: `ConsumeQueue`. Queue offsets count units, every other offset here is in
 from __future__ import annotations
 
 import struct
-from pathlib import Path
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -28,6 +28,21 @@ RECOVERED_FILES = 3
 """Recovery reads only the last files of a queue."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Recovered:
+    """The units of a file that recovery found valid: where they end, physical offsets of the first and last and the largest one.
+
+    `last_end` is the end of the last message. Steps that follow do not read a file again as long as nothing was appended.
+    """
+
+    file: SimulatedFile
+    wrote: int
+    first: int
+    last: int
+    last_end: int
+    largest: int
+
+
 class ConsumeQueue:
     """One queue. `max_physic_offset` is the end of the last message it knows (−1: none), `min_logic_offset` its minimum in bytes.
 
@@ -35,7 +50,7 @@ class ConsumeQueue:
     were written before the first one.
     """
 
-    def __init__(self, topic: str, queue_id: int, directory: Path, file_size: int, ext: ExtQueue | None, changes: Changes) -> None:
+    def __init__(self, topic: str, queue_id: int, directory: str, file_size: int, ext: ExtQueue | None, changes: Changes) -> None:
         self.topic = topic
         self.queue_id = queue_id
         self.files = MappedFiles([directory], file_size, changes)
@@ -44,6 +59,7 @@ class ConsumeQueue:
         self.min_logic_offset = 0
         self.shifted = 0
         self.fillers = 0
+        self._recovered: _Recovered | None = None
 
     @property
     def max_offset(self) -> int:
@@ -67,14 +83,18 @@ class ConsumeQueue:
             return
         max_address = NO_ADDRESS
         for file in self.files.files[-RECOVERED_FILES:]:
-            position = 0
+            position, begin, largest = 0, -1, -1
+            self._recovered = None
             for first, units in unit_runs(file, UNIT, file.length):
                 good = valid(units)
                 count = len(units) if good.all() else int(good.argmin())
                 if count:
+                    offsets = units["physical_offset"][:count]
+                    begin, largest = begin if first else int(offsets[0]), max(largest, int(offsets.max()))
                     self.max_physic_offset = _end_of(units[count - 1])
                     position = (first + count) * UNIT_SIZE
-                    max_address = _last_address(units[:count], max_address)
+                    self._recovered = _Recovered(file, position, begin, int(offsets[-1]), self.max_physic_offset, largest)
+                    max_address = _last_address(units[:count], max_address) if self.ext is not None else max_address
                 if count < len(units):
                     break
             if position < file.length:
@@ -94,6 +114,11 @@ class ConsumeQueue:
             raise Unknown("the broker never ends when it cuts queue files of a single unit")
         self.max_physic_offset = phy_offset
         while (file := self.files.last) is not None:
+            known = self._known(file)
+            if known is not None and known.largest < phy_offset:
+                self.max_physic_offset = known.last_end
+                return
+            self._recovered = None
             first_unit = np.frombuffer(file.read(0, UNIT_SIZE), UNIT)
             if int(first_unit["physical_offset"][0]) >= phy_offset:
                 self.files.delete(file)
@@ -102,6 +127,11 @@ class ConsumeQueue:
             if last is not None:
                 self.max_physic_offset = _end_of(last)
             return
+
+    def _known(self, file: SimulatedFile) -> _Recovered | None:
+        """Return the units of a file as recovery found them, None where it did not read the file or it has changed since."""
+        known = self._recovered
+        return known if known is not None and known.file is file and known.wrote == file.wrote else None
 
     def correct_min_offset(self, min_phy_offset: int, profile: Profile) -> None:
         """Move the minimum to the first unit of a message that is still in the log (queues §2.10). Raises LoadStopped."""
@@ -141,8 +171,9 @@ class ConsumeQueue:
         if last.wrote == 0 and profile.empty_last_file_fails:
             raise LoadStopped(BlockerCode.EMPTY_QUEUE_FILE, "load exception: newPosition < 0: (-20 < 0)", last.path)
         if last.wrote >= UNIT_SIZE:
-            unit = np.frombuffer(last.read(last.wrote - UNIT_SIZE, UNIT_SIZE), UNIT)
-            if int(unit["physical_offset"][0]) < min_phy_offset:
+            known = self._known(last)
+            offset = known.last if known is not None else _offset_in(last.read(last.wrote - UNIT_SIZE, UNIT_SIZE))
+            if offset < min_phy_offset:
                 self.min_logic_offset = last.start + last.wrote
                 return None
         return self._halve(self.files.files[0], min_phy_offset)
@@ -156,7 +187,8 @@ class ConsumeQueue:
         def unit_at(position: int) -> UnitArray:
             return np.frombuffer(file.read(start + position, UNIT_SIZE), UNIT)
 
-        if intact and int(unit_at(0)["physical_offset"][0]) >= min_phy_offset:
+        known = self._known(file) if start == 0 else None
+        if intact and (known.first if known is not None else int(unit_at(0)["physical_offset"][0])) >= min_phy_offset:
             return None
         low, high = 0, file.wrote - start - UNIT_SIZE
         while high - low > UNIT_SIZE:
@@ -204,6 +236,7 @@ class ConsumeQueue:
                 return
             self.shifted = gap // UNIT_SIZE or self.shifted
         self.max_physic_offset = end
+        self._recovered = None
         file.append(_pack(physical_offset, size, tags_code))
 
     @property
@@ -217,6 +250,7 @@ class ConsumeQueue:
     def append(self, units: bytes, max_physic_offset: int, shifted: int) -> None:
         """Append units for which there is room, made as `put` makes them, and the end and shift of the last one."""
         if units and self.files.last is not None:
+            self._recovered = None
             self.files.last.append(units)
         self.max_physic_offset, self.shifted = max_physic_offset, shifted
 
@@ -233,6 +267,10 @@ class ConsumeQueue:
         self.files.settle()
         if self.ext is not None:
             self.ext.files.settle()
+
+
+def _offset_in(unit: bytes) -> int:
+    return int(np.frombuffer(unit, UNIT)["physical_offset"][0])
 
 
 def _end_of(unit: np.void) -> int:

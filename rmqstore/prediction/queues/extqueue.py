@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from rmqstore.formats import consumequeue_ext as declared
 from rmqstore.prediction.blockers import BlockerCode, LoadStopped
 from rmqstore.prediction.changes import Changes
@@ -21,7 +19,7 @@ _PIECE = 1 << 20
 class ExtQueue:
     """The extension of one consume queue. Addresses are the tagsCode values of queue units."""
 
-    def __init__(self, directory: Path, file_size: int, changes: Changes) -> None:
+    def __init__(self, directory: str, file_size: int, changes: Changes) -> None:
         self.files = MappedFiles([directory], file_size, changes)
 
     def load(self, profile: Profile) -> None:

@@ -19,6 +19,7 @@ from rmqstore.prediction.queues.consumequeue import ConsumeQueue
 from rmqstore.prediction.queues.extqueue import ExtQueue
 from rmqstore.prediction.queues.unitwriter import UnitWriter
 from rmqstore.store.mapped import list_directory
+from rmqstore.store.queues import directories
 from rmqstore.versions import Profile
 
 Queue = ConsumeQueue | BatchQueue
@@ -82,15 +83,15 @@ class QueueStore:
             self._load_tree(self._places.batch, batch=True)
 
     def _load_tree(self, tree: Path, *, batch: bool) -> None:
-        for topic in _directories(tree):
-            for directory in _entries(topic):
+        for topic in directories(tree):
+            for directory in list_directory(topic.path):
                 queue_id = parse_long(directory.name, INT_RANGE)
                 if queue_id is None:
                     continue
                 if self._profile.batch_queues and (topic.name in self._places.batch_topics) != batch:
                     wanted, actual = ("BatchCQ", "SimpleCQ") if batch else ("SimpleCQ", "BatchCQ")
                     text = f"load exception: The queue type of topic: {topic.name} should be {wanted}, but is {actual}"
-                    raise LoadStopped(BlockerCode.QUEUE_TYPE, text, directory)
+                    raise LoadStopped(BlockerCode.QUEUE_TYPE, text, Path(directory.path))
                 queue = self._make(topic.name, queue_id, batch=batch)
                 self._table[topic.name, queue_id] = queue
                 queue.load(self._profile)
@@ -157,14 +158,6 @@ class QueueStore:
             queue.settle()
 
 
-def _directory(tree: Path, topic: str, queue_id: int) -> Path:
+def _directory(tree: Path, topic: str, queue_id: int) -> str:
     # The topic becomes part of a path unchanged: slashes in it make further directories, dots lead upward, an empty one makes none.
-    return Path(os.path.normpath(f"{tree}/{topic}/{queue_id}"))
-
-
-def _directories(path: Path) -> list[Path]:
-    return [entry for entry in _entries(path) if entry.is_dir()]
-
-
-def _entries(path: Path) -> list[Path]:
-    return [Path(entry.path) for entry in list_directory(path)] if path.is_dir() else []
+    return os.path.normpath(f"{tree}/{topic}/{queue_id}")

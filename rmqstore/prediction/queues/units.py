@@ -12,7 +12,8 @@ from rmqstore.formats import batchconsumequeue, consumequeue
 from rmqstore.formats.layout import core, fixed_layout
 from rmqstore.prediction.log.mappedfiles import SimulatedFile
 
-_UNITS_PER_READ = 1 << 14
+_FIRST_READ, _LARGEST_READ = 1 << 6, 1 << 14
+"""Units of the first read of a file, which is all of most queues, and of one read at most."""
 
 UnitArray = npt.NDArray[np.void]
 
@@ -39,9 +40,11 @@ def valid(units: UnitArray) -> npt.NDArray[np.bool_]:
 def unit_runs(file: SimulatedFile, dtype: np.dtype[np.void], end: int) -> Iterator[tuple[int, UnitArray]]:
     """Yield (number of the first unit, units) of a file, piece by piece, up to byte `end`."""
     size = dtype.itemsize
-    for first in range(0, end // size, _UNITS_PER_READ):
-        count = min(_UNITS_PER_READ, end // size - first)
+    first, wanted = 0, _FIRST_READ
+    while first < end // size:
+        count = min(wanted, end // size - first)
         yield first, np.frombuffer(file.read(first * size, count * size), dtype)
+        first, wanted = first + count, min(wanted * 16, _LARGEST_READ)
 
 
 def keep_units_before(file: SimulatedFile, dtype: np.dtype[np.void], phy_offset: int) -> np.void | None:

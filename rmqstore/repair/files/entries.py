@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 
@@ -29,4 +30,9 @@ def entry_path(places: Places, name: str) -> Path:
 def is_special(path: Path) -> bool:
     """Return whether there is a link, a named pipe, a socket or a device at `path` itself."""
     found = beneath.status(path)
-    return found is not None and not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode))
+    return found is not None and is_special_status(found)
+
+
+def is_special_status(found: os.stat_result) -> bool:
+    """Return whether a result of lstat is that of a link, a named pipe, a socket or a device."""
+    return not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode))

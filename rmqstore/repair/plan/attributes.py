@@ -5,7 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import cached_property
+from itertools import islice
 from pathlib import Path
 
 from rmqstore.repair.files import beneath
@@ -44,32 +47,63 @@ def may_give(wanted: Attributes) -> bool:
 
 def like_sibling(path: Path, root: Path) -> Attributes:
     """Return attributes for a new file at `path`: mode and owner of a sibling, else of a file of the root, else its directory's owner."""
-    siblings = [path.parent / name for name, status in beneath.entries(path.parent)] if beneath.is_directory(path.parent) else []
-    for model in (*siblings, *(root / kind for kind in _MODELS)):
-        status = beneath.status(model)
-        if model != path and status is not None and stat.S_ISREG(status.st_mode):
-            return of_new_file(replace(of_status(status), mtime_ns=None))
-    owner = attributes_of(_existing(path.parent))
-    return of_new_file(Attributes(_FILE_MODE, owner.uid, owner.gid, None))
+    return Neighbours(root).like_sibling(path)
 
 
-def missing_directories(path: Path, places: Places) -> tuple[Directory, ...]:
-    """Return the directories above `path` that do not exist, outermost first, with mode and owner of the one that does."""
-    existing = _existing(path.parent)
-    found = attributes_of(existing)
-    model = replace(found, uid=_uid(found.uid), gid=_gid(found.gid), mtime_ns=None)
-    missing = []
-    directory = path.parent
-    while directory != existing:
-        missing.append(Directory(places.spell(directory), model))
-        directory = directory.parent
-    return tuple(reversed(missing))
+class Neighbours:
+    """The attributes of many new files of a store that stays as it is meanwhile: each directory is looked at once."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._siblings: dict[Path, list[tuple[Path, Attributes]]] = {}
+        self._existing: dict[Path, Path] = {}
+
+    def like_sibling(self, path: Path) -> Attributes:
+        """Return the attributes that the function `like_sibling` does."""
+        for model, attributes in (*self._siblings_of(path), *self._of_root):
+            if model != path:
+                return of_new_file(replace(attributes, mtime_ns=None))
+        owner = attributes_of(self._existing_above(path))
+        return of_new_file(Attributes(_FILE_MODE, owner.uid, owner.gid, None))
+
+    def missing_directories(self, path: Path, places: Places) -> tuple[Directory, ...]:
+        """Return the directories above `path` that do not exist, outermost first, with mode and owner of the one that does."""
+        existing = self._existing_above(path)
+        if existing == path.parent:
+            return ()
+        found = attributes_of(existing)
+        model = replace(found, uid=_uid(found.uid), gid=_gid(found.gid), mtime_ns=None)
+        missing = []
+        directory = path.parent
+        while directory != existing:
+            missing.append(Directory(places.spell(directory), model))
+            directory = directory.parent
+        return tuple(reversed(missing))
+
+    def _siblings_of(self, path: Path) -> list[tuple[Path, Attributes]]:
+        """Return two regular files of the directory of `path`, or fewer: one may be `path` itself."""
+        directory = path.parent
+        known = self._siblings.get(directory)
+        if known is None:
+            listed = beneath.entries(directory) if self._existing_above(path) == directory else []
+            known = self._siblings[directory] = list(islice(_regular((directory / name, status) for name, status in listed), 2))
+        return known
+
+    @cached_property
+    def _of_root(self) -> list[tuple[Path, Attributes]]:
+        return list(_regular((self._root / kind, beneath.status(self._root / kind)) for kind in _MODELS))
+
+    def _existing_above(self, path: Path) -> Path:
+        directory = path.parent
+        known = self._existing.get(directory)
+        if known is None:
+            known = directory if beneath.is_directory(directory) else self._existing_above(directory)
+            self._existing[directory] = known
+        return known
 
 
-def _existing(directory: Path) -> Path:
-    while not beneath.is_directory(directory):
-        directory = directory.parent
-    return directory
+def _regular(entries: Iterable[tuple[Path, os.stat_result | None]]) -> Iterator[tuple[Path, Attributes]]:
+    return ((path, of_status(status)) for path, status in entries if status is not None and stat.S_ISREG(status.st_mode))
 
 
 def _uid(wanted: int) -> int:

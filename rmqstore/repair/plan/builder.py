@@ -11,7 +11,7 @@ from rmqstore.errors import RefusedError
 from rmqstore.formats import checkpoint
 from rmqstore.repair.files import beneath, entries, hardlinks
 from rmqstore.repair.plan import fingerprint
-from rmqstore.repair.plan.attributes import attributes_of, like_sibling, missing_directories, of_new_file
+from rmqstore.repair.plan.attributes import Neighbours, attributes_of, of_new_file
 from rmqstore.repair.plan.fingerprint import BLOCK, blocks_with_data
 from rmqstore.repair.plan.model import Action, ActionKind, Contents, Directory, Expected, LostMessage, Phase, Plan
 from rmqstore.repair.plan.overlaps import Touched
@@ -43,6 +43,7 @@ class PlanBuilder:
         self._files = fingerprint.take(self._places)
         self._actions: dict[str, list[Action]] = {}
         self._touched = Touched()
+        self._neighbours = Neighbours(store.root)
         self._lost: list[LostMessage] = []
         self._notes: list[str] = []
         self._freed: set[Path] = set()  # directories that leave the store
@@ -94,8 +95,8 @@ class PlanBuilder:
                 Expected(None) if taken is None else taken.expect,
                 code,
                 contents,
-                like_sibling(file, self._store.root) if like is None else of_new_file(attributes_of(like)),
-                directories=missing_directories(file, self._places),
+                self._neighbours.like_sibling(file) if like is None else of_new_file(attributes_of(like)),
+                directories=self._neighbours.missing_directories(file, self._places),
             )
         )
 

@@ -79,7 +79,7 @@ def _check_new(transaction: Transaction, number: int, action: Action) -> None:
 
 def check_contents(contents: Contents, path: Path) -> None:
     """Raise RefusedError unless the file `path` is as long as announced, and has the digest if one was announced."""
-    if entries.is_special(path) and _MOVED_NAME.fullmatch(contents.file or ""):
+    if _MOVED_NAME.fullmatch(contents.file or "") and entries.is_special(path):
         return  # it was moved without being opened, and is moved back likewise
     require_file(path)
     with beneath.reading(path) as descriptor:

@@ -57,7 +57,12 @@ def differences(before: Mapping[str, FileStamp], now: Mapping[str, FileStamp]) -
 def stamp(path: Path) -> FileStamp | None:
     """Return the stamp of one file, None if there is none. Raises LinkError, OSError."""
     status = beneath.status(path)
-    return None if status is None else FileStamp(status.st_size, status.st_mtime_ns)
+    return None if status is None else stamp_of(status)
+
+
+def stamp_of(status: os.stat_result) -> FileStamp:
+    """Return the stamp in a result of stat."""
+    return FileStamp(status.st_size, status.st_mtime_ns)
 
 
 def digest(path: Path, position: int, length: int) -> str:

@@ -114,6 +114,22 @@ class Places:
 
 def device(path: Path) -> int:
     """Return the number of the file system that a path is on or would be on."""
-    while (status := beneath.status(path)) is None:
-        path = path.parent
-    return status.st_dev
+    return Devices().of(path)
+
+
+class Devices:
+    """File systems of many paths while directories stay as they are: each directory is looked at once."""
+
+    def __init__(self) -> None:
+        self._directories: dict[Path, int] = {}
+
+    def of(self, path: Path) -> int:
+        """Return the number of the file system that a path is on or would be on."""
+        status = beneath.status(path)
+        return self._of_directory(path.parent) if status is None else status.st_dev
+
+    def _of_directory(self, directory: Path) -> int:
+        known = self._directories.get(directory)
+        if known is None:
+            known = self._directories[directory] = self.of(directory)
+        return known

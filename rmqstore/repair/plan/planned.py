@@ -71,6 +71,7 @@ class _Tree:
         self._base = base.resolve()
         self._places = places
         self._staging = staging
+        self._inside: set[Path] = set()
 
     @property
     def tops(self) -> list[Path]:
@@ -84,8 +85,10 @@ class _Tree:
     def _written(self, path: Path) -> Path:
         """Return the twin of a path that is going to be changed. Raises LinkError where links lead out of the temporary directory."""
         target = self.twin(path)
-        if not target.parent.resolve().is_relative_to(self._base):
-            raise beneath.LinkError(path)
+        if target.parent not in self._inside:  # no action makes a link
+            if not target.parent.resolve().is_relative_to(self._base):
+                raise beneath.LinkError(path)
+            self._inside.add(target.parent)
         return target
 
     def mirror(self, top: Path) -> None:
@@ -173,8 +176,7 @@ class _Tree:
         """Remove a file, or put one in its place."""
         target = self._written(self._places.root / action.path)
         self.redirects.pop(str(target), None)
-        if os.path.lexists(target):
-            target.unlink()
+        target.unlink(missing_ok=True)
         if action.kind is ActionKind.QUARANTINE:
             for directory in reversed(action.directories):
                 place = self.twin(self._places.root / directory.path)

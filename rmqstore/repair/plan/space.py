@@ -12,7 +12,7 @@ from rmqstore.repair.files import beneath, entries, hardlinks
 from rmqstore.repair.files.copies import holes
 from rmqstore.repair.plan.fingerprint import blocks_with_data
 from rmqstore.repair.plan.model import ActionKind
-from rmqstore.repair.plan.paths import Places, device
+from rmqstore.repair.plan.paths import Devices, Places
 from rmqstore.repair.transaction.folder import Transaction
 
 _MARGIN = 1 << 20
@@ -31,13 +31,14 @@ def require_space(transaction: Transaction, places: Places) -> None:
 def needs(transaction: Transaction, places: Places) -> dict[Path, int]:
     """Return the bytes that applying a plan takes at most, by a directory of each file system."""
     home = transaction.directory
-    here = device(home)
+    devices = Devices()
+    here = devices.of(home)
     directories = {here: home}
     needed: defaultdict[int, int] = defaultdict(int)
     copied: set[Path] = set()
     for number, action in enumerate(transaction.plan.actions):
         path = entries.path_of(places, action)
-        there = device(path)
+        there = devices.of(path)
         directories.setdefault(there, path.parent)
         needed[here] += _JOURNAL_LINE
         if action.in_place:

@@ -84,8 +84,9 @@ def apply(
 def _perform(transaction: Transaction, places: Places, writer: Writer, advance: Advance, stop: Callable[[], bool]) -> None:
     plan = transaction.plan
     watch = Watch(places, plan.files, plan.actions)
-    with Journal.open(transaction.journal_path, writer) as journal:
-        performer = Performer(transaction, places, writer, journal, transaction.story)
+    story = transaction.story
+    with Journal.open(transaction.journal_path, writer, story.length) as journal:
+        performer = Performer(transaction, places, writer, journal, story)
         phase = None
         for number, action in enumerate(plan.actions):
             if stop():

@@ -72,12 +72,12 @@ class Journal:
 
     @classmethod
     @contextmanager
-    def open(cls, path: Path, writer: Writer, *, fresh: bool = False) -> Iterator[Self]:
-        """Open the journal at `path` with the complete lines that it has, none of them with `fresh`. Raises OSError.
+    def open(cls, path: Path, writer: Writer, length: int) -> Iterator[Self]:
+        """Open the journal at `path` with its first `length` bytes, all of them complete lines. Raises OSError.
 
         It is written again: after a stop it is not known how much of the old file reached the disk, even if it can be read.
         """
-        lines = b"" if fresh else _read(path)[: read_journal(path).length]
+        lines = _read(path)[:length] if length else b""
         part = path.with_suffix(".part")
         if beneath.exists(part):
             writer.unlink(part)

@@ -52,9 +52,13 @@ class Performer:
         self._before = story.before
         self._copying = set(story.copying)
         self._unsynced: set[Path] = set()
+        self._unsettled: dict[str, Attributes] = {}
 
     def perform(self, number: int, action: Action) -> None:
-        """Do one action. Names of files are on the disk after `sync` only. Raises ForeignChangeError, OSError, UnreadableError."""
+        """Do one action. Names of files are on the disk after `sync` only, and directories have their attributes only then.
+
+        Raises ForeignChangeError, OSError, UnreadableError.
+        """
         before = self._before[number]
         if action.in_place:
             if before.linked:
@@ -74,7 +78,12 @@ class Performer:
         self._settle_directories(action, before)
 
     def sync(self) -> None:
-        """Force the names of all files that were added or removed to the disk."""
+        """Give directories their attributes, and force the names of all files that were added or removed to the disk."""
+        for name, attributes in self._unsettled.items():
+            path = self._places.directory(name)
+            if beneath.is_directory(path):
+                self._writer.set_directory_attributes(path, attributes)
+        self._unsettled.clear()
         for directory in sorted(self._unsynced):
             if beneath.is_directory(directory):
                 self._writer.fsync_directory(directory)
@@ -170,15 +179,16 @@ class Performer:
         source, target = self._transaction.source(number, action), entries.path_of(self._places, action)
         assert action.attributes is not None
         attributes = replace(action.attributes, mtime_ns=before.placed)
-        if not beneath.exists(source):
-            if fingerprint.stamp(target) != FileStamp(action.length, before.placed or 0):
+        found, there = beneath.status(source), beneath.status(target)
+        if found is None:
+            if there is None or fingerprint.stamp_of(there) != FileStamp(action.length, before.placed or 0):
                 raise ForeignChangeError(self._transaction, f"{action.path} is not the file that was written there")
             return self._moved(source, target)
-        if beneath.exists(target):
+        if there is not None:
             if number not in self._copying:
                 raise ForeignChangeError(self._transaction, f"{action.path} already exists")
             self._writer.unlink(target)
-        if entries.is_special(source):
+        if entries.is_special_status(found):
             self._writer.rename(source, target)  # a rename leaves its attributes as they are
         elif copies.same_device(source, target.parent):
             with self._writer.hold(source) as descriptor:
@@ -208,21 +218,15 @@ class Performer:
                 self._unsynced.add(path.parent)
 
     def _settle_directories(self, action: Action, before: Before) -> None:
-        """Remove those that shall not stay if they are empty, and make the others as they were, or as the action says."""
-        wanted: dict[str, Attributes] = {
-            one.path: one.attributes for one in (*before.directories, *action.directories) if one.attributes is not None
-        }
+        """Remove those that shall not stay if they are empty; the others will be as they were, or as the action says."""
+        wanted = {one.path: one.attributes for one in (*before.directories, *action.directories)}
         for one in reversed(action.directories):
             path = self._places.directory(one.path)
             if one.attributes is None and beneath.is_directory(path):
-                wanted.pop(one.path, None)
                 with _unless_filled():
                     self._writer.rmdir(path)
                     self._unsynced.add(path.parent)
-        for name, attributes in wanted.items():
-            path = self._places.directory(name)
-            if beneath.is_directory(path):
-                self._writer.set_directory_attributes(path, attributes)
+        self._unsettled |= {path: attributes for path, attributes in wanted.items() if attributes is not None}
 
     def _make_quarantine(self, directory: Path) -> None:
         if not beneath.is_directory(directory):

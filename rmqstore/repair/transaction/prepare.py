@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from rmqstore.errors import RefusedError
@@ -16,7 +16,7 @@ from rmqstore.repair.plan.attributes import attributes_of, of_status
 from rmqstore.repair.plan.check import check_contents
 from rmqstore.repair.plan.model import Action, ActionKind, Attributes, Directory, FileStamp
 from rmqstore.repair.plan.owners import require_attributes
-from rmqstore.repair.plan.paths import Places
+from rmqstore.repair.plan.paths import Devices, Places
 from rmqstore.repair.plan.space import require_space
 from rmqstore.repair.transaction.folder import Transaction
 from rmqstore.repair.transaction.journal import Before, Journal
@@ -36,14 +36,11 @@ def prepare(transaction: Transaction, places: Places, writer: Writer) -> None:
     refuse_changes(plan.files, fingerprint.take(places))
     require_space(transaction, places)
     _empty(transaction.undo, writer)
-    copied: set[str] = set()
-    with Journal.open(transaction.journal_path, writer, fresh=True) as journal:
+    around = _Surroundings(places)
+    with Journal.open(transaction.journal_path, writer, 0) as journal:
         for number, action in enumerate(plan.actions):
             _stage(transaction, number, action, writer)
-            record = _before(transaction, number, action, places, writer, copied)
-            if record.linked:
-                copied.add(action.path)
-            journal.before(record)
+            journal.before(_before(transaction, number, action, around, writer))
         for directory in (transaction.undo, transaction.staged, transaction.directory):
             if beneath.is_directory(directory):
                 writer.fsync_directory(directory)
@@ -58,16 +55,34 @@ def refuse_changes(before: Mapping[str, FileStamp], now: Mapping[str, FileStamp]
         raise RefusedError(f"The store changed since the plan was made: {changed[0]}{more}.", _NEW_PLAN)
 
 
-def _before(transaction: Transaction, number: int, action: Action, places: Places, writer: Writer, copied: Container[str]) -> Before:
-    path = entries.path_of(places, action)
+class _Surroundings:
+    """What surrounds the files of a plan: looked at once, because the store stays as it is. `copied` are files that have a copy already."""
+
+    def __init__(self, places: Places) -> None:
+        self.places = places
+        self.devices = Devices()
+        self.copied: set[str] = set()
+        self._directories: dict[str, Directory] = {}
+
+    def directory(self, name: str) -> Directory:
+        """Return a directory as it is. Raises LinkError."""
+        known = self._directories.get(name)
+        if known is None:
+            path = self.places.directory(name)
+            known = self._directories[name] = Directory(name, attributes_of(path) if beneath.is_directory(path) else None)
+        return known
+
+
+def _before(transaction: Transaction, number: int, action: Action, around: _Surroundings, writer: Writer) -> Before:
+    path = entries.path_of(around.places, action)
     attributes, size = _found(path, action)
     if action.path == PartKind.LOCK and transaction.plan.undoes is None and beneath.is_file(path):
         raise RefusedError(f"The plan removes {path}, which brokers lock.", _NEW_PLAN)
     if (size, attributes and attributes.mtime_ns) != (action.expect.size, action.expect.mtime_ns):
         raise RefusedError(f"{action.path} changed since the plan was made.", _NEW_PLAN)
-    require_attributes(transaction, number, action, path, attributes)
-    linked = action.in_place and action.path not in copied and is_linked(path)
-    directories = _directories(action, places, linked=linked)
+    require_attributes(transaction, number, action, path, attributes, around.devices)
+    linked = action.in_place and action.path not in around.copied and is_linked(path)
+    directories = _directories(action, around, linked=linked)
     if not action.in_place:
         digest = None if size is None or entries.is_special(path) else fingerprint.digest(path, 0, size)
         return Before(number, size, attributes, directories=directories, placed=_placed(transaction, number, action), digest=digest)
@@ -78,6 +93,7 @@ def _before(transaction: Transaction, number: int, action: Action, places: Place
         raise RefusedError(f"{action.path} changed since the plan was made, at byte {action.position}.", _NEW_PLAN)
     if linked:
         _copy(transaction, number, path, writer)
+        around.copied.add(action.path)
     holes = tuple(copies.holes(path, action.position, action.length))
     return Before(number, size, attributes, name, holes, directories, linked=linked)
 
@@ -113,17 +129,13 @@ def _found(path: Path, action: Action) -> tuple[Attributes | None, int | None]:
     return of_status(status), status.st_size
 
 
-def _directories(action: Action, places: Places, *, linked: bool) -> tuple[Directory, ...]:
+def _directories(action: Action, around: _Surroundings, *, linked: bool) -> tuple[Directory, ...]:
     """Return the directories whose names or times the action can change, as they are, outermost first."""
     if action.in_place and not linked and not action.directories:
         return ()
     named = [PurePosixPath(action.path).parent, *(PurePosixPath(directory.path) for directory in action.directories)]
     touched = {*named, *(path.parent for path in named if not path.is_absolute())}
-    result = []
-    for path in sorted(touched, key=lambda path: len(path.parts)):
-        directory = places.directory(path.as_posix())
-        result.append(Directory(path.as_posix(), attributes_of(directory) if beneath.is_directory(directory) else None))
-    return tuple(result)
+    return tuple(around.directory(path.as_posix()) for path in sorted(touched, key=lambda path: len(path.parts)))
 
 
 def _stage(transaction: Transaction, number: int, action: Action, writer: Writer) -> None:

@@ -14,6 +14,7 @@ import click
 from rmqstore.commands.common import View, csv_raw_option, on_interrupt, store_options, view_options
 from rmqstore.commands.engines import engine_options, store_or_uri_argument
 from rmqstore.commands.filters import filter_options
+from rmqstore.commands.pacing import rate_limit_option
 
 if TYPE_CHECKING:
     from rmqstore.dump.request import Filters
@@ -53,6 +54,7 @@ def _names(context: click.Context, parameter: click.Parameter, value: str | None
 @engine_options
 @csv_raw_option
 @view_options
+@rate_limit_option
 def command(
     store: Path | str,
     out: Path,

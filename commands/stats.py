@@ -11,6 +11,7 @@ import click
 
 from rmqstore.commands.common import View, on_interrupt, output_options, store_options
 from rmqstore.commands.engines import engine_options, stores_argument
+from rmqstore.commands.pacing import rate_limit_option
 
 if TYPE_CHECKING:
     from rmqstore.pipeline.engine import EngineOptions
@@ -40,6 +41,7 @@ SHOWN_VALUES = 20
 @store_options
 @engine_options
 @output_options
+@rate_limit_option
 def command(
     stores: tuple[Path | str, ...],
     top: int,

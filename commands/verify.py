@@ -15,6 +15,7 @@ import click
 
 from rmqstore.commands.common import View, on_interrupt, output_options, store_options
 from rmqstore.commands.engines import engine_options, stores_argument
+from rmqstore.commands.pacing import rate_limit_option
 from rmqstore.errors import UnreadableError
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class Known:
 @engine_options
 @store_options
 @output_options
+@rate_limit_option
 @click.pass_context
 def command(
     context: click.Context,

@@ -6,13 +6,14 @@ import errno
 import mmap
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from rmqstore.errors import StoreChangedError, UnreadableError
+from rmqstore.store import pacing
 from rmqstore.store.mapped import MappedFile, unreadable
 
 if TYPE_CHECKING:
@@ -44,9 +45,11 @@ def source_of(path: Path) -> Path:
 class Window:
     """A mapped range of one file. `array` is a read-only uint8 view of exactly the requested range; it ends with the window."""
 
-    def __init__(self, mapping: mmap.mmap | None, array: NDArray[np.uint8]) -> None:
+    def __init__(self, mapping: mmap.mmap | None, array: NDArray[np.uint8], release: Callable[[], None] | None = None) -> None:
+        """`release` is called once after the range was unmapped."""
         self._mapping = mapping
         self.array = array
+        self._release = release
 
     def close(self) -> None:
         """Unmap. Views that are still held keep the memory mapped until they are dropped."""
@@ -58,6 +61,9 @@ class Window:
             # A BufferError means that a slice of the array is still in use: unmapping it would crash the process.
             with suppress(BufferError):
                 mapping.close()
+        release, self._release = self._release, None
+        if release is not None:
+            release()
 
     def __enter__(self) -> Self:
         return self
@@ -85,7 +91,8 @@ def map_window(file: MappedFile, position: int, length: int) -> Window:
             mapping = mmap.mmap(descriptor, lead + length, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ, offset=aligned)
         except OSError as error:
             raise unreadable(file.path, error) from error
-    return Window(mapping, np.frombuffer(mapping, dtype=np.uint8, count=length, offset=lead))
+        release = pacing.before(descriptor, position, length)
+    return Window(mapping, np.frombuffer(mapping, dtype=np.uint8, count=length, offset=lead), release)
 
 
 def read_at(file: MappedFile | Path, position: int, length: int) -> bytes:
@@ -125,15 +132,20 @@ def read_into(file: MappedFile, position: int, target: NDArray[np.uint8]) -> Non
 
 def read_descriptor_into(descriptor: int, path: Path | str, position: int, target: NDArray[np.uint8]) -> None:
     """Read as `read_into`, from a file that `open_read_only` opened."""
-    done = 0
-    while done < target.size:
-        try:
-            count = os.preadv(descriptor, [target[done:].data], position + done)
-        except OSError as error:
-            raise unreadable(path, error) from error
-        if not count:
-            raise _shrunk(path, position + done, position + target.size)
-        done += count
+    release = pacing.before(descriptor, position, target.size)
+    try:
+        done = 0
+        while done < target.size:
+            try:
+                count = os.preadv(descriptor, [target[done:].data], position + done)
+            except OSError as error:
+                raise unreadable(path, error) from error
+            if not count:
+                raise _shrunk(path, position + done, position + target.size)
+            done += count
+    finally:
+        if release is not None:
+            release()
 
 
 def _shrunk(path: Path | str, end: int, wanted: int) -> StoreChangedError:

@@ -10,7 +10,6 @@ from tests.support import stores
 from tests.support.cli import rmqstore
 from tests.support.jsonobjects import described, misfits
 
-
 LISTS = {"queue", "topic", "group"}  # see tests/listing
 
 

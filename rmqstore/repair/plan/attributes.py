@@ -51,7 +51,7 @@ def like_sibling(path: Path, root: Path) -> Attributes:
 
 
 class Neighbours:
-    """The attributes of many new files of a store that stays as it is meanwhile: each directory is looked at once."""
+    """Attributes of many new files of a store that stays as it is meanwhile: each directory is looked at once."""
 
     def __init__(self, root: Path) -> None:
         self._root = root

@@ -56,7 +56,7 @@ def refuse_changes(before: Mapping[str, FileStamp], now: Mapping[str, FileStamp]
 
 
 class _Surroundings:
-    """What surrounds the files of a plan: looked at once, because the store stays as it is. `copied` are files that have a copy already."""
+    """Surroundings of the files of a plan, looked at once: the store stays as it is. `copied` are files that have a copy already."""
 
     def __init__(self, places: Places) -> None:
         self.places = places

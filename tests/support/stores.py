@@ -7,6 +7,7 @@ fresh_store("5.3.3-plain", tmp_path)   own copy
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import gzip
 import hashlib
@@ -145,27 +146,23 @@ def _load(name: str) -> Case:
 
 @functools.cache
 def _unpacked(name: str) -> Path:
-    """Unpacks once per checkout and content; a copy that somebody changed is replaced.
-
-    Test processes work side by side: each unpacks beside the target and renames, the first one wins.
-    """
+    """Unpack once per checkout and content, in one process at a time; a copy that was changed is replaced."""
     archive = SAMPLES / name / "store.tar.xz"
     digest = hashlib.sha256(archive.read_bytes()).hexdigest()[:12]
     cache = _cache_directory()
-    target = cache / f"{name}-{digest}"
+    with (cache / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return _up_to_date(archive, cache / f"{name}-{digest}")
+
+
+def _up_to_date(archive: Path, target: Path) -> Path:
     if target.is_dir() and json.loads((target / "manifest.json").read_text()) == snapshot(target / "store"):
         return target / "store"
-    work = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=cache))
+    work = Path(tempfile.mkdtemp(prefix=f"{target.name}-", dir=target.parent))
     sparse.unpack(archive, work)
     (work / "manifest.json").write_text(json.dumps(snapshot(work / "store")))
-    if target.is_dir():
-        target.rename(Path(tempfile.mkdtemp(prefix="stale-", dir=cache)) / "old")
-    try:
-        work.rename(target)
-    except OSError:
-        shutil.rmtree(work)  # another process was faster with the same content
-    for stale in cache.glob("stale-*"):
-        shutil.rmtree(stale, ignore_errors=True)
+    shutil.rmtree(target, ignore_errors=True)
+    work.rename(target)
     return target / "store"
 
 

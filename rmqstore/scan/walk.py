@@ -28,6 +28,7 @@ WINDOW = 16 << 20
 BATCH = 8192
 KEYS_PER_RECORD = 4
 MAX_RECORD_WINDOW = 256 << 20
+_FEW = 1 << 20  # bytes
 
 Windows = Callable[[MappedFile, int, int], Window]
 
@@ -273,7 +274,8 @@ class LogScanner:
     def _last_nonzero(self, file: MappedFile, at: int) -> int | None:
         """Return the file position of the last byte at or after `at` that is not zero, None for zeros only. Holes are not read."""
         last = None
-        for start, end in data_extents(file):
+        # The search for holes may cost as much as the file is long, so it is not made for a few bytes.
+        for start, end in data_extents(file) if file.length - at > _FEW else [(at, file.length)]:
             for begin in range(max(start, at), end, WINDOW):
                 with self._windows(file, begin, min(WINDOW, end - begin)) as mapped:
                     array = mapped.array

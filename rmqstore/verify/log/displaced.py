@@ -9,11 +9,15 @@ import numpy.typing as npt
 
 from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding
+from rmqstore.formats.record import MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2
 from rmqstore.store.mapped import MappedFile
+from rmqstore.store.window import read_at
 from rmqstore.verify.context import Context
 from rmqstore.verify.log.runs import Run, joined, runs_of, runs_of_batch
 
 _FEWEST = 2  # records that agree: a single one may have a damaged field
+_READ_FIRST = 1 << 20  # bytes that are searched for the magic of a record before they are scanned
+_MAGICS = [magic.to_bytes(4, "big") for magic in (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2)]
 
 
 def displaced_runs(file: MappedFile, records: npt.NDArray[np.void]) -> list[Run]:
@@ -32,8 +36,13 @@ def rows_of(runs: Iterable[Run], records: npt.NDArray[np.void], file: MappedFile
 
 def runs_inside(file: MappedFile, start: int, end: int) -> list[Run]:
     """Return the runs of displaced records in the bytes at physical offsets [start, end), which are no records in their place."""
+    begin, length = start - file.start, end - start
     try:
-        return [run for run in runs_of(file, start - file.start, end - file.start) if run.shift]
+        if length <= _READ_FIRST:
+            data = read_at(file, begin, length)
+            if not any(magic in data for magic in _MAGICS):
+                return []
+        return [run for run in runs_of(file, begin, begin + length) if run.shift]
     except RmqstoreError:
         return []  # the file changed since: its pass reports that
 

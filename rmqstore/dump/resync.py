@@ -48,6 +48,8 @@ def next_record(file: MappedFile, position: int) -> int | None:
 
 def _behind_hole(file: MappedFile, position: int) -> int:
     """Return `position`, or where the next record can begin if it is in a hole of a sparse file; the file's length after all data."""
+    if position >= file.length or any(read_at(file, position, min(_SIZE.width, file.length - position))):
+        return position
     begin = next((begin for begin, end in data_extents(file) if end > position), file.length)
     # The first bytes of TOTALSIZE are zero, and a hole may hold them.
     return max(position, min(begin - _SIZE.width, file.length)) if begin < file.length else file.length

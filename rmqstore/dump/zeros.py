@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from rmqstore.store.mapped import MappedFile
-from rmqstore.store.window import data_extents, open_read_only, read_descriptor
+from rmqstore.store.window import data_extents, open_read_only, read_at, read_descriptor
 
+_HEAD = 64  # bytes
 _CHUNK = 1 << 20
 
 
 def first_nonzero(file: MappedFile, position: int) -> int:
     """Return the position in the file (bytes) of the first nonzero byte at or after `position`, the file's length if there is none."""
+    # The search for holes may cost as much as the file is long: it is made only where zeros begin.
+    head = read_at(file, position, min(_HEAD, file.length - position))
+    rest = head.lstrip(b"\0")
+    if rest:
+        return position + len(head) - len(rest)
     for begin, end in data_extents(file):
         with open_read_only(file.path) as descriptor:
             at = max(begin, position)

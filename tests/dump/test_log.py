@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -344,3 +345,20 @@ def test_the_last_objects_with_a_file_that_was_never_finished(tmp_path: Path) ->
         blank["physical_offset"],
         first_of_last,
     )
+
+
+def test_a_damage_costs_the_same_in_a_log_of_any_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A search for holes costs as much as the file is long on some file systems.
+    searches: list[int] = []
+    seek = os.lseek
+    monkeypatch.setattr(os, "lseek", lambda *arguments: (searches.append(1), seek(*arguments))[1])
+
+    def cost(count: int) -> int:
+        root = built(tmp_path / str(count))
+        for one in dump(root)[: count * 2 : 2]:
+            overwrite(root / FIRST_FILE, one["physical_offset"] + 4, b"bad!")
+        searches.clear()
+        assert sum(one["type"] == "damage" for one in dump(root)) == count
+        return len(searches)
+
+    assert cost(12) == cost(3)

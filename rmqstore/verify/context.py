@@ -69,6 +69,7 @@ class Context:
         self.options = options
         self.crashed = store.abort_present if options.crashed is None else options.crashed
         self.log = LogFacts()
+        self._names: dict[Path, str] = {}  # of files of the log, relative to the root: damages can be many
 
     def finding(self, code: str, message: str, **where: Any) -> Finding:
         """Return a finding of the catalogue, with the severity it has in this store. `file` may be a Path."""
@@ -95,7 +96,12 @@ class Context:
     def place(self, offset: int) -> tuple[str | None, int | None]:
         """Return (file relative to the root, position in it) of a physical offset; (None, None) where no file is."""
         file = self.store.message_log.find(offset)
-        return (self.store.relative(file.path), offset - file.start) if file else (None, None)
+        if file is None:
+            return None, None
+        name = self._names.get(file.path)
+        if name is None:
+            name = self._names[file.path] = self.store.relative(file.path)
+        return name, offset - file.start
 
     def log_finding(self, code: str, message: str, offset: int, length: int | None = None, **where: Any) -> Finding:
         """Return a finding about bytes of the commit log."""

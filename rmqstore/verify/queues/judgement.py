@@ -20,7 +20,7 @@ from rmqstore.scan.kernels.queue import Claim, Order
 from rmqstore.scan.unitruns import UNIT_ROWS, UnitKind, UnitRun, unit_runs
 from rmqstore.store.mapped import MappedFile, MappedFileQueue
 from rmqstore.store.root import QueueDirectory
-from rmqstore.store.window import data_extents, read_at
+from rmqstore.store.window import descriptor_extents, open_read_only, read_at, read_descriptor
 from rmqstore.verify.context import Context
 from rmqstore.verify.guard import limited
 from rmqstore.verify.log.commitlog import FileResult
@@ -30,7 +30,7 @@ from rmqstore.verify.queues.exchanged import Held, exchanged_files, summed_up
 from rmqstore.verify.queues.multidispatch import Deviation, Renumbered
 from rmqstore.verify.queues.targets import TargetKind, Targets, UnitTarget
 from rmqstore.verify.queues.units import QueueKey
-from rmqstore.verify.queues.unplaced import unplaced, unplaced_finding
+from rmqstore.verify.queues.unplaced import Unplaced, unplaced, unplaced_finding
 
 _CHUNK_UNITS = 51_200
 _MOST_REPEATED = 1_000_000
@@ -41,7 +41,7 @@ _FOREIGN = frozenset({"RMQ-CQ-UNIT", "RMQ-CQ-SURPLUS", "RMQ-CQ-ORDER", "RMQ-CQ-S
 Interval = tuple[int, int]
 
 
-@dataclass
+@dataclass(slots=True)
 class QueueHistory:
     """One queue along the whole log."""
 
@@ -49,12 +49,12 @@ class QueueHistory:
     next_offset: int | None = None
     last_position: int = -1
     records: int = 0
-    restarts: list[int] = field(default_factory=list)  # physical offsets of records that begin again at QUEUEOFFSET 0
-    unplaced: set[int] = field(default_factory=set)  # physical offsets of records that the queue has no place for
+    restarts: frozenset[int] = frozenset()  # physical offsets of records that begin again at QUEUEOFFSET 0
+    unplaced: frozenset[int] = frozenset()  # physical offsets of records that the queue has no place for
 
     def rows(self) -> npt.NDArray[np.void]:
         """Return all runs in log order."""
-        return np.concatenate(self.runs)
+        return np.concatenate(self.runs) if len(self.runs) != 1 else self.runs[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +93,24 @@ def merge(context: Context, results: Sequence[FileResult]) -> tuple[dict[QueueKe
     jumps = list(contradicted(context, {key: course for key, course in courses.items() if key in broken}))
     jumping = {segment.first for _, run in jumps for segment in run.segments} | {run.before for _, run in jumps}
     odd = [event for event in odd if event.position not in jumping]
-    for event in odd:
-        if event.order is Order.RESTART:
-            histories[event.key].restarts.append(event.position)
+    for key, positions in _by_queue(event for event in odd if event.order is Order.RESTART):
+        histories[key].restarts = positions
     without_place = unplaced(odd)
-    for one in without_place:
-        histories[one.key].unplaced.add(one.position)
+    for key, positions in _by_queue(without_place):
+        histories[key].unplaced = positions
     named = {position for one in without_place for position in (one.position, one.after)}
     findings = [_of_order(context, event) for event in odd if event.position not in named and not _explained(context, event)]
     findings += [unplaced_finding(context, one) for one in without_place]
     findings += [jump_finding(context, key, run) for key, run in jumps]
     return histories, sorted(findings, key=lambda finding: finding.offset or 0)
+
+
+def _by_queue(found: Iterable[Event | Unplaced]) -> Iterator[tuple[QueueKey, frozenset[int]]]:
+    """Yield each queue with the physical offsets of what was found in it."""
+    positions: dict[QueueKey, set[int]] = defaultdict(set)
+    for one in found:
+        positions[one.key].add(one.position)
+    yield from ((key, frozenset(mine)) for key, mine in positions.items())
 
 
 def _explained(context: Context, event: Event) -> bool:
@@ -183,15 +190,16 @@ class QueueJudge:
 
     def _by_unit(self, key: QueueKey, directory: QueueDirectory, history: QueueHistory | None) -> Iterator[Finding]:
         rows = history.rows() if history is not None and history.runs else np.zeros(0, _RUN)
-        held = union([_interval(row) for row in rows[rows["claim"] <= Claim.SIZE]])
+        claims = rows["claim"].tolist()
+        intervals = [_interval(start, stop) for start, stop in zip(rows["start"].tolist(), rows["end"].tolist(), strict=True)]
+        held = union([interval for interval, claim in zip(intervals, claims, strict=True) if claim <= Claim.SIZE])
         end = held[-1][1] if held else 0
         claimed: list[Interval] = list(held)
         restarted = _restarted(history, rows)
-        for row in rows:
-            interval = _interval(row)
-            claim = Claim(int(row["claim"]))
-            if claim is Claim.MATCH:
+        for number, interval in enumerate(intervals):
+            if claims[number] == Claim.MATCH:
                 continue
+            row, claim = rows[number], Claim(claims[number])
             if claim in (Claim.TAGS, Claim.SIZE):
                 yield self._wrong_field(key, directory, row, claim)
                 continue
@@ -353,12 +361,19 @@ class QueueJudge:
         first = file.start // UNIT_SIZE
         whole = (first, first + file.length // UNIT_SIZE)
         log = self._context.log
-        for begin, stop in data_extents(file):
-            extent = (max(first + begin // UNIT_SIZE, whole[0]), min(first + -(-stop // UNIT_SIZE), whole[1]))
-            for start, end in subtract([extent], claimed):
-                for at in range(start, end, _CHUNK_UNITS):
-                    units = read_at(file, (at - first) * UNIT_SIZE, min(end - at, _CHUNK_UNITS) * UNIT_SIZE)
-                    yield from unit_runs(np.frombuffer(units, UNIT_ROWS), at, log.min_offset, log.end_offset)
+        if not subtract([whole], claimed):
+            return  # all its units were read, and belong to records
+        with open_read_only(file.location) as descriptor:
+            for begin, stop in descriptor_extents(descriptor, file.location, file.length):
+                extent = (max(first + begin // UNIT_SIZE, whole[0]), min(first + -(-stop // UNIT_SIZE), whole[1]))
+                for start, end in subtract([extent], claimed):
+                    for at in range(start, end, _CHUNK_UNITS):
+                        stopped = min(at + _CHUNK_UNITS, end)
+                        units = read_descriptor(descriptor, file.location, (at - first) * UNIT_SIZE, (stopped - at) * UNIT_SIZE)
+                        if units.strip(b"\0"):
+                            yield from unit_runs(np.frombuffer(units, UNIT_ROWS), at, log.min_offset, log.end_offset)
+                        else:
+                            yield UnitRun(UnitKind.ZERO, at, stopped, 0)
 
     def _unclaimed_run(
         self, key: QueueKey, directory: QueueDirectory, run: UnitRun, prefix: int, end: int, last_used: int
@@ -461,9 +476,8 @@ def _are_equal(files: MappedFileQueue, start: int, stop: int) -> bool:
     return len(data) == (stop - start) * UNIT_SIZE and data == data[:UNIT_SIZE] * (stop - start)
 
 
-def _interval(row: npt.NDArray[np.void]) -> Interval:
+def _interval(start: int, end: int) -> Interval:
     """Return the queue offsets [start, end) of a run. The end after the last possible offset, 2^63, is stored as -2^63."""
-    start, end = int(row["start"]), int(row["end"])
     return start, end if end > start else end + (1 << 64)
 
 
@@ -472,8 +486,10 @@ def _restarted(history: QueueHistory | None, rows: npt.NDArray[np.void]) -> int:
 
     A queue that was deleted and created again begins at QUEUEOFFSET 0 again, and has a unit there for the new first record.
     """
+    if history is None or not history.restarts:
+        return -1
     begins = rows["position"][(rows["claim"] == Claim.MATCH) & (rows["start"] == 0)]
-    return max(set(history.restarts) & set(begins.tolist()), default=-1) if history is not None else -1
+    return max(history.restarts & set(begins.tolist()), default=-1)
 
 
 _RENUMBERED = {

@@ -173,9 +173,12 @@ class _UnitReader:
 
     def find(self, position: int, *likely: int) -> int | None:
         """Return the place of the unit of the record at `position`, None without one. Raises UnreadableError, StoreChangedError."""
-        for place in (*likely, self.first_behind(position)):
-            if self.offset_at(place) == position:
-                return place
+        found = next((place for place in likely if self.offset_at(place) == position), None)
+        if found is not None:
+            return found
+        behind = self.first_behind(position)
+        if self.offset_at(behind) == position:
+            return behind
         # A damaged unit misleads the search.
         near = range(likely[0] - _CHUNK_UNITS, likely[0] + _CHUNK_UNITS)
         return next((place for place in near if self.offset_at(place) == position), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -29,8 +30,8 @@ from rmqstore.store.window import read_into
 QueueKey = tuple[str, int]
 
 _FAR = 1 << 61
-_BUFFER_BUDGET = 16 << 20
-_SMALLEST_SHARE = 64 * UNIT_SIZE
+_BUFFER_BUDGET = 32 << 20
+_SMALLEST_SHARE = 16 * UNIT_SIZE
 _FIRST_QUEUES = 64
 
 
@@ -153,20 +154,13 @@ class QueueClaims:
         order = np.argsort(runs["queue"], kind="stable")
         runs = runs[order]
         spans: dict[QueueKey, QueueSpan] = {}
-        for number, row in enumerate(self._table[: self._named]):
-            key = self._scanner.queue(number)
-            if row["seen"] or row["run"]["start"] != row["run"]["end"]:
-                spans[key] = QueueSpan(
-                    int(row["first_offset"]),
-                    int(row["first_position"]),
-                    int(row["next_offset"]),
-                    int(row["last_position"]),
-                    int(row["records"]),
-                )
-        starts = np.searchsorted(runs["queue"], np.arange(self._named + 1))
-        for number in range(self._named):
-            mine = runs[starts[number] : starts[number + 1]]
-            if mine.size:
-                spans[self._scanner.queue(number)].runs.append(mine)
+        table = self._table[: self._named]
+        met = np.flatnonzero((table["seen"] != 0) | (table["run"]["start"] != table["run"]["end"]))
+        columns = (table[name][met].tolist() for name in ("first_offset", "first_position", "next_offset", "last_position", "records"))
+        for number, *span in zip(met.tolist(), *columns, strict=True):
+            spans[self._scanner.queue(number)] = QueueSpan(*span)
+        starts = np.flatnonzero(np.diff(runs["queue"], prepend=-1)).tolist()
+        for start, end in itertools.pairwise([*starts, len(runs)]):
+            spans[self._scanner.queue(int(runs["queue"][start]))].runs.append(runs[start:end])
         events = np.concatenate(self._kept_events)
         return spans, [(self._scanner.queue(int(event["queue"])), event) for event in events]

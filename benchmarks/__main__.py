@@ -4,6 +4,7 @@ python -m benchmarks                        2 GiB of log with bodies of 128 B an
 python -m benchmarks --memory               also peak memory of `verify` for 1 GiB and 4 GiB
 python -m benchmarks --rebuild              the rebuild of queues and index instead, beside that of real brokers where Java 17 and Maven are
 python -m benchmarks --engines              threads of one process and Spark instead, on stores of 1, 4 and 16 GiB
+python -m benchmarks --shapes               how the cost of commands grows with queues, files, groups and damages instead
 python -m benchmarks --size 256M --repeat 3
 """
 
@@ -24,7 +25,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks import engines, measure, rebuilding, report
+from benchmarks import engines, measure, rebuilding, report, shapes
 from benchmarks.generator import LOG_FILE_SIZE, Made, Shape, make_store, settle
 from benchmarks.measure import Runs
 from benchmarks.resident import held
@@ -59,6 +60,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rebuild", action="store_true", help="measure the rebuild of queues and index, ours and that of real brokers")
     parser.add_argument("--engines", action="store_true", help="measure both engines, and the rebuild by a real broker")
     parser.add_argument("--engine-sizes", default="1G,4G,16G", help="commit logs of the stores of --engines (default %(default)s)")
+    parser.add_argument("--shapes", action="store_true", help="measure how the cost of commands grows in each dimension of a store")
+    parser.add_argument("--quick", action="store_true", help="with --shapes: sixteen times smaller stores")
     parser.add_argument("--directory", type=Path, default=None, help="where the stores are made (default: the temporary directory)")
     parser.add_argument("--keep", action="store_true", help="leave the stores there")
     parser.add_argument("--output", type=Path, default=_OUT, help="JSON file (default benchmarks/out/results.json)")
@@ -146,6 +149,8 @@ def main() -> int:
     started = time.perf_counter()
     machine = _machine()
     results: dict[str, Any] = {"machine": machine, "repeat": options.repeat, "stores": {}, "memory": {}}
+    if options.shapes:
+        return _shapes(options, results, started)
     memory = measure.read_memory(1 << 30, options.repeat)
     results["read_anonymous_memory"] = memory.as_json()
     lines = [report.Line("read 1 GiB of anonymous memory", f"{memory.rate / 1e9:.2f} GB/s")]
@@ -178,16 +183,35 @@ def main() -> int:
                 peaks[gibibytes] = measure.verify(made, 2, 1)[0].peak
         results["memory"][body_length] = peaks
         lines += report.memory_lines(body_length, peaks)
-    machine["load_average_after"] = os.getloadavg()
+    block = "engines" if options.engines else "rebuild" if options.rebuild else "figures"
+    return _finish(options, results, started, lines, block)
+
+
+def _shapes(options: argparse.Namespace, results: dict[str, Any], started: float) -> int:
+    """Measure the growth in each dimension; 1 if an exponent is above the goal."""
+    growths = list(shapes.measure_shapes(options.directory, quick=options.quick, say=_say))
+    results["shapes"] = shapes.as_json(growths)
+    return _finish(options, results, started, list(shapes.lines(growths)), "shapes", shapes.HEADING)
+
+
+def _finish(
+    options: argparse.Namespace,
+    results: dict[str, Any],
+    started: float,
+    lines: list[report.Line],
+    block: str,
+    heading: report.Row = report.HEADING,
+) -> int:
+    """Print and write everything; 1 if a promise was not kept."""
+    results["machine"]["load_average_after"] = os.getloadavg()
     results["commit"] = _commit()
     results["seconds"] = round(time.perf_counter() - started, 1)
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(json.dumps(results, indent=2) + "\n")
-    figures = f"{report.table(lines)}\n\n{_circumstances(results)}"
+    figures = f"{report.table(lines, heading)}\n\n{_circumstances(results)}"
     print(figures)
     print(f"written to {options.output}")
     if options.docs:
-        block = "engines" if options.engines else "rebuild" if options.rebuild else "figures"
         _DOCS.write_text(report.with_figures(_DOCS.read_text("utf-8"), figures, block), "utf-8")
     return int(any(line.met is False for line in lines))
 
@@ -198,8 +222,9 @@ def _circumstances(results: dict[str, Any]) -> str:
     load = f"load average {before:.1f} when it began, {after:.1f} when it ended"
     if before > _QUIET:
         load += ": other programs ran at the same time"
+    runs = "the fastest of two runs of less than 1.5 s" if "shapes" in results else f"the fastest of {results['repeat']} runs"
     where = f"{machine['processor']}, {machine['cores']} cores, Linux {machine['kernel']}, Python {machine['python']}"
-    return f"{where}\ncommit {results['commit']}; the fastest of {results['repeat']} runs; {load}; {results['seconds']:.0f} s in all"
+    return f"{where}\ncommit {results['commit']}; {runs}; {load}; {results['seconds']:.0f} s in all"
 
 
 def _commit() -> str | None:

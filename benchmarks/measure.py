@@ -26,7 +26,7 @@ from rmqstore.scan.walk import Batch, LogScanner, Windows
 from rmqstore.store.root import Store
 from rmqstore.store.window import Window, map_window
 
-_LAUNCHER = Path(__file__).with_name("launcher.py")
+LAUNCHER = Path(__file__).with_name("launcher.py")
 
 
 @dataclass(slots=True)
@@ -134,7 +134,7 @@ def _without_first(runs: Runs) -> Runs:
 def command(amount: int, repeat: int, *arguments: str | Path, piped: bool = False) -> tuple[Runs, list[str]]:
     """Runs `rmqstore ARGUMENTS` as a process; what each run took and printed. Raises RuntimeError for a status other than 0."""
     runs, outputs = Runs(amount), []
-    launcher = [sys.executable, "-S", "-E", str(_LAUNCHER), *(["--pipe"] if piped else [])]
+    launcher = [sys.executable, "-S", "-E", str(LAUNCHER), *(["--pipe"] if piped else [])]
     for _ in range(repeat):
         done = subprocess.run([*launcher, *rmqstore(), *map(str, arguments)], stdout=subprocess.PIPE, check=True)
         took = json.loads(done.stdout)

@@ -58,7 +58,7 @@ def log_lines(body_length: int, runs: dict[str, Runs]) -> Iterator[Line]:
         promised = "" if promise is None else f">= {100 * promise:.0f} %"
         yield Line(f"{where}: {text}", value, ratio, processor_ratio, promised, met)
     for threads in (1, 2):
-        yield Line(f"{where}: verify, peak memory with {threads} thread{'s' * (threads > 1)}", _mebibytes(runs[f"verify_{threads}"].peak))
+        yield Line(f"{where}: verify, peak memory with {threads} thread{'s' * (threads > 1)}", mebibytes(runs[f"verify_{threads}"].peak))
     value, promised = f"{runs['dump'].rate / 1e3:.0f} k records/s", ">= 500 k/s" if body_length == 128 else ""
     met = runs["dump"].rate >= _DUMPED_PER_SECOND if promised else None
     yield Line(f"{where}: dump --format json, 2 threads", value, promised=promised, met=met)
@@ -85,7 +85,7 @@ def engine_lines(where: str, made: Made, found: dict[str, dict[str, EngineRun]],
     for name, by_engine in found.items():
         here = by_engine["local"].seconds
         for engine, run in by_engine.items():
-            memory = " + ".join(f"{kind} {_mebibytes(size)}" for kind, size in run.memory.items())
+            memory = " + ".join(f"{kind} {mebibytes(size)}" for kind, size in run.memory.items())
             ratio = "" if engine == "local" else f"{run.seconds / here:.1f} x local"
             yield Line(f"{where}: {name}, {engine}", f"{run.seconds:.1f} s", ratio, "", memory)
     if theirs is not None:
@@ -112,26 +112,31 @@ def memory_lines(body_length: int, peaks: dict[int, int]) -> Iterator[Line]:
     small = peaks[min(peaks)]
     for size, peak in sorted(peaks.items()):
         if peak is small:
-            yield Line(f"{body_length} B: verify of {size} GiB, peak", _mebibytes(peak))
+            yield Line(f"{body_length} B: verify of {size} GiB, peak", mebibytes(peak))
         else:
             growth = peak / small - 1
             text = f"{100 * growth:+.0f} %"
-            yield Line(f"{body_length} B: verify of {size} GiB, peak", _mebibytes(peak), text, "", "+-10 %", abs(growth) <= _MEMORY_GROWTH)
+            yield Line(f"{body_length} B: verify of {size} GiB, peak", mebibytes(peak), text, "", "+-10 %", abs(growth) <= _MEMORY_GROWTH)
 
 
-def _mebibytes(count: int) -> str:
+def mebibytes(count: int) -> str:
+    """Return a number of bytes as text."""
     return f"{count / 2**20:.0f} MiB"
 
 
-def table(lines: list[Line]) -> str:
-    """Plain text in columns."""
-    rows = [("what", "fastest", "ratio", "processor", "promised", "")]
+Row = tuple[str, str, str, str, str, str]
+HEADING: Row = ("what", "fastest", "ratio", "processor", "promised", "")
+
+
+def table(lines: list[Line], heading: Row = HEADING) -> str:
+    """Return plain text in columns."""
+    rows = [heading]
     rows += [(line.name, line.value, line.ratio, line.processor_ratio, line.promised, _MET[line.met]) for line in lines]
     widths = [max(len(row[column]) for row in rows) for column in range(6)]
     return "\n".join(_row(row, widths) for row in rows)
 
 
-def _row(row: tuple[str, ...], widths: list[int]) -> str:
+def _row(row: Row, widths: list[int]) -> str:
     cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
     return "  ".join(cells).rstrip()
 

@@ -1,6 +1,6 @@
 """Directories of this user: caches for later commands, and temporary directories of one process.
 
-Their content is executed: compiled kernels are unpickled, classes are loaded by Java. So a directory that another user could have
+Their content is executed: compiled kernels are called, classes are loaded by Java. So a directory that another user could have
 written to is not used.
 """
 
@@ -10,6 +10,7 @@ import atexit
 import os
 import shutil
 import tempfile
+from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 
@@ -63,6 +64,17 @@ def process_directory(prefix: str) -> Path:
     directory = private_directory(prefix)
     atexit.register(partial(_remove, directory, os.getpid()))
     return directory
+
+
+def keep_file(path: Path, content: bytes) -> None:
+    """Write a file of a cache if that is possible. It appears under its name when it is complete."""
+    with suppress(OSError):
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.name, delete=False) as attempt:
+            attempt.write(content)
+        try:
+            Path(attempt.name).replace(path)
+        except OSError:
+            Path(attempt.name).unlink()
 
 
 @cache

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from rmqstore.errors import StoreChangedError
 from rmqstore.formats.javahash import LONG_MAX, LONG_MIN
 from rmqstore.formats.record import MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, MIN_RECORD_SIZE_V1
 from rmqstore.scan import sigbus
-from rmqstore.scan.jsonl import SMALLEST_OUTPUT, Ending, Wanted, hop, make_spans, write_messages
+from rmqstore.scan.jsonl import MAX_PROPERTIES, SMALLEST_OUTPUT, SPAN_DTYPE, WANTED_DTYPE, Ending, hop, write_messages
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.window import map_window
 
@@ -29,7 +29,6 @@ WINDOW = 4 << 20
 _OUTPUT = max(8 << 20, 2 * SMALLEST_OUTPUT)
 # A worker leaves its window once it has buffered so many bytes of text; only damaged logs and huge windows reach this.
 _PILE = 4 * _OUTPUT
-_NO_POSITIONS = np.empty(0, np.int64)
 
 
 class Place(NamedTuple):
@@ -59,27 +58,26 @@ class Result:
     empty: bool = True
 
 
-def compiled_filters(filters: Filters) -> Wanted:
-    """Return the filters on fields of a message as the kernel takes them."""
+class CompiledFilters:
+    """The filters on fields of a message, in memory as the kernel reads them."""
 
-    def text(wanted: str | None) -> Any:
-        return np.frombuffer((wanted or "").encode("utf-8", "surrogatepass"), np.uint8)
+    def __init__(self, filters: Filters) -> None:
+        self._texts = [
+            None if wanted is None else np.frombuffer(wanted.encode("utf-8", "surrogatepass") + b"\0", np.uint8)
+            for wanted in (filters.topic, filters.tag, filters.key)
+        ]
+        ranges = (
+            *_bounds(filters.queue_id, filters.queue_id),
+            *_bounds(filters.queue_offset, filters.queue_offset),
+            *_bounds(filters.from_time, filters.to_time),
+        )
+        texts = (place for text in self._texts for place in ((0, 0) if text is None else (text.ctypes.data, len(text) - 1)))
+        self._row = np.array([(*ranges, *texts)], WANTED_DTYPE)
+        self.address = self._row.ctypes.data
 
-    def bounds(wanted: int | None) -> tuple[int, int]:
-        return (LONG_MIN, LONG_MAX) if wanted is None else (wanted, wanted)
 
-    return Wanted(
-        *bounds(filters.queue_id),
-        *bounds(filters.queue_offset),
-        LONG_MIN if filters.from_time is None else filters.from_time,
-        LONG_MAX if filters.to_time is None else filters.to_time,
-        filters.topic is None,
-        text(filters.topic),
-        filters.tag is None,
-        text(filters.tag),
-        filters.key is None,
-        text(filters.key),
-    )
+def _bounds(low: int | None, high: int | None) -> tuple[int, int]:
+    return LONG_MIN if low is None else low, LONG_MAX if high is None else high
 
 
 class FastLog:
@@ -101,7 +99,7 @@ class FastLog:
         self._name = name
         self._make_message = make_message
         self._accept = accept
-        self._wanted = compiled_filters(filters)
+        self._wanted = CompiledFilters(filters)
         self._to_offset = LONG_MAX if filters.to_offset is None else filters.to_offset
         self._delays = np.array([0, *delay_levels], np.int64)
         self._body = body
@@ -190,14 +188,15 @@ class FastLog:
     def _window(self, file: MappedFile, steps: FileSteps, start: int, last: int, end: int, output: _Output) -> int:
         """Render what begins in [start, last); return the position after it, which damage can move far beyond `end`."""
         position = start
-        spans = make_spans()
+        spans = np.empty(MAX_PROPERTIES, SPAN_DTYPE)
         with map_window(file, start, end - start) as window:
             base = window.array.ctypes.data
             while position < last and output.piled < _PILE:
                 address, room = output.room()
                 ahead = position - start, last - start, end - start
+                delays, levels = self._delays.ctypes.data, len(self._delays) - 1
                 at, written, count, ending = write_messages(
-                    base, *ahead, file.start + start, self._wanted, self._delays, address, room, _NO_POSITIONS, spans
+                    base, *ahead, file.start + start, self._wanted.address, delays, levels, address, room, spans.ctypes.data
                 )
                 stopped = None
                 if self._body is BodyForm.NONE:

@@ -54,7 +54,7 @@ class LogDump:
         everything = self._request.limit is None and filters.from_offset is None and filters.to_offset is None
         if not everything or sum(file.allocated for file in self._files) < _LARGE_LOG:
             return SLOW_RECORDS
-        from rmqstore.scan.jsonl import is_compiled
+        from rmqstore.scan.machinecode import is_compiled
 
         # While code is compiled for the first time, the user waits for the first lines.
         return 0 if is_compiled() else SLOW_RECORDS
@@ -85,7 +85,7 @@ class LogDump:
 
     def _fast(self, file: int, position: int, threads: int, border: _Border) -> Iterator[Item]:
         from rmqstore.dump.fast import FastLog, Place
-        from rmqstore.scan.jsonl import is_compiled
+        from rmqstore.scan.machinecode import is_compiled
 
         if self._before_compiling is not None and not is_compiled():
             self._before_compiling()

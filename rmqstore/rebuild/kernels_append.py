@@ -6,11 +6,11 @@ Consecutive records are treated alike in every mode of a rebuild; all others are
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from rmqstore.formats import consumequeue_ext
 from rmqstore.formats.layout import fixed_layout
 from rmqstore.scan.columns import RECORD_DTYPE
+from rmqstore.scan.kernels.declare import kernel
 from rmqstore.scan.kernels.raw import native32
 from rmqstore.scan.kernels.rows import fields_reader, fields_writer
 from rmqstore.scan.unitruns import UNIT_ROWS
@@ -51,7 +51,7 @@ _write_unit = fields_writer(UNIT_ROWS)
 _write_ext_unit = fields_writer(EXT_ROWS)
 
 
-@njit(nogil=True, cache=True, no_cfunc_wrapper=True)
+@kernel
 def append_units(records: int, row: int, end: int, numbers: int, queues: int) -> int:
     """Append the units of the records [row, end) up to the first one that needs a decision, and return its row.
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from rmqstore.formats import index as declared
 from rmqstore.formats.layout import fixed_layout
 from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE
+from rmqstore.scan.kernels.declare import kernel
 from rmqstore.scan.kernels.index import ITEM_ROWS
 from rmqstore.scan.kernels.raw import native32, prefetch, store32
 from rmqstore.scan.kernels.rows import fields_reader, fields_writer
@@ -30,7 +30,7 @@ _write_item = fields_writer(ITEM_ROWS)
 _read_header, _write_header = fields_reader(HEADER_DTYPE), fields_writer(HEADER_DTYPE)
 
 
-@njit(nogil=True, cache=True, no_cfunc_wrapper=True, error_model="numpy")
+@kernel
 def put_items(
     records: int,
     keys: int,

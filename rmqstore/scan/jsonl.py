@@ -8,15 +8,12 @@ kernel stops before them and its caller uses the first way.
 from __future__ import annotations
 
 from enum import IntEnum
-from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from rmqstore.formats.naming import SCHEDULE_TOPIC
 from rmqstore.formats.properties import DELAY, KEYS, TAGS, UNIQ_KEY
-from rmqstore.scan.kernels.crc import crc32
+from rmqstore.scan.kernels.declare import kernel, part
 from rmqstore.scan.kernels.offsets import (
     BODY_CRC,
     BORN_HOST,
@@ -41,6 +38,7 @@ from rmqstore.scan.kernels.raw import (
     be32,
     be32u,
     be64,
+    crc32,
     find_byte,
     java_hash_utf8,
     le64,
@@ -51,6 +49,7 @@ from rmqstore.scan.kernels.raw import (
     u8,
 )
 from rmqstore.scan.kernels.record import structure
+from rmqstore.scan.kernels.rows import fields_reader, fields_writer
 
 _STORE_TIMESTAMP = BORN_HOST + HOST_V4_WIDTH
 _STORE_HOST = _STORE_TIMESTAMP + 8
@@ -75,22 +74,14 @@ class Ending(IntEnum):
     FULL = 2  # no room for the next record in the output
 
 
-class Wanted(NamedTuple):
-    """The selected records; ranges are inclusive, an empty array accepts any value."""
+# The selected records; ranges are inclusive. Texts are addresses and lengths; the address 0 accepts any value.
+_RANGES = ("queue_id_low", "queue_id_high", "queue_offset_low", "queue_offset_high", "store_timestamp_low", "store_timestamp_high")
+# A key is equal to UNIQ_KEY or to one of the blank-separated KEYS.
+_WANTED_TEXTS = ("topic", "topic_length", "tag", "tag_length", "key", "key_length")
+WANTED_DTYPE = np.dtype([(name, "i8") for name in (*_RANGES, *_WANTED_TEXTS)])
 
-    queue_id_low: int
-    queue_id_high: int
-    queue_offset_low: int
-    queue_offset_high: int
-    store_timestamp_low: int
-    store_timestamp_high: int
-    any_topic: bool
-    topic: Any  # uint8[]
-    any_tag: bool
-    tag: Any  # uint8[]
-    any_key: bool
-    key: Any  # uint8[]: equal to UNIQ_KEY or to one of the blank-separated KEYS
-
+# A property of one record: bytes from the start of the window, the first bytes of the name, and a fingerprint of the whole name.
+SPAN_DTYPE = np.dtype([("name", "i8"), ("name_end", "i8"), ("value_end", "i8"), ("word", "i8"), ("fingerprint", "i8")])
 
 _DONE, _ODD, _FULL = int(Ending.DONE), int(Ending.ODD), int(Ending.FULL)
 
@@ -160,8 +151,11 @@ _NOWHERE = _NOTHING = np.int64(0)
 _TEXT_LENGTHS = np.array([len(text) for text in _TEXTS], np.int64)
 _TEXT_WORDS = np.array([np.frombuffer(text.encode("ascii").ljust(48, b"\0"), np.int64) for text in _TEXTS])
 
-# The parts of the kernel are called inside of it only: without wrappers for Python and C they compile in half the time.
-_part = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+_SPAN_SIZE = SPAN_DTYPE.itemsize
+_read_ranges, _read_texts = fields_reader(WANTED_DTYPE, *_RANGES), fields_reader(WANTED_DTYPE, *_WANTED_TEXTS)
+_read_span = fields_reader(SPAN_DTYPE, "name", "name_end", "value_end", "word")
+_read_fingerprint = fields_reader(SPAN_DTYPE, "fingerprint")
+_write_span = fields_writer(SPAN_DTYPE)
 
 _SHORT_ESCAPES = {8: "b", 9: "t", 10: "n", 12: "f", 13: "r", 0x22: '"', 0x5C: "\\"}
 # For each ASCII byte: 0 = itself, 1 = four-digit escape, else the character after the backslash.
@@ -172,7 +166,7 @@ _HOST_MARKS = np.frombuffer(b'...:"', np.uint8)
 _SEQUENCE_LENGTHS = np.array([0] * 66 + [2] * 30 + [3] * 16 + [4] * 5 + [0] * 11, np.int64)
 
 
-@_part
+@part
 def _put_constant(out: int, at: int, text: int) -> int:
     """Write one of the constant texts; up to seven bytes more are touched."""
     length = _TEXT_LENGTHS[text]
@@ -181,7 +175,7 @@ def _put_constant(out: int, at: int, text: int) -> int:
     return at + length
 
 
-@_part
+@part
 def _digits(value: int) -> int:
     """Return eight decimal digits (0 to 9 each, the highest in the lowest byte) of an int64 from 0 to 10**8 - 1."""
     high = value // 10000
@@ -192,7 +186,7 @@ def _digits(value: int) -> int:
     return tens | ((word - tens * 10) << 8)
 
 
-@_part
+@part
 def put_number(out: int, at: int, number: int) -> int:
     """Write an int64 as decimal text at out + at (up to 27 bytes are touched) and return the offset after it."""
     value = np.uint64(number)
@@ -219,7 +213,7 @@ def put_number(out: int, at: int, number: int) -> int:
     return at
 
 
-@_part
+@part
 def _put_hex(out: int, at: int, base: int, start: int) -> int:
     """Write four bytes as eight upper-case hexadecimal digits."""
     word = be32u(base, start)
@@ -232,7 +226,7 @@ def _put_hex(out: int, at: int, base: int, start: int) -> int:
     return at + 8
 
 
-@_part
+@part
 def _put_host(out: int, at: int, base: int, start: int) -> int:
     """Write an IPv4 host as `"address:port"`."""
     store8(out, at, _QUOTE)
@@ -244,7 +238,7 @@ def _put_host(out: int, at: int, base: int, start: int) -> int:
     return at
 
 
-@_part
+@part
 def _sequence_length(base: int, start: int, end: int) -> int:
     """Return the bytes of the well-formed UTF-8 sequence at `start` whose first byte is above 0x7F; 0 if it is malformed."""
     lead = u8(base, start)
@@ -265,7 +259,7 @@ def _sequence_length(base: int, start: int, end: int) -> int:
     return length
 
 
-@_part
+@part
 def put_text(out: int, at: int, base: int, start: int, end: int, readable: int) -> int:
     """Write the UTF-8 bytes [start, end) as the inside of a JSON string and return the offset after it, -1 if they are malformed.
 
@@ -316,7 +310,7 @@ def put_text(out: int, at: int, base: int, start: int, end: int, readable: int) 
     return at
 
 
-@_part
+@part
 def _put_property(out: int, at: int, key: int, base: int, start: int, end: int, readable: int) -> int:
     """Write a key and a property value as a JSON string, null if there is none; -1 if it is malformed."""
     at = _put_constant(out, at, key)
@@ -330,7 +324,7 @@ def _put_property(out: int, at: int, key: int, base: int, start: int, end: int, 
     return at
 
 
-@_part
+@part
 def _name_word(base: int, start: int, end: int, readable: int) -> int:
     """Return the first up to eight bytes of [start, end) as an int64, the first one lowest."""
     length = end - start
@@ -344,33 +338,36 @@ def _name_word(base: int, start: int, end: int, readable: int) -> int:
     return word
 
 
-def make_spans() -> Any:
-    """Return memory for the properties of one record; every thread needs its own."""
-    return np.empty((MAX_PROPERTIES, 5), np.int64)
-
-
-@_part
-def _equals(base: int, start: int, end: int, text: Any) -> bool:
-    if end - start != text.size:
+@part
+def _equals(base: int, start: int, end: int, text: int, length: int) -> bool:
+    if end - start != length:
         return False
     same = True
-    for index in range(text.size):
-        same = same and u8(base, start + index) == text[index]
+    for index in range(length):
+        same = same and u8(base, start + index) == u8(text, index)
     return same
 
 
-@_part
-def _has_key(base: int, start: int, end: int, key: Any) -> bool:
+@part
+def _has_key(base: int, start: int, end: int, key: int, length: int) -> bool:
     """Return whether one of the blank-separated keys in [start, end) is `key`."""
     while start < end:
         stop = find_byte(base, start, end, _BLANKS)
-        if stop > start and _equals(base, start, stop, key):
+        if stop > start and _equals(base, start, stop, key, length):
             return True
         start = stop + 1
     return False
 
 
-@_part
+@part
+def _is_schedule_topic(base: int, start: int, end: int) -> bool:
+    same = end - start == _SCHEDULE_TOPIC.size
+    for index in range(_SCHEDULE_TOPIC.size):
+        same = same and u8(base, start + index) == _SCHEDULE_TOPIC[index]
+    return same
+
+
+@part
 def _small_decimal(base: int, start: int, end: int) -> int:
     """Return a decimal number of one to nine digits, -1 for anything else."""
     if end - start < 1 or end - start > 9:
@@ -384,9 +381,9 @@ def _small_decimal(base: int, start: int, end: int) -> int:
     return value
 
 
-@_part
-def _split_properties(base: int, start: int, end: int, readable: int, spans: Any) -> int:
-    """Fill rows (name start, name end, value end, first bytes, fingerprint) of the kept properties; return the number, -1: malformed."""
+@part
+def _split_properties(base: int, start: int, end: int, readable: int, spans: int) -> int:
+    """Fill rows of SPAN_DTYPE of the kept properties; return their number, -1: malformed."""
     count = 0
     position = start
     while position < end:
@@ -401,35 +398,32 @@ def _split_properties(base: int, start: int, end: int, readable: int, spans: Any
             if length > 8:
                 fingerprint = fingerprint * 0x1E3779B97F4A7C15 ^ native64(base, name_end - 8)
             for other in range(count):
-                if spans[other, 4] == fingerprint:
+                if _read_fingerprint(spans + other * _SPAN_SIZE) == fingerprint:
                     return -1
-            spans[count, 0] = position
-            spans[count, 1] = name_end
-            spans[count, 2] = piece_end
-            spans[count, 3] = word
-            spans[count, 4] = fingerprint
+            _write_span(spans + count * _SPAN_SIZE, position, name_end, piece_end, word, fingerprint)
             count += 1
         position = piece_end + 1
     return count
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def write_messages(
-    base: int, start: int, last: int, stop: int, origin: int, wanted: Wanted, delays: Any, out: int, room: int, positions: Any, spans: Any
+    base: int, start: int, last: int, stop: int, origin: int, wanted: int, delays: int, levels: int, out: int, room: int, spans: int
 ) -> tuple[int, int, int, int]:
     """Write the records of a window as JSON lines, in order, up to the first stop.
 
     Args: base = address of the window; start, last, stop = bytes relative to it: a record begins at `start`, records from `last` on are
-    left alone, no byte from `stop` on is read; origin = physical offset of the window's first byte; delays = int64[] ms per delay level,
-    index 0 unused; out, room = address and bytes of the output, at least `SMALLEST_OUTPUT`; positions = int64[]: when it is not empty, the
-    positions (relative to base) of the wanted records go there and nothing is written; spans = memory to work in, made by `make_spans`.
+    left alone, no byte from `stop` on is read; origin = physical offset of the window's first byte; wanted = address of a row of
+    WANTED_DTYPE; delays = address of int64[levels + 1], ms per delay level; out, room = address and bytes of the output, at least
+    `SMALLEST_OUTPUT`; spans = address of MAX_PROPERTIES rows of SPAN_DTYPE to work in.
     Returns (position where it stopped, bytes written, records, Ending).
     """
     at = start
     written = 0
     count = 0
     room -= _FIXED_ROOM
-    select = positions.size > 0
+    first_id, last_id, first_offset, last_offset, first_time, last_time = _read_ranges(wanted)
+    wanted_topic, wanted_topic_length, wanted_tag, wanted_tag_length, wanted_key, wanted_key_length = _read_texts(wanted)
     while at < last:
         reason, size, body, body_length, topic, properties = structure(base, at, stop, stop)
         if reason != 0 or (be32(base, at + SYS_FLAG) & _V6) != 0:
@@ -446,13 +440,13 @@ def write_messages(
         queue_offset = be64(base, at + QUEUE_OFFSET)
         store_timestamp = be64(base, at + _STORE_TIMESTAMP)
         if (
-            queue_id < wanted.queue_id_low
-            or queue_id > wanted.queue_id_high
-            or queue_offset < wanted.queue_offset_low
-            or queue_offset > wanted.queue_offset_high
-            or store_timestamp < wanted.store_timestamp_low
-            or store_timestamp > wanted.store_timestamp_high
-            or not (wanted.any_topic or _equals(base, topic, topic_end, wanted.topic))
+            queue_id < first_id
+            or queue_id > last_id
+            or queue_offset < first_offset
+            or queue_offset > last_offset
+            or store_timestamp < first_time
+            or store_timestamp > last_time
+            or not (wanted_topic == 0 or _equals(base, topic, topic_end, wanted_topic, wanted_topic_length))
         ):
             at = record_end
             continue
@@ -461,28 +455,23 @@ def write_messages(
             return at, written, count, _ODD
         tags_start = tags_end = keys_start = keys_end = unique_start = unique_end = delay_start = delay_end = _NOWHERE
         for index in range(property_count):
-            length = spans[index, 1] - spans[index, 0]
+            name, name_end, value_end, word = _read_span(spans + index * _SPAN_SIZE)
+            length = name_end - name
             if length > 8:
                 continue
-            word = spans[index, 3]
             if length == _TAGS_LENGTH and word == _TAGS_NAME:
-                tags_start, tags_end = spans[index, 1] + 1, spans[index, 2]
+                tags_start, tags_end = name_end + 1, value_end
             elif length == _KEYS_LENGTH and word == _KEYS_NAME:
-                keys_start, keys_end = spans[index, 1] + 1, spans[index, 2]
+                keys_start, keys_end = name_end + 1, value_end
             elif length == _UNIQ_KEY_LENGTH and word == _UNIQ_KEY_NAME:
-                unique_start, unique_end = spans[index, 1] + 1, spans[index, 2]
+                unique_start, unique_end = name_end + 1, value_end
             elif length == _DELAY_LENGTH and word == _DELAY_NAME:
-                delay_start, delay_end = spans[index, 1] + 1, spans[index, 2]
-        if not (wanted.any_tag or _equals(base, tags_start, tags_end, wanted.tag)) or not (
-            wanted.any_key or _equals(base, unique_start, unique_end, wanted.key) or _has_key(base, keys_start, keys_end, wanted.key)
+                delay_start, delay_end = name_end + 1, value_end
+        if not (wanted_tag == 0 or _equals(base, tags_start, tags_end, wanted_tag, wanted_tag_length)) or not (
+            wanted_key == 0
+            or _equals(base, unique_start, unique_end, wanted_key, wanted_key_length)
+            or _has_key(base, keys_start, keys_end, wanted_key, wanted_key_length)
         ):
-            at = record_end
-            continue
-        if select:
-            if count == positions.size:
-                return at, written, count, _FULL
-            positions[count] = at
-            count += 1
             at = record_end
             continue
         if written + (topic_end - topic) * _TOPIC_ROOM + (record_end - properties) * _PROPERTIES_ROOM > room:
@@ -493,13 +482,13 @@ def write_messages(
             if not well_formed:
                 return at, written, count, _ODD
             tags_code = (hashed ^ 0x80000000) - 0x80000000
-        if delay_end > delay_start and _equals(base, topic, topic_end, _SCHEDULE_TOPIC):
+        if delay_end > delay_start and _is_schedule_topic(base, topic, topic_end):
             level = _small_decimal(base, delay_start, delay_end)
             if level < 0:
                 return at, written, count, _ODD
-            level = min(level, delays.size - 1)
+            level = min(level, levels)
             if level > 0:
-                tags_code = store_timestamp + delays[level]
+                tags_code = store_timestamp + native64(delays, level * 8)
         o = written
         for index in range(_FRONT_KINDS.size):
             o = _put_constant(out, o, index)
@@ -526,10 +515,11 @@ def write_messages(
                 store8(out, o, _COMMA)
                 o += 1
             store8(out, o, _QUOTE)
-            o = put_text(out, o + 1, base, spans[index, 0], spans[index, 1], stop)
+            name, name_end, value_end, word = _read_span(spans + index * _SPAN_SIZE)
+            o = put_text(out, o + 1, base, name, name_end, stop)
             if o < 0:
                 return at, written, count, _ODD
-            o = put_text(out, _put_constant(out, o, _COLON), base, spans[index, 1] + 1, spans[index, 2], stop)
+            o = put_text(out, _put_constant(out, o, _COLON), base, name_end + 1, value_end, stop)
             if o < 0:
                 return at, written, count, _ODD
             store8(out, o, _QUOTE)
@@ -551,7 +541,7 @@ def write_messages(
     return at, written, count, _DONE
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def hop(base: int, start: int, last: int, end: int) -> int:
     """Step over records by their size alone and return the end of the last one that begins before `last` and is inside of [start, end)."""
     at = start
@@ -562,8 +552,3 @@ def hop(base: int, start: int, last: int, end: int) -> int:
             break
         at += size
     return at
-
-
-def is_compiled() -> bool:
-    """Return whether the kernel is in the user's cache already; if not, its first call takes some seconds."""
-    return any(Path(str(write_messages.stats.cache_path)).glob("jsonl.write_messages-*.nbi"))

@@ -8,16 +8,18 @@ the bytes. Only Linux needs and gets it.
 from __future__ import annotations
 
 import ctypes
-import mmap
 import signal
 import sys
 import threading
 
+from rmqstore.scan import machinecode
+
 _SA_SIGINFO = 4
 _SA_ONSTACK = 0x08000000
+HANDLER = "rmqstore_sigbus"
+COUNTER = "rmqstore_replaced_pages"
 _lock = threading.Lock()
-_handlers: list[object] = []  # at most one: the native code must live as long as the process
-_count = (ctypes.c_int64 * 1)()
+_counters: list[ctypes.c_int64] = []  # at most one: that of the handler
 
 
 class _SigAction(ctypes.Structure):
@@ -34,18 +36,15 @@ def install() -> None:
     if not sys.platform.startswith("linux"):
         return
     with _lock:
-        if _handlers:
+        if _counters:
             return
-        from rmqstore.scan.kernels import sigbus
-
-        handler = sigbus.make_handler(ctypes.addressof(_count), mmap.PAGESIZE)
-        _handlers.append(handler)
-        action = _SigAction(handler=handler.address, flags=_SA_SIGINFO | _SA_ONSTACK)
+        action = _SigAction(handler=machinecode.address(HANDLER), flags=_SA_SIGINFO | _SA_ONSTACK)
         libc = ctypes.CDLL(None, use_errno=True)
         if libc.sigaction(int(signal.SIGBUS), ctypes.byref(action), None) != 0:
             raise OSError(ctypes.get_errno(), "sigaction")
+        _counters.append(ctypes.c_int64.from_address(machinecode.address(COUNTER)))
 
 
 def faults() -> int:
     """Return how many pages were replaced since the process started."""
-    return int(_count[0])
+    return _counters[0].value if _counters else 0

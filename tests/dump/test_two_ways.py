@@ -20,7 +20,7 @@ from rmqstore.dump.request import BodyForm, Filters, Request
 from rmqstore.formats import record
 from rmqstore.formats.delay import DEFAULT_DELAY_LEVELS
 from rmqstore.formats.naming import SCHEDULE_TOPIC
-from rmqstore.scan import jsonl
+from rmqstore.scan import machinecode
 from rmqstore.store.mapped import MappedFile, MappedFileQueue
 from tests.scan.samples import encoded
 from tests.support.damages import DAMAGES, apply
@@ -177,6 +177,6 @@ def test_only_large_dumps_begin_with_compiled_code(
     allocated: int, request_: Request, slow: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = MappedFile(tmp_path / "00000000000000000000", 0, 1 << 30, allocated)
-    monkeypatch.setattr(jsonl, "is_compiled", lambda: True)
+    monkeypatch.setattr(machinecode, "is_compiled", lambda: True)
 
     assert LogDump((file,), str, request_, DEFAULT_DELAY_LEVELS).slow_records() == slow

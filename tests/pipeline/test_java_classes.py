@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from numba.core import config
 
 from rmqstore.kept import kept_directory
 from rmqstore.pipeline.spark.java_classes import CdsArchive
@@ -112,9 +111,7 @@ def test_a_directory_that_somebody_else_could_fill_is_not_used(tmp_path: Path, m
 
 
 @pytest.mark.exhaustive
-def test_the_second_command_keeps_them_and_the_next_one_starts_with_them(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NUMBA_CACHE_DIR", config.CACHE_DIR)  # kernels need not be compiled again
-
+def test_the_second_command_keeps_them_and_the_next_one_starts_with_them(kept: Path) -> None:
     def run() -> str:
         command = [
             sys.executable,

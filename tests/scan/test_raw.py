@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from numba import njit
 
 from rmqstore.formats.javahash import java_hash
-from rmqstore.scan.kernels.crc import crc32
-from rmqstore.scan.kernels.raw import find_byte, first_nonzero, java_hash_utf8
+from rmqstore.scan import machinecode
+from rmqstore.scan.kernels.raw import crc32, find_byte, first_nonzero, java_hash_utf8
+
+machinecode.add_symbols()  # for what is compiled in this process
 
 EIGHT_TIMES = 0x0101010101010101
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,10 +16,13 @@ from rmqstore import kept
 from rmqstore.kept import kept_directory, private_directory
 from rmqstore.ownership import problem_of
 from rmqstore.pipeline.spark.java_classes import CdsArchive
+from rmqstore.scan import cache, machinecode
 
 NOBODY = 65534
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give directories to other users")
-MADE = "import sys; from rmqstore.scan.kernels import raw; from numba.core import config; print(config.CACHE_DIR)"
+KERNEL = "from rmqstore.scan.kernels import raw; print(raw.first_nonzero(0, 0, 0))"
+"""A program that loads the kernels."""
+KEPT = cache.kept_path(machinecode.MODULES)
 
 
 @pytest.fixture(autouse=True)
@@ -164,61 +168,88 @@ def test_classes_of_java_of_another_user_are_not_loaded(tmp_path: Path) -> None:
     assert not CdsArchive(java, 17, tmp_path / "jars", (), "jobs").are_kept
 
 
-def _used(**environment: str) -> tuple[Path, str]:
-    """Where a new process keeps kernels, and what it says."""
-    variables = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"} | environment
-    done = subprocess.run([sys.executable, "-c", MADE], env=variables, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return Path(done.stdout.strip()), done.stderr
+def _run(**environment: str) -> str:
+    """Load the kernels in a new process and return what it says."""
+    done = subprocess.run([sys.executable, "-c", KERNEL], env=os.environ | environment, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
+    return done.stderr
 
 
-def test_a_chosen_directory_of_kernels(tmp_path: Path) -> None:
-    chosen = tmp_path / "chosen"
-    assert _used(NUMBA_CACHE_DIR=str(chosen)) == (chosen, "")
-    chosen.chmod(0o777)
-    used, told = _used(NUMBA_CACHE_DIR=str(chosen))
-    assert used.is_relative_to(tmp_path / "cache" / "rmqstore" / "kernels")
-    assert told == f"warning: other users may write to {chosen}, so the cache there is not used.\n"
+def _filled(base: Path) -> Path:
+    """The kernels in the cache of these tests become those of another one; returns their file."""
+    machinecode.load()
+    directory = base / "rmqstore" / "kernels"
+    directory.mkdir(parents=True, mode=0o700)
+    assert KEPT is not None
+    return Path(shutil.copy(KEPT, directory))
 
 
 @AS_ROOT
 def test_the_home_of_another_user(tmp_path: Path) -> None:
     """As under a sudo that keeps HOME."""
-    cache = tmp_path / "home" / ".cache"
-    (cache / "rmqstore").mkdir(parents=True)
-    for path in (tmp_path / "home", cache, cache / "rmqstore"):
+    cache_ = tmp_path / "home" / ".cache"
+    (cache_ / "rmqstore").mkdir(parents=True)
+    for path in (tmp_path / "home", cache_, cache_ / "rmqstore"):
         _given_away(path)
     (tmp_path / "t").mkdir(mode=0o700)
-    used, told = _used(HOME=str(tmp_path / "home"), XDG_CACHE_HOME="", TMPDIR=str(tmp_path / "t"))
-    assert used.is_relative_to(tmp_path / "t" / f"rmqstore-{os.geteuid()}")
-    assert told == f"warning: {cache / 'rmqstore'} belongs to user {NOBODY}, so the cache there is not used.\n"
-    assert list((cache / "rmqstore").iterdir()) == []
+    _filled(tmp_path / "t" / f"rmqstore-{os.geteuid()}")
+    told = _run(HOME=str(tmp_path / "home"), XDG_CACHE_HOME="", TMPDIR=str(tmp_path / "t"))
+    assert told == f"warning: {cache_ / 'rmqstore'} belongs to user {NOBODY}, so the cache there is not used.\n"
+    assert list((cache_ / "rmqstore").iterdir()) == []
 
 
-@AS_ROOT
-def test_a_planted_kernel_is_not_unpickled(tmp_path: Path) -> None:
-    """The file that numba would load is replaced by one that leaves a mark."""
-    code = (
-        "import sys; from rmqstore.scan.kernels import raw; from rmqstore.scan.compilation import _memory\n"
-        "memory = _memory(); raw.first_nonzero(memory.ctypes.data, 0, 0)"
-    )
-    variables = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
-    variables |= {"XDG_CACHE_HOME": str(tmp_path / "cache"), "TMPDIR": str(tmp_path / "temporary")}
-    run = [sys.executable, "-c", code]
-    subprocess.run(run, env=variables, check=True, timeout=120)
-    mark = tmp_path / "mark"
-    planted = f"cos\nsystem\n(S'touch {mark}'\ntR.".encode()
-    indexes = list((tmp_path / "cache").rglob("*.nbi"))
-    assert indexes
-    for index in indexes:
-        index.write_bytes(planted)
-    subprocess.run(run, env=variables, capture_output=True, check=False, timeout=120)
-    assert mark.exists()  # this is what would happen
-    mark.unlink()
+def test_a_planted_kernel_is_not_called(tmp_path: Path) -> None:
+    """The machine code is replaced by bytes that fit their hash and that no loader takes."""
+    temporary = tmp_path / "temporary"
+    path = _filled(tmp_path / "cache")
+    _filled(temporary / f"rmqstore-{os.geteuid()}")
+    cache.write(path, [b"planted"])
+    variables = os.environ | {"TMPDIR": str(temporary)}
+    done = subprocess.run([sys.executable, "-c", KERNEL], env=variables, capture_output=True, text=True, timeout=120)
+    assert done.returncode != 0  # this is what would happen
     (tmp_path / "cache" / "rmqstore").chmod(0o777)
-    done = subprocess.run(run, env=variables, capture_output=True, text=True, check=True, timeout=120)
-    assert not mark.exists()
-    assert done.stderr.count("\n") == 1
+    assert _run(TMPDIR=str(temporary)).count("\n") == 1
+
+
+HARMS: dict[str, Callable[[bytes], bytes]] = {
+    "short": lambda data: data[:-100],
+    "other": lambda data: data[:-1] + bytes([data[-1] ^ 1]),
+    "empty": lambda data: b"",
+}
+
+
+@pytest.mark.parametrize("harm", HARMS.values(), ids=HARMS)
+def test_a_damaged_file_is_not_used(harm: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    path = tmp_path / "kernels.o"
+    cache.write(path, [b"first", b"second"])
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert cache.read(path) == [b"first", b"second"]
+    path.write_bytes(harm(path.read_bytes()))
+    assert cache.read(path) is None
+
+
+def test_a_damaged_file_is_compiled_again(tmp_path: Path) -> None:
+    path = _filled(tmp_path / "cache")
+    path.write_bytes(HARMS["other"](path.read_bytes()))
+    assert _run() == ""
+    assert cache.read(path) is not None
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_no_place_for_kernels(tmp_path: Path) -> None:
+    """They are compiled for this process only."""
+    for name in ("cache", "temporary"):
+        (tmp_path / name).mkdir(exist_ok=True)
+        (tmp_path / name).chmod(0o777)
+    assert _run(TMPDIR=str(tmp_path / "temporary")).count("so the cache there is not used") == 2
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_two_first_uses_at_the_same_time(tmp_path: Path) -> None:
+    runs = [subprocess.Popen([sys.executable, "-c", KERNEL], stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)]
+    assert [run.communicate(timeout=240) for run in runs] == [(b"0\n", b"")] * 2
+    (path,) = (tmp_path / "cache" / "rmqstore" / "kernels").iterdir()
+    assert cache.read(path) is not None
 
 
 def test_a_directory_of_one_process_goes_with_it(tmp_path: Path) -> None:

@@ -41,10 +41,9 @@ def _load(kind: str) -> None:
     import rmqstore.pipeline.rebuild.jobs
     import rmqstore.pipeline.spark.runner
     import rmqstore.verify.engine  # noqa: F401
-    from rmqstore.scan.compilation import compile_walker
+    from rmqstore.scan.machinecode import load
 
-    # All jobs walk a log, and the walker takes longest to be ready.
-    compile_walker()
+    load()
     # Workers collect garbage after every task, and would scan everything that was loaded each time: 40 ms.
     gc.freeze()
     gc.enable()

@@ -6,12 +6,12 @@ A tag is identified by a 64-bit hash of its bytes, a host by its address; the ca
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from rmqstore.formats.properties import TAGS
 from rmqstore.scan.columns import RECORD_DTYPE
+from rmqstore.scan.kernels.declare import inlined, kernel
 from rmqstore.scan.kernels.offsets import BORN_HOST, BORN_HOST_V6
-from rmqstore.scan.kernels.raw import INTERNAL, be32u, be64, find_byte, native64, store64, u8
+from rmqstore.scan.kernels.raw import be32u, be64, find_byte, native64, store64, u8
 from rmqstore.scan.kernels.rows import fields_reader, fields_writer
 
 TALLY_DTYPE = np.dtype(
@@ -44,7 +44,7 @@ _NAME_END = 1
 _SIGN = -(1 << 63)
 
 
-@njit(nogil=True, cache=True, no_cfunc_wrapper=True)
+@kernel
 def add(rows: int, count: int, table: int, mask: int, used: int, most: int, fresh: int) -> tuple[int, int, int]:
     """Add rows of TALLY_DTYPE to a table of mask + 1 rows by their keys; (rows added, rows of the table in use, keys that are new).
 
@@ -74,7 +74,7 @@ def add(rows: int, count: int, table: int, mask: int, used: int, most: int, fres
     return count, used, new
 
 
-@njit(nogil=True, cache=True, no_cfunc_wrapper=True)
+@kernel
 def describe(base: int, origin: int, records: int, count: int, keys: int) -> None:
     """Fill rows of KEYS_DTYPE for records of a batch: base = address of its window, origin = physical offset of the window's first byte.
 
@@ -98,7 +98,7 @@ def describe(base: int, origin: int, records: int, count: int, keys: int) -> Non
         _write_keys(keys + row * _KEYS, _host(base, at, sys_flag), tag, start, length)
 
 
-@njit(**INTERNAL)
+@inlined
 def _host(base: int, at: int, sys_flag: int) -> int:
     """Return the key of the host that a message was born at, without its port."""
     if sys_flag & BORN_HOST_V6 == 0:
@@ -107,7 +107,7 @@ def _host(base: int, at: int, sys_flag: int) -> int:
     return (mixed ^ (native64(base, at + BORN_HOST) >> 1)) | _SIGN
 
 
-@njit(**INTERNAL)
+@inlined
 def _hash(base: int, start: int, length: int) -> int:
     """Return FNV-1a of the bytes, never NO_TAG."""
     value = np.int64(0xCBF29CE484222325 - (1 << 64))

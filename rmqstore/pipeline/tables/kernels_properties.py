@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numba import njit
 
 from rmqstore.formats.properties import KEYS, NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR, TAGS, UNIQ_KEY
-from rmqstore.scan.kernels.raw import find_byte, java_hash_utf8, le64, store8, store64, u8
+from rmqstore.scan.kernels.declare import kernel, part
+from rmqstore.scan.kernels.raw import find_byte, java_hash_utf8, le64, native64, store8, store32, store64, u8
+from rmqstore.scan.kernels.rows import fields_writer
 
 MOST_PROPERTIES = 64
 """A record with more properties is left to its reader in Python: looking for repeated names would take too long here."""
@@ -27,9 +26,11 @@ _MIX = np.uint64(0x1E3779B97F4A7C15)
 _PLACE_FINGERPRINTS = np.array([int.from_bytes(name.encode("ascii").rjust(8, b"\0"), "little") ^ len(name) for name in PLACES], np.uint64)
 _PLACE_LENGTHS = np.array([len(name) for name in PLACES], np.int64)
 _PLACE_COUNT = len(PLACES)
+_write_pair = fields_writer(np.dtype([("name", "i8"), ("name_end", "i8"), ("value_end", "i8")]))
+_write_place = fields_writer(np.dtype([("start", "i8"), ("end", "i8")]))
 
 
-@njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@part
 def _name_fingerprint(base: int, start: int, end: int) -> int:
     """Return an uint64 that equal names share; names of up to eight bytes have a unique one. Eight bytes before `end` are readable."""
     length = np.uint64(end - start)
@@ -42,26 +43,28 @@ def _name_fingerprint(base: int, start: int, end: int) -> int:
     return word ^ length
 
 
-@njit(nogil=True, cache=True)
-def split_properties(base: int, starts: Any, ends: Any, pairs: Any, pair_ends: Any, places: Any, odd: Any, fingerprints: Any) -> int:
+@kernel
+def split_properties(
+    base: int, starts: int, ends: int, rows: int, pairs: int, pair_ends: int, places: int, odd: int, fingerprints: int
+) -> int:
     """Find the properties that brokers read in blocks at base + [starts[i], ends[i]) and return their number.
 
-    Args: starts, ends = int64[n]; pairs = int64[m, 3], filled with (start of the name, end of the name, end of the value), the value
-    begins one byte after its name, m at least a quarter of all bytes + n; pair_ends = int32[n], number of pairs up to the end of each
-    block; places = int64[n, len(PLACES), 2], filled with start and end of the values of TAGS, KEYS and UNIQ_KEY, equal if there is
-    none; odd = bool[n], true for blocks that a reader of text must decode (malformed UTF-8, repeated names, too many): they get no
-    pairs; fingerprints = uint64[MOST_PROPERTIES] to work in. The 32 bytes before a block must be readable.
+    All but `rows` = n are addresses: starts, ends = int64[n]; pairs = int64[m, 3], filled with (start of the name, end of the name, end
+    of the value), the value begins one byte after its name, m at least a quarter of all bytes + n; pair_ends = int32[n], number of
+    pairs up to the end of each block; places = int64[n, len(PLACES), 2], filled with start and end of the values of TAGS, KEYS and
+    UNIQ_KEY, equal if there is none; odd = bool[n], true for blocks that a reader of text must decode (malformed UTF-8, repeated names,
+    too many): they get no pairs; fingerprints = uint64[MOST_PROPERTIES] to work in. The 32 bytes before a block must be readable.
     """
     total = 0
-    for row in range(starts.size):
-        position = starts[row]
-        end = ends[row]
+    for row in range(rows):
+        position = native64(starts, row * 8)
+        end = native64(ends, row * 8)
         first = total
+        own_places = places + row * (_PLACE_COUNT * 16)
         _, well_formed = java_hash_utf8(np.int64(0), base, position, end)
         is_odd = not well_formed
         for place in range(_PLACE_COUNT):
-            places[row, place, 0] = position
-            places[row, place, 1] = position
+            _write_place(own_places + place * 16, position, position)
         while position < end and not is_odd:
             piece_end = find_byte(base, position, end, _PROPERTY_END)
             name_end = find_byte(base, position, piece_end, _NAME_END)
@@ -70,40 +73,39 @@ def split_properties(base: int, starts: Any, ends: Any, pairs: Any, pair_ends: A
                 count = total - first
                 is_odd = count == MOST_PROPERTIES
                 for other in range(count):
-                    is_odd = is_odd or fingerprints[other] == fingerprint
+                    is_odd = is_odd or le64(fingerprints, other * 8) == fingerprint
                 if is_odd:
                     break
-                fingerprints[count] = fingerprint
-                pairs[total, 0] = position
-                pairs[total, 1] = name_end
-                pairs[total, 2] = piece_end
+                store64(fingerprints, count * 8, fingerprint)
+                _write_pair(pairs + total * 24, position, name_end, piece_end)
                 total += 1
                 length = name_end - position
                 for place in range(_PLACE_COUNT):
                     if length == _PLACE_LENGTHS[place] and fingerprint == _PLACE_FINGERPRINTS[place]:
-                        places[row, place, 0] = name_end + 1
-                        places[row, place, 1] = piece_end
+                        _write_place(own_places + place * 16, name_end + 1, piece_end)
             position = piece_end + 1
         if is_odd:
             total = first
             for place in range(_PLACE_COUNT):
-                places[row, place, 1] = places[row, place, 0]
-        odd[row] = is_odd
-        pair_ends[row] = total
+                start = native64(own_places, place * 16)
+                _write_place(own_places + place * 16, start, start)
+        store8(odd, row, is_odd)
+        store32(pair_ends, row * 4, total)
     return total
 
 
-@njit(nogil=True, cache=True)
-def copy_spans(base: int, starts: Any, ends: Any, out: int, offsets: Any) -> None:
-    """Copy the bytes at base + [starts[i], ends[i]) to the address `out`, one text after the other.
+@kernel
+def copy_spans(base: int, starts: int, ends: int, rows: int, out: int, offsets: int) -> None:
+    """Copy the bytes at base + [starts[i], ends[i]) to `out`, one text after the other.
 
-    starts, ends = int64[n]; offsets = int32[n + 1], filled with where each text begins and the last one ends.
+    All but `rows` = n are addresses: starts, ends = int64[n]; offsets = int32[n + 1], filled with where each text begins and the last
+    one ends.
     """
     at = 0
-    offsets[0] = 0
-    for row in range(starts.size):
-        position = starts[row]
-        end = ends[row]
+    store32(offsets, 0, 0)
+    for row in range(rows):
+        position = native64(starts, row * 8)
+        end = native64(ends, row * 8)
         while position + 8 <= end:
             store64(out, at, le64(base, position))
             position += 8
@@ -112,4 +114,4 @@ def copy_spans(base: int, starts: Any, ends: Any, out: int, offsets: Any) -> Non
             store8(out, at, u8(base, position))
             position += 1
             at += 1
-        offsets[row + 1] = at
+        store32(offsets, (row + 1) * 4, at)

@@ -18,7 +18,8 @@ def spans_array(base: int, starts: Offsets, ends: Offsets, kind: pa.DataType, *,
     lengths = ends - starts
     data = np.empty(int(lengths.sum()), np.uint8)
     offsets = np.empty(len(starts) + 1, np.int32)
-    copy_spans(base, starts, ends, data.ctypes.data, offsets)
+    starts, ends = (np.ascontiguousarray(side, np.int64) for side in (starts, ends))
+    copy_spans(base, starts.ctypes.data, ends.ctypes.data, len(starts), data.ctypes.data, offsets.ctypes.data)
     validity = pa.py_buffer(np.packbits(lengths > 0, bitorder="little")) if empty_is_null else None
     return pa.Array.from_buffers(kind, len(starts), [validity, pa.py_buffer(offsets), pa.py_buffer(data)])
 
@@ -34,8 +35,9 @@ class Properties:
         self._pair_ends = np.empty(count, np.int32)
         self._places = np.empty((count, len(PLACES), 2), np.int64)
         self.odd: NDArray[np.bool_] = np.empty(count, np.bool_)
-        fingerprints = np.empty(MOST_PROPERTIES, np.uint64)
-        found = split_properties(base, starts, ends, self._pairs, self._pair_ends, self._places, self.odd, fingerprints)
+        starts, ends = (np.ascontiguousarray(side, np.int64) for side in (starts, ends))
+        out = (self._pairs, self._pair_ends, self._places, self.odd, np.empty(MOST_PROPERTIES, np.uint64))
+        found = split_properties(base, starts.ctypes.data, ends.ctypes.data, count, *(memory.ctypes.data for memory in out))
         self._pairs = self._pairs[:found]
 
     def value(self, name: str) -> pa.Array:

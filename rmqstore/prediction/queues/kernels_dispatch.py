@@ -6,15 +6,15 @@ Source: `ConsumeQueue.putMessagePositionInfo`, `IndexService.buildIndex`, `Index
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from rmqstore.formats import index as declared
 from rmqstore.formats.layout import fixed_layout
 from rmqstore.formats.sysflag import SysFlag
-from rmqstore.prediction.queues.units import UNIT
 from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE
+from rmqstore.scan.kernels.declare import kernel
 from rmqstore.scan.kernels.raw import be32, store8, store64, u8
 from rmqstore.scan.kernels.rows import fields_reader, fields_writer
+from rmqstore.scan.unitruns import UNIT_ROWS
 
 OPEN_DTYPE = np.dtype(
     [
@@ -33,19 +33,19 @@ HEADER_DTYPE = np.dtype([(name, "i8") for name in fixed_layout(declared.HEADER)]
 """The header of an index file in memory; its `index_count` is at least 1."""
 
 _RECORD_SIZE, _KEY_SIZE, _OPEN_SIZE = RECORD_DTYPE.itemsize, KEY_DTYPE.itemsize, OPEN_DTYPE.itemsize
-_UNIT_SIZE, _SLOT_SIZE = UNIT.itemsize, declared.SLOT_SIZE
+_UNIT_SIZE, _SLOT_SIZE = UNIT_ROWS.itemsize, declared.SLOT_SIZE
 _NO_UNIT = int(SysFlag.TRANSACTION_PREPARED)  # rolled back records have this bit as well
 
 _read_record = fields_reader(RECORD_DTYPE, "queue", "sys_flag", "queue_offset", "physical_offset", "size", "tags_code")
 _read_queue, _write_queue = fields_reader(OPEN_DTYPE), fields_writer(OPEN_DTYPE)
-_write_unit = fields_writer(UNIT)
+_write_unit = fields_writer(UNIT_ROWS)
 _read_indexed = fields_reader(RECORD_DTYPE, "physical_offset", "store_timestamp")
 _read_key = fields_reader(KEY_DTYPE, "hash", "record", "is_tag")
 _read_record_of = fields_reader(KEY_DTYPE, "record")
 _read_header, _write_header = fields_reader(HEADER_DTYPE), fields_writer(HEADER_DTYPE)
 
 
-@njit(nogil=True, cache=True, no_cfunc_wrapper=True)
+@kernel
 def put_units(records: int, row: int, end: int, queues: int, apart: int, count: int) -> tuple[int, int]:
     """Put the records [row, end) into their queues, up to the first one that compiled code cannot dispatch.
 
@@ -79,7 +79,7 @@ def put_units(records: int, row: int, end: int, queues: int, apart: int, count: 
     return row, count
 
 
-@njit(nogil=True, cache=True, no_cfunc_wrapper=True, error_model="numpy")
+@kernel
 def put_keys(
     records: int,
     row: int,

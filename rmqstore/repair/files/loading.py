@@ -11,17 +11,14 @@ from typing import Any
 
 
 def load_packages(names: Iterable[str]) -> None:
-    """Load all modules of packages of this project, and their compiled kernels."""
-    modules = []
+    """Load all modules of packages of this project, and the compiled kernels."""
     for name in names:
         package = importlib.import_module(f"rmqstore.{name}")
-        below = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
-        modules += [importlib.import_module(one.name) for one in below]
-    # Numba looks for a place of its cache as soon as a kernel is declared, so it is loaded here only.
+        for one in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            importlib.import_module(one.name)
+    # This imports LLVM, so it is imported here only.
     from rmqstore.scan import sigbus
-    from rmqstore.scan.preload import load_kernels
 
-    load_kernels(modules)
     sigbus.install()
 
 

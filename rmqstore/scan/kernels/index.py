@@ -9,11 +9,11 @@ from __future__ import annotations
 from enum import IntEnum
 
 import numpy as np
-from numba import njit
 
 from rmqstore.formats import index as declared
 from rmqstore.formats.layout import fixed_layout
 from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE
+from rmqstore.scan.kernels.declare import kernel
 from rmqstore.scan.kernels.raw import native32, prefetch, store32
 from rmqstore.scan.kernels.rows import fields_reader, fields_writer
 
@@ -62,7 +62,7 @@ _read_record = fields_reader(RECORD_DTYPE, "position", "store_timestamp", "size"
 _write_oddity = fields_writer(ODDITY_DTYPE)
 
 
-@njit(nogil=True, cache=True, no_cfunc_wrapper=True, error_model="numpy")
+@kernel
 def follow_chains(base: int, first: int, count: int, newest: int, slots: int, links: int, room: int, wrong: int) -> int:
     """Check the links of `count` entries at address `base`, the first of which is entry number `first`.
 
@@ -92,7 +92,7 @@ def follow_chains(base: int, first: int, count: int, newest: int, slots: int, li
     return wrong
 
 
-@njit(nogil=True, cache=True, no_cfunc_wrapper=True, error_model="numpy")
+@kernel
 def match_items(
     records: int,
     keys: int,

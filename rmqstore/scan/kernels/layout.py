@@ -8,9 +8,9 @@ parsed. The layout that a block is compared with depends only on its length and 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from rmqstore.scan.kernels.raw import INTERNAL, equal64, native32, native64, store8, store32, store64, u8
+from rmqstore.scan.kernels.declare import inlined, part
+from rmqstore.scan.kernels.raw import equal64, native32, native64, store8, store32, store64, u8
 from rmqstore.scan.kernels.rows import field_offset, fields_reader, fields_writer
 
 NAME_END = 1
@@ -56,7 +56,7 @@ read_places = fields_reader(LAYOUT_DTYPE, *_PLACES)
 write_places = fields_writer(LAYOUT_DTYPE, *_PLACES)
 
 
-@njit(**INTERNAL)
+@inlined
 def layout_of(layouts: int, base: int, start: int, length: int) -> int:
     """Return the address of the layout to compare a block of properties with."""
     if length < _BLOCK:
@@ -65,7 +65,7 @@ def layout_of(layouts: int, base: int, start: int, length: int) -> int:
     return layouts + (mixed & (LAYOUT_COUNT - 1)) * _BYTES
 
 
-@njit(**INTERNAL)
+@inlined
 def fits(layout: int, base: int, start: int, length: int) -> bool:
     """Return whether all names and separators of the block are where the layout has them, and no others."""
     if native32(layout, _LENGTH) != length or length < _BLOCK:
@@ -79,7 +79,7 @@ def fits(layout: int, base: int, start: int, length: int) -> bool:
     return (unlike | (equal64(base, start + last, layout, _PATTERN + last) ^ native64(layout, _FIXED_AT_END))) == 0
 
 
-@njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@part
 def learn(layout: int, base: int, start: int, length: int) -> bool:
     """Store names and separators of a block in the layout; False if it is unchanged: the caller has no places to write."""
     misses = native32(layout, _MISSES)

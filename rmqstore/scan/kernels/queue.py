@@ -9,10 +9,10 @@ from __future__ import annotations
 from enum import IntEnum
 
 import numpy as np
-from numba import njit
 
 from rmqstore.formats.consumequeue import UNIT_SIZE
 from rmqstore.scan.columns import RECORD_DTYPE
+from rmqstore.scan.kernels.declare import kernel
 from rmqstore.scan.kernels.raw import prefetch
 from rmqstore.scan.kernels.rows import field_offset, fields_reader, fields_writer, row_copier
 from rmqstore.scan.unitruns import UNIT_ROWS
@@ -112,7 +112,7 @@ _read_counts = fields_reader(COUNTS_DTYPE)
 _write_runs_used, _write_events_used, _write_exts_used = (fields_writer(COUNTS_DTYPE, name) for name in ("runs", "events", "exts"))
 
 
-@njit(nogil=True, cache=True, no_cfunc_wrapper=True)
+@kernel
 def claim_units(
     records: int, row: int, end: int, ordered: int, queues: int, runs: int, events: int, exts: int, counts: int
 ) -> tuple[int, int]:

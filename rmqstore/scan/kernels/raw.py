@@ -6,21 +6,13 @@ No function here checks bounds: the bytes from `address` to the end of the load 
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
-import llvmlite.ir as ir
 import numpy as np
-from numba import njit, types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
-from rmqstore.scan.cache import use_kernel_cache
-
-use_kernel_cache()
-
-# Options of functions that only other kernels call: no wrapper for Python, always inlined by LLVM.
-INTERNAL: dict[str, bool] = {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+from rmqstore.scan.kernels.declare import inlined, instruction, kernel, part
+from rmqstore.scan.machinecode import CRC_SYMBOL
 
 LOW_BITS = np.uint64(0x0101010101010101)
 HIGH_BITS = np.uint64(0x8080808080808080)
@@ -28,43 +20,35 @@ BYTE = np.uint64(0xFF)
 
 
 def _load(bits: int, *, signed: bool, swap: bool) -> Any:
-    """Return an intrinsic that loads `bits` bits at base + offset as int64, byte-swapped for big-endian values.
+    """Return an instruction that loads `bits` bits at base + offset as int64, byte-swapped for big-endian values.
 
     Every load widens to int64: mixed widths would make the compiler's type inference, which is most of its time, resolve a cast at
     every use.
     """
 
-    @intrinsic
-    def load(typingctx: Any, base: Any, offset: Any) -> Any:
-        signature = types.int64(types.uintp, types.int64)
-
-        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            pointer = builder.inttoptr(builder.add(arguments[0], arguments[1]), ir.IntType(bits).as_pointer())
-            value = builder.load(pointer)
-            value.align = 1
-            if swap:
-                value = builder.bswap(value)
-            if bits == 64:
-                return value
-            return builder.sext(value, ir.IntType(64)) if signed else builder.zext(value, ir.IntType(64))
-
-        return signature, codegen
+    @instruction("int64(uintp, int64)")
+    def load(ir: Any, builder: Any, base: Any, offset: Any) -> Any:
+        value = _load_at(builder, base, offset, ir.IntType(bits))
+        if swap:
+            value = builder.bswap(value)
+        if bits == 64:
+            return value
+        return builder.sext(value, ir.IntType(64)) if signed else builder.zext(value, ir.IntType(64))
 
     return load
 
 
-@intrinsic
-def le64(typingctx: Any, base: Any, offset: Any) -> Any:
+def _load_at(builder: Any, base: Any, offset: Any, kind: Any) -> Any:
+    """Return the value of an LLVM type at base + offset."""
+    value = builder.load(builder.inttoptr(builder.add(base, offset), kind.as_pointer()))
+    value.align = 1
+    return value
+
+
+@instruction("uint64(uintp, int64)")
+def le64(ir: Any, builder: Any, base: Any, offset: Any) -> Any:
     """Return the eight bytes at base + offset as one uint64, the first byte lowest."""
-    signature = types.uint64(types.uintp, types.int64)
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        pointer = builder.inttoptr(builder.add(arguments[0], arguments[1]), ir.IntType(64).as_pointer())
-        value = builder.load(pointer)
-        value.align = 1
-        return value
-
-    return signature, codegen
+    return _load_at(builder, base, offset, ir.IntType(64))
 
 
 u8 = _load(8, signed=False, swap=False)
@@ -76,166 +60,134 @@ native32 = _load(32, signed=True, swap=False)
 native64 = _load(64, signed=True, swap=False)
 
 
-def _store(bits: int, kind: Any) -> Any:
-    """Return an intrinsic that writes `bits` bits (native order) at base + offset."""
+def _store(bits: int, kind: str) -> Any:
+    """Return an instruction that writes `bits` bits (native order) at base + offset."""
 
-    @intrinsic
-    def store(typingctx: Any, base: Any, offset: Any, value: Any) -> Any:
-        signature = types.void(types.uintp, types.int64, kind)
-
-        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            pointer = builder.inttoptr(builder.add(arguments[0], arguments[1]), ir.IntType(bits).as_pointer())
-            builder.store(arguments[2], pointer).align = 1
-            return context.get_dummy_value()
-
-        return signature, codegen
+    @instruction(f"void(uintp, int64, {kind})")
+    def store(ir: Any, builder: Any, base: Any, offset: Any, value: Any) -> None:
+        builder.store(value, builder.inttoptr(builder.add(base, offset), ir.IntType(bits).as_pointer())).align = 1
 
     return store
 
 
-store8 = _store(8, types.uint8)
-store32 = _store(32, types.int32)
-store64 = _store(64, types.uint64)
+store8 = _store(8, "uint8")
+store32 = _store(32, "int32")
+store64 = _store(64, "uint64")
 
 
-@intrinsic
-def trailing_zeros(typingctx: Any, value: Any) -> Any:
+@instruction("int64(uint64)")
+def trailing_zeros(ir: Any, builder: Any, value: Any) -> Any:
     """Return the number of trailing zero bits of an uint64 that is not zero."""
-    signature = types.int64(types.uint64)
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
-
-    return signature, codegen
+    return builder.cttz(value, ir.Constant(ir.IntType(1), 0))
 
 
-@intrinsic
-def prefetch(typingctx: Any, base: Any, offset: Any) -> Any:
-    """Prefetch the cache line at base + offset, without claiming the innermost cache for it; any address is allowed."""
-    return types.void(types.uintp, types.int64), partial(_prefetch, locality=1)
+def _external(ir: Any, builder: Any, kind: Any, name: str) -> Any:
+    """Return a function that the compiled code does not contain."""
+    return builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
 
 
-@intrinsic
-def prefetch_once(typingctx: Any, base: Any, offset: Any) -> Any:
-    """Prefetch a line, as `prefetch`, that is needed soon and then not again: into the innermost cache only."""
-    return types.void(types.uintp, types.int64), partial(_prefetch, locality=0)
+@instruction("int64(uintp, int64, int64)")
+def crc32(ir: Any, builder: Any, base: Any, start: Any, length: Any) -> Any:
+    """Return the CRC-32 (zlib polynomial, 0 ... 2^32-1) of `length` bytes at base + start."""
+    word = ir.IntType(64)
+    routine = _external(ir, builder, ir.FunctionType(ir.IntType(32), [word, word, word]), CRC_SYMBOL)
+    return builder.zext(builder.call(routine, [ir.Constant(word, 0), builder.add(base, start), length]), word)
 
 
-def _prefetch(context: Any, builder: Any, signature: Any, arguments: Any, *, locality: int) -> Any:
-    byte_pointer = ir.IntType(8).as_pointer()
-    number = ir.IntType(32)
-    kind = ir.FunctionType(ir.VoidType(), [byte_pointer, number, number, number])
-    function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-    pointer = builder.inttoptr(builder.add(arguments[0], arguments[1]), byte_pointer)
-    builder.call(function, [pointer, ir.Constant(number, 0), ir.Constant(number, locality), ir.Constant(number, 1)])
-    return context.get_dummy_value()
+def _prefetch(locality: int) -> Callable[..., None]:
+    def generate(ir: Any, builder: Any, base: Any, offset: Any) -> None:
+        byte_pointer = ir.IntType(8).as_pointer()
+        number = ir.IntType(32)
+        function = _external(ir, builder, ir.FunctionType(ir.VoidType(), [byte_pointer, number, number, number]), "llvm.prefetch.p0")
+        pointer = builder.inttoptr(builder.add(base, offset), byte_pointer)
+        builder.call(function, [pointer, ir.Constant(number, 0), ir.Constant(number, locality), ir.Constant(number, 1)])
+
+    return generate
 
 
-def _splat(builder: Any, value: Any, lanes: int) -> Any:
+prefetch = instruction("void(uintp, int64)")(_prefetch(1))
+"""Prefetch the cache line at base + offset, without claiming the innermost cache for it; any address is allowed."""
+
+prefetch_once = instruction("void(uintp, int64)")(_prefetch(0))
+"""Prefetch a line, as `prefetch`, that is needed soon and then not again: into the innermost cache only."""
+
+
+def _splat(ir: Any, builder: Any, value: Any, lanes: int) -> Any:
     """Return a vector whose `lanes` bytes are all `value`."""
     vector = ir.VectorType(ir.IntType(8), lanes)
     first = builder.insert_element(ir.Constant(vector, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
     return builder.shuffle_vector(first, ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes))
 
 
-def _load_bytes(builder: Any, base: Any, offset: Any, lanes: int) -> Any:
+def _load_bytes(ir: Any, builder: Any, base: Any, offset: Any, lanes: int) -> Any:
     """Return the `lanes` bytes at base + offset as a vector."""
-    pointer = builder.inttoptr(builder.add(base, offset), ir.VectorType(ir.IntType(8), lanes).as_pointer())
-    data = builder.load(pointer)
-    data.align = 1
-    return data
+    return _load_at(builder, base, offset, ir.VectorType(ir.IntType(8), lanes))
 
 
-def _last_lanes(builder: Any, data: Any, count: Any, lanes: int) -> Any:
+def _last_lanes(ir: Any, builder: Any, data: Any, count: Any, lanes: int) -> Any:
     """Return `data` with zeros in all but its last `count` (an i8) lanes."""
     vector = ir.VectorType(ir.IntType(8), lanes)
     from_end = ir.Constant(vector, [lanes - 1 - lane for lane in range(lanes)])
-    kept = builder.icmp_unsigned("<", from_end, _splat(builder, count, lanes))
+    kept = builder.icmp_unsigned("<", from_end, _splat(ir, builder, count, lanes))
     return builder.select(kept, data, ir.Constant(vector, [0] * lanes))
 
 
-@intrinsic
-def equal_mask64(typingctx: Any, base: Any, offset: Any, byte: Any) -> Any:
+@instruction("int64(uintp, int64, uint8)")
+def equal_mask64(ir: Any, builder: Any, base: Any, offset: Any, byte: Any) -> Any:
     """Return an int64 whose bit i is set when byte i of the 64 bytes at base + offset equals `byte`."""
-    signature = types.int64(types.uintp, types.int64, types.uint8)
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        data = _load_bytes(builder, arguments[0], arguments[1], 64)
-        return builder.bitcast(builder.icmp_unsigned("==", data, _splat(builder, arguments[2], 64)), ir.IntType(64))
-
-    return signature, codegen
+    data = _load_bytes(ir, builder, base, offset, 64)
+    return builder.bitcast(builder.icmp_unsigned("==", data, _splat(ir, builder, byte, 64)), ir.IntType(64))
 
 
-@intrinsic
-def equal64(typingctx: Any, base: Any, offset: Any, other: Any, other_offset: Any) -> Any:
+@instruction("int64(uintp, int64, uintp, int64)")
+def equal64(ir: Any, builder: Any, base: Any, offset: Any, other: Any, other_offset: Any) -> Any:
     """Return an int64 whose bit i is set when byte i of the 64 bytes at base + offset equals byte i of those at other + other_offset."""
-    signature = types.int64(types.uintp, types.int64, types.uintp, types.int64)
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        data = _load_bytes(builder, arguments[0], arguments[1], 64)
-        other = _load_bytes(builder, arguments[2], arguments[3], 64)
-        return builder.bitcast(builder.icmp_unsigned("==", data, other), ir.IntType(64))
-
-    return signature, codegen
+    one, two = _load_bytes(ir, builder, base, offset, 64), _load_bytes(ir, builder, other, other_offset, 64)
+    return builder.bitcast(builder.icmp_unsigned("==", one, two), ir.IntType(64))
 
 
-@intrinsic
-def tail32(typingctx: Any, base: Any, end: Any, length: Any) -> Any:
+@instruction("UniTuple(int64, 4)(uintp, int64, int64)")
+def tail32(ir: Any, builder: Any, base: Any, end: Any, length: Any) -> Any:
     """Return the last 32 of `length` bytes that end at base + end, as four int64 in native order; zeros before a shorter text.
 
     The 32 bytes before `end` must be readable.
     """
-    signature = types.UniTuple(types.int64, 4)(types.uintp, types.int64, types.int64)
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        base, end, length = arguments
-        word = ir.IntType(64)
-        most = ir.Constant(word, 32)
-        count = builder.select(builder.icmp_signed("<", length, most), length, most)
-        data = _load_bytes(builder, base, builder.sub(end, most), 32)
-        words = builder.bitcast(_last_lanes(builder, data, builder.trunc(count, ir.IntType(8)), 32), ir.VectorType(word, 4))
-        return context.make_tuple(
-            builder, signature.return_type, [builder.extract_element(words, ir.Constant(ir.IntType(32), i)) for i in range(4)]
-        )
-
-    return signature, codegen
+    word = ir.IntType(64)
+    most = ir.Constant(word, 32)
+    count = builder.select(builder.icmp_signed("<", length, most), length, most)
+    data = _load_bytes(ir, builder, base, builder.sub(end, most), 32)
+    words = builder.bitcast(_last_lanes(ir, builder, data, builder.trunc(count, ir.IntType(8)), 32), ir.VectorType(word, 4))
+    return [builder.extract_element(words, ir.Constant(ir.IntType(32), i)) for i in range(4)]
 
 
-@intrinsic
-def hash32(typingctx: Any, base: Any, end: Any, count: Any) -> Any:
+@instruction("UniTuple(int64, 2)(uintp, int64, int64)")
+def hash32(ir: Any, builder: Any, base: Any, end: Any, count: Any) -> Any:
     """Return (Java hash of the `count` (0 ... 32) ASCII bytes that end at base + end, not 0 when one of them is no ASCII).
 
     The 32 bytes before `end` must be readable. Neighbours are joined to pairs, pairs to fours, all at once.
     """
-    signature = types.UniTuple(types.int64, 2)(types.uintp, types.int64, types.int64)
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        base, end, count = arguments
-        eights, half, word = ir.IntType(8), ir.IntType(32), ir.IntType(64)
-        data = _load_bytes(builder, base, builder.sub(end, ir.Constant(word, 32)), 32)
-        data = _last_lanes(builder, data, builder.trunc(count, eights), 32)
-        wide = builder.bitcast(builder.icmp_signed("<", data, ir.Constant(data.type, [0] * 32)), half)
-        joined = data
-        for bits, power in ((8, 31), (16, 31**2)):
-            lanes = 256 // (2 * bits)
-            vector = ir.VectorType(ir.IntType(2 * bits), lanes)
-            joined = builder.bitcast(joined, vector)
-            first = builder.and_(joined, ir.Constant(vector, [(1 << bits) - 1] * lanes))
-            second = builder.lshr(joined, ir.Constant(vector, [bits] * lanes))
-            joined = builder.add(builder.mul(first, ir.Constant(vector, [power] * lanes)), second)
-        fours = builder.mul(joined, ir.Constant(joined.type, [31 ** (28 - 4 * lane) % 2**32 for lane in range(8)]))
-        kind = ir.FunctionType(half, [fours.type])
-        total = builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.vector.reduce.add.v8i32"), [fours])
-        return context.make_tuple(builder, signature.return_type, [builder.zext(total, word), builder.zext(wide, word)])
-
-    return signature, codegen
+    eights, half, word = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+    data = _load_bytes(ir, builder, base, builder.sub(end, ir.Constant(word, 32)), 32)
+    data = _last_lanes(ir, builder, data, builder.trunc(count, eights), 32)
+    wide = builder.bitcast(builder.icmp_signed("<", data, ir.Constant(data.type, [0] * 32)), half)
+    joined = data
+    for bits, power in ((8, 31), (16, 31**2)):
+        lanes = 256 // (2 * bits)
+        vector = ir.VectorType(ir.IntType(2 * bits), lanes)
+        joined = builder.bitcast(joined, vector)
+        first = builder.and_(joined, ir.Constant(vector, [(1 << bits) - 1] * lanes))
+        second = builder.lshr(joined, ir.Constant(vector, [bits] * lanes))
+        joined = builder.add(builder.mul(first, ir.Constant(vector, [power] * lanes)), second)
+    fours = builder.mul(joined, ir.Constant(joined.type, [31 ** (28 - 4 * lane) % 2**32 for lane in range(8)]))
+    total = builder.call(_external(ir, builder, ir.FunctionType(half, [fours.type]), "llvm.vector.reduce.add.v8i32"), [fours])
+    return [builder.zext(total, word), builder.zext(wide, word)]
 
 
 # 31 to the power of a count of characters, as far as it matters.
 _POWERS_OF_31 = np.array([31**n % 2**32 for n in range(33)], np.int64)
 
 
-@njit(**INTERNAL)
+@inlined
 def find_byte(base: int, start: int, end: int, pattern: int) -> int:
     """Return the first offset in [start, end) whose byte is the one replicated eight times in `pattern` (uint64), else `end`."""
     position = start
@@ -253,7 +205,7 @@ def find_byte(base: int, start: int, end: int, pattern: int) -> int:
     return end
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def first_nonzero(base: int, start: int, end: int) -> int:
     """Return the first offset in [start, end) whose byte is not zero, else `end`."""
     position = start
@@ -270,7 +222,7 @@ def first_nonzero(base: int, start: int, end: int) -> int:
     return position
 
 
-@njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@part
 def _hash_wide(state: int, base: int, start: int, end: int) -> tuple[int, bool]:
     """Return the Java string hash of UTF-8 that is not plain ASCII: one step per UTF-16 unit; (hash, well-formed)."""
     h = state
@@ -305,7 +257,7 @@ def _hash_wide(state: int, base: int, start: int, end: int) -> tuple[int, bool]:
     return h & 0xFFFFFFFF, True
 
 
-@njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@part
 def java_hash_utf8(state: int, base: int, start: int, end: int) -> tuple[int, bool]:
     """Return Java `String.hashCode` of the UTF-8 bytes [start, end), continued from `state`; the 32 bytes before `start` must be readable.
 

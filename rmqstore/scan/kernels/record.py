@@ -7,12 +7,11 @@ and requires the same answer. One call walks as many records as fit into the bat
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from rmqstore.formats.sysflag import KNOWN_SYS_FLAGS
 from rmqstore.scan import names
 from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE, Check, Fault, Mark, Oddity, Stop
-from rmqstore.scan.kernels.crc import crc32
+from rmqstore.scan.kernels.declare import inlined, kernel, part
 from rmqstore.scan.kernels.layout import NAME_END, PROPERTY_END, fits, layout_of, learn, read_places, write_places
 from rmqstore.scan.kernels.offsets import (
     BODY_CRC,
@@ -38,11 +37,11 @@ from rmqstore.scan.kernels.offsets import (
     SYS_FLAG,
 )
 from rmqstore.scan.kernels.raw import (
-    INTERNAL,
     be16,
     be32,
     be32u,
     be64,
+    crc32,
     equal_mask64,
     find_byte,
     java_hash_utf8,
@@ -129,7 +128,7 @@ _TIME_GOES_BACK, _HOST_CHANGES, _COMMITS = int(Oddity.TIME_GOES_BACK), int(Oddit
 _BORN_AHEAD_LIMIT = 10 * 365 * 86_400_000
 
 
-@njit(**INTERNAL)
+@inlined
 def _find_queue(state: int, base: int, topic_start: int, length: int, queue_id: int) -> int:
     """Return the address of the entry of (topic, queue id) in the table of names, or of the free entry where it belongs."""
     a, b, c, d = tail32(base, topic_start + length, length)
@@ -157,13 +156,13 @@ def _find_queue(state: int, base: int, topic_start: int, length: int, queue_id: 
         slot = (slot + 1) & mask
 
 
-@njit(**INTERNAL)
+@inlined
 def _signed(state: int) -> int:
     """Return a hash of 0 … 2^32-1 as the signed number that Java has."""
     return state - 0x100000000 if state > 0x7FFFFFFF else state
 
 
-@njit(**INTERNAL)
+@inlined
 def _key_hash(state: int) -> int:
     """Return the hash that an index entry stores: abs() of the signed hash, 0 for the one value without an absolute."""
     if state < 0x80000000:
@@ -171,7 +170,7 @@ def _key_hash(state: int) -> int:
     return 0 if state == 0x80000000 else 0x100000000 - state
 
 
-@njit(**INTERNAL)
+@inlined
 def _mix_host(base: int, start: int, length: int) -> int:
     """Return a 32-bit number of the host bytes (8 or 20)."""
     word = native64(base, start)
@@ -182,7 +181,7 @@ def _mix_host(base: int, start: int, length: int) -> int:
     return (word >> 32) & 0xFFFFFFFF
 
 
-@njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@part
 def _compressed_body_fits(base: int, start: int, length: int, sys_flag: int) -> bool:
     """Return whether the first body bytes are those of the compression that SYSFLAG names."""
     kind = (sys_flag >> 8) & 7
@@ -196,7 +195,7 @@ def _compressed_body_fits(base: int, start: int, length: int, sys_flag: int) -> 
     return (head & 0x0F00) == 0x0800 and head % 31 == 0
 
 
-@njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@part
 def _decimal(base: int, start: int, end: int) -> tuple[int, bool]:
     """Return a signed 32-bit decimal as Java's Integer.parseInt reads it; (value, valid)."""
     negative = False
@@ -220,7 +219,7 @@ def _decimal(base: int, start: int, end: int) -> tuple[int, bool]:
     return value, -2147483648 <= value <= 2147483647
 
 
-@njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@part
 def _property_crc_matches(base: int, start: int, size: int, digits: int, digits_end: int) -> bool:
     """Compare the digits of a property CRC, least significant first, with the record without its last 20 bytes; wraps as Java does."""
     value = 0
@@ -229,7 +228,7 @@ def _property_crc_matches(base: int, start: int, size: int, digits: int, digits_
     return (crc32(base, start, size - _PROPERTY_CRC_LENGTH) & 0x7FFFFFFF) == value
 
 
-@njit(**INTERNAL)
+@inlined
 def structure_head(base: int, at: int, end: int, file_end: int) -> tuple[int, int, int, int, int]:
     """Run the first half of the structural check, up to BODYLEN: (reason, size, smallest size, body start, body length).
 
@@ -278,7 +277,7 @@ def structure_head(base: int, at: int, end: int, file_end: int) -> tuple[int, in
     return 0, size, smallest, body, body_length
 
 
-@njit(**INTERNAL)
+@inlined
 def structure_tail(base: int, at: int, size: int, smallest: int, body: int, body_length: int) -> tuple[int, int, int]:
     """Run the second half of the structural check: (reason, topic start, properties start)."""
     wide = at + smallest - 3 - body
@@ -295,7 +294,7 @@ def structure_tail(base: int, at: int, size: int, smallest: int, body: int, body
     return 0, topic, properties
 
 
-@njit(**INTERNAL)
+@inlined
 def structure(base: int, at: int, end: int, file_end: int) -> tuple[int, int, int, int, int, int]:
     """Run both halves of the structural check: (reason, size, body start, body length, topic start, properties start)."""
     reason, size, smallest, body, body_length = structure_head(base, at, end, file_end)
@@ -305,7 +304,7 @@ def structure(base: int, at: int, end: int, file_end: int) -> tuple[int, int, in
     return reason, size, body, body_length, topic, properties
 
 
-@njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@part
 def _dledger_entry(base: int, at: int, end: int, file_end: int) -> tuple[int, int]:
     """Check the header of a DLedger entry: (reason, end of the entry). A reason other than 0 means that no entry begins here."""
     if at + 8 > file_end:
@@ -329,7 +328,7 @@ def _dledger_entry(base: int, at: int, end: int, file_end: int) -> tuple[int, in
     return 0, at + size
 
 
-@njit(**INTERNAL)
+@inlined
 def _separators(base: int, start: int, stop: int, readable: int) -> int:
     """Return a mask: bit i is set when byte start + i (i < 64) ends a property before `stop`; bytes from `readable` on are not touched.
 
@@ -345,7 +344,7 @@ def _separators(base: int, start: int, stop: int, readable: int) -> int:
     return mask
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def walk(
     base: int,
     at: int,
@@ -634,7 +633,7 @@ def walk(
     return frame, count, key_count, stop
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def resync(base: int, at: int, end: int, file_end: int, origin: int, displaced: int) -> tuple[int, int]:
     """Return the next plausible place at or after `at`: (position, Stop).
 

@@ -9,27 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import llvmlite.ir as ir
 import numpy as np
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
+
+from rmqstore.scan.kernels.declare import instruction
 
 
 def fields_reader(dtype: np.dtype[np.void], *names: str) -> Any:
     """Return a function for kernels: address of a row → the named integer fields (without names: all) as int64; a tuple of several."""
     places = _places(dtype, names)
-    kind = types.int64 if len(places) == 1 else types.UniTuple(types.int64, len(places))
+    kind = "int64" if len(places) == 1 else f"UniTuple(int64, {len(places)})"
 
-    @intrinsic
-    def read(typingctx: Any, row: Any) -> Any:
-        signature = kind(types.uintp)
-
-        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            values = [_load(builder, arguments[0], field, offset) for field, offset in places]
-            return values[0] if len(values) == 1 else context.make_tuple(builder, kind, values)
-
-        return signature, codegen
+    @instruction(f"{kind}(uintp)")
+    def read(ir: Any, builder: Any, row: Any) -> Any:
+        values = [_load(ir, builder, row, field, offset) for field, offset in places]
+        return values[0] if len(values) == 1 else values
 
     return read
 
@@ -38,39 +31,26 @@ def fields_writer(dtype: np.dtype[np.void], *names: str) -> Any:
     """Return a function for kernels: (address of a row, int64 values of the named fields); without names, all fields in order."""
     places = _places(dtype, names)
 
-    @intrinsic
-    def write(typingctx: Any, row: Any, *values: Any) -> Any:
-        signature = types.void(types.uintp, types.StarArgTuple([types.int64] * len(places)))
-
-        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            for value, (field, offset) in zip(cgutils.unpack_tuple(builder, arguments[1]), places, strict=True):
-                bits = ir.IntType(field.itemsize * 8)
-                pointer = builder.inttoptr(builder.add(arguments[0], arguments[0].type(offset)), bits.as_pointer())
-                value = value if bits.width == 64 else builder.trunc(value, bits)
-                builder.store(value if field.isnative else builder.bswap(value), pointer).align = 1
-            return context.get_dummy_value()
-
-        return signature, codegen
+    @instruction(f"void(uintp, {', '.join(['int64'] * len(places))})")
+    def write(ir: Any, builder: Any, row: Any, *values: Any) -> None:
+        for value, (field, offset) in zip(values, places, strict=True):
+            bits = ir.IntType(field.itemsize * 8)
+            pointer = builder.inttoptr(builder.add(row, row.type(offset)), bits.as_pointer())
+            value = value if bits.width == 64 else builder.trunc(value, bits)
+            builder.store(value if field.isnative else builder.bswap(value), pointer).align = 1
 
     return write
 
 
 def row_copier(dtype: np.dtype[np.void]) -> Any:
     """Return a function for kernels: (address to write to, address of the row)."""
-    whole = ir.IntType(dtype.itemsize * 8)
 
-    @intrinsic
-    def copy(typingctx: Any, target: Any, row: Any) -> Any:
-        signature = types.void(types.uintp, types.uintp)
-
-        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            target, row = (builder.inttoptr(address, whole.as_pointer()) for address in arguments)
-            value = builder.load(row)
-            value.align = 1
-            builder.store(value, target).align = 1
-            return context.get_dummy_value()
-
-        return signature, codegen
+    @instruction("void(uintp, uintp)")
+    def copy(ir: Any, builder: Any, target: Any, row: Any) -> None:
+        whole = ir.IntType(dtype.itemsize * 8).as_pointer()
+        value = builder.load(builder.inttoptr(row, whole))
+        value.align = 1
+        builder.store(value, builder.inttoptr(target, whole)).align = 1
 
     return copy
 
@@ -85,7 +65,7 @@ def _places(dtype: np.dtype[np.void], names: tuple[str, ...]) -> list[tuple[np.d
     return [fields[name][:2] for name in names or dtype.names or ()]
 
 
-def _load(builder: Any, row: Any, field: np.dtype[Any], offset: int) -> Any:
+def _load(ir: Any, builder: Any, row: Any, field: np.dtype[Any], offset: int) -> Any:
     bits = ir.IntType(field.itemsize * 8)
     value = builder.load(builder.inttoptr(builder.add(row, row.type(offset)), bits.as_pointer()))
     value.align = 1

@@ -22,7 +22,6 @@ NOBODY = 65534
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give directories to other users")
 KERNEL = "from rmqstore.scan.kernels import raw; print(raw.first_nonzero(0, 0, 0))"
 """A program that loads the kernels."""
-KEPT = cache.kept_path(machinecode.MODULES)
 
 
 @pytest.fixture(autouse=True)
@@ -175,34 +174,42 @@ def _run(**environment: str) -> str:
     return done.stderr
 
 
-def _filled(base: Path) -> Path:
-    """The kernels in the cache of these tests become those of another one; returns their file."""
-    machinecode.load()
+@pytest.fixture(scope="module")
+def kernels() -> Path:
+    """The file with kernels in the cache of all tests."""
+    path = cache.kept_path(machinecode.MODULES)
+    assert path is not None
+    if cache.read(path) is None:
+        subprocess.run([sys.executable, "-c", KERNEL], check=True, timeout=120)
+    return path
+
+
+def _filled(base: Path, kernels: Path) -> Path:
+    """The kernels of all tests, in another cache."""
     directory = base / "rmqstore" / "kernels"
     directory.mkdir(parents=True, mode=0o700)
-    assert KEPT is not None
-    return Path(shutil.copy(KEPT, directory))
+    return Path(shutil.copy(kernels, directory))
 
 
 @AS_ROOT
-def test_the_home_of_another_user(tmp_path: Path) -> None:
+def test_the_home_of_another_user(tmp_path: Path, kernels: Path) -> None:
     """As under a sudo that keeps HOME."""
     cache_ = tmp_path / "home" / ".cache"
     (cache_ / "rmqstore").mkdir(parents=True)
     for path in (tmp_path / "home", cache_, cache_ / "rmqstore"):
         _given_away(path)
     (tmp_path / "t").mkdir(mode=0o700)
-    _filled(tmp_path / "t" / f"rmqstore-{os.geteuid()}")
+    _filled(tmp_path / "t" / f"rmqstore-{os.geteuid()}", kernels)
     told = _run(HOME=str(tmp_path / "home"), XDG_CACHE_HOME="", TMPDIR=str(tmp_path / "t"))
     assert told == f"warning: {cache_ / 'rmqstore'} belongs to user {NOBODY}, so the cache there is not used.\n"
     assert list((cache_ / "rmqstore").iterdir()) == []
 
 
-def test_a_planted_kernel_is_not_called(tmp_path: Path) -> None:
+def test_a_planted_kernel_is_not_called(tmp_path: Path, kernels: Path) -> None:
     """The machine code is replaced by bytes that fit their hash and that no loader takes."""
     temporary = tmp_path / "temporary"
-    path = _filled(tmp_path / "cache")
-    _filled(temporary / f"rmqstore-{os.geteuid()}")
+    path = _filled(tmp_path / "cache", kernels)
+    _filled(temporary / f"rmqstore-{os.geteuid()}", kernels)
     cache.write(path, [b"planted"])
     variables = os.environ | {"TMPDIR": str(temporary)}
     done = subprocess.run([sys.executable, "-c", KERNEL], env=variables, capture_output=True, text=True, timeout=120)
@@ -228,8 +235,8 @@ def test_a_damaged_file_is_not_used(harm: Callable[[bytes], bytes], tmp_path: Pa
     assert cache.read(path) is None
 
 
-def test_a_damaged_file_is_compiled_again(tmp_path: Path) -> None:
-    path = _filled(tmp_path / "cache")
+def test_a_damaged_file_is_compiled_again(tmp_path: Path, kernels: Path) -> None:
+    path = _filled(tmp_path / "cache", kernels)
     path.write_bytes(HARMS["other"](path.read_bytes()))
     assert _run() == ""
     assert cache.read(path) is not None

@@ -82,15 +82,17 @@ def command(
 
     request = Request(filters, limit, tail, BodyForm(body), decompress, slots)
     target = find_readable_target(path, part, broker_conf, settings, filters)
-    engine = Engine(threads, partial(_note_compiling, view))
+    engine = Engine(threads, partial(_compile, view))
     _print(Watched(dump(target, request, engine)), target, view)
     denied.report(target.denied, view)
 
 
-def _note_compiling(view: View) -> None:
+def _compile(view: View) -> None:
     from rmqstore.render.progress import note
+    from rmqstore.scan import machinecode
 
-    note("Compiling for this machine, once; this takes a few seconds ...", quiet=view.quiet)
+    note(machinecode.COMPILING, quiet=view.quiet)
+    machinecode.load(quiet=True)
 
 
 def _print(items: Watched, target: Target, view: View) -> None:

@@ -1,14 +1,11 @@
-"""Compilation of the kernels, once per machine and state of the sources, announced to the user."""
+"""Preparation of compiled code by commands that read much of a store, before they show progress."""
 
 from __future__ import annotations
-
-import sys
 
 from rmqstore.scan import machinecode, sigbus
 
 
 def compile_kernels(*, quiet: bool) -> None:
-    """Load all kernels; if they are compiled for that, report it on standard error."""
-    if not quiet and not machinecode.is_compiled():
-        sys.stderr.write("Compiling for this machine, once; this takes about five seconds ...\n")
+    """Load all kernels; if they are compiled for that, report it on standard error unless `quiet`."""
+    machinecode.load(quiet=quiet)
     sigbus.install()

@@ -17,7 +17,9 @@ from rmqstore.children import environment
 from rmqstore.errors import RmqstoreError
 from rmqstore.scan import cache
 from rmqstore.scan.crcroutine import crc_address
+from rmqstore.terminal import warn
 
+COMPILING = "Compiling for this machine, once; this takes about five seconds ..."
 CRC_SYMBOL = "rmqstore_crc32"
 SHARES = (
     (
@@ -54,14 +56,16 @@ def is_compiled() -> bool:
     return bool(_engines) or (path is not None and path.exists())
 
 
-def load() -> None:
-    """Load the machine code. Raises RmqstoreError if it has to be compiled and cannot be."""
+def load(*, quiet: bool = False) -> None:
+    """Load the machine code; if it is compiled for that, report it on standard error. Raises RmqstoreError if that fails."""
     with _lock:
         if _engines:
             return
         path = cache.kept_path(MODULES)
         objects = None if path is None else cache.read(path)
         if objects is None:
+            if not quiet:
+                warn(COMPILING)
             objects = _compiled()
             if path is not None:
                 cache.write(path, objects)
@@ -90,7 +94,7 @@ def _compiled() -> list[bytes]:
     results = [process.communicate() for process in processes]
     for process, (_, messages) in zip(processes, results, strict=True):
         if process.returncode != 0:
-            raise _failed((messages.decode(errors="replace").split("\n") or [""])[-1] or f"exit status {process.returncode}")
+            raise _failed(messages.decode(errors="replace").strip().rpartition("\n")[2] or f"exit status {process.returncode}")
     return [code for code, _ in results]
 
 

@@ -43,7 +43,7 @@ def _load(kind: str) -> None:
     import rmqstore.verify.engine  # noqa: F401
     from rmqstore.scan.machinecode import load
 
-    load()
+    load(quiet=True)
     # Workers collect garbage after every task, and would scan everything that was loaded each time: 40 ms.
     gc.freeze()
     gc.enable()

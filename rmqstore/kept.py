@@ -1,4 +1,4 @@
-"""Directories of this user: caches for later commands, and temporary directories of one process.
+"""Directories of this user: caches for later commands, and temporary directories.
 
 Their content is executed: compiled kernels are called, classes are loaded by Java. So a directory that another user could have
 written to is not used.
@@ -6,12 +6,10 @@ written to is not used.
 
 from __future__ import annotations
 
-import atexit
 import os
-import shutil
 import tempfile
 from contextlib import suppress
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 from rmqstore.errors import RefusedError
@@ -59,13 +57,6 @@ def private_directory(prefix: str) -> Path:
     )
 
 
-def process_directory(prefix: str) -> Path:
-    """Return a new temporary directory that is removed when this process ends. Raises as `private_directory` does."""
-    directory = private_directory(prefix)
-    atexit.register(partial(_remove, directory, os.getpid()))
-    return directory
-
-
 def keep_file(path: Path, content: bytes) -> None:
     """Write a file of a cache if that is possible. It appears under its name when it is complete."""
     with suppress(OSError):
@@ -102,9 +93,3 @@ def _made(directory: Path, names: tuple[str, ...]) -> str | None:
         if path.lstat().st_mode & 0o777 != _PRIVATE:
             path.chmod(_PRIVATE)
     return None
-
-
-def _remove(directory: Path, pid: int) -> None:
-    # Forked processes inherit the registration at exit.
-    if os.getpid() == pid:
-        shutil.rmtree(directory, ignore_errors=True)

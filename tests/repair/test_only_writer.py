@@ -32,7 +32,7 @@ ALLOWED = {
     "rmqstore/cli.py": ("O_WRONLY",),  # the null device, in the place of a closed pipe
     "rmqstore/pipeline/spark/daemon.py": ("O_RDWR",),  # the null device, in the place of streams that were handed over
     # Compiled kernels and loaded classes, in the cache of the user.
-    "rmqstore/kept.py": ("mkdir", "rmdir", "chmod", "rmtree", "replace", "unlink"),
+    "rmqstore/kept.py": ("mkdir", "rmdir", "chmod", "unlink"),
     "rmqstore/store/rocksdb/library.py": ("symlink_to",),  # links to the files of a database, in a temporary directory
     "rmqstore/ownership.py": ("mkdir",),  # the directories of that cache
     "rmqstore/api/plan.py": ("rmtree",),  # the temporary directory of a plan that is only an object

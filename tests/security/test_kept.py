@@ -257,10 +257,3 @@ def test_two_first_uses_at_the_same_time(tmp_path: Path) -> None:
     assert [run.communicate(timeout=240) for run in runs] == [(b"0\n", b"")] * 2
     (path,) = (tmp_path / "cache" / "rmqstore" / "kernels").iterdir()
     assert cache.read(path) is not None
-
-
-def test_a_directory_of_one_process_goes_with_it(tmp_path: Path) -> None:
-    code = "from rmqstore.kept import process_directory; print(process_directory('x-'))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    assert done.stdout.startswith("/")
-    assert not Path(done.stdout.strip()).exists()

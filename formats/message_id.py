@@ -43,3 +43,13 @@ def encode_offset_message_id(store_host: str, physical_offset: int) -> str:
     address, port = parse_host(store_host)
     struct = OFFSET_MESSAGE_ID_V4 if len(address) == 4 else OFFSET_MESSAGE_ID_V6
     return bytes(struct.build({"address": address, "port": port, "physical_offset": physical_offset})).hex().upper()
+
+
+def decode_offset_message_id(text: str) -> tuple[bytes, int, int]:
+    """Return (address, port, physical offset) of an offsetMsgId. Raises ValueError for other text."""
+    data = bytes.fromhex(text)
+    struct = {one.sizeof(): one for one in (OFFSET_MESSAGE_ID_V4, OFFSET_MESSAGE_ID_V6)}.get(len(data))
+    if struct is None or len(text) != 2 * len(data):
+        raise ValueError(f"an offsetMsgId has 32 or 56 hexadecimal digits, not {len(text)} characters")
+    fields = struct.parse(data)
+    return fields.address, fields.port, fields.physical_offset

@@ -40,6 +40,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "queues": CommandEntry("rmqstore.commands.queues", "List queues: offsets, entries, times, bytes."),
     "topics": CommandEntry("rmqstore.commands.topics", "List topics: queues, type, permissions, messages."),
     "groups": CommandEntry("rmqstore.commands.groups", "List consumer groups: offset, lag, next message of each queue."),
+    "query": CommandEntry("rmqstore.commands.query", "Find messages by key, message id, queue offset, time or physical offset."),
     "stats": CommandEntry("rmqstore.commands.stats", "Count messages and bytes by topic, queue, time, tag, host, size; reclaimable bytes."),
     "sql": CommandEntry("rmqstore.commands.sql", "Query a store in SQL: messages, consume queues, index, timer, findings."),
     "export": CommandEntry("rmqstore.commands.export", "Export messages as JSON lines, CSV or Parquet; resumable."),

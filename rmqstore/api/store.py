@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,6 +71,17 @@ class Store:
         if not found and self._store.rocksdb_queues:
             raise UnreadableError(f"The queues of {self.path} are kept in RocksDB.", "Read the messages through `log.records()`.")
         return {(queue.topic, queue.queue_id): queue for queue in sorted(found, key=lambda queue: (queue.topic, queue.queue_id))}
+
+    def find(self, *, scan: bool = False, **wanted: Any) -> Iterator[dict[str, Any]]:
+        """Yield the messages that `rmqstore query` finds, as its JSON shows them, each with its `way`.
+
+        `wanted`: one of key, unique_key, offset_id, queue, time (texts as for the options) and physical_offset, with some of them topic.
+        `scan`: search the whole log. Raises UsageError, UnreadableError, StoreChangedError.
+        """
+        from rmqstore.query.search import Search
+        from rmqstore.query.wanted import wanted_by
+
+        return Search(self._store, wanted_by(**wanted), scan=scan).messages()
 
     def checkpoint(self) -> dict[str, int] | None:
         """Return the fields of `checkpoint`, ms since the epoch or bytes; None without the file. Raises UnreadableError."""

@@ -181,7 +181,7 @@ def _confirmed(store: Store, asked_release: str, commands: Commands) -> Diagnosi
             found = _diagnose(store, asked_release, commands, before)
         loses = any(effect.state is State.LOSES and effect.harm is not Harm.UNREACHABLE for effect in found.verdict.effects)
         store = store.reopened()
-        if not loses or before is None or not is_written(store, before, ()):
+        if not loses or before is None or not is_written(store, before, found.findings):
             return found
     with listing_once():
         return _diagnose(store, asked_release, commands, mark_of(store))

@@ -16,7 +16,7 @@ from rmqstore.formats.naming import LMQ_PREFIX, SCHEDULE_TOPIC, SYSTEM_PREFIX
 from rmqstore.store import fastjson
 from rmqstore.store.ends import QueueEnds, batch_queue_ends, queue_ends
 from rmqstore.store.entries import exists
-from rmqstore.store.mapped import MappedFileQueue, list_directory, once, unreadable
+from rmqstore.store.mapped import MappedFileQueue, list_directory, listing_once, once, unreadable
 from rmqstore.store.obstacles import kind_of
 from rmqstore.store.parts import PartKind
 from rmqstore.store.root import Store
@@ -337,6 +337,8 @@ def _offsets_in_use(store: Store, texts: Mapping[str, Text]) -> str:
 def _offset(context: Context, ends: EndsOfQueues, stored: StoredOffset) -> Iterator[Finding]:
     topic, queue_id, offset = stored.topic, stored.queue_id, stored.offset
     end = ends.for_offsets(topic, queue_id) if context.options.wants_topic(topic) else None
+    if end is not None and offset > end:
+        end = ends.listed_again(topic, queue_id)
     if end is None or 0 <= offset <= end:
         return
     where = f"beyond its end, {end}" if offset > end else "negative"
@@ -358,6 +360,7 @@ class EndsOfQueues:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._ends: dict[tuple[str, int], int | None] = {}
+        self._listed_again: set[tuple[str, int]] = set()
 
     def end(self, topic: str, queue_id: int) -> int | None:
         """Return the offset after the last message of a queue, None for a queue without files. Raises UnreadableError."""
@@ -374,6 +377,16 @@ class EndsOfQueues:
         """
         end = self.end(topic, queue_id)
         return 0 if end is None and topic == SCHEDULE_TOPIC else end
+
+    def listed_again(self, topic: str, queue_id: int) -> int | None:
+        """Return `for_offsets` for the files that exist now: a writer may have added some since this look listed them."""
+        key = topic, queue_id
+        if key not in self._listed_again:
+            self._listed_again.add(key)
+            self._ends.pop(key, None)
+            with listing_once(afresh=True):
+                return self.for_offsets(topic, queue_id)
+        return self.for_offsets(topic, queue_id)
 
     def _read(self, topic: str, queue_id: int) -> int | None:
         if "/" in topic or topic in ("", ".", ".."):

@@ -32,7 +32,8 @@ ENTRIES = (
         "RMQ-CF-EMPTY",
         ERROR,
         "configuration file is empty",
-        meaning="The file is empty, blank or `null`. A crash leaves empty files; many releases take blank ones and `null` for valid.",
+        meaning="The file is empty, blank or `null`, or has no table of topics, groups or offsets. A crash leaves empty files; many "
+        "releases take blank ones and `null` for valid, and all of them an object without its table.",
         broker={
             R49: "Empty: the .bak file is used, without one the start continues with defaults. Blank or null: defaults, without reading "
             ".bak (subscriptionGroup.json: .bak).",
@@ -45,6 +46,19 @@ ENTRIES = (
         mend="Copy the config directory, then replace the file with a complete .bak. Without topics.json the broker knows only system "
         "topics; without consumerOffset.json consumers start without offsets.",
         crash_severity=WARNING,
+    ),
+    Entry(
+        "RMQ-CF-NAME",
+        ERROR,
+        "name in a configuration file is damaged",
+        meaning="The file can be parsed, but a name in it is not as a broker wrote it: a member differs in a byte or two from one that is "
+        "missing, an entry repeats its name with other letters, or the groups listed in consumerOffset.json are not those with offsets. "
+        "The files have no checksum, so damaged values that are possible are not found.",
+        broker={
+            ALL: "Ignores unknown members and uses the defaults of the missing ones. An entry with a damaged name belongs to another topic "
+            "or group: the right one has no settings or offsets, and the next write replaces the file.",
+        },
+        mend="Before a start, compare the file with its .bak or a copy, and restore it.",
     ),
     Entry(
         "RMQ-CF-BAK",

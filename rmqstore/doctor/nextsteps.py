@@ -209,6 +209,7 @@ _BY_CODE: Mapping[str, Step] = {
     "RMQ-CP-INDEX": lambda commands, finding: commands.repair("recover") or commands.verify("--part", "index"),
     "RMQ-CF-JSON": _backup,
     "RMQ-CF-EMPTY": _backup,
+    "RMQ-CF-NAME": _backup,
     "RMQ-CF-MISSING": _backup,
     "RMQ-CF-BAK": _backup,
     "RMQ-CF-OFFSET": lambda commands, finding: _of_error(commands, finding, "recover") or commands.verify("--part", "config"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -11,10 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqstore.doctor.verdict import Class
 from rmqstore.findings import Severity
 from rmqstore.store.brokerconf import BrokerConfig
 from rmqstore.store.root import Store
-from rmqstore.verify.parts import config
+from rmqstore.verify.parts import config, confignames
+from tests.doctor.diagnosing import diagnosis_of
 from tests.support import stores
 from tests.support.builder import StoreBuilder
 from tests.verify.one_check import codes, errors, only, run
@@ -31,7 +34,7 @@ def given_store(root: Path, **files: str) -> Path:
     builder.build()
     directory = root / "config"
     directory.mkdir()
-    texts = {"topics__json": TOPICS, "consumerOffset__json": OFFSETS, "subscriptionGroup__json": "{}", **files}
+    texts = {"topics__json": TOPICS, "consumerOffset__json": OFFSETS, "subscriptionGroup__json": '{"subscriptionGroupTable":{}}', **files}
     for name, text in texts.items():
         (directory / name.replace("__", ".")).write_text(text)
     return directory
@@ -118,6 +121,51 @@ def test_a_file_larger_than_any_broker_writes_is_not_read(tmp_path: Path) -> Non
     os.truncate(given_store(tmp_path) / "topics.json", 1 << 40)
 
     assert "was not read" in only(run(config, tmp_path), "RMQ-CF-JSON").message
+
+
+# Names
+
+
+@pytest.fixture(scope="module")
+def of_a_broker(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return stores.fresh_store("broker-5.3.3-cqext-crash", tmp_path_factory.mktemp("names"))
+
+
+DAMAGED_NAMES = [
+    ("topics.json", b'"readQueueNums":4', b'"readQueqeNums":4', "RMQ-CF-NAME"),
+    ("topics.json", b'"topicName":"orders"', b'"topicName":"orderr"', "RMQ-CF-NAME"),
+    ("topics.json", b'"order":', b'"\xefrder":', "RMQ-CF-NAME"),
+    ("topics.json", b'"topicConfigTable"', b'"topicConfigTabld"', "RMQ-CF-EMPTY"),
+    ("subscriptionGroup.json", b'"retryMaxTimes":16', b'"retryMa8Times":16', "RMQ-CF-NAME"),
+    ("subscriptionGroup.json", b'"forbiddenTable"', b'"forbid\x1benTable"', "RMQ-CF-NAME"),
+    ("subscriptionGroup.json", b'"subscriptionGroupTable"', b'"subscriptionGroupTab\xeee"', "RMQ-CF-EMPTY"),
+    ("consumerOffset.json", b'"orders@g_orders"', b'"orders@g_ordess"', "RMQ-CF-NAME"),
+    ("consumerOffset.json", b'"offsetTable"', b'"offsetTablg"', "RMQ-CF-EMPTY"),
+    ("delayOffset.json", b'"offsetTable"', b'"ogfsetTable"', "RMQ-CF-EMPTY"),
+    ("topicQueueMapping.json", b'"hostedQueues"', b'"hosteeQueues"', "RMQ-CF-NAME"),
+]
+
+
+@pytest.mark.parametrize(("name", "good", "damaged", "code"), DAMAGED_NAMES, ids=[str(one[2]) for one in DAMAGED_NAMES])
+def test_a_damaged_name(name: str, good: bytes, damaged: bytes, code: str, of_a_broker: Path) -> None:
+    path = of_a_broker / "config" / name
+    text = path.read_bytes()
+    assert good in text
+    path.write_bytes(text.replace(good, damaged, 1))
+    try:
+        found = only([one for check in (config, confignames) for one in run(check, of_a_broker) if one.file == f"config/{name}"], code)
+        verdict = diagnosis_of(of_a_broker, "broker-5.3.3-cqext-crash").verdict
+    finally:
+        path.write_bytes(text)
+    assert found.severity is Severity.ERROR
+    assert verdict.cls in (Class.STARTS_BUT, Class.DOES_NOT_START), verdict.headline
+
+
+def test_members_of_a_later_release_and_missing_ones_are_no_damage(tmp_path: Path) -> None:
+    """People write these files, and releases add members."""
+    entry = {"topicName": "orders", "perm": 6, "somethingNew": 1, "readQueue": 3}
+    given_store(tmp_path, topics__json=json.dumps({"topicConfigTable": {"orders": entry}, "other": {}}))
+    assert run(confignames, tmp_path) == []
 
 
 # Offsets

@@ -13,10 +13,8 @@ from rmqstore.errors import RmqstoreError
 from rmqstore.prediction.places import written_by_a_broker
 from rmqstore.store.root import Store
 from rmqstore.verify.parts import config
-from rmqstore.verify.parts.config import CONSUMER_OFFSETS, DELAY_OFFSETS, FILES, IN_ROCKSDB, LMQ_OFFSETS, State, Text
+from rmqstore.verify.parts.config import CONSUMER_OFFSETS, DELAY_OFFSETS, FILES, GROUPS, IN_ROCKSDB, LMQ_OFFSETS, State, Text
 from rmqstore.versions import Profile
-
-GROUPS = "subscriptionGroup.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +74,7 @@ def load(store: Store, profile: Profile) -> ConfigFiles:
 
 def _loaded(name: str, text: Text, backup: Text, profile: Profile) -> Text:
     """Return the one of a file and its `.bak` that is loaded; the file where neither can be."""
-    if text.state is State.WHOLE or backup.state is not State.WHOLE:
+    if text.state in (State.WHOLE, State.TABLELESS) or backup.state is not State.WHOLE:
         return text
     if text.state is State.NOTHING and not _falls_back(name, text, profile):
         return text

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rmqstore.doctor.checks.configfiles import GROUPS, ConfigFiles
+from rmqstore.doctor.checks.configfiles import ConfigFiles
 from rmqstore.doctor.checks.lastrun import LastRun
 from rmqstore.errors import RmqstoreError
 from rmqstore.formats.naming import HALF_TOPIC, LMQ_PREFIX, OP_HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, SYSTEM_PREFIX, TIMER_TOPIC
 from rmqstore.store.liveness import Liveness
 from rmqstore.verify.context import Context
 from rmqstore.verify.parts import config
-from rmqstore.verify.parts.config import CONSUMER_OFFSETS, DELAY_OFFSETS, LMQ_OFFSETS, TOPICS, State
+from rmqstore.verify.parts.config import CONSUMER_OFFSETS, DELAY_OFFSETS, GROUPS, LMQ_OFFSETS, TOPICS, State
 from rmqstore.versions import Profile
 
 _WRITTEN_WITH_OFFSETS = ("consumerFilter.json", "consumerOrderInfo.json", DELAY_OFFSETS)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rmqstore.doctor.areas import Area, Effect, Harm, State
-from rmqstore.doctor.checks.configfiles import GROUPS, ConfigFiles
+from rmqstore.doctor.checks.configfiles import ConfigFiles
 from rmqstore.doctor.checks.due import Due, is_of_broker
 from rmqstore.doctor.checks.lastrun import LastRun
 from rmqstore.doctor.checks.progress import Found, Queues
@@ -22,7 +22,7 @@ from rmqstore.store.mapped import list_directory
 from rmqstore.store.parts import PartKind
 from rmqstore.verify.context import Context
 from rmqstore.verify.parts.compaction import without_records, without_units
-from rmqstore.verify.parts.config import CONSUMER_OFFSETS, TOPICS
+from rmqstore.verify.parts.config import CONSUMER_OFFSETS, GROUPS, TOPICS
 from rmqstore.verify.timer.files import TimerFiles, open_timer
 from rmqstore.versions import Profile
 from rmqstore.wording import counted

@@ -13,7 +13,7 @@ from typing import Any
 
 from rmqstore.doctor.areas import Area, Effect, Harm, State, short_queue
 from rmqstore.doctor.checks import revive
-from rmqstore.doctor.checks.configfiles import GROUPS, ConfigFiles
+from rmqstore.doctor.checks.configfiles import ConfigFiles
 from rmqstore.doctor.checks.due import Due
 from rmqstore.doctor.checks.queueunits import stored_at, unit_reader
 from rmqstore.errors import RmqstoreError
@@ -22,7 +22,7 @@ from rmqstore.formats.naming import HALF_TOPIC, LMQ_PREFIX, OP_HALF_TOPIC, SCHED
 from rmqstore.prediction.outcome import QueueState
 from rmqstore.verify.context import Context
 from rmqstore.verify.parts import config
-from rmqstore.verify.parts.config import CONSUMER_OFFSETS, DELAY_OFFSETS, StoredOffset
+from rmqstore.verify.parts.config import CONSUMER_OFFSETS, DELAY_OFFSETS, GROUPS, StoredOffset
 from rmqstore.verify.queues.units import QueueKey
 from rmqstore.wording import counted
 

@@ -23,7 +23,7 @@ from rmqstore.verify.parts import config
 from rmqstore.verify.queues.units import QueueKey
 from rmqstore.wording import counted
 
-_BROKEN = (config.State.EMPTY, config.State.NOTHING, config.State.DAMAGED)
+_BROKEN = (config.State.EMPTY, config.State.NOTHING, config.State.TABLELESS, config.State.DAMAGED)
 _MOST_NOTES = 20
 Integers = Mapping[tuple[str, ...], int]
 Both = tuple[config.Text, config.Text]

@@ -42,9 +42,26 @@ FILES = (
     "timermetrics",
     "transactionMetrics",
 )
+GROUPS = "subscriptionGroup.json"
+TABLES = {
+    TOPICS: "topicConfigTable",
+    "topicQueueMapping.json": "topicQueueMappingInfoMap",
+    GROUPS: "subscriptionGroupTable",
+    CONSUMER_OFFSETS: "offsetTable",
+    LMQ_OFFSETS: "offsetTable",
+    "consumerFilter.json": "filterDataByTopic",
+    "consumerOrderInfo.json": "table",
+    DELAY_OFFSETS: "offsetTable",
+    "messageRequestMode.json": "messageRequestModeMap",
+    "timermetrics": "timingCount",
+    "transactionMetrics": "transactionCount",
+}
+"""The table that every release writes into a file, empty or not: brokers load nothing of a file without it (fact sheet timer §3.3)."""
+_LASTING = frozenset({TOPICS, "topicQueueMapping.json", GROUPS, CONSUMER_OFFSETS, LMQ_OFFSETS, DELAY_OFFSETS})
+"""Files whose contents clients do not send again."""
 # Databases that replace topics.json, subscriptionGroup.json and consumerOffset.json (fact sheet timer §3.6).
 ROCKSDB_DIRECTORIES = ("topics", "metadata", "rdb")
-IN_ROCKSDB = frozenset({TOPICS, "subscriptionGroup.json", CONSUMER_OFFSETS, LMQ_OFFSETS})
+IN_ROCKSDB = frozenset({TOPICS, GROUPS, CONSUMER_OFFSETS, LMQ_OFFSETS})
 BATCH_QUEUE = "BatchCQ"
 _LARGEST = 512 << 20
 _OFFSETS, _LMQ_OFFSETS = "offsetTable", "lmqOffsetTable"
@@ -56,6 +73,7 @@ class State(Enum):
     MISSING = auto()
     EMPTY = auto()
     NOTHING = auto()  # parsed, but into nothing
+    TABLELESS = auto()  # an object without its table; no release reads the .bak then
     DAMAGED = auto()
     WHOLE = auto()
 
@@ -136,6 +154,9 @@ def _read(path: Path) -> Text:
         return Text(path, State.NOTHING, "null" if value is None else "an empty list")
     if not isinstance(value, dict):
         return Text(path, State.DAMAGED, "not an object")
+    table = TABLES.get(path.name.removesuffix(".bak"))
+    if table is not None and table not in value:
+        return Text(path, State.TABLELESS, f"without {table}")
     return Text(path, State.WHOLE, "whole", value)
 
 
@@ -146,7 +167,7 @@ def read_both(path: Path) -> tuple[Text, Text]:
 
 def in_use(text: Text, backup: Text) -> Text:
     """Return what a start takes: the file, or its `.bak` where only that is whole."""
-    return text if text.state is State.WHOLE or backup.state is not State.WHOLE else backup
+    return text if text.state in (State.WHOLE, State.TABLELESS) or backup.state is not State.WHOLE else backup
 
 
 def _file(context: Context, name: str, texts: dict[str, Text]) -> Iterator[Finding]:
@@ -163,9 +184,12 @@ def _file(context: Context, name: str, texts: dict[str, Text]) -> Iterator[Findi
             yield context.finding("RMQ-CF-JSON", f"{name} is {text.why}; {beside}", file=path)
         case State.EMPTY | State.NOTHING:
             yield context.finding("RMQ-CF-EMPTY", f"{name} is {text.why}; {beside}", file=path)
+        case State.TABLELESS:
+            found = context.finding("RMQ-CF-EMPTY", f"{name} is {text.why}; {beside}", file=path)
+            yield replace(found, severity=Severity.ERROR) if name in _LASTING else found  # no crash leaves that
         case State.MISSING if backup.state is not State.MISSING and not _elsewhere(context, name):
             yield context.finding("RMQ-CF-MISSING", f"{name} is missing; {beside}", file=path)
-    if backup.state in (State.EMPTY, State.NOTHING, State.DAMAGED):
+    if backup.state in (State.EMPTY, State.NOTHING, State.TABLELESS, State.DAMAGED):
         yield context.finding("RMQ-CF-BAK", f"{backup.path.name} is {backup.why}; {name} is {text.why}", file=backup.path)
 
 

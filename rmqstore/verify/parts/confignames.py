@@ -1,0 +1,112 @@
+"""Damaged names in whole JSON files of the configuration: JSON has no checksum, and brokers ignore members that they do not know.
+
+Only what no writer explains is a finding: a name that differs in a byte or two from a known one that is missing, an entry that has
+another name inside, a group that one part of the offsets names and the other does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rmqstore.findings import Finding
+from rmqstore.store.parts import PartKind
+from rmqstore.verify.context import Context
+from rmqstore.verify.guard import guarded, limited
+from rmqstore.verify.parts.config import CONSUMER_OFFSETS, GROUPS, IN_ROCKSDB, LMQ_OFFSETS, TABLES, TOPICS, in_rocksdb, in_use, read_both
+
+_DIFFERENT = 2
+"""Characters in which a damaged name may differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """The members that releases write: of the file, and of an entry of its table; `own`: the one that repeats the key of the entry."""
+
+    file: frozenset[str]
+    entry: frozenset[str] = frozenset()
+    own: str = ""
+
+
+_NAMES = {
+    TOPICS: _Names(
+        frozenset({"dataVersion"}),
+        frozenset({"attributes", "order", "perm", "readQueueNums", "topicFilterType", "topicName", "topicSysFlag", "writeQueueNums"}),
+        "topicName",
+    ),
+    GROUPS: _Names(
+        frozenset({"dataVersion", "forbiddenTable"}),
+        frozenset(
+            {"attributes", "brokerId", "consumeBroadcastEnable", "consumeEnable", "consumeFromMinEnable", "consumeMessageOrderly"}
+            | {"consumeTimeoutMinute", "groupName", "groupRetryPolicy", "groupSysFlag", "notifyConsumerIdsChangedEnable", "retryMaxTimes"}
+            | {"retryQueueNums", "subscriptionDataSet", "whichBrokerWhenConsumeSlowly"}
+        ),
+        "groupName",
+    ),
+    CONSUMER_OFFSETS: _Names(frozenset({"dataVersion", "groupTopicMap"})),
+    LMQ_OFFSETS: _Names(frozenset({"dataVersion", "groupTopicMap", "lmqOffsetTable"})),
+    "topicQueueMapping.json": _Names(
+        frozenset({"dataVersion"}),
+        frozenset({"bname", "currIdMap", "dirty", "epoch", "hostedQueues", "scope", "topic", "totalQueues"}),
+        "topic",
+    ),
+    "consumerFilter.json": _Names(frozenset(), frozenset({"groupFilterData", "topic"}), "topic"),
+}
+"""Fact sheet timer §3.3."""
+
+
+def check(context: Context) -> Iterator[Finding]:
+    """Yield findings about the names in the files that a start loads."""
+    store = context.store
+    if not store.covers(PartKind.CONFIG):
+        return
+    in_database = in_rocksdb(store)
+    for name in _NAMES:
+        if not in_database or name not in IN_ROCKSDB:
+            path = store.config_path / name
+            yield from guarded(context, path, partial(_findings, context, path))
+
+
+def _findings(context: Context, path: Path) -> Iterator[Finding]:
+    text = in_use(*read_both(path))
+    damaged = () if text.value is None else _damaged(text.value, TABLES[path.name], _NAMES[path.name])
+    found = (context.finding("RMQ-CF-NAME", f"{text.path.name}: {message}", file=text.path) for message in damaged)
+    yield from limited(context, path, found)
+
+
+def _damaged(value: Mapping[str, Any], table_name: str, known: _Names) -> Iterator[str]:
+    yield from _misspelled("it", value, known.file | {table_name})
+    table = value[table_name]
+    for key, entry in table.items() if isinstance(table, dict) else ():
+        if known.entry and isinstance(entry, dict):
+            yield from _misspelled(key, entry, known.entry)
+            own = entry.get(known.own)
+            if isinstance(own, str) and own != key:
+                yield f"the entry {key} has the {known.own} {own}"
+    yield from _groups(value)
+
+
+def _misspelled(owner: str, entry: Mapping[str, Any], known: frozenset[str]) -> Iterator[str]:
+    for name in entry.keys() - known:
+        missing = next((one for one in sorted(known - entry.keys()) if _alike(one, name)), None)
+        if missing is not None:
+            yield f"{owner} has {name}, which brokers ignore, and no {missing}"
+
+
+def _alike(name: str, other: str) -> bool:
+    return len(name) == len(other) and sum(a != b for a, b in zip(name, other, strict=True)) <= _DIFFERENT
+
+
+def _groups(value: Mapping[str, Any]) -> Iterator[str]:
+    """Compare the entries of offsets with the groups that 5.x lists beside them, which it makes of these entries."""
+    listed, offsets = value.get("groupTopicMap"), value.get(TABLES[CONSUMER_OFFSETS])
+    if not isinstance(listed, dict) or not isinstance(offsets, dict):
+        return
+    named = {f"{topic}@{group}" for group, topics in listed.items() if isinstance(topics, list) for topic in topics}
+    unlisted = sorted(key for key in offsets if key.count("@") == 1 and key not in named)
+    # A list that lacks groups was made before they came; a name that is damaged is missing on one side and new on the other.
+    for key in sorted(named - offsets.keys()) if unlisted else ():
+        yield f"groupTopicMap lists {key}, which has no offsets, and not {unlisted[0]}, which has"

@@ -126,7 +126,14 @@ csv_raw_option = click.option(
 
 
 def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--format, --csv-raw, --quiet, --no-progress and --color → `view: View`."""
+    """--format, --json, --csv-raw, --quiet, --no-progress and --color → `view: View`."""
+
+    viewed = view_options(command)
+
+    @wraps(viewed)
+    def with_format(*arguments: Any, output_format: str, as_json: bool, **options: Any) -> Any:
+        return viewed(*arguments, output_format="json" if as_json else output_format, **options)
+
     output_format = click.option(
         "--format",
         "output_format",
@@ -135,4 +142,5 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
         show_default=True,
         help="table: text; json: one object per line; csv.",
     )
-    return output_format(csv_raw_option(view_options(command)))
+    with_format = click.option("--json", "as_json", is_flag=True, help="Short for --format json.")(with_format)
+    return output_format(csv_raw_option(with_format))

@@ -20,18 +20,32 @@ if TYPE_CHECKING:
 EXIT_HARM = 1
 
 
-def read_ways(texts: Sequence[str], release: str) -> tuple[Variant, ...]:
-    """Return the ways to start that the command line names. Raises UsageError."""
-    from rmqstore.prediction.whatif import parse_variants
+what_if_option = click.option(
+    "--what-if",
+    "what_if",
+    multiple=True,
+    metavar="NAME=VALUES",
+    help="Compare ways to start: abort=present,absent checkpoint=kept,removed version=all (or releases with commas).",
+)
+"""--what-if → `what_if: tuple[str, ...]`."""
 
-    return parse_variants(texts, release)
 
+def predict(store: Store, broker_version: str, what_if: Sequence[str], view: View) -> None:
+    """Show what a broker does, or compare the ways to start that the command line names.
 
-def predict(store: Store, ways: Sequence[Variant], chosen: Chosen, view: View) -> None:
-    """Show what a broker does, or compare several ways to start.
-
-    Harm, and files without read permission, end the command with status 1.
+    Harm, and files without read permission, end the command with status 1. Raises UsageError.
     """
+    from rmqstore.prediction.release import choose_release
+    from rmqstore.prediction.whatif import parse_variants
+    from rmqstore.scan.compilation import compile_kernels
+
+    chosen = choose_release(store, broker_version)
+    ways = parse_variants(what_if, chosen.release)
+    compile_kernels(quiet=view.quiet)
+    _predict(store, ways, chosen, view)
+
+
+def _predict(store: Store, ways: Sequence[Variant], chosen: Chosen, view: View) -> None:
     from rmqstore.prediction.whatif import compare, least_harmful
     from rmqstore.store.access import denied_entries
     from rmqstore.store.mapped import skipping_denied

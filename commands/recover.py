@@ -11,6 +11,7 @@ import click
 from rmqstore.commands.common import View, broker_version_option, output_options, store_argument, store_options
 from rmqstore.commands.denied import require_readable
 from rmqstore.commands.engines import engine_options
+from rmqstore.commands.predicting import predict, what_if_option
 from rmqstore.commands.writing import RepairRunner, plan_out_option, yes_option
 from rmqstore.errors import UsageError
 
@@ -26,13 +27,7 @@ NAME = "recover"
 @click.option(
     "--dry-run", is_flag=True, help="Only predict the next start of a broker; with --strategy, show the plan. Nothing is written."
 )
-@click.option(
-    "--what-if",
-    "what_if",
-    multiple=True,
-    metavar="NAME=VALUES",
-    help="With --dry-run, compare ways to start: abort=present,absent checkpoint=kept,removed version=all (or releases with commas).",
-)
+@what_if_option
 @click.option(
     "--strategy",
     type=click.Choice(["salvage", "broker", "minimal"]),
@@ -87,14 +82,7 @@ def command(
     at = StoreAt.of(store, broker_conf, settings)
     opened = at.open()
     if dry_run and strategy is None:
-        from rmqstore.commands.predicting import predict, read_ways
-        from rmqstore.prediction.release import choose_release
-        from rmqstore.scan.compilation import compile_kernels
-
-        chosen = choose_release(opened, broker_version)
-        ways = read_ways([*what_if, *tried], chosen.release)
-        compile_kernels(quiet=view.quiet)
-        predict(opened, ways, chosen, view)
+        predict(opened, broker_version, [*what_if, *tried], view)
         return
     require_readable(opened)
     runner = RepairRunner(view, at, opened, broker_version, wish, dry_run=dry_run, yes=yes, plan_out=plan_out)

@@ -33,28 +33,44 @@ class CommandEntry(NamedTuple):
     summary: str
 
 
-COMMANDS: dict[str, CommandEntry] = {
-    "info": CommandEntry("rmqstore.commands.info", "Show releases, sizes and offsets of a store, and whether it stopped cleanly."),
-    "dump": CommandEntry("rmqstore.commands.dump", "Decode any file or part of a store."),
-    "verify": CommandEntry("rmqstore.commands.verify", "Check every record, consume queue entry and index entry against the others."),
-    "queues": CommandEntry("rmqstore.commands.queues", "List queues: offsets, entries, times, bytes."),
-    "topics": CommandEntry("rmqstore.commands.topics", "List topics: queues, type, permissions, messages."),
-    "groups": CommandEntry("rmqstore.commands.groups", "List consumer groups: offset, lag, next message of each queue."),
-    "query": CommandEntry("rmqstore.commands.query", "Find messages by key, message id, queue offset, time or physical offset."),
-    "stats": CommandEntry("rmqstore.commands.stats", "Count messages and bytes by topic, queue, time, tag, host, size; reclaimable bytes."),
-    "sql": CommandEntry("rmqstore.commands.sql", "Query a store in SQL: messages, consume queues, index, timer, findings."),
-    "export": CommandEntry("rmqstore.commands.export", "Export messages as JSON lines, CSV or Parquet; resumable."),
-    "doctor": CommandEntry("rmqstore.commands.doctor", "Report whether a broker starts on a store, what that costs, what to run next."),
-    "recover": CommandEntry("rmqstore.commands.recover", "Repair a store, or predict what a broker will do to it."),
-    "truncate": CommandEntry("rmqstore.commands.truncate", "Cut the commit log at a record boundary, with consume queues and index."),
-    "rebuild-consumequeue": CommandEntry("rmqstore.commands.rebuild_consumequeue", "Rebuild consume queues from the commit log."),
-    "rebuild-index": CommandEntry("rmqstore.commands.rebuild_index", "Rebuild index files from the commit log."),
-    "rebuild-checkpoint": CommandEntry("rmqstore.commands.rebuild_checkpoint", "Rebuild the checkpoint that a clean stop would have left."),
-    "apply": CommandEntry("rmqstore.commands.apply", "Apply a saved plan, or continue an interrupted one."),
-    "undo": CommandEntry("rmqstore.commands.undo", "Undo the changes of a writing command."),
-    "history": CommandEntry("rmqstore.commands.history", "List the changes made to a store, and how to undo them."),
-    "explain": CommandEntry("rmqstore.commands.explain", "Explain a finding code or a line of a broker's log, and what to do."),
+GROUPS: dict[str, dict[str, CommandEntry]] = {
+    "Look": {
+        "info": CommandEntry("rmqstore.commands.info", "Show releases, sizes and offsets of a store, and whether it stopped cleanly."),
+        "dump": CommandEntry("rmqstore.commands.dump", "Decode any file or part of a store."),
+        "query": CommandEntry("rmqstore.commands.query", "Find messages by key, message id, queue offset, time or physical offset."),
+        "queues": CommandEntry("rmqstore.commands.queues", "List queues: offsets, entries, times, bytes."),
+        "topics": CommandEntry("rmqstore.commands.topics", "List topics: queues, type, permissions, messages."),
+        "groups": CommandEntry("rmqstore.commands.groups", "List consumer groups: offset, lag, next message of each queue."),
+        "history": CommandEntry("rmqstore.commands.history", "List the changes made to a store, and how to undo them."),
+    },
+    "Judge": {
+        "doctor": CommandEntry("rmqstore.commands.doctor", "Report whether a broker starts on a store, what that costs, what to run next."),
+        "verify": CommandEntry("rmqstore.commands.verify", "Check every record, consume queue entry and index entry against the others."),
+        "predict": CommandEntry("rmqstore.commands.predict", "Predict what a broker does to a store at its next start."),
+        "explain": CommandEntry("rmqstore.commands.explain", "Explain a finding code or a line of a broker's log, and what to do."),
+    },
+    "Repair": {
+        "recover": CommandEntry("rmqstore.commands.recover", "Repair a store, or predict what a broker will do to it."),
+        "truncate": CommandEntry("rmqstore.commands.truncate", "Cut the commit log at a record boundary, with consume queues and index."),
+        "rebuild-consumequeue": CommandEntry("rmqstore.commands.rebuild_consumequeue", "Rebuild consume queues from the commit log."),
+        "rebuild-index": CommandEntry("rmqstore.commands.rebuild_index", "Rebuild index files from the commit log."),
+        "rebuild-checkpoint": CommandEntry(
+            "rmqstore.commands.rebuild_checkpoint", "Rebuild the checkpoint that a clean stop would have left."
+        ),
+        "apply": CommandEntry("rmqstore.commands.apply", "Apply a saved plan, or continue an interrupted one."),
+        "undo": CommandEntry("rmqstore.commands.undo", "Undo the changes of a writing command."),
+    },
+    "Data": {
+        "stats": CommandEntry(
+            "rmqstore.commands.stats", "Count messages and bytes by topic, queue, time, tag, host, size; reclaimable bytes."
+        ),
+        "export": CommandEntry("rmqstore.commands.export", "Export messages as JSON lines, CSV or Parquet; resumable."),
+        "sql": CommandEntry("rmqstore.commands.sql", "Query a store in SQL: messages, consume queues, index, timer, findings."),
+    },
 }
+"""The commands by the groups of `rmqstore --help`."""
+
+COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
 
 
 class LazyGroup(click.Group):
@@ -76,8 +92,10 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
+        width = max(map(len, COMMANDS))
+        for title, entries in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), entry.summary) for name, entry in entries.items()])
 
 
 def _suggestion(name: str) -> str:

@@ -167,3 +167,12 @@ def test_duplication_and_long_topics_are_unknown(fresh_store: Callable[[str], Pa
     (found,) = run.objects
     assert found["starts"] is None
     assert "duplicationEnable" in found["unknown"]
+
+
+@pytest.mark.parametrize("words", [[], ["--what-if", "abort=present,absent"]])
+def test_predict_is_a_dry_run_of_recover(words: list[str]) -> None:
+    root = stores.sample_store("5.3.3-plain-crash")
+    predicted = rmqstore("predict", root, *words, "--json")
+    assert predicted.objects == rmqstore("recover", root, "--dry-run", *words, "--format", "json").objects
+    assert predicted.status == 1
+    assert rmqstore("predict", root, "abort=present").status == 2

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from rmqstore.commands.common import View, broker_version_option, output_options, store_argument, store_options
+from rmqstore.commands.common import View, broker_version_option, output_options, store_options
+from rmqstore.commands.engines import stores_argument
+from rmqstore.errors import RmqstoreError, UsageError
 
 if TYPE_CHECKING:
     from rmqstore.doctor.diagnosis import Diagnosis
+    from rmqstore.store.root import Store
 
 EXIT_FINDINGS = 1
 _AUTO = "auto"
@@ -19,31 +23,61 @@ _SHOWN_DEFAULT = "the broker's default"
 
 
 @click.command("doctor", short_help="Report whether a broker starts on a store, what that costs, what to run next.")
-@store_argument
+@stores_argument
+@click.option("--gate", is_flag=True, help="Print one line of JSON for each store: whether an upgrade can continue.")
+@click.option("--deep", is_flag=True, help="With --gate: also verify the whole store.")
 @broker_version_option
 @store_options
 @output_options
 @click.pass_context
 def command(
-    context: click.Context, store: Path, broker_version: str, broker_conf: Path | None, settings: Mapping[str, str], view: View
+    context: click.Context,
+    stores: tuple[Path, ...],
+    gate: bool,
+    deep: bool,
+    broker_version: str,
+    broker_conf: Path | None,
+    settings: Mapping[str, str],
+    view: View,
 ) -> None:
     """Report whether a broker of --broker-version starts on STORE, with the line its log would show, and what the start costs in each
     area of the store; then what is wrong, the most dangerous first. The first line is the worst problem, the next one what to do.
 
     Reads what a start of the broker would read, and a sample of the commit log, so the size of the store does not matter; `rmqstore
     verify` reads everything. Ends with status 0 only if the broker starts and nothing is lost, repeated or unreachable by key.
+
+    Several stores are a line each. With --gate, status 0 means that all of each store was judged, and that nothing is lost.
     """
+    from rmqstore.scan.compilation import compile_kernels
+
+    if deep and not gate:
+        raise UsageError("--deep is for --gate.", "Run `rmqstore verify` for the findings of a whole store.")
+    compile_kernels(quiet=view.quiet)
+    ask = partial(_diagnosis, broker_version=broker_version, broker_conf=broker_conf, settings=settings)
+    if gate:
+        passed = [_gate(store, ask, deep=deep) for store in stores]
+    elif len(stores) == 1:
+        passed = [_one(ask(stores[0])[1], view)]
+    else:
+        passed = _several(stores, ask, view)
+    if not all(passed):
+        context.exit(EXIT_FINDINGS)
+
+
+def _diagnosis(store: Path, broker_version: str, broker_conf: Path | None, settings: Mapping[str, str]) -> tuple[Store, Diagnosis]:
     from rmqstore.doctor.diagnosis import diagnose
     from rmqstore.doctor.nextsteps import Commands
-    from rmqstore.scan.compilation import compile_kernels
     from rmqstore.store.root import Store
 
     opened = Store.open(store, broker_conf=broker_conf, settings=settings)
-    compile_kernels(quiet=view.quiet)
     words = [] if broker_conf is None else ["--broker-conf", str(broker_conf.absolute())]
     for key, value in settings.items():
         words += ["--set", f"{key}={value}"]
-    diagnosis = diagnose(opened, broker_version, Commands(opened.root, words, "" if broker_version == _AUTO else broker_version))
+    return opened, diagnose(opened, broker_version, Commands(opened.root, words, "" if broker_version == _AUTO else broker_version))
+
+
+def _one(diagnosis: Diagnosis, view: View) -> bool:
+    """Write the diagnosis of a single store; return whether nothing is lost."""
     output = view.output()
     if view.format == "table":
         output.object(for_people(diagnosis))
@@ -53,8 +87,44 @@ def command(
         output.summary(advice(diagnosis))
     else:
         output.object(diagnosis.as_json())
-    if not diagnosis.nothing_lost:
-        context.exit(EXIT_FINDINGS)
+    return diagnosis.nothing_lost
+
+
+def _several(stores: Sequence[Path], ask: Callable[[Path], tuple[Store, Diagnosis]], view: View) -> list[bool]:
+    """Write a line for each store; return of each whether nothing is lost."""
+    passed, rows = [], []
+    for store in stores:
+        try:
+            _, diagnosis = ask(store)
+        except RmqstoreError as error:
+            passed.append(False)
+            rows.append({"store": str(store), "verdict": error.message, "next": error.hint})
+            continue
+        passed.append(diagnosis.nothing_lost)
+        if view.format == "table":
+            rows.append({"store": str(store), "verdict": diagnosis.verdict.headline, "next": diagnosis.next})
+        else:
+            rows.append({**diagnosis.as_json(), "store": str(store)})
+    if view.format == "table":
+        view.output().rows(rows)
+    else:
+        for row in rows:
+            view.output().object(row if "type" in row else {"type": "unreadable", **row})
+    return passed
+
+
+def _gate(store: Path, ask: Callable[[Path], tuple[Store, Diagnosis]], *, deep: bool) -> bool:
+    """Print whether an upgrade can continue with a store; what cannot be judged does not pass."""
+    from rmqstore.doctor.gate import gate, refused
+    from rmqstore.render.text import compact_json
+
+    try:
+        opened, diagnosis = ask(store)
+        result = gate(opened, diagnosis, deep=deep)
+    except RmqstoreError as error:
+        result = refused(store, error)
+    click.echo(compact_json(result))
+    return bool(result["pass"])
 
 
 def for_people(diagnosis: Diagnosis) -> dict[str, Any]:

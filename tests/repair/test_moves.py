@@ -100,6 +100,8 @@ WHOLE: dict[str, tuple[str, Harm]] = {
     "the first file under another name": (SMALL, renamed_file(0, lambda file: "first")),
     "pages of one file exchanged": (PLAIN, exchanged_blocks(0, 4096, 0, 32768, 4096)),
     "pages of two files exchanged": (SMALL, exchanged_blocks(11, 4096, 14, 4096, 4096)),
+    "sectors whose exchange leaves a record valid with bytes of another": ("4.9.8-lmq", exchanged_blocks(0, 46080, 1, 15872, 512)),
+    "sectors of one file exchanged": ("4.9.8-lmq", exchanged_blocks(0, 4096, 0, 32256, 512)),
     "a backup beside": (PLAIN, copied_beside(2, lost=False)),
     "a backup beside a file of zeros": (PLAIN, copied_beside(2, lost=True)),
 }

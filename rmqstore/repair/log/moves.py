@@ -40,11 +40,13 @@ Witness = Callable[[Move], bool | None]
 class Moves:
     """Moves by physical offset, and the ranges [start, end) of the log that they or valid records in their place take, ascending.
 
-    `copies` are files of the log that hold nothing but records whose own places are taken: they were copied over what was there.
+    `placed` are the valid records in their place. `copies` are files of the log that hold nothing but records whose own places are taken:
+    they were copied over what was there.
     """
 
     moves: tuple[Move, ...]
     taken: tuple[tuple[int, int], ...]
+    placed: tuple[Run, ...] = ()
     copies: tuple[MappedFile, ...] = ()
 
     def taken_before(self, offset: int) -> int:
@@ -56,6 +58,18 @@ class Moves:
         """Return where the first range that starts at `offset` or after starts, a number beyond all logs without one."""
         number = bisect_left(self.taken, offset, key=lambda one: one[0])
         return self.taken[number][0] if number < len(self.taken) else 1 << 62
+
+    def is_free(self, start: int, end: int) -> bool:
+        """Return whether nothing takes a byte of [start, end)."""
+        number = bisect_left(self.taken, end, key=lambda one: one[0])
+        return not number or self.taken[number - 1][1] <= start
+
+    def record_before(self, offset: int) -> int:
+        """Return where the last record in its place begins that has bytes from `offset` on; without one the same as `taken_before`."""
+        number = bisect_left(self.placed, offset, key=lambda one: one.start)
+        run = self.placed[number - 1] if number else None
+        crosses = run is not None and run.end - run.last_size < offset < run.end
+        return run.end - run.last_size if run is not None and crosses else self.taken_before(offset)
 
 
 def find_moves(
@@ -89,7 +103,7 @@ def find_moves(
     bridged = list(_bridged(sorted(found, key=lambda move: move.start), placed, file_size))
     ranges = sorted([(move.start, move.end) for move in bridged] + [(one.start, one.end) for one in placed])
     moves = tuple(_to_file_borders(bridged, own, ranges, file_size))
-    return Moves(moves, tuple(ranges), tuple(_copies(files, own, moves, placed)))
+    return Moves(moves, tuple(ranges), placed, tuple(_copies(files, own, moves, placed)))
 
 
 def _well_formed(file: MappedFile) -> Iterator[Run]:

@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from rmqstore.formats.message import BLANK, BLANK_MAGIC, BLANK_SIZE
 from rmqstore.formats.naming import offset_to_file_name
 from rmqstore.repair.log.corrections import is_proven
 from rmqstore.repair.log.evidence import indexed_starts
+from rmqstore.repair.log.exchanges import LARGEST_BORDER, records_end, with_exchanges
 from rmqstore.repair.log.moves import PAGE, SECTOR, Move, Moves, find_moves
 from rmqstore.repair.log.pointers import units_into
 from rmqstore.repair.log.segments import LogFiles
@@ -29,7 +29,6 @@ from rmqstore.store.root import Store
 from rmqstore.store.window import data_extents, map_window, read_at
 
 _PIECE = 8 << 20
-_LARGEST_BORDER = 8 << 20  # bytes between a move and the next valid records that are searched for a record across its border
 _SOURCES = (ProblemKind.FOREIGN_NAME, ProblemKind.DUPLICATE_NAME)
 
 
@@ -69,13 +68,7 @@ def relocate(store: Store, log: LogFiles, staging: Staging) -> Relocation | None
     moves = find_moves(files, odd, log.file_size, lambda ranges: _Witnesses(store, ranges))
     if not moves.moves and not moves.copies:
         return None
-    by_start, by_path = {file.start: file for file in log.files}, {file.path: file for file in log.files}
-    partners: list[Move] = []
-    for move in moves.moves:
-        here, there = by_start.get(move.start - move.start % log.file_size), by_path.get(move.file.path)
-        partner = _partner(move, moves, here, there) if here is not None and there is not None else None
-        partners += [partner] if partner is not None else []
-    return _Assembly(store, log, staging, replace(moves, moves=tuple(sorted((*moves.moves, *partners), key=lambda one: one.start)))).run()
+    return _Assembly(store, log, staging, with_exchanges(moves, log.files, log.file_size)).run()
 
 
 def _is_plain(entry: OddEntry) -> bool:
@@ -111,27 +104,6 @@ def _is_at(move: Move, start: int, size: int) -> bool:
     position = move.position + start - move.start
     head = int.from_bytes(read_at(move.file, position, min(4, move.file.length - position)), "big")
     return head == (size or head) and 0 < head <= move.file.length - position and is_proven(read_at(move.file, position, head), start)
-
-
-def _partner(move: Move, moves: Moves, here: MappedFile, there: MappedFile) -> Move | None:
-    """Return the opposite move for exchanged blocks: the bytes in the place of a move make the records at its source valid.
-
-    `here` is the file that the bytes belong to, `there` the one they are in.
-    """
-    shift = move.start - there.start - move.position
-    for block in (SECTOR, PAGE):
-        low, high = move.start - move.start % block, -(-move.end // block) * block
-        before, after = moves.taken_before(low - shift), moves.taken_after(high - shift)
-        before, after = max(before, there.start), min(after, there.end)
-        if shift % block or low < here.start or high > here.end or not before <= low - shift < high - shift <= after:
-            continue
-        if after - before > _LARGEST_BORDER:
-            continue
-        around = read_at(there, before - there.start, after - before)
-        data = around[: low - shift - before] + read_at(here, low - here.start, high - low) + around[high - shift - before :]
-        if _are_records(data, before, there.end):
-            return Move(here, low - here.start, low - shift, high - low, 1)
-    return None
 
 
 class _Assembly:
@@ -194,16 +166,16 @@ class _Assembly:
         for block in (SECTOR, PAGE):
             cut = max(before, move.start - move.start % block)
             position = move.position - (move.start - cut)
-            if cut < move.start <= before + _LARGEST_BORDER and position >= 0:
+            if cut < move.start <= before + LARGEST_BORDER and position >= 0:
                 moved = read_at(move.file, position, move.start - cut)
-                if _are_records(data[before - start : cut - start].tobytes() + moved, before, end):
+                if records_end(data[before - start : cut - start].tobytes() + moved, before, end, move.start) is not None:
                     data[cut - start : move.start - start] = np.frombuffer(moved, np.uint8)
                     break
         for block in (SECTOR, PAGE):
             cut = min(-(-move.end // block) * block, after)
-            if move.end < cut and after - move.end <= _LARGEST_BORDER and move.position_end + cut - move.end <= move.file.length:
+            if move.end < cut and after - move.end <= LARGEST_BORDER and move.position_end + cut - move.end <= move.file.length:
                 moved = read_at(move.file, move.position_end, cut - move.end)
-                if _are_records(moved + data[cut - start : after - start].tobytes(), move.end, end):
+                if records_end(moved + data[cut - start : after - start].tobytes(), move.end, end, after) is not None:
                     data[move.end - start : cut - start] = np.frombuffer(moved, np.uint8)
                     break
 
@@ -216,19 +188,6 @@ def _copy(source: MappedFile, position: int, target: npt.NDArray[np.uint8]) -> N
             size = min(_PIECE, end - at, position + length - at)
             with map_window(source, at, size) as window:
                 target[at - position : at - position + size] = window.array
-
-
-def _are_records(data: bytes, position: int, file_end: int) -> bool:
-    """Return whether bytes at a physical offset are valid records one after another up to their end, or up to the BLANK of their file."""
-    at = 0
-    while at < len(data):
-        if data[at : at + BLANK_SIZE] == BLANK.build({"total_size": file_end - position - at, "magic_code": BLANK_MAGIC}):
-            return True
-        size = int.from_bytes(data[at : at + 4], "big")
-        if not 0 < size <= len(data) - at or not is_proven(data[at : at + size], position + at):
-            return False
-        at += size
-    return True
 
 
 def _reason(moves: Sequence[Move], start: int) -> str:

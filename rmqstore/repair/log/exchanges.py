@@ -1,0 +1,117 @@
+"""Exchanged blocks: a move whose block of the disk holds, in its source, the bytes that are missing there.
+
+The records of a move say where its block belongs, but not where that begins and ends: no checksum covers topic and properties of most
+records, so one across a border can look valid with bytes of the other block. The exchange is whole if both blocks leave valid records only.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from rmqstore.formats.message import BLANK, BLANK_MAGIC, BLANK_SIZE
+from rmqstore.repair.log.corrections import is_proven
+from rmqstore.repair.log.moves import PAGE, SECTOR, Move, Moves
+from rmqstore.store.mapped import MappedFile
+from rmqstore.store.window import read_at
+from rmqstore.verify.queues.judgement import subtract
+
+LARGEST_BORDER = 8 << 20
+"""Bytes between moved bytes and the next valid records that are searched for a record across the border."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """A block that moves, and the range of the log whose records are valid with it."""
+
+    move: Move
+    start: int
+    end: int
+
+
+def with_exchanges(moves: Moves, files: Sequence[MappedFile], file_size: int) -> Moves:
+    """Return the moves, those of exchanged blocks whole and with the opposite ones; `files` are those of the log.
+
+    Raises UnreadableError, StoreChangedError.
+    """
+    by_start, by_path = {file.start: file for file in files}, {file.path: file for file in files}
+    single: list[Move] = []
+    exchanged: list[Move] = []
+    settled: list[tuple[int, int]] = []
+    for move in moves.moves:
+        here, there = by_start.get(move.start - move.start % file_size), by_path.get(move.file.path)
+        blocks = () if here is None or there is None or _overlaps(settled, move) else _exchange(moves, move, here, there)
+        if len(blocks) == 2:
+            exchanged += [block.move for block in blocks]
+            settled += [(block.start, block.end) for block in blocks]
+            settled.sort()
+        else:
+            single += [move, *(block.move for block in blocks)]
+    rest = [move for move in single if not _overlaps(settled, move)]
+    taken = sorted([*subtract(moves.taken, settled), *settled])
+    return replace(moves, moves=tuple(sorted([*rest, *exchanged], key=lambda one: one.start)), taken=tuple(taken))
+
+
+def _overlaps(settled: Sequence[tuple[int, int]], move: Move) -> bool:
+    """Return whether bytes of the place of a move are in one of these ranges, ascending and apart from each other."""
+    number = bisect_left(settled, (move.end, 0))
+    return number > 0 and settled[number - 1][1] > move.start
+
+
+def _exchange(moves: Moves, move: Move, here: MappedFile, there: MappedFile) -> Sequence[_Block]:
+    """Return both blocks of the exchange that a move is part of; the opposite one alone where the block of the move is damaged as well.
+
+    `here` is the file that the bytes belong to, `there` the one they are in.
+    """
+    shift = move.start - there.start - move.position
+    alone: Sequence[_Block] = ()
+    for low, high in _borders(move, shift):
+        inside = here.start <= low < high <= here.end and there.start <= low - shift < high - shift <= there.end
+        if not inside or abs(shift) < high - low:
+            continue
+        opposite = _placed(moves, Move(here, low - here.start, low - shift, high - low, 0), there)
+        if opposite is None:
+            continue
+        own = _placed(moves, Move(there, low - shift - there.start, low, high - low, move.records), here)
+        if own is not None:
+            return own, opposite
+        if not alone and moves.is_free(opposite.move.start, opposite.move.end):
+            alone = (opposite,)
+    return alone
+
+
+def _borders(move: Move, shift: int) -> Iterator[tuple[int, int]]:
+    """Yield where the blocks that moved may begin and end: the last record of a move may only look as if it went on after its block."""
+    for block in (SECTOR, PAGE):
+        low = move.start - move.start % block
+        if not shift % block:
+            yield from ((low, high) for high in (-(-move.end // block) * block, move.end - move.end % block) if high > low)
+
+
+def _placed(moves: Moves, move: Move, file: MappedFile) -> _Block | None:
+    """Return the block of a move in its place in `file`; None where the records there are not all valid with it."""
+    start, limit = moves.record_before(move.start), min(moves.taken_after(move.end), file.end, move.end + LARGEST_BORDER)
+    start = max(start, file.start)
+    if move.start - start > LARGEST_BORDER:
+        return None
+    around = read_at(file, start - file.start, limit - start)
+    data = around[: move.start - start] + read_at(move.file, move.position, move.length) + around[move.end - start :]
+    end = records_end(data, start, file.end, move.end)
+    return None if end is None else _Block(move, start, end)
+
+
+def records_end(data: bytes, start: int, file_end: int, stop: int) -> int | None:
+    """Return where valid records, one after another from physical offset `start` on, end at `stop` or after, or with a BLANK.
+
+    None where bytes before `stop` are no such records. `file_end` is the end of their file.
+    """
+    at = 0
+    while start + at < stop:
+        if data[at : at + BLANK_SIZE] == BLANK.build({"total_size": file_end - start - at, "magic_code": BLANK_MAGIC}):
+            return file_end
+        size = int.from_bytes(data[at : at + 4], "big")
+        if not 0 < size <= len(data) - at or not is_proven(data[at : at + size], start + at):
+            return None
+        at += size
+    return start + at

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from rmqstore.formats.naming import offset_to_file_name
+from rmqstore.repair.plan.model import Doubt
 from rmqstore.repair.transaction.folder import transactions
 from rmqstore.verify.engine import verify
 from tests.repair.recovering import Damaged, messages_of
@@ -181,6 +182,46 @@ def test_a_file_of_another_store_fills_no_hole(tmp_path: Path) -> None:
 
     assert (result.errors, result.left) == ({}, 0)
     assert not any(key.encode() in path.read_bytes() for key in foreign for path in log_files(log))
+
+
+def backup_as_next_file(damage: Callable[[bytes], bytes], change: Callable[[bytes], bytes] = bytes) -> Harm:
+    """Damages a log file, of which a backup, itself changed, has the name of the file after the end of the log."""
+
+    def harm(log: Path) -> None:
+        files = log_files(log)
+        data = files[1].read_bytes()
+        files[1].write_bytes(damage(data))
+        (log / offset_to_file_name(int(files[-1].name) + len(data))).write_bytes(change(data))
+
+    return harm
+
+
+@pytest.mark.parametrize(
+    "change",
+    [bytes, lambda data: data[:30000] + bytes(len(data) - 30000), lambda data: data[:16384] + os.urandom(4096) + data[20480:]],
+    ids=["whole", "as far as it was copied", "with damage in the middle"],
+)
+def test_a_backup_in_the_place_of_the_next_file_holds_no_message_of_its_own(change: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    store = Damaged(PLAIN, stores.fresh_store(PLAIN, tmp_path))
+    log = store.root / "commitlog"
+    backup_as_next_file(lambda data: data[:40960] + bytes(4096) + data[45056:], change)(log)
+
+    result = store.recover()
+
+    assert (result.errors, result.left) == ({}, 0)
+    assert [message for message in result.plan.lost if message.doubt is not None] == []
+
+
+def test_bytes_of_no_message_after_the_end_of_the_log_are_listed_as_doubtful(tmp_path: Path) -> None:
+    store = Damaged(PLAIN, stores.fresh_store(PLAIN, tmp_path))
+    log = store.root / "commitlog"
+    backup_as_next_file(bytes, lambda data: os.urandom(4096) + bytes(len(data) - 4096))(log)
+    start = int(log_files(log)[-1].name)
+
+    result = store.recover()
+
+    assert (result.errors, result.left) == ({}, 0)
+    assert [(message.physical_offset, message.doubt) for message in result.plan.lost] == [(start, Doubt.EXISTENCE)]
 
 
 @pytest.mark.parametrize(

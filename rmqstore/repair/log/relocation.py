@@ -34,13 +34,17 @@ _SOURCES = (ProblemKind.FOREIGN_NAME, ProblemKind.DUPLICATE_NAME)
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """A file of the log that was assembled: its place `path`, whether one `exists` there now, and the file `like` whose times it takes."""
+    """A file of the log that was assembled: its place `path`, whether one `exists` there now, and the file `like` whose times it takes.
+
+    `former`: the file of the log that is there now.
+    """
 
     path: Path
     exists: bool
     staged: StagedFile
     reason: str
     like: Path | None = None
+    former: MappedFile | None = None
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,11 @@ class Relocation:
         """Return the path in the store of a file of the log."""
         found = self.assembled.get(file.path)
         return file.path if found is None else found.path
+
+    def former(self, file: MappedFile) -> MappedFile:
+        """Return a file of the log as it is now; the file itself if it is new."""
+        found = self.assembled.get(file.path)
+        return file if found is None or found.former is None else found.former
 
 
 def relocate(store: Store, log: LogFiles, staging: Staging) -> Relocation | None:
@@ -157,7 +166,7 @@ class _Assembly:
                 self._settle_borders(move, start, data)
         staged = self._staging.close(name)
         path = file.path if file is not None else self._store.commitlog_directories.writable[0] / name
-        return Assembled(path, path.exists(), staged, _reason(into, start), whole.file.path if whole is not None else None)
+        return Assembled(path, path.exists(), staged, _reason(into, start), whole.file.path if whole is not None else None, file)
 
     def _settle_borders(self, move: Move, start: int, data: npt.NDArray[np.uint8]) -> None:
         """Move the rest of the first and the last block as well where that makes the records across its borders valid."""

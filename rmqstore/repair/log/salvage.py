@@ -35,7 +35,9 @@ from rmqstore.store.root import Store
 from rmqstore.store.window import read_at
 from rmqstore.verify.context import LogFacts
 from rmqstore.verify.log.record_findings import DAMAGE_CODES, DAMAGE_TEXTS
+from rmqstore.verify.log.runs import foreign_ranges
 from rmqstore.verify.queues.courses import courses_of
+from rmqstore.verify.queues.judgement import subtract
 from rmqstore.versions import Profile, profile_of
 
 _MENDED_AT_ONCE = 8 << 20  # bytes of a hole up to which a correction is searched for
@@ -400,7 +402,7 @@ class _Salvage:
     def _doubtful_behind(self, known: Sequence[LostMessage]) -> Iterator[LostMessage]:
         """Yield the bytes after the end that are no record, apart from `known` messages: there may have been messages or not."""
         places = sorted((message.physical_offset or 0, message.size or 0) for message in known)
-        ranges = sorted(piece for result in (self._kept[-1], *self._behind) for piece in self._doubtful(result).items())
+        ranges = sorted(piece for result in (self._kept[-1], *self._behind) for piece in self._doubtful(result))
         for start, end in ranges:
             reached = max(start, self._end)
             low = bisect_left(places, (reached, 0))
@@ -410,14 +412,14 @@ class _Salvage:
                     yield LostMessage(physical_offset=reached, size=position - reached, why=why, doubt=Doubt.EXISTENCE)
                 reached = max(reached, position + size)
 
-    def _doubtful(self, result: FileSurvey) -> dict[int, int]:
-        """Return the ranges of a file that hold bytes, and neither records nor leftovers of earlier use of the file; ends by starts."""
+    def _doubtful(self, result: FileSurvey) -> list[Range]:
+        """Return the ranges of a file that hold bytes, and neither records, those of other places among them, nor leftovers."""
         found, tail = _unreadable(result), result.tail
         if tail is not None and tail.kind == "stale":
             head = RECORD_PREFIX.parse(self._bytes(tail.start, RECORD_PREFIX.sizeof()).ljust(RECORD_PREFIX.sizeof(), b"\0"))
             if (head.physical_offset - tail.start) % self._log.file_size:
                 found[tail.start] = tail.end
-        return found
+        return subtract(sorted(found.items()), foreign_ranges(self._relocation.former(result.file), self._log.file_size) if found else ())
 
     def _is_elsewhere(self, damages: Sequence[Range], place: Place) -> bool:
         """Return whether a corrected record is at a place, or its queue unit points at a valid record of the queue outside of damage."""

@@ -83,6 +83,27 @@ def blank_after(run: LogBytes, file_size: int) -> int:
     return rest if (fields.total_size, fields.magic_code) == (rest, BLANK_MAGIC) else 0
 
 
+def foreign_ranges(file: MappedFile, file_size: int) -> list[tuple[int, int]]:
+    """Return the ranges [start, end) of a log file, as physical offsets by its name, that belong to other files of the log, ascending.
+
+    Bytes between two runs of the same other file, in their order, belong to that file as well. `file_size` is that of all log files.
+    Raises UnreadableError, StoreChangedError.
+    """
+    found: list[tuple[int, int]] = []
+    last: Run | None = None
+    for run in runs_of(file):
+        start, end = file.start + run.position, file.start + run.position_end + (BLANK_SIZE if blank_after(run, file_size) else 0)
+        slot = run.start // file_size
+        if slot == file.start // file_size:
+            last = None
+            continue
+        if last is not None and last.start // file_size == slot and last.end <= run.start:
+            start = found.pop()[0]
+        found.append((start, end))
+        last = run
+    return found
+
+
 def _inside(file: MappedFile, position: int, records: npt.NDArray[np.void], depth: int) -> Iterator[Run]:
     """Yield the runs inside of records that are not valid, from the one at byte `position` of the file on, which are of one kind."""
     for row in range(int(np.searchsorted(records["position"], file.start + position)), len(records)):

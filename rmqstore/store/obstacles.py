@@ -95,14 +95,15 @@ def _in_part(directory: Path, part: PartKind, *, rocksdb: bool) -> Iterator[Obst
 
 
 def _in_queues(tree: Path, *, rocksdb: bool) -> Iterator[Obstacle]:
+    entries = [Path(entry.path) for entry in list_directory(tree) if is_database_name(entry.name)] if rocksdb else []
+    of_database = {path: found for path in entries if (found := kind_of(path)) != _FILE}
+    yield from (Obstacle(path, found, _FILE) for path, found in of_database.items())
     for stray in tree_strays(tree, rocksdb=rocksdb):
-        yield Obstacle(stray.path, kind_of(stray.path), None)
-    for entry in list_directory(tree) if rocksdb else ():
-        found = kind_of(Path(entry.path))
-        if is_database_name(entry.name) and found != _FILE:
-            yield Obstacle(Path(entry.path), found, _FILE)
+        if stray.path.parent not in of_database:
+            yield Obstacle(stray.path, kind_of(stray.path), None)
     for _, _, queue in tree_queues(tree):
-        yield from in_files(queue, named=_is_offset)
+        if Path(queue).parent not in of_database:
+            yield from in_files(queue, named=_is_offset)
 
 
 def in_files(directory: Path | str, *, named: Callable[[str], bool]) -> Iterator[Obstacle]:

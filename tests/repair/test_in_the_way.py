@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any
 
@@ -266,22 +268,49 @@ def test_a_plan_that_takes_the_lock_itself_away_is_refused(tmp_path: Path) -> No
     assert (store.root / "lock").read_text() == "lock"
 
 
-def test_a_special_file_on_another_file_system_is_refused(tmp_path: Path) -> None:
+@pytest.fixture
+def volume(tmp_path: Path) -> Iterator[Path]:
+    """A directory on another file system than `tmp_path`."""
     other = Path("/dev/shm")
     if not other.is_dir() or same_device(tmp_path, other):
         pytest.skip("there is no second file system")
+    with TemporaryDirectory(prefix="rmqstore-test-", dir=other) as directory:
+        yield Path(directory)
+
+
+def _log_moved_to(volume: Path, store: Damaged) -> list[str]:
+    for path in (store.root / "commitlog").iterdir():
+        shutil.move(path, volume / path.name)
+    return [*stores.case(BASE).set_options(store.root), "--set", f"storePathCommitLog={volume}"]
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("name", ["stray", f"{10**6 // 65536 * 65536:020d}"])
+@pytest.mark.parametrize("make", [named_pipe, unix_socket, device, dangling_link])
+def test_a_special_file_on_another_file_system_is_refused(name: str, make: Make, volume: Path, tmp_path: Path) -> None:
     store = Damaged(BASE, stores.fresh_store(BASE, tmp_path))
-    volume = other / f"rmqstore-test-{os.getpid()}"
-    volume.mkdir()
-    try:
-        for path in (store.root / "commitlog").iterdir():
-            (volume / path.name).write_bytes(path.read_bytes())
-        settings = {**stores.case(BASE).settings(store.root), "storePathCommitLog": str(volume)}
-        named_pipe(volume / f"{10**6 // 65536 * 65536:020d}")
-        wish = procedure.RepairRequest("recover", "5.3.3", lambda: Store.open(store.root, settings=settings), Recovery("5.3.3").plan)
-        with pytest.raises(RefusedError, match="on another file system"):
-            procedure.show(wish, Yes())
-    finally:
-        for path in volume.iterdir():
-            path.unlink()
-        volume.rmdir()
+    options = _log_moved_to(volume, store)
+    make(volume / name)
+    before = _state(store.root), _state(volume)
+
+    done = rmqstore("recover", store.root, "--broker-version", store.release, "--yes", *options)
+
+    assert (done.status, done.err.splitlines()[0]) == (
+        3,
+        f"error: {volume / name} is in the way, and on another file system than the store.",
+    )
+    assert (_state(store.root), _state(volume)) == before
+
+
+@pytest.mark.parametrize(("name", "status"), [("stray", 0), (f"{10**6 // 65536 * 65536:020d}", 1)])
+def test_a_directory_on_another_file_system_stays_with_a_note(name: str, status: int, volume: Path, tmp_path: Path) -> None:
+    """Of the name of a log file it is an error to verification, and the status says that this one remains."""
+    store = Damaged(BASE, stores.fresh_store(BASE, tmp_path))
+    options = _log_moved_to(volume, store)
+    filled_directory(volume / name)
+    before = _state(store.root), _state(volume)
+
+    done = rmqstore("recover", store.root, "--broker-version", store.release, "--yes", *options)
+
+    assert (done.status, "move it away by hand" in " ".join(done.out.split())) == (status, True)
+    assert (_state(store.root), _state(volume)) == before

@@ -82,7 +82,7 @@ def _exchange(moves: Moves, move: Move, here: MappedFile, there: MappedFile) -> 
 
 
 def _borders(move: Move, shift: int) -> Iterator[tuple[int, int]]:
-    """Yield where the blocks that moved may begin and end: the last record of a move may only look as if it went on after its block."""
+    """Yield where the blocks that moved may begin and end: the last record of a move may look as if it crossed the end."""
     for block in (SECTOR, PAGE):
         low = move.start - move.start % block
         if not shift % block:

@@ -41,6 +41,7 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
         "queues": CommandEntry("rmqstore.commands.queues", "List queues: offsets, entries, times, bytes."),
         "topics": CommandEntry("rmqstore.commands.topics", "List topics: queues, type, permissions, messages."),
         "groups": CommandEntry("rmqstore.commands.groups", "List consumer groups: offset, lag, next message of each queue."),
+        "timers": CommandEntry("rmqstore.commands.timers", "List delayed and timed messages that are not delivered yet."),
         "history": CommandEntry("rmqstore.commands.history", "List the changes made to a store, and how to undo them."),
     },
     "Judge": {

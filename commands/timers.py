@@ -1,0 +1,52 @@
+"""`rmqstore timers`: the messages that wait for their time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rmqstore.commands.common import View, output_options, store_argument, store_options
+
+if TYPE_CHECKING:
+    from rmqstore.listing.timers import TimerRow
+
+
+@click.command("timers", short_help="List delayed and timed messages that are not delivered yet.")
+@store_argument
+@click.option("--topic", metavar="TOPIC", help="Only messages for this topic.")
+@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="At most N messages, the earliest ones.")
+@store_options
+@output_options
+def command(store: Path, topic: str | None, limit: int | None, broker_conf: Path | None, settings: Mapping[str, str], view: View) -> None:
+    """List the messages of STORE that wait for their time, the earliest first: those of delay levels from the offset in delayOffset.json
+    on, those in the timer, and those that the timer has not read yet.
+
+    Overdue messages are delivered as soon as a broker starts. Queues in RocksDB are not read (status 4).
+    """
+    import time
+
+    from rmqstore.listing.timers import list_timers
+    from rmqstore.store.root import Store
+
+    rows = list_timers(Store.open(store, broker_conf=broker_conf, settings=settings), int(time.time() * 1000), topic)
+    view.output().rows(_for_people(row) if view.format == "table" else row.as_json() for row in islice(rows, limit))
+
+
+def _for_people(row: TimerRow) -> dict[str, Any]:
+    from rmqstore.render.times import time_text
+
+    return {
+        "due": "unknown" if row.due is None else time_text(row.due),
+        "state": "overdue" if row.overdue else "waits",
+        "topic": row.topic,
+        "queue": row.queue_id,
+        "keys": row.keys,
+        "unique key": row.unique_key,
+        "kind": row.kind if row.level is None else f"level {row.level}",
+        "physical offset": row.physical_offset,
+        **({} if row.problem is None else {"problem": row.problem}),
+    }

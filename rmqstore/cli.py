@@ -188,9 +188,9 @@ def _run(words: list[str], meta: dict[str, Any]) -> int:
 
 
 def _show(mistake: click.ClickException) -> None:
-    told = io.StringIO()
-    mistake.show(told)
-    _say(told.getvalue().rstrip("\n"))
+    shown = io.StringIO()
+    mistake.show(shown)
+    _say(shown.getvalue().rstrip("\n"))
 
 
 def _say(text: str) -> None:

@@ -104,7 +104,7 @@ class Watched:
         self.damaged_bytes = 0
 
     def __iter__(self) -> Iterator[Item]:
-        told = 0
+        reported = 0
         for item in self._items:
             if isinstance(item, Lines):
                 self.count += item.count
@@ -113,9 +113,9 @@ class Watched:
                 if item["type"] == _DAMAGE:
                     self.damages += 1
                     self.damaged_bytes += item["length"]
-            if self.advance is not None and self.count - told >= 512:
-                self.advance(self.count - told)
-                told = self.count
+            if self.advance is not None and self.count - reported >= 512:
+                self.advance(self.count - reported)
+                reported = self.count
             yield item
 
 

@@ -37,7 +37,7 @@ def at_hand(at: StoreAt) -> Iterator[StoreAt]:
         yield at
         return
     with TemporaryDirectory(prefix="rmqstore-") as directory:
-        with _told(at.path):
+        with _reading(at.path):
             _fetch(at.path, Path(directory))
         try:
             yield replace(at, path=directory)
@@ -48,7 +48,7 @@ def at_hand(at: StoreAt) -> Iterator[StoreAt]:
 
 def stored_bytes(uri: str) -> int:
     """Return the bytes of all files below a URI. Raises as `at_hand`."""
-    with _told(uri):
+    with _reading(uri):
         return sum(info.size or 0 for info in _listed(*_opened(uri)))
 
 
@@ -61,14 +61,14 @@ def log_size(at: StoreAt) -> int:
 
 
 @contextmanager
-def _told(uri: str) -> Iterator[None]:
+def _reading(uri: str) -> Iterator[None]:
     """Translate errors of pyarrow's file systems to one sentence."""
     try:
         yield
     except (OSError, ValueError, ImportError) as error:
         lines = str(error).strip().splitlines()
-        told = lines[0].rstrip(".") if lines else type(error).__name__
-        raise UnreadableError(f"{uri} could not be read: {told}.", "Check the URI, the credentials and the free space here.") from error
+        cause = lines[0].rstrip(".") if lines else type(error).__name__
+        raise UnreadableError(f"{uri} could not be read: {cause}.", "Check the URI, the credentials and the free space here.") from error
 
 
 def _opened(uri: str) -> tuple[FileSystem, str]:

@@ -109,9 +109,9 @@ class Console:
         if value["lines_with_other_values"]:
             self._line((f"{_INDENT}  and {value['lines_with_other_values']} lines with other values", ""))
         cause = value["cause"] or {}
-        for label, told in (("", value["meaning"]), ("why: ", cause.get("meaning")), ("the broker: ", value["then"])):
-            if told:
-                self._prose(label + told, _INDENT, _INDENT)
+        for label, text in (("", value["meaning"]), ("why: ", cause.get("meaning")), ("the broker: ", value["then"])):
+            if text:
+                self._prose(label + text, _INDENT, _INDENT)
         for place in value["store"] or ():
             where = f" ({_position(place)})" if place["file"] is not None else ""
             self._line((f"{_INDENT}in the store: ", "cyan"), (f"{place['place']}{where}: {place['detail']}", ""))

@@ -303,9 +303,9 @@ def _strays(store: Store) -> Iterator[str]:
     for file in store.index_files():
         if not file.named_right:
             yield f"{store.relative(file.path)}: the name is none of an index file"
-    told = {stray.path for stray in strays}
+    reported = {stray.path for stray in strays}
     for obstacle in dict.fromkeys((*store.obstacles(), *store.index_obstacles())):
-        if obstacle.path not in told:
+        if obstacle.path not in reported:
             yield f"{store.relative(obstacle.path)}: {obstacle.reason}"
 
 

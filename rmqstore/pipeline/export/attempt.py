@@ -91,13 +91,13 @@ class Attempt:
 class AttemptFile(io.RawIOBase):
     """A file that is written once, from its start to its end. Writes after it was abandoned are ignored without an error."""
 
-    def __init__(self, place: Path, path: str, told: Path) -> None:
-        """Create the file at `place`; `path` is relative to the attempt's directory, `told` is for messages. Raises NotWrittenError."""
+    def __init__(self, place: Path, path: str, shown: Path) -> None:
+        """Create the file at `place`; `path` is relative to the attempt's directory, `shown` is for messages. Raises NotWrittenError."""
         super().__init__()
         self.path = path
-        self._told = told
+        self._shown = shown
         self._abandoned = False
-        with writing(told):
+        with writing(shown):
             place.parent.mkdir(parents=True, exist_ok=True)
             self._stream = place.open("wb")
 
@@ -108,13 +108,13 @@ class AttemptFile(io.RawIOBase):
     def write(self, data: Buffer, /) -> int:
         """Write all of the data. Raises NotWrittenError."""
         if not self._abandoned:
-            with writing(self._told):
+            with writing(self._shown):
                 self._stream.write(data)
         return memoryview(data).nbytes
 
     def finish(self) -> int:
         """Bring the file to the disk and return its size in bytes. Raises NotWrittenError."""
-        with writing(self._told):
+        with writing(self._shown):
             self._stream.flush()
             os.fsync(self._stream.fileno())
             size = self._stream.tell()

@@ -51,7 +51,7 @@ class PieceRows:
             if len(rows):
                 made = self._chosen(self._maker.make(batch, rows))
                 for arrays in self._decoded(made):
-                    yield self._told(arrays)
+                    yield self._as_written(arrays)
 
     def _chosen(self, made: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows with the requested tag and key."""
@@ -75,7 +75,7 @@ class PieceRows:
             yield {name: made[name].slice(start, count) for name in self._columns} | replaced
             start += count
 
-    def _told(self, arrays: dict[str, pa.Array]) -> pa.RecordBatch:
+    def _as_written(self, arrays: dict[str, pa.Array]) -> pa.RecordBatch:
         """Return the rows as they are written."""
         if self._request.format is Format.CSV:
             _spell(arrays, self._request)

@@ -60,9 +60,9 @@ def _handed_over(path: str) -> bool:
     with socket.socket(socket.AF_UNIX) as other:
         try:
             other.connect(path)
-            told = pickle.dumps((dict(os.environ), sys.argv[1:], os.getcwd()))  # noqa: PTH109  -- as the other one will set it
-            socket.send_fds(other, [len(told).to_bytes(_LENGTH, "big")], [0, 1, 2])
-            other.sendall(told)
+            state = pickle.dumps((dict(os.environ), sys.argv[1:], os.getcwd()))  # noqa: PTH109  -- as the other one will set it
+            socket.send_fds(other, [len(state).to_bytes(_LENGTH, "big")], [0, 1, 2])
+            other.sendall(state)
             if other.recv(len(_TAKEN)) != _TAKEN:
                 return False
         except OSError:
@@ -85,10 +85,10 @@ def _wait(path: str, kind: str) -> None:
             return
         connection, _ = listener.accept()
     head, streams, _, _ = socket.recv_fds(connection, _LENGTH, 3)
-    told = b""
-    while len(told) < int.from_bytes(head, "big"):
-        told += connection.recv(1 << 16)
-    environment, arguments, directory = pickle.loads(told)
+    state = b""
+    while len(state) < int.from_bytes(head, "big"):
+        state += connection.recv(1 << 16)
+    environment, arguments, directory = pickle.loads(state)
     os.environ.clear()
     os.environ.update(environment)
     sys.argv[1:] = arguments

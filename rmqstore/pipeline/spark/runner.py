@@ -90,13 +90,13 @@ class SparkRunner:
     @contextmanager
     def _progress(self, total: int, tasks: int, advance: Advance) -> Iterator[None]:
         """Report the bytes of the parts that are done, estimated from the number of tasks done."""
-        told = 0
+        reported = 0
 
         def tell(done: int) -> None:
-            nonlocal told
-            now = max(total * done // tasks, told)
-            advance(now - told)
-            told = now
+            nonlocal reported
+            now = max(total * done // tasks, reported)
+            advance(now - reported)
+            reported = now
 
         def look(stages: list[SparkStageInfo]) -> None:
             tell(max((stage.numCompletedTasks for stage in stages if stage.numTasks == tasks), default=0))
@@ -187,8 +187,8 @@ def _translated(error: Exception) -> RmqstoreError:
     if ended is not None:
         return ended
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = next(
+    cause = next(
         (line for line in reversed(lines) if "Error" in line.split(":")[0] and not line.startswith("at ")), lines[0] if lines else ""
     )
-    told = told or type(error).__name__
-    return RmqstoreError(f"Spark failed: {told.removesuffix('.')}.", "Run the command again, or with --engine local.")
+    cause = cause or type(error).__name__
+    return RmqstoreError(f"Spark failed: {cause.removesuffix('.')}.", "Run the command again, or with --engine local.")

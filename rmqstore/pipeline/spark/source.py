@@ -69,9 +69,9 @@ class SourceError(Exception):
         super().__init__(f"{type(error).__name__}: {error.message} -> {error.hint}".replace("\n", " "))
 
     @staticmethod
-    def original(told: str) -> RmqstoreError | None:
+    def original(text: str) -> RmqstoreError | None:
         """Return the error that a text of Spark comes from; None if it comes from none."""
-        found = re.search(rf"\b{SourceError.__name__}: (\w+): (.+?) -> (.+)", told)
+        found = re.search(rf"\b{SourceError.__name__}: (\w+): (.+?) -> (.+)", text)
         return getattr(errors, found[1], RmqstoreError)(found[2], found[3].strip()) if found else None
 
 

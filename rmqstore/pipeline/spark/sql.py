@@ -31,7 +31,7 @@ from rmqstore.errors import RmqstoreError, UsageError
 from rmqstore.pipeline.job import StoreAt
 from rmqstore.pipeline.spark import source
 from rmqstore.pipeline.spark.plans import Need, gathers, needs, optimized, require_reading
-from rmqstore.pipeline.spark.progress import tasks_told
+from rmqstore.pipeline.spark.progress import task_progress
 from rmqstore.pipeline.spark.session import OF_JAVA, java_ended
 from rmqstore.pipeline.spark.source import SourceError, columns_ddl
 from rmqstore.pipeline.spark.sql_values import packed, readable
@@ -148,7 +148,7 @@ def _rows(frame: DataFrame, names: Sequence[str], advance: Advance) -> Iterator[
     """Yield the rows in order; while one partition is read from here, the next one is computed."""
     make: Callable[[pa.RecordBatch], list[dict[str, Any]]] | None = None
     try:
-        with tasks_told(frame.sparkSession.sparkContext, advance):
+        with task_progress(frame.sparkSession.sparkContext, advance):
             for row in _portable(frame).mapInArrow(packed, "batch binary").toLocalIterator(prefetchPartitions=True):
                 with pa.ipc.open_stream(row[0]) as stream:
                     for batch in stream:
@@ -171,14 +171,14 @@ def translated(error: Exception) -> RmqstoreError:
     ended = java_ended(error)
     if ended is not None:
         return ended
-    told = str(error).strip() or type(error).__name__
-    original = SourceError.original(told)
+    text = str(error).strip() or type(error).__name__
+    original = SourceError.original(text)
     if original is not None:
         return original
-    by_worker, coded = _BY_WORKER.findall(told), _CODED.search(told)
-    line = by_worker[-1] if by_worker else coded[1] if coded else _CLASS.sub("", told.partition("\n: ")[2] or told).splitlines()[0]
+    by_worker, coded = _BY_WORKER.findall(text), _CODED.search(text)
+    line = by_worker[-1] if by_worker else coded[1] if coded else _CLASS.sub("", text.partition("\n: ")[2] or text).splitlines()[0]
     message, _, rest = _STATE.sub("", line).partition(". ")
     message = message.rstrip(".") + "."
-    if isinstance(error, _OF_THE_STATEMENT) or _THROWN_BY_THE_STATEMENT.search(told):
+    if isinstance(error, _OF_THE_STATEMENT) or _THROWN_BY_THE_STATEMENT.search(text):
         return UsageError(message, rest if rest.startswith(_ADVICE) else _HELP)
     return RmqstoreError(message, "Run the query again, or give Spark more memory with --spark-conf spark.driver.memory=4g.")

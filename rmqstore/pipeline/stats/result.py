@@ -19,11 +19,11 @@ FIELDS = ("type", "dimension", "value", "values", "messages", "bytes")
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """A dimension: `told` converts a counted value for users. `ranked`: ordered by weight and cut to a number of values."""
+    """A dimension: `shown` converts a counted value for users. `ranked`: ordered by weight and cut to a number of values."""
 
     name: str
     ranked: bool
-    told: Callable[[Value], Value]
+    shown: Callable[[Value], Value]
 
 
 def _same(value: Value) -> Value:
@@ -65,7 +65,7 @@ def objects(counts: Counts, top: int) -> Iterator[dict[str, Any]]:
         else:
             rows.sort()
         for value, messages, size in rows:
-            yield _object(dimension.name, dimension.told(value), 1, messages, size)
+            yield _object(dimension.name, dimension.shown(value), 1, messages, size)
         if rest[0]:
             yield _object(dimension.name, None, *rest)
 

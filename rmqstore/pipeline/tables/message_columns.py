@@ -135,9 +135,9 @@ class _Made:
     def faults(self) -> pa.Array:
         """Return names of the faults of each record, null for valid ones."""
         faults = self._rows["faults"]
-        told = int(np.bitwise_or.reduce([int(fault) for fault in _FAULT_NAMES]))
+        reported = int(np.bitwise_or.reduce([int(fault) for fault in _FAULT_NAMES]))
         array = pa.nulls(len(faults), TYPES["array<string>"])
-        faulty = np.flatnonzero(faults & told)
+        faulty = np.flatnonzero(faults & reported)
         if not len(faulty):
             return array
         names = [[name for fault, name in _FAULT_NAMES.items() if faults[row] & fault] for row in faulty]

@@ -183,7 +183,7 @@ class _Extension:
         """Plan the ext files. Return whether anything changes."""
         fitter = FileFitter(self._work.builder, 1, self._why.reason, self._why.code)
         if self._addresses is not None:
-            return self._mend(fitter, self._addresses)
+            return self._correct(fitter, self._addresses)
         if not self._made:
             return False
         fit = _Fit(fitter, self._files, self._directory)
@@ -191,7 +191,7 @@ class _Extension:
             fit.file(_start(path), self._work.read_made(path), self._work.made[path])
         return fit.take_away_others()
 
-    def _mend(self, fitter: FileFitter, addresses: Addresses) -> bool:
+    def _correct(self, fitter: FileFitter, addresses: Addresses) -> bool:
         """Plan to write damaged heads again, and to clear what follows the last named unit: a start would cut it, or not get through."""
         builder, why = self._work.builder, self._why
         good = {file.path for file in self._found.files}

@@ -245,7 +245,7 @@ def _reasons(queues: _Queues, log: FutureLog, judgement: Judgement, wish: QueueW
 
 def _without_units(queues: Mapping[QueueKey, QueueDirectory], log: FutureLog) -> Iterator[QueueKey]:
     """Yield the queues without the units of corrected records: verification of the present log misses none of those."""
-    for position in log.mended:
+    for position in log.corrected:
         record = log.record_at(position)
         if record is None or record.transaction_type in (TransactionType.PREPARED, TransactionType.ROLLBACK):
             continue

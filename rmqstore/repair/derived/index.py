@@ -115,7 +115,7 @@ def choose_index(store: Store, profile: Profile, log: FutureLog, judgement: Judg
     files = {file.path.name: file.path for file in store.index_files() if file.named_right}
     views = open_views(Context(store, Options()))[0]
     staying = [] if everything else [view for view in views if _stays(view, log, judgement)]
-    codes = {finding.code for finding in judgement.coverage} | ({_BEHIND} if _lacks_mended(log, staying, profile) else set())
+    codes = {finding.code for finding in judgement.coverage} | ({_BEHIND} if _lacks_corrected(log, staying, profile) else set())
     unknown = files.keys() - {view.file.path.name for view in views} - judgement.index.keys()
     if unknown and not everything:
         return ChosenIndex(store, judgement, staying, (), builds=True, unknown=min(unknown))
@@ -177,10 +177,10 @@ def _stays(view: IndexView, log: FutureLog, judgement: Judgement) -> bool:
     )
 
 
-def _lacks_mended(log: FutureLog, views: Sequence[IndexView], profile: Profile) -> bool:
+def _lacks_corrected(log: FutureLog, views: Sequence[IndexView], profile: Profile) -> bool:
     """Return whether a corrected record that has keys is after the last one that the index holds."""
     last = max((view.last_offset for view in views if view.items), default=-1)
-    records = (log.record_at(position) for position in log.mended if position > last)
+    records = (log.record_at(position) for position in log.corrected if position > last)
     return any(record is not None and any(message_keys(record.properties, profile.indexes_tags)) for record in records)
 
 

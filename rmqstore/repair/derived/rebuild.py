@@ -141,8 +141,8 @@ def _pass(
     if index is not None:
         index_builder = IndexBuilder(records.scanner.queue, settings, profile, for_index, follows=index.follows)
         builders.append(_Chosen(index, index_builder, profile.indexes_tags))
-    with _full_disk_told(staging):
-        rebuild(told(records, planning.advance), *builders)
+    with _reporting_full_disk(staging):
+        rebuild(advancing(records, planning.advance), *builders)
         return Rebuilt(
             None if queues is None else (queue_builder.finish(), for_queues.files),
             [] if index is None else [(index_builder.finish(), for_index.files)],
@@ -168,7 +168,7 @@ def _touched(log: FutureLog, request: IndexRequest) -> FutureLog:
 
 
 @contextmanager
-def _full_disk_told(staging: Staging) -> Iterator[None]:
+def _reporting_full_disk(staging: Staging) -> Iterator[None]:
     """Raise OSError for a full disk: lost pages count for the whole process, so those of a file made there look like those of the log."""
     try:
         yield
@@ -178,7 +178,7 @@ def _full_disk_told(staging: Staging) -> Iterator[None]:
         raise
 
 
-def told(records: FutureRecords, advance: Advance) -> Iterator[Batch]:
+def advancing(records: FutureRecords, advance: Advance) -> Iterator[Batch]:
     """Yield the batches, and call `advance` with the bytes of the log as they go by."""
     reached = records.log.min_offset
     for batch in records:

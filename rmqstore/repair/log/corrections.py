@@ -57,9 +57,9 @@ def of_structure(
     A TOTALSIZE that a unit has as well is valid: zeros over the end of a record are no shorter record without properties.
     `unqueued` returns the type of a record that no queue holds although later ones are held, None for one that belongs in its queue.
     """
-    found = {mended for mended in _changes(data, unqueued) if is_proven(mended.applied(data), position)}
+    found = {corrected for corrected in _changes(data, unqueued) if is_proven(corrected.applied(data), position)}
     if len(found) > 1:
-        found = {mended for mended in found if _witnessed(decode_record(mended.applied(data)), units)}
+        found = {corrected for corrected in found if _witnessed(decode_record(corrected.applied(data)), units)}
     change = found.pop() if len(found) == 1 else None
     if (
         change is not None

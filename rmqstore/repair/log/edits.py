@@ -85,12 +85,13 @@ def plan_log(builder: PlanBuilder, repair: LogRepair) -> None:
         else:
             builder.quarantine(edit.path, reason=edit.reason, code=edit.code)
     for file in repair.future.files:
-        anew = whole.get(file.path)
-        if anew is None:
+        planned = whole.get(file.path)
+        if planned is None:
             _in_place(builder, file, repair.edits)
         else:
-            put = builder.create if anew.fate is FileAction.CREATED else builder.replace
-            put(anew.path, _staged(builder.staging, repair.future, file, anew), reason=anew.reason, code=anew.code, like=anew.like)
+            put = builder.create if planned.fate is FileAction.CREATED else builder.replace
+            content = _staged(builder.staging, repair.future, file, planned)
+            put(planned.path, content, reason=planned.reason, code=planned.code, like=planned.like)
     for message in repair.lost:
         builder.lose(message)
     for note in repair.notes:

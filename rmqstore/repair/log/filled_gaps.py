@@ -26,7 +26,7 @@ ReadRecord = Callable[[int], Record | None]
 class FilledGap:
     """A hole: bytes [start, end) of `file` (of full length), its reason, and the records that are known to have been there.
 
-    `closes`: nothing after it in the file is a record, so a BLANK ends it; `anew`: the file is a new one, and fillers cost nothing.
+    `closes`: nothing after it in the file is a record, so a BLANK ends it; `new_file`: the file is a new one, and fillers cost nothing.
     """
 
     file: MappedFile
@@ -36,7 +36,7 @@ class FilledGap:
     code: str
     known: tuple[LostRecord, ...] = ()
     closes: bool = False
-    anew: bool = False
+    new_file: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def widened(plugs: Sequence[FilledGap], read: ReadRecord, style: Style) -> tuple
             if record is None:
                 plug = replace(plug, end=plug.file.end, closes=True)
                 continue
-            sacrificed.append(told(record, "the hole before it is too small for a filler"))
+            sacrificed.append(lost_message(record, "the hole before it is too small for a filler"))
             plug = replace(plug, end=plug.end + record.size, known=(*plug.known, known_of(record)))
         if plug.closes and plug.end - plug.start < BLANK_SIZE:
             raise RefusedError(
@@ -109,7 +109,7 @@ def known_of(record: Record) -> LostRecord:
     return LostRecord(record.physical_offset, record.size, record.topic, record.queue_id, record.queue_offset)
 
 
-def told(record: Record, why: str) -> LostMessage:
+def lost_message(record: Record, why: str) -> LostMessage:
     """Return a record that can be read, as a lost message."""
     return LostMessage(record.topic, record.queue_id, record.queue_offset, record.physical_offset, record.size, why)
 
@@ -159,7 +159,7 @@ def _filled_up_to(plug: FilledGap, style: Style) -> int:
     if not plug.closes:
         return plug.end
     limit = plug.end - BLANK_SIZE
-    if plug.anew or (plug.start == plug.file.start and not plug.known):
+    if plug.new_file or (plug.start == plug.file.start and not plug.known):
         return limit if limit - plug.start >= style.smallest else plug.start
     return max((record.end for record in plug.known if record.size >= style.smallest and record.end <= limit), default=plug.start)
 

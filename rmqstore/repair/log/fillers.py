@@ -137,7 +137,7 @@ def _split(piece: Segment, style: Style) -> Iterator[Segment]:
 
 def is_placeholder(segment: Segment, style: Style) -> bool:
     """Return whether the filler of a segment represents its message in the queue."""
-    return style.placeholders and segment.lost is not None and _can_be_told(segment.lost) and _fits(segment, style, segment.lost)
+    return style.placeholders and segment.lost is not None and _can_be_named(segment.lost) and _fits(segment, style, segment.lost)
 
 
 def blank(start: int, file_end: int) -> Patch:
@@ -145,7 +145,7 @@ def blank(start: int, file_end: int) -> Patch:
     return Patch.write(start, bytes(BLANK.build({"total_size": file_end - start, "magic_code": BLANK_MAGIC})))
 
 
-def _can_be_told(lost: LostRecord) -> bool:
+def _can_be_named(lost: LostRecord) -> bool:
     return lost.place is not None and not lost.place.topic.startswith(_SYSTEM_TOPICS)
 
 

@@ -55,7 +55,7 @@ class FutureLog:
     `files`: the files by offset, of full length; `present`: bytes of a file that are on disk where it is shorter than that (0 for a new
     file). `end_offset`: after the last record, where a broker continues. `damages`: ranges that hold fillers, placeholders or a BLANK,
     sorted, apart from each other. `lost_units`: the places in queues of the messages that were there, as far as they are known.
-    `mended`: records of which a field is corrected.
+    `corrected`: records of which a field is corrected.
     """
 
     files: tuple[MappedFile, ...]
@@ -64,7 +64,7 @@ class FutureLog:
     damages: tuple[tuple[int, int], ...] = ()
     lost_units: tuple[LostUnit, ...] = ()
     present: dict[str, int] = field(default_factory=dict)
-    mended: tuple[int, ...] = ()
+    corrected: tuple[int, ...] = ()
 
     @property
     def min_offset(self) -> int:

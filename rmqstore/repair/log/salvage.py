@@ -98,7 +98,7 @@ class _Salvage:
         require_records(results)
         require_property_crcs(store, profile, results)
         last = max((number for number, result in enumerate(results) if result.records), default=0)
-        kept = last + 1 + any(self._begins_mendable(result) for result in results[last + 1 : last + 2])
+        kept = last + 1 + any(self._begins_correctable(result) for result in results[last + 1 : last + 2])
         self._kept, self._behind = results[:kept], results[kept:]
         self._made = list(segments.missing([result.file for result in self._kept], self._log.file_size, relocation.place))
         self._holes = [(self._log.full(result.file), hole) for result in self._kept for hole in self._holes_of(result)]
@@ -106,7 +106,7 @@ class _Salvage:
         self._plugs: list[FilledGap] = []
         self._notes: list[str] = []
         self._starts: dict[int, int] = {}  # true QUEUEOFFSETs of misnumbered segments, by the physical offset of their first record
-        self._mended: list[int] = []
+        self._corrected: list[int] = []
         self._unplaced: list[LostMessage] = []
         self._filled: set[Place] = set()  # the places of records that were holes to the scan, and are corrected
         self._end = self._kept[-1].end_offset
@@ -135,7 +135,9 @@ class _Salvage:
             self._plug_hole(file, hole)
         for file in self._made:
             known = witnesses(self._units, file.start, file.end)
-            self._plugs.append(FilledGap(file, file.start, file.end, "its file is missing", "RMQ-CL-GAP", known, closes=True, anew=True))
+            self._plugs.append(
+                FilledGap(file, file.start, file.end, "its file is missing", "RMQ-CL-GAP", known, closes=True, new_file=True)
+            )
         self._close_log(self._kept[-1])
         ready, sacrificed = filled_gaps.widened(self._plugs, self._record_at, self._style)
         filled = filled_gaps.fill(ready, self._record_at, self._last_neighbour(), self._style)
@@ -188,7 +190,7 @@ class _Salvage:
             return None
         return Hole(result.end.position, self._log.full(result.file).end, Stop.NONE, True)
 
-    def _begins_mendable(self, result: FileSurvey) -> bool:
+    def _begins_correctable(self, result: FileSurvey) -> bool:
         """Return whether a file without valid records, after the last one with records, begins with a record with one wrong field."""
         start, end = result.file.start, self._log.full(result.file).end - BLANK_SIZE
         if start not in _unreadable(result):
@@ -262,7 +264,7 @@ class _Salvage:
         suspect, raw = odd.suspect, odd.raw
         verdict = self._judge.judge(suspect, raw, odd.units, confirmed)
         for change in verdict.changes:
-            self._mend(suspect.position, change, verdict.code)
+            self._correct(suspect.position, change, verdict.code)
         if verdict.why is None and not verdict.changes:
             self._last_kept = max(self._last_kept, suspect.position)
         if verdict.why is not None:
@@ -288,17 +290,17 @@ class _Salvage:
         record = decode_record(raw)
         return (LostRecord(suspect.position, len(raw), record.topic, record.queue_id, record.queue_offset),)
 
-    def _mend(self, position: int, change: Correction, code: str | None) -> None:
+    def _correct(self, position: int, change: Correction, code: str | None) -> None:
         reason = f"{change.field} corrected: the rest of the record allows no other value"
         self._edits.append(Edit(Patch.write(position + change.offset, change.new), reason, code))
-        self._mended.append(position)
+        self._corrected.append(position)
 
     def _plug_hole(self, file: MappedFile, hole: Hole) -> None:
         """Correct the record at the start of a hole if one field is all that is wrong, and fill the rest."""
         code = DAMAGE_CODES.get(hole.reason, "RMQ-CL-PHYOFFSET")
         start = hole.start
         while start < hole.end:
-            size = self._mend_at(start, hole.end, code, exactly=not hole.to_file_end)
+            size = self._correct_at(start, hole.end, code, exactly=not hole.to_file_end)
             if not size:
                 break
             start += size
@@ -308,7 +310,7 @@ class _Salvage:
         why = DAMAGE_TEXTS.get(hole.reason, "records of another place")
         self._plugs.append(FilledGap(file, start, hole.end, why, code, known, closes=hole.to_file_end))
 
-    def _mend_at(self, start: int, end: int, code: str, *, exactly: bool) -> int:
+    def _correct_at(self, start: int, end: int, code: str, *, exactly: bool) -> int:
         """Correct the record at `start` of a hole; return its size, 0 without a correction. `exactly`: records follow the hole."""
         data = self._bytes(start, min(end - start, _MENDED_AT_ONCE))
         sizes = {size for size in corrections.sizes_at(data) if not exactly or size + self._style.smallest <= end - start}
@@ -321,7 +323,7 @@ class _Salvage:
             if change is not None:
                 record = decode_record(change.applied(data[:size]))
                 self._filled.add((record.topic, record.queue_id, record.queue_offset))
-                self._mend(start, change, code)
+                self._correct(start, change, code)
                 return size
         return 0
 
@@ -352,7 +354,7 @@ class _Salvage:
             return
         kind = "bytes" if last.tail is None else last.tail.kind
         code, text = TAIL_TEXTS[kind]
-        size = self._mend_at(self._end, end - BLANK_SIZE, code, exactly=False) if kind != "stale" else 0
+        size = self._correct_at(self._end, end - BLANK_SIZE, code, exactly=False) if kind != "stale" else 0
         self._end += size
         self._edits.append(Edit(Patch(self._end, end), f"zeroed: {text}", code))
 
@@ -467,7 +469,7 @@ class _Salvage:
         places = {unit for unit in self._units if damage_at(damages, unit.position) is not None}
         places |= {place for plug in filled for record in plug.known if (place := record.place) is not None}
         units = tuple(sorted(places, key=lambda unit: (unit.position, unit.topic, unit.queue_id)))
-        return FutureLog(tuple(files), self._end, tuple(edit.patch for edit in edits), damages, units, present, tuple(self._mended))
+        return FutureLog(tuple(files), self._end, tuple(edit.patch for edit in edits), damages, units, present, tuple(self._corrected))
 
     # Reading
 
@@ -513,15 +515,15 @@ def _without_place(proposal: Proposal) -> LostMessage:
         f"it is there, but its queue has no place for it: the records before and after it have consecutive queue offsets; "
         f"the entry of {entry.topic}/{entry.queue_id} at queue offset {entry.queue_offset} pointed at it"
     )
-    return filled_gaps.told(decode_record(proposal.raw), why)
+    return filled_gaps.lost_message(decode_record(proposal.raw), why)
 
 
 def _style(store: Store, profile: Profile, placeholders: bool) -> Style:
     config = store.config
     property_crc = profile.verifies_property_crc and (config.flag("enabledAppendPropCRC") or config.flag("forceVerifyPropCRC"))
+    largest = min(LARGEST_FILLER, max(config.integer("maxMessageSize"), 4096))
     # Units in RocksDB cannot be pointed at other records, so a consumer gets the record that is there.
-    stands_for_it = placeholders or store.rocksdb_queues
-    return Style(min(LARGEST_FILLER, max(config.integer("maxMessageSize"), 4096)), property_crc, stands_for_it)
+    return Style(largest, property_crc, placeholders or store.rocksdb_queues)
 
 
 def require_property_crcs(store: Store, profile: Profile, results: Sequence[FileSurvey]) -> None:

@@ -80,21 +80,21 @@ class RecordTriage:
             changes.append(corrections.of_physical_offset(suspect.position))
             code = "RMQ-CL-PHYOFFSET"
         if Fault.BODY_CRC in suspect.faults:
-            mended = corrections.of_body_crc(record)
-            if mended is None:
+            corrected = corrections.of_body_crc(record)
+            if corrected is None:
                 return Disposition(why="its body does not have the CRC that it stores", code="RMQ-CL-CRC")
-            changes.append(mended)
+            changes.append(corrected)
             code = "RMQ-CL-CRC"
         if not proven:
             header = _header_changes(suspect, record, confirmed)
             changes += header
             code = code or ("RMQ-CL-FIELD" if header else None)
-        mended_raw = raw
+        corrected_raw = raw
         for change in changes:
-            mended_raw = change.applied(mended_raw)
-        if property_crc_matches(mended_raw, record.properties) is False:
+            corrected_raw = change.applied(corrected_raw)
+        if property_crc_matches(corrected_raw, record.properties) is False:
             return Disposition(why="it does not have the CRC that its properties store", code="RMQ-CL-PROPCRC")
-        if self._check.at(np.frombuffer(mended_raw, np.uint8), 0).request is None:
+        if self._check.at(np.frombuffer(corrected_raw, np.uint8), 0).request is None:
             return Disposition(why="no broker of this release reads past it", code="RMQ-CL-MAGIC" if suspect.v2 else "RMQ-CL-FIELD")
         return Disposition(tuple(changes), code=code)
 

@@ -79,7 +79,7 @@ def deliver_time(properties: Mapping[str, str]) -> int | None:
     return int(text) if _INTEGER.fullmatch(text) else None
 
 
-def stands_for(due: int, kind: int, slot_time: int) -> bool:
+def fits_slot(due: int, kind: int, slot_time: int) -> bool:
     """Return whether a unit of that kind and time (ms) can be that of a message due at `due` (fact sheet timer §1.9 L5)."""
     return due > slot_time if kind & UnitMagic.ROLL else due == slot_time
 
@@ -87,7 +87,7 @@ def stands_for(due: int, kind: int, slot_time: int) -> bool:
 def _contradictions(offset: int, properties: Mapping[str, str], kind: int, slot_time: int) -> Iterator[Problem]:
     """Yield contradictions between a unit and its message (fact sheet timer §1.9 L5, L6)."""
     due = deliver_time(properties)
-    if due is not None and not stands_for(due, kind, slot_time):
+    if due is not None and not fits_slot(due, kind, slot_time):
         wanted = "later than" if kind & UnitMagic.ROLL else "at"
         yield "RMQ-TM-UNIT", f"the message at {offset} is due at {due}, but its entry is for one due {wanted} {slot_time}"
     deletes = bool(kind & UnitMagic.DELETE)

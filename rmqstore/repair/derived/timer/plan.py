@@ -22,7 +22,7 @@ from rmqstore.formats.naming import TIMER_TOPIC
 from rmqstore.formats.properties import REAL_TOPIC
 from rmqstore.formats.record import Record
 from rmqstore.repair.derived.timer.wheel import plan_wheel
-from rmqstore.repair.log.filled_gaps import told
+from rmqstore.repair.log.filled_gaps import lost_message
 from rmqstore.repair.log.future import FutureLog
 from rmqstore.repair.plan.builder import PlanBuilder
 from rmqstore.store.ends import queue_ends
@@ -31,7 +31,7 @@ from rmqstore.verify.context import Context, LogFacts, Options
 from rmqstore.verify.timer.enqueued import CheckPoint, TimerQueue
 from rmqstore.verify.timer.files import TimerFiles, open_timer, timer_queue
 from rmqstore.verify.timer.log import Window
-from rmqstore.verify.timer.messages import deliver_time, message_problems, named, stands_for
+from rmqstore.verify.timer.messages import deliver_time, fits_slot, message_problems, named
 from rmqstore.verify.timer.slots import forgotten_units
 
 _UNIT, _CHECK = fixed_layout(timer.LOG_UNIT), fixed_layout(timer.CHECK)
@@ -98,7 +98,7 @@ def _plan_unit(builder: PlanBuilder, context: Context, log: FutureLog, window: W
     slot_time = int(unit["write_time"]) + int(unit["delay"])
     record = _timer_message(log, offset)
     if record is not None and not _can_be_delivered(context, offset, record.size, record.properties):
-        builder.lose(told(record, "it exists, but the timer cannot deliver it: its properties are damaged"))
+        builder.lose(lost_message(record, "it exists, but the timer cannot deliver it: its properties are damaged"))
         record = None
     for place, value, reason in _changes(record, int(unit["magic"]), slot_time):
         data = value.to_bytes(place.width, "big", signed=True)
@@ -116,7 +116,7 @@ def _changes(record: Record | None, kind: int, slot_time: int) -> Iterator[tuple
         yield _UNIT["size_py"], timer.GIVEN_UP, _LOST
         return
     due = deliver_time(record.properties)
-    if due is not None and stands_for(due, kind, slot_time):
+    if due is not None and fits_slot(due, kind, slot_time):
         real_topic = record.properties.get(REAL_TOPIC)
         yield _UNIT["size_py"], record.size, "the size of its message"
         yield _UNIT["topic_hash"], 0 if real_topic is None else java_hash(real_topic), "the hash of its message's topic"

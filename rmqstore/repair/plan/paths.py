@@ -99,10 +99,12 @@ class Places:
         plain = PurePosixPath(name)
         if plain.as_posix() != name or ".." in plain.parts or "\0" in name or not plain.parts:
             return None
-        among_log_files = (self.root / name).parent in self.log_directories
+        directory = (self.root / name).parent
+        among_log_files = directory in self.log_directories
         if plain.is_absolute():
             return Phase.COMMITLOG if among_log_files and not Path(name).is_relative_to(self.root) else None
-        in_log = among_log_files and parse_offset_name(plain.name) is not None
+        # Whatever is in a directory of the log can be moved out of it; a root that is one itself has other files as well.
+        in_log = among_log_files and (directory != self.root or parse_offset_name(plain.name) is not None)
         kind = part_kind(plain.parts[0])
         if kind is PartKind.COMPACTION:
             # The first name below it decides: a directory in the place of such a file is moved with its content.

@@ -122,6 +122,8 @@ class Dispatches:
             reader = self._reader(entry.key, directory.files)
             expected = entry.number + self._shifts.get(entry.key, 0)
             place = reader.find(position, expected, entry.number)
+            if place is not None and not (reader.is_in_order(place) or reader.is_in_order(entry.number)):
+                return entry.number  # entries were exchanged: no release writes two that are out of order
             if place is not None:
                 self._shifts[entry.key] = place - entry.number
                 if place != entry.number:
@@ -182,6 +184,10 @@ class _UnitReader:
         # A damaged unit misleads the search.
         near = range(likely[0] - _CHUNK_UNITS, likely[0] + _CHUNK_UNITS)
         return next((place for place in near if self.offset_at(place) == position), None)
+
+    def is_in_order(self, place: int) -> bool:
+        """Return whether the physical offset at a place is between those of the units before and after it."""
+        return self.offset_at(place - 1) < self.offset_at(place) < self.offset_at(place + 1)
 
     def first_behind(self, position: int) -> int:
         """Return the first place whose unit points to `position` or after it; offsets rise along a valid queue."""

@@ -48,7 +48,8 @@ class Misnumbered:
 
     `low` is the queue offset after the record before them, which is at physical offset `after`, and `high` that of the record after them,
     at `before`. `low` is None without a record before, `high` without one after. Before queue offset 0 there is none: `after` is -1.
-    Where all QUEUEOFFSETs of a queue are negative, which no broker writes, there are records on neither side.
+    Where all QUEUEOFFSETs of a queue are negative, which no broker writes, there are records on neither side. `roomless`: they are the
+    last ones, and no damage is between them and the record before.
     `starts`: the queue offset that each segment begins with if no message is missing beside the ones that were lost in damage, None where
     messages were lost in several places.
     """
@@ -59,11 +60,20 @@ class Misnumbered:
     after: int
     before: int
     starts: tuple[int, ...] | None
+    roomless: bool = False
 
     @property
     def closed(self) -> bool:
         """Whether there are records on both sides."""
         return self.low is not None and self.high is not None
+
+    @property
+    def certain(self) -> bool:
+        """Whether the log alone leaves one value for each record, if `starts` is not None.
+
+        With records on one side it does for negative QUEUEOFFSETs, which no broker writes, where no message can be missing.
+        """
+        return self.closed or (self.low is not None and self.roomless and all(segment.start < 0 for segment in self.segments))
 
     def nearer(self) -> Misnumbered | None:
         """Return the same without the segment beside the records of the one side, None without any left or with records on both sides."""
@@ -220,7 +230,8 @@ class _Course:
         if begin < count:
             before = self._nodes[begin - 1]
             starts = self._continued(begin - 1, count, before.end)
-            yield Misnumbered(tuple(self._nodes[begin:]), before.end, None, before.last, -1, starts)
+            roomless = not any(self._rooms(begin - 1, count - 1))
+            yield Misnumbered(tuple(self._nodes[begin:]), before.end, None, before.last, -1, starts, roomless)
 
 
 def _added(cost: _Cost, unexplained: int, damaged: int) -> _Cost:

@@ -136,7 +136,7 @@ def _renumbered(one: Misnumbering, suspected: Mapping[int, Suspected], unit_at: 
     records = {position: decode_record(suspected[position].raw) for positions in one.positions for position in positions}
     given = {position: _given(suspected[position], record) for position, record in records.items()}
     starts = one.run.starts
-    if starts is None or not one.run.closed:
+    if starts is None or not one.run.certain:
         starts = _by_entries(one, given, records, unit_at)
     if starts is None:
         return {}

@@ -50,7 +50,7 @@ def contradicted(context: Context, courses: Mapping[QueueKey, Sequence[Segment]]
     for key, segments in courses.items():
         for run in misnumbered(segments, room, from_zero=context.log.min_offset == 0):
             began_again = len(run.segments) == 1 and (run.segments[0].start, run.segments[0].end) == (0, 1)
-            if run.closed and run.starts is not None and not began_again:
+            if run.certain and run.starts is not None and not began_again:
                 yield key, run
 
 

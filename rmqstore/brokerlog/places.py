@@ -10,7 +10,6 @@ from enum import StrEnum
 from pathlib import Path, PurePosixPath
 
 from rmqstore.catalogue.logline import is_physical_offset
-from rmqstore.dump.zeros import first_nonzero
 from rmqstore.errors import RmqstoreError
 from rmqstore.formats.layout import fixed_layout, struct_format
 from rmqstore.formats.record import (
@@ -24,6 +23,7 @@ from rmqstore.formats.record import (
     StopReason,
     decode_record,
 )
+from rmqstore.reading.zeros import first_nonzero
 from rmqstore.store.ends import batch_queue_ends, queue_ends
 from rmqstore.store.mapped import MappedFile, MappedFileQueue, parse_offset_name
 from rmqstore.store.parts import PartKind, part_kind

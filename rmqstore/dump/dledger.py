@@ -8,9 +8,9 @@ from rmqstore.dump.fields import Fields, cells
 from rmqstore.dump.items import Value
 from rmqstore.dump.resync import next_record
 from rmqstore.dump.steps import MakeMessage, damage
-from rmqstore.dump.zeros import end_of_nonzero, first_nonzero
 from rmqstore.formats import dledger
 from rmqstore.formats.record import RecordError, decode_record
+from rmqstore.reading.zeros import end_of_nonzero, first_nonzero
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.window import open_read_only, read_descriptor
 

@@ -14,7 +14,7 @@ from rmqstore.dump.message import message_object
 from rmqstore.dump.queues import QueueFiles
 from rmqstore.dump.request import Request
 from rmqstore.dump.target import Target, require_sensible
-from rmqstore.dump.zeros import end_of_nonzero
+from rmqstore.reading.zeros import end_of_nonzero
 from rmqstore.store.kinds.identify import FileKind
 from rmqstore.store.mapped import MappedFile
 

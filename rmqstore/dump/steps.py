@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from rmqstore.dump.resync import next_record
-from rmqstore.dump.zeros import end_of_nonzero, first_nonzero
 from rmqstore.formats.layout import fixed_layout
 from rmqstore.formats.record import BLANK, BLANK_MAGIC, Record, RecordError, StopReason, decode_record
+from rmqstore.reading.zeros import end_of_nonzero, first_nonzero
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.window import map_window, open_read_only, read_descriptor
 

@@ -81,8 +81,11 @@ class Lost:
     repaired: bool = False
 
     def gives_up(self, message: Message) -> bool:
-        """Whether the message is listed, or lies in a listed range of which nothing else is known."""
-        return any(names(item, message) for item in self.items)
+        """Whether the message is listed, or lies in a listed range of which nothing else is known.
+
+        Of messages whose position is in doubt, a range that extends to the next known position may have held another one as well.
+        """
+        return any(names(item, message) or (item.get("doubt") == "position" and _within(message, item)) for item in self.items)
 
     def without_reason(self, damaged: Sequence[Message], planted: Sequence[int], changed: Container[int]) -> list[Mapping[str, Any]]:
         """Items that are no damaged message of the sample, and nothing that the damage itself brought in.
@@ -96,6 +99,11 @@ class Lost:
             and item.get("physical_offset") not in planted
             and not (item.get("topic") is None and any(block in changed for block in _blocks(item)))
         ]
+
+
+def _within(message: Message, item: Mapping[str, Any]) -> bool:
+    start, size = item.get("physical_offset"), item.get("size")
+    return start is not None and size is not None and start <= message.start and message.end <= start + size
 
 
 def _blocks(item: Mapping[str, Any]) -> range:
@@ -245,7 +253,8 @@ class Promise:
                 got = [start for start in got if start not in damaged and start != -1]
                 in_units = [start for start in in_units if start not in damaged]
             with_repeats = [*in_units[:1], *_with_repeats(sorted(units.items()), places, queue)]
-            if got not in (in_units, with_repeats) and not (queue in self._of_the_very_first and got == [-1, *in_units]):
+            as_units = _is_part(in_units, got) and _is_part(got, with_repeats)  # a pull that goes on across a gap repeats nothing
+            if not as_units and not (queue in self._of_the_very_first and got == [-1, *in_units]):
                 yield f"a consumer of {queue} gets {len(got)} messages, not those of the {len(in_units)} units"
             for number, (offset, physical) in enumerate(sorted(units.items())):
                 due = places.get((queue, offset))
@@ -253,6 +262,8 @@ class Promise:
                     continue
                 neighbours = in_units[max(0, number - 1) : number + 2 : 2] if number else in_units[1:2]
                 repeats = due is not None and due.start in damaged and physical in neighbours
+                # Messages at the end of a queue that jump ahead keep their QUEUEOFFSETs; before them the last message is repeated.
+                repeats = repeats or (due is None and physical in neighbours and _next_other(in_units, number) in damaged)
                 if not repeats and physical not in damaged and planted.get((queue, offset)) != physical:
                     yield f"{queue} has at {offset} a unit for {physical} that nobody sent there"
 
@@ -285,6 +296,17 @@ def _has_another_time(found: bytes, sent: bytes) -> bool:
         return replace(decode_record(found), store_timestamp=record.store_timestamp) == record
     except RecordError:
         return False
+
+
+def _is_part(part: Sequence[int], whole: Sequence[int]) -> bool:
+    """Whether the numbers of `part` are in `whole`, in their order."""
+    rest = iter(whole)
+    return all(number in rest for number in part)
+
+
+def _next_other(in_units: Sequence[int], number: int) -> int | None:
+    """The physical offset in the first unit after one that differs from it."""
+    return next((physical for physical in in_units[number + 1 :] if physical != in_units[number]), None)
 
 
 def _with_repeats(units: Sequence[tuple[int, int]], places: Mapping[tuple[QueueKey, int], Message], queue: QueueKey) -> Iterator[int]:

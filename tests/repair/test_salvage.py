@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -258,6 +259,16 @@ def test_a_missing_file_is_made_of_fillers_at_the_known_places(built: StoreBuild
     assert [(repair.future.record_at(start) or decode_record(b"")).size for start, _ in inside] == [size for _, size in inside]
     (edit,) = repair.files
     assert (edit.path.name, edit.fate) == (offset_to_file_name(4096), "created")
+
+
+def test_messages_of_an_emptied_first_file_are_lost_not_expired(built: StoreBuilder) -> None:
+    first = built.root / "commitlog" / offset_to_file_name(0)
+    inside = [pair for pair in records_of(built) if pair[0] < first.stat().st_size]
+    os.truncate(first, 0)
+    repair = repaired(built)
+    assert [(lost.physical_offset, lost.size) for lost in repair.lost] == inside
+    (edit,) = repair.files
+    assert (edit.path, edit.fate) == (first, "replaced")
 
 
 @pytest.mark.parametrize("wrong", [(8, BLANK_MAGIC), (None, 0xDAA320A7)], ids=["size", "magic"])

@@ -14,6 +14,7 @@ from rmqstore.formats.sysflag import TransactionType
 from rmqstore.reading.continuity import room_of
 from rmqstore.reading.progress import Advance, silent
 from rmqstore.reading.records import record_at
+from rmqstore.reading.zeros import end_of_nonzero
 from rmqstore.repair.log import corrections, filled_gaps, segments
 from rmqstore.repair.log.corrections import Correction
 from rmqstore.repair.log.edits import Edit, FileAction, FileEdit, LogRepair, merged
@@ -100,7 +101,9 @@ class _Salvage:
         last = max((number for number, result in enumerate(results) if result.records), default=0)
         kept = last + 1 + any(self._begins_correctable(result) for result in results[last + 1 : last + 2])
         self._kept, self._behind = results[:kept], results[kept:]
-        self._made = list(segments.missing([result.file for result in self._kept], self._log.file_size, relocation.place))
+        files = [result.file for result in self._kept]
+        self._made = list(segments.emptied(self._log.odd, files[0], self._log.file_size))
+        self._made += segments.missing(files, self._log.file_size, relocation.place)
         self._holes = [(self._log.full(result.file), hole) for result in self._kept for hole in self._holes_of(result)]
         self._edits: list[Edit] = []
         self._plugs: list[FilledGap] = []
@@ -111,11 +114,11 @@ class _Salvage:
         self._filled: set[Place] = set()  # the places of records that were holes to the scan, and are corrected
         self._end = self._kept[-1].end_offset
         self._last_kept = -1  # the last suspect record that stays as it is
-        self._from_zero = self._kept[0].file.start == 0
+        start = min(file.start for file in [files[0], *self._made])
+        self._from_zero = start == 0
         self._courses = courses_of((result.queues, result.events) for result in self._kept)
         missing = [(file.start, file.end) for file in self._made]
         gone = sorted([*((hole.start, hole.end) for _, hole in self._holes), *missing])
-        files = [result.file for result in self._kept]
         room = room_of(sorted([*gone, *(filler for result in self._kept for filler in result.fillers)]))
         self._misnumbered = misnumberings(self._courses, files, room, from_zero=self._from_zero)
         for position in (position for one in self._misnumbered for positions in one.positions for position in positions):
@@ -124,7 +127,7 @@ class _Salvage:
         odd = [(one.position, one.position + self._length(one)) for result in self._kept for one in result.suspects.values()]
         ends = [(self._log.full(result.file), end) for result in self._kept[:-1] if (end := self._foreign_end(result)) is not None]
         odd += [(end.start, end.end) for _, end in ends]
-        facts = LogFacts(self._kept[0].file.start, self._end, damages=[*gone, (self._end, _BEYOND)])
+        facts = LogFacts(start, self._end, damages=[*gone, (self._end, _BEYOND)])
         self._units: Sequence[LostUnit] = [unit for unit in lost_units(store, facts, odd) if self._fits(unit)]
         self._holes += [(file, end) for file, end in ends if witnesses(self._units, end.start, end.end)]
 
@@ -253,7 +256,7 @@ class _Salvage:
         for one in self._misnumbered:
             changes = renumbered(one, odd, self._judge.unit)
             found |= changes
-            if one.run.closed and one.run.starts is not None:
+            if one.run.certain and one.run.starts is not None:
                 self._starts |= {segment.first: start for segment, start in zip(one.run.segments, one.run.starts, strict=True)}
             self._starts |= {
                 segment.first: int.from_bytes(changes[segment.first].new, "big") for segment in one.run.segments if segment.first in changes
@@ -421,7 +424,10 @@ class _Salvage:
             head = RECORD_PREFIX.parse(self._bytes(tail.start, RECORD_PREFIX.sizeof()).ljust(RECORD_PREFIX.sizeof(), b"\0"))
             if (head.physical_offset - tail.start) % self._log.file_size:
                 found[tail.start] = tail.end
-        return subtract(sorted(found.items()), foreign_ranges(self._relocation.former(result.file), self._log.file_size) if found else ())
+        former = self._relocation.former(result.file)
+        ranges = subtract(sorted(found.items()), foreign_ranges(former, self._log.file_size) if found else ())
+        # A range that extends to the end of the file may end in zeros, which are no bytes of anything.
+        return [(start, end if end < former.end else former.start + end_of_nonzero(former, start - former.start)) for start, end in ranges]
 
     def _is_elsewhere(self, damages: Sequence[Range], place: Place) -> bool:
         """Return whether a corrected record is at a place, or its queue unit points at a valid record of the queue outside of damage."""
@@ -491,12 +497,26 @@ def _unreadable(result: FileSurvey) -> dict[int, int]:
 
 
 def _once(lost: Sequence[LostMessage]) -> tuple[LostMessage, ...]:
-    """Return the messages by physical offset, each one once."""
-    found: dict[object, LostMessage] = {}
+    """Return the messages by physical offset, each one once.
+
+    Of two at different physical offsets with one place in a queue, as queues that were exchanged give it, the second is only a range.
+    """
+    by_place: dict[object, LostMessage] = {}
+    found: dict[int | None, LostMessage] = {}
     for message in lost:
-        place = (message.topic, message.queue_id, message.queue_offset)
-        found.setdefault(message.physical_offset if message.queue_offset is None else place, message)
+        if message.queue_offset is not None:
+            first = by_place.setdefault((message.topic, message.queue_id, message.queue_offset), message)
+            if first is not message and _overlap(first, message):
+                continue
+            if first is not message:
+                message = replace(message, topic=None, queue_id=None, queue_offset=None)
+        found.setdefault(message.physical_offset, message)
     return tuple(sorted(found.values(), key=lambda message: message.physical_offset or 0))
+
+
+def _overlap(one: LostMessage, other: LostMessage) -> bool:
+    start, end = one.physical_offset or 0, (one.physical_offset or 0) + (one.size or 1)
+    return (other.physical_offset or 0) < end and start < (other.physical_offset or 0) + (other.size or 1)
 
 
 def _contradicted(refused: Sequence[Proposal]) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from rmqstore.errors import RefusedError
 from rmqstore.formats.naming import offset_to_file_name
 from rmqstore.repair.log.edits import FileAction, FileEdit
-from rmqstore.store.mapped import MappedFile, OddEntry, ProblemKind, infer_file_size
+from rmqstore.store.mapped import MappedFile, OddEntry, ProblemKind, infer_file_size, parse_offset_name
 from rmqstore.store.root import Store
 from rmqstore.verify.log.runs import runs_of
 from rmqstore.verify.parts.files import evidence_of_messages
@@ -104,6 +104,14 @@ def brought_to_length(store: Store, kept: Sequence[MappedFile], size: int) -> It
     for file in kept:
         if lengths[file.path] != size:
             yield FileEdit(file.path, FileAction.REPLACED, f"brought to its full length of {size} bytes", "RMQ-CL-FILELEN")
+
+
+def emptied(odd: Sequence[OddEntry], first: MappedFile, size: int) -> Iterator[MappedFile]:
+    """Yield the files before the `first` one of the log, from the first empty one on: expired files are deleted, not emptied."""
+    starts = {parse_offset_name(entry.path.name): entry.path for entry in odd if entry.kind is ProblemKind.ZERO_LENGTH}
+    before = {start: path for start, path in starts.items() if start is not None and start < first.start and start % size == 0}
+    for start in range(min(before, default=first.start), first.start, size):
+        yield MappedFile(before.get(start, first.path.with_name(offset_to_file_name(start))), start, size, 0)
 
 
 def missing(files: Sequence[MappedFile], size: int, place: Callable[[MappedFile], Path] = lambda file: file.path) -> Iterator[MappedFile]:

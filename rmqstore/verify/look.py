@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -176,8 +176,10 @@ class Look:
             beside = pool.submit(with_listings(self._beside))
             try:
                 outcomes = self._passes(unread, advance) if self._passes else [future.result() for future in passes]
-                read = yield from self._results(around, unread, outcomes)
-                known = [self._settled[file.path] for file in log_files if file.path in self._settled]
+                expired = _expired_up_to(log_files, unread, outcomes)
+                remaining = [both for both in zip(unread, outcomes, strict=True) if both[0].start >= expired]
+                read = yield from self._results(around, remaining)
+                known = [self._settled[file.path] for file in log_files if file.path in self._settled and file.start >= expired]
                 self.results = sorted([*known, *read], key=lambda result: result.file.start)
                 yield from self._merge(self.results, around, chains, beside)
             except BaseException:
@@ -211,12 +213,10 @@ class Look:
         )
         return around, unreadable
 
-    def _results(
-        self, around: Surroundings, log_files: list[MappedFile], outcomes: list[Outcome]
-    ) -> Generator[Finding, None, list[FileResult]]:
+    def _results(self, around: Surroundings, outcomes: Iterable[tuple[MappedFile, Outcome]]) -> Generator[Finding, None, list[FileResult]]:
         """Return the results of the passes and yield findings about unreadable files; such a file is one damaged range."""
         results: list[FileResult] = []
-        for file, outcome in zip(log_files, outcomes, strict=True):
+        for file, outcome in outcomes:
             if isinstance(outcome, StoreChangedError):
                 # Lost pages are counted for the whole process: alone, only the file that lost them fails again.
                 outcome = self._pass(around, file, silent)
@@ -341,6 +341,14 @@ def _missing_ranges(results: list[FileResult]) -> Iterator[tuple[int, int]]:
         if not result.records:
             yield result.file.start, result.file.end
         reached = max(reached, result.file.end)
+
+
+def _expired_up_to(log_files: Sequence[MappedFile], read: Sequence[MappedFile], outcomes: Sequence[Outcome]) -> int:
+    """Return the physical offset up to which the log expired while it was read: brokers delete its first files."""
+    failed = [file for file, outcome in zip(read, outcomes, strict=True) if isinstance(outcome, RmqstoreError)]
+    missing = [file for file in failed if not file.path.exists()]
+    first = next((file.start for file in log_files if missing and file.path.exists()), 0)
+    return max((file.end for file in missing if file.end <= first), default=0)
 
 
 def last_file_with_data(log_files: list[MappedFile]) -> MappedFile | None:

@@ -48,8 +48,8 @@ class Misnumbered:
 
     `low` is the queue offset after the record before them, which is at physical offset `after`, and `high` that of the record after them,
     at `before`. `low` is None without a record before, `high` without one after. Before queue offset 0 there is none: `after` is -1.
-    Where all QUEUEOFFSETs of a queue are negative, which no broker writes, there are records on neither side. `roomless`: they are the
-    last ones, and no damage is between them and the record before.
+    Where all QUEUEOFFSETs of a queue are negative, which no broker writes, there are records on neither side. `room`: how many messages can
+    have been lost after the record before, where there is none after them.
     `starts`: the queue offset that each segment begins with if no message is missing beside the ones that were lost in damage, None where
     messages were lost in several places.
     """
@@ -60,7 +60,7 @@ class Misnumbered:
     after: int
     before: int
     starts: tuple[int, ...] | None
-    roomless: bool = False
+    room: int = 0
 
     @property
     def closed(self) -> bool:
@@ -73,7 +73,7 @@ class Misnumbered:
 
         With records on one side it does for negative QUEUEOFFSETs, which no broker writes, where no message can be missing.
         """
-        return self.closed or (self.low is not None and self.roomless and all(segment.start < 0 for segment in self.segments))
+        return self.closed or (self.low is not None and not self.room and all(segment.start < 0 for segment in self.segments))
 
     def nearer(self) -> Misnumbered | None:
         """Return the same without the segment beside the records of the one side, None without any left or with records on both sides."""
@@ -230,8 +230,8 @@ class _Course:
         if begin < count:
             before = self._nodes[begin - 1]
             starts = self._continued(begin - 1, count, before.end)
-            roomless = not any(self._rooms(begin - 1, count - 1))
-            yield Misnumbered(tuple(self._nodes[begin:]), before.end, None, before.last, -1, starts, roomless)
+            room = sum(self._rooms(begin - 1, count - 1))
+            yield Misnumbered(tuple(self._nodes[begin:]), before.end, None, before.last, -1, starts, room)
 
 
 def _added(cost: _Cost, unexplained: int, damaged: int) -> _Cost:

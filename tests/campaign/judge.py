@@ -78,6 +78,7 @@ class _Repaired:
         self._size = int(self._sample.settings(undamaged)["mappedFileSizeCommitLog"])
         self._original = LogBytes(undamaged, self._size)
         self._damaged = LogBytes(self._root, self._size)
+        self._written = _log_content(self._root)
         self._settings = self._sample.set_options(self._root) if task.case.told else []
         self._delays = delays.pending(self._root, view_of(task.case.base))
 
@@ -217,6 +218,8 @@ class _Repaired:
             yield Problem("messages that are there have no queue entry and are not listed", f"{len(left_out)}: {_few(left_out)}")
 
     def _is_renumbered(self, after: LogBytes, message: Message) -> bool:
+        if after.at(message.start, message.line["size"]) in self._written:
+            return False  # moved as it was
         values = [_queue_offset(log.at(message.start, message.line["size"])) for log in (after, self._damaged, self._original)]
         return values[0] not in values[1:]
 
@@ -262,6 +265,13 @@ class _Repaired:
             yield Problem(
                 "undo does not restore everything" if repaired else "a repair with an empty plan changes the store", _few(changed)
             )
+
+
+def _log_content(root: Path) -> bytes:
+    """All bytes of the damaged log, whatever the names of its files."""
+    directories = [root / name for name in ("commitlog", "commitlog2") if (root / name).is_dir()]
+    files = [path for directory in directories for path in sorted(directory.iterdir()) if path.is_file()]
+    return b"".join(path.read_bytes() for path in files)
 
 
 def _queue_offset(record: bytes) -> bytes:

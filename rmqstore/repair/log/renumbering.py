@@ -175,7 +175,10 @@ def _given(one: Suspected, record: Record) -> set[int]:
 
 
 def _by_entries(one: Misnumbering, given: Mapping[int, set[int]], records: Mapping[int, Record], unit_at: UnitAt) -> tuple[int, ...] | None:
-    """Return what the segments begin with by the queue entries, None unless every record has one and they fit the records around."""
+    """Return what the segments begin with by the queue entries, None unless every record has one and they fit the records around.
+
+    With records on one side they leave out no more queue offsets than messages can have been lost.
+    """
     run = one.run
     found: list[int] = []
     for segment, positions in zip(run.segments, one.positions, strict=True):
@@ -192,7 +195,9 @@ def _by_entries(one: Misnumbering, given: Mapping[int, set[int]], records: Mappi
             ends[-1] if run.high is None else run.high,
         ]
         return starts if all(here <= there for here, there in pairwise(order)) else None
-    return starts if starts == run.starts and _continues_beside(one, unit_at) else None
+    missing = [start - due for start, due in zip(starts, run.starts or starts, strict=True)]
+    in_place = missing == sorted(missing) and missing[0] >= 0 and missing[-1] <= run.room
+    return starts if in_place and _continues_beside(one, unit_at) else None
 
 
 def _continues_beside(one: Misnumbering, unit_at: UnitAt) -> bool:

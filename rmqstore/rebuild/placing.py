@@ -103,7 +103,7 @@ class UsefulPlacing:
         self._log_start = log_start
         self._waiting: deque[Message] = deque()
         self._width = 0  # queue offsets that the waiting messages take
-        self._are_few = False  # whether a restart for the last messages of the log would remove more messages than these
+        self._is_last = False  # whether no message follows the waiting ones
 
     def take(self, message: Message) -> None:
         """Place a message in log order."""
@@ -116,7 +116,7 @@ class UsefulPlacing:
 
     def finish(self) -> None:
         """Place the messages that no other continued."""
-        self._are_few = len(self._waiting) < self._queue.next_offset - self._queue.first_offset
+        self._is_last = True
         while self._waiting:
             self._decide()
 
@@ -201,7 +201,7 @@ class UsefulPlacing:
                 queue.bridge(message.queue_offset)
                 self._append(message)
                 return
-            if not confirmed or self._are_few:
+            if not confirmed or self._are_few():
                 self._leave_out(message)
                 return
         history.restarts.append(Restart(message.queue_offset, expected, message.physical_offset))
@@ -212,6 +212,10 @@ class UsefulPlacing:
         else:
             history.gaps.clear()
             self._begin(message)
+
+    def _are_few(self) -> bool:
+        """Return whether a restart for the message at hand and those after it, the last ones, would remove more messages than these."""
+        return self._is_last and len(self._waiting) + 1 < self._queue.next_offset - self._queue.first_offset
 
     def _begin(self, message: Message) -> None:
         missing = self._lost_before(message)

@@ -109,6 +109,15 @@ def test_the_last_records_follow_the_one_before_if_queue_entries_agree() -> None
     assert nearer.nearer() is None
 
 
+def test_negative_queue_offsets_of_the_last_records_leave_one_value_without_damage() -> None:
+    (run,) = misnumbered(segments_of([0, 1, 2, -5, -9]), room_of([]), from_zero=True)
+    assert (run.certain, run.starts) == (True, (3, 4))
+    (run,) = misnumbered(segments_of([0, 1, 2, -5, -9]), room_of([(3 * STEP + 300, 3 * STEP + 900)]), from_zero=True)
+    assert not run.certain
+    (run,) = misnumbered(segments_of([0, 1, 2, 900]), room_of([]), from_zero=True)
+    assert not run.certain
+
+
 def test_the_first_records_precede_the_one_after_if_queue_entries_agree() -> None:
     (run,) = misnumbered(segments_of([9000, 701, *range(40, 80)]), room_of([]), from_zero=False)
     assert (run.low, run.high, run.before, run.starts) == (None, 40, 3 * STEP, (38, 39))

@@ -42,6 +42,7 @@ USEFUL = {
     "a jump that goes on": ([0, 1, *range(10**6, 10**6 + 65)], " ".join(map(str, range(2, 67)))),
     "a jump that outweighs the rest": ([0, 1, 10**6, 10**6 + 1, 10**6 + 2], "2 3 4 . ."),
     "a jump of fewer than before": ([0, 1, 2, 10**6, 10**6 + 1], "0 1 2 . ."),
+    "a jump of fewer than before, after a gap": ([0, 1, 3, 4, 10**6, 10**6 + 1], "0 1 1 2 3"),
     "several that are too large alike": ([0, 1, 902, 903, 904, 5], "0 1 1 1 1 5 . . . ."),
     "several that are far too large": ([0, 1, 10**12, 10**12 + 1, 4, 5], "0 1 1 1 4 5 . . . ."),
     "several that are too small alike": ([0, 1, 2, 3, 1, 2, 6], "0 1 2 3 3 3 6 . . ."),

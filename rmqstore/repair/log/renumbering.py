@@ -197,7 +197,12 @@ def _by_entries(one: Misnumbering, given: Mapping[int, set[int]], records: Mappi
         return starts if all(here <= there for here, there in pairwise(order)) else None
     missing = [start - due for start, due in zip(starts, run.starts or starts, strict=True)]
     in_place = missing == sorted(missing) and missing[0] >= 0 and missing[-1] <= run.room
-    return starts if in_place and _continues_beside(one, unit_at) else None
+    return starts if in_place and (_is_impossible(run) or _continues_beside(one, unit_at)) else None
+
+
+def _is_impossible(run: Misnumbered) -> bool:
+    """Return whether no broker can have given any of the QUEUEOFFSETs: they are negative, or more than the messages before."""
+    return all(segment.start < 0 or segment.start > segment.first // MIN_RECORD_SIZE_V1 for segment in run.segments)
 
 
 def _continues_beside(one: Misnumbering, unit_at: UnitAt) -> bool:

@@ -192,6 +192,40 @@ def test_without_delayed_messages_the_configuration_of_4_is_missed_too(tmp_path:
     assert diagnosis_of(alone, "4.9.8-plain").verdict.cls is Class.STARTS_BUT
 
 
+@pytest.mark.parametrize(
+    ("name", "where", "says"),
+    [
+        ("config/topicQueueMapping.json", Area.TOPICS, "static topics are served as plain ones"),
+        ("config/messageRequestMode.json", Area.TOPICS, "the modes of consumer groups, POP or PULL, are lost"),
+        ("timerwheel", Area.DELAYED, "124 timed messages never delivered: the wheel is damaged"),
+    ],
+)
+def test_parts_with_other_bytes_lose_what_they_held(name: str, where: Area, says: str, fresh_store: FreshStore) -> None:
+    """Static topics: fact sheet timer observed §1; the timer reads the end of its log only, so a wheel of other bytes has no older entry."""
+    root = fresh_store("broker-5.5.1-crash")
+    noise(name)(root)
+    (root / f"{name}.bak").unlink(missing_ok=True)
+    found = diagnosis_of(root, "broker-5.5.1-crash")
+    assert found.verdict.headline.startswith(f"STARTS, BUT {says}"), found.verdict.headline
+    assert area(found, where)[0] is State.LOSES
+
+
+def test_a_page_of_zeros_in_the_wheel_loses_its_messages(fresh_store: FreshStore) -> None:
+    root = fresh_store("broker-5.5.1-crash")
+    wheel = bytearray((root / "timerwheel").read_bytes())
+    used = [place for place in range(0, len(wheel), 4096) if any(wheel[place : place + 4096])]
+    harmed = []
+    for page in used:
+        (root / "timerwheel").write_bytes(wheel[:page] + bytes(4096) + wheel[page + 4096 :])
+        found = diagnosis_of(root, "broker-5.5.1-crash")
+        lacking = [
+            entry for entry in rmqstore("verify", root, "--part", "timer", "--format", "json").objects if "the wheel lacks" in str(entry)
+        ]
+        assert (area(found, Area.DELAYED)[0] is State.LOSES) == bool(lacking)
+        harmed += lacking
+    assert harmed
+
+
 def test_a_message_that_a_client_sent_shows_that_there_was_a_configuration(clean: Path, tmp_path: Path) -> None:
     """With timerWheelEnable=false a broker of 5.x has no timer files."""
     root = sparse.copy_tree(clean, tmp_path / "store")

@@ -9,12 +9,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from rmqstore.doctor.areas import Area, Effect, Harm, State
 from rmqstore.doctor.checks.configfiles import ConfigFiles
 from rmqstore.doctor.checks.due import Due, is_of_broker
 from rmqstore.doctor.checks.lastrun import LastRun
 from rmqstore.doctor.checks.progress import Found, Queues
 from rmqstore.doctor.checks.queueunits import stored_at
+from rmqstore.formats import timer
 from rmqstore.formats.naming import TIMER_TOPIC
 from rmqstore.prediction.outcome import QueueState
 from rmqstore.store.entries import Entry
@@ -23,12 +26,19 @@ from rmqstore.store.parts import PartKind
 from rmqstore.verify.context import Context
 from rmqstore.verify.parts.compaction import without_records, without_units
 from rmqstore.verify.parts.config import CONSUMER_OFFSETS, GROUPS, TOPICS
+from rmqstore.verify.parts.config import State as Loaded
 from rmqstore.verify.timer.files import TimerFiles, open_timer
+from rmqstore.verify.timer.slots import faults, forgotten_units
 from rmqstore.versions import Profile
 from rmqstore.wording import counted
 
 _REPLAYED_FILES = 2
 """Files of the timer log from whose units a start fills a missing wheel."""
+_LASTING_SETTINGS = {
+    "topicQueueMapping.json": ("static topics are served as plain ones, with wrong queue offsets", Harm.SETTINGS),
+    "messageRequestMode.json": ("the modes of consumer groups, POP or PULL, are lost", Harm.SETTINGS),
+}
+"""Configuration that clients do not send again (fact sheet timer §3.3), and what a start without it does."""
 _CLOCK_SLACK_MS = 86_400_000
 _ENQUEUED_MS = 5_000
 """A running timer has taken a message from its queue by then, and written that to timercheck, which it does every second."""
@@ -41,6 +51,8 @@ def check(context: Context, files: ConfigFiles, due: Due, run: LastRun, queues: 
     if not files.in_rocksdb:
         yield from _topics(context, files, due, queues)
         yield from _groups(context, files, due)
+    if profile.newer_parts:
+        yield from _settings(files)
     if profile.newer_parts and context.store.config.flag("timerWheelEnable"):
         yield from _timer(context, queues)
     if profile.compaction and context.store.config.flag("enableCompaction"):
@@ -96,6 +108,14 @@ def _groups(context: Context, files: ConfigFiles, due: Due) -> Iterator[Found]:
         yield context.finding("RMQ-CF-LOST", text, file=context.store.config_path / GROUPS)
 
 
+def _settings(files: ConfigFiles) -> Iterator[Effect]:
+    """Yield settings that are written only if there are any, and of which neither the file nor its `.bak` can be read."""
+    for name, (what, harm) in _LASTING_SETTINGS.items():
+        text = files.texts[name]
+        if name not in files.unreadable and text.state not in (Loaded.WHOLE, Loaded.MISSING):
+            yield Effect(Area.TOPICS, State.LOSES, f"{what}: {name} is {text.why}", harm)
+
+
 # Timer
 
 
@@ -143,10 +163,37 @@ def _pending(context: Context, files: TimerFiles) -> Iterator[Found]:
             count = int(live.sum())
             text = f"the timed messages of {counted(count, 'slot')} are never delivered: the timer log is missing"
             yield from _timer_found(context, context.store.path_of(PartKind.TIMERLOG), text, Harm.LOST, count)
-    if files.slots is None and len(log.files) > _REPLAYED_FILES:
+    if files.read_time > 0:
+        yield from _forgotten(context, files)
+    elif files.slots is None and len(log.files) > _REPLAYED_FILES:
         first = len(log.files) - _REPLAYED_FILES
         text = f"timed messages in the first {first} files of the timer log are never delivered: the wheel is missing"
         yield from _timer_found(context, files.wheel, text, Harm.LOST, None)
+
+
+def _forgotten(context: Context, files: TimerFiles) -> Iterator[Found]:
+    """Yield pending entries of the timer log that a start does not read and that the wheel does not lead to. Reads the timer log."""
+    replayed = files.log.replay_start(files.flushed)
+    count = 0
+    rewritten: set[int] = set()
+    for window in files.log.windows():
+        times = files.slot_time(window.units)
+        if window.file.start >= replayed:
+            rewritten.update(np.unique(times[window.sound] % timer.WHEEL_SLOTS).tolist())
+            continue
+        live = window.sound & files.is_live(times)
+        count += int(forgotten_units(files, times[live], window.offsets[live]).sum())
+    if count:
+        why = "missing" if files.slots is None else "damaged"
+        text = f"{counted(count, 'timed message')} never delivered: the wheel is {why}"
+        yield from _timer_found(context, files.wheel, text, Harm.LOST, count)
+    if files.slots is not None and files.log.queue.files:
+        wrong = faults(files, files.slots)
+        broken = wrong.foreign & ~np.isin(files.slots.number, list(rewritten))
+        if broken.any():
+            slots = int(broken.sum())
+            text = f"the timed messages of {counted(slots, 'slot')} are not delivered: their entries in the timer log are damaged"
+            yield from _timer_found(context, context.store.path_of(PartKind.TIMERLOG), text, Harm.LOST, slots)
 
 
 def _timer_found(context: Context, path: Path, text: str, harm: Harm, count: int | None) -> Iterator[Found]:

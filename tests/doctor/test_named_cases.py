@@ -201,7 +201,7 @@ def test_without_delayed_messages_the_configuration_of_4_is_missed_too(tmp_path:
     ],
 )
 def test_parts_with_other_bytes_lose_what_they_held(name: str, where: Area, says: str, fresh_store: FreshStore) -> None:
-    """Static topics: fact sheet timer observed §1; the timer reads the end of its log only, so a wheel of other bytes has no older entry."""
+    """Static topics: fact sheet timer observed §1; the timer reads the end of its log only, so a wheel of noise lacks older entries."""
     root = fresh_store("broker-5.5.1-crash")
     noise(name)(root)
     (root / f"{name}.bak").unlink(missing_ok=True)

@@ -30,6 +30,8 @@ ROOT_FILES = frozenset(
 CONFIG_FILES = ("timercheck", "timermetrics")
 POSITION_FILES = ("position-checkpoint", "position-checkpoint.bak")
 """The files that are directly in `compaction`."""
+COMPACTION_TREES = ("compactionLog", "compactionCq")
+"""The directories there, of topics, queue ids and files."""
 _FILE, _DIRECTORY = "file", "directory"
 
 
@@ -90,8 +92,17 @@ def _in_part(directory: Path, part: PartKind, *, rocksdb: bool) -> Iterator[Obst
     elif part is PartKind.COMPACTION:
         places = (directory / name for name in POSITION_FILES)
         yield from (Obstacle(path, kind_of(path), _FILE) for path in places if os.path.lexists(path) and not path.is_file())
+        yield from _in_compaction(directory)
     else:
         yield from in_files(directory, named=is_index_name if part is PartKind.INDEX else _is_offset)
+
+
+def _in_compaction(directory: Path) -> Iterator[Obstacle]:
+    """Yield obstacles among the files of compacted queues; other directories there are those of a replacement."""
+    for tree in COMPACTION_TREES:
+        for _, _, queue in tree_queues(directory / tree):
+            found = in_files(queue, named=_is_offset)
+            yield from (one for one in found if one.found != _DIRECTORY or one.wanted is not None)
 
 
 def _in_queues(tree: Path, *, rocksdb: bool) -> Iterator[Obstacle]:

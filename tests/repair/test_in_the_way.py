@@ -181,6 +181,17 @@ def test_a_directory_in_place_of_a_position_file_is_taken_out_with_its_content(t
     _recovers(store, place, (store.root / place).lstat())
 
 
+@pytest.mark.parametrize(("name", "make"), [("stray", named_pipe), ("stray", dangling_link), (FILE, filled_directory)])
+def test_what_is_among_the_files_of_compacted_queues_is_taken_out(name: str, make: Make, tmp_path: Path) -> None:
+    store = Damaged(BASE, stores.fresh_store(BASE, tmp_path))
+    place = f"compaction/compactionLog/compact/0/{name}"
+    (store.root / place).parent.mkdir(parents=True)
+    (store.root / "compaction/compactionLog/compact/0/compacting").mkdir()
+    _put(store.root, place, make)
+    _recovers(store, place, (store.root / place).lstat())
+    assert (store.root / "compaction/compactionLog/compact/0/compacting").is_dir()
+
+
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize("place", BESIDE_QUEUES)
 @pytest.mark.parametrize("make", [named_pipe, dangling_link, filled_directory])

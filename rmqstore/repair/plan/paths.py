@@ -11,11 +11,12 @@ from rmqstore.errors import RefusedError
 from rmqstore.repair.files import beneath
 from rmqstore.repair.plan.model import Phase
 from rmqstore.store.mapped import parse_offset_name
-from rmqstore.store.obstacles import POSITION_FILES
+from rmqstore.store.obstacles import COMPACTION_TREES, POSITION_FILES
 from rmqstore.store.parts import PartKind, part_kind
 from rmqstore.store.root import Store
 
 TOOL_DIRECTORY = PartKind.TOOL.value
+_COMPACTED_DEPTH = 5  # compaction, tree, topic, queue id, file
 
 _PHASES: Mapping[PartKind, Phase] = {
     PartKind.CONSUMEQUEUE: Phase.QUEUES,
@@ -108,7 +109,8 @@ class Places:
         kind = part_kind(plain.parts[0])
         if kind is PartKind.COMPACTION:
             # The first name below it decides: a directory in the place of such a file is moved with its content.
-            return Phase.CONFIG if set(plain.parts[1:2]) <= set(POSITION_FILES) else None
+            in_queue = len(plain.parts) >= _COMPACTED_DEPTH and plain.parts[1] in COMPACTION_TREES
+            return Phase.CONFIG if in_queue or set(plain.parts[1:2]) <= set(POSITION_FILES) else None
         if kind is None or kind is PartKind.COMMITLOG:
             return Phase.COMMITLOG if in_log or (kind is PartKind.COMMITLOG and len(plain.parts) > 1) else None
         return _PHASES.get(kind)

@@ -42,6 +42,7 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
         "topics": CommandEntry("rmqstore.commands.topics", "List topics: queues, type, permissions, messages."),
         "groups": CommandEntry("rmqstore.commands.groups", "List consumer groups: offset, lag, next message of each queue."),
         "timers": CommandEntry("rmqstore.commands.timers", "List delayed and timed messages that are not delivered yet."),
+        "pending": CommandEntry("rmqstore.commands.pending", "List open transactions and popped messages that were not acknowledged."),
         "history": CommandEntry("rmqstore.commands.history", "List the changes made to a store, and how to undo them."),
     },
     "Judge": {

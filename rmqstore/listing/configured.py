@@ -9,6 +9,14 @@ from rmqstore.store.root import Store
 from rmqstore.verify.parts.config import FILES, State, Text, in_rocksdb, in_use, read_both
 
 
+def require_file_queues(store: Store) -> None:
+    """Raise UnreadableError where the queues are kept in RocksDB alone."""
+    if store.rocksdb_queues and next(store.queue_directories(), None) is None:
+        raise UnreadableError(
+            f"the queues of {store.root} are kept in RocksDB.", "RocksDB keeps its own format; read it with RocksDB's `ldb`."
+        )
+
+
 def configuration(store: Store, *needed: str) -> Mapping[str, Text]:
     """Return the configuration files as a start takes them, a damaged one from its `.bak`.
 

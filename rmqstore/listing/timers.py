@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from rmqstore.errors import UnreadableError
 from rmqstore.formats.naming import SCHEDULE_TOPIC, TIMER_TOPIC
 from rmqstore.formats.properties import REAL_QID, REAL_TOPIC, TIMER_DEL_UNIQKEY
 from rmqstore.formats.record import Record
-from rmqstore.listing.configured import configuration
+from rmqstore.listing.configured import configuration, require_file_queues
 from rmqstore.reading.entries import QueueEntry, units
 from rmqstore.reading.records import record_at
 from rmqstore.store.ends import queue_ends
@@ -52,10 +51,7 @@ def list_timers(store: Store, now: int, topic: str | None = None) -> list[TimerR
 
     `now` (ms) decides what is overdue. Raises UnreadableError where RocksDB has the queues, and for damaged offsets of the delay levels.
     """
-    if store.rocksdb_queues and next(store.queue_directories(), None) is None:
-        raise UnreadableError(
-            f"the queues of {store.root} are kept in RocksDB.", "RocksDB keeps its own format; read it with RocksDB's `ldb`."
-        )
+    require_file_queues(store)
     rows = [row for row in (*_delayed(store, now), *_timed(store, now)) if topic in (None, row.topic)]
     return sorted(rows, key=lambda row: (row.due is None, row.due, row.physical_offset))
 
@@ -80,16 +76,24 @@ def _row(store: Store, entry: QueueEntry, now: int, level: int) -> TimerRow:
 
 
 def _timed(store: Store, now: int) -> Iterator[TimerRow]:
-    """Yield the messages that the timer holds, and those of its queue that it has not read yet; deleted ones are left out."""
-    files = open_timer(store, 0)
-    offsets = [*_in_wheel(files), *_not_read(store, files)]
-    records = {offset: record_at(store.message_log, offset) for offset in dict.fromkeys(offsets)}
+    """Yield the messages of the timer; deleted ones are left out."""
+    records = timer_records(store)
     deleted = {record.properties[TIMER_DEL_UNIQKEY] for record in records.values() if record and TIMER_DEL_UNIQKEY in record.properties}
     for offset, record in records.items():
         if record is None or record.topic != TIMER_TOPIC:
             yield _lost("timer", None, None, offset)
         elif TIMER_DEL_UNIQKEY not in record.properties and not _is_deleted(record, deleted):
             yield _made(record, deliver_time(record.properties), now, "timer", None)
+
+
+def timer_records(store: Store) -> dict[int, Record | None]:
+    """Return the records that the timer holds and those of its queue that it has not read yet, by physical offset.
+
+    None where the log does not hold it. Raises UnreadableError, StoreChangedError.
+    """
+    files = open_timer(store, 0)
+    offsets = [*_in_wheel(files), *_not_read(store, files)]
+    return {offset: record_at(store.message_log, offset) for offset in dict.fromkeys(offsets)}
 
 
 def _in_wheel(files: TimerFiles) -> Iterator[int]:

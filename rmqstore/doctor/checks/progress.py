@@ -20,6 +20,7 @@ from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding
 from rmqstore.formats.naming import HALF_TOPIC, LMQ_PREFIX, OP_HALF_TOPIC, SCHEDULE_TOPIC
 from rmqstore.prediction.outcome import QueueState
+from rmqstore.reading.popcheckpoints import REVIVE_TOPIC
 from rmqstore.verify.context import Context
 from rmqstore.verify.parts import config
 from rmqstore.verify.parts.config import CONSUMER_OFFSETS, DELAY_OFFSETS, GROUPS, StoredOffset
@@ -81,7 +82,7 @@ def _consumers(context: Context, files: ConfigFiles, queues: Queues, known: froz
         state = queues.get(f"{topic}/{queue_id}")
         if state is None or not (state.files or state.max_offset):
             return config.EVERY_OFFSET if (topic, queue_id) in known else range(config.EVERY_OFFSET.start, 1)
-        return range(0) if topic.startswith(revive.TOPIC) else range(max(1, state.min_offset), state.max_offset + 1)
+        return range(0) if topic.startswith(REVIVE_TOPIC) else range(max(1, state.min_offset), state.max_offset + 1)
 
     for stored in config.stored_offsets(context.store, files.texts, usual):
         if stored.topic == SCHEDULE_TOPIC or stored.topic.startswith(LMQ_PREFIX):

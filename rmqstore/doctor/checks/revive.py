@@ -7,28 +7,25 @@ after it. With an offset that is lower, check points are done once more.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rmqstore.doctor.areas import Area, Effect, Harm, State, short_queue
 from rmqstore.doctor.checks.queueunits import unit_reader
 from rmqstore.errors import RmqstoreError
 from rmqstore.prediction.outcome import QueueState
+from rmqstore.reading.popcheckpoints import REVIVE_TOPIC, Acknowledgement, CheckPoint, Key, parsed
 from rmqstore.verify.context import Context
 from rmqstore.verify.parts.config import StoredOffset
 from rmqstore.wording import counted
 
 GROUP = "group CID_RMQ_SYS_REVIVE_GROUP"
-TOPIC = "rmq_sys_REVIVE_LOG_"
 _DONE_MS = 20_000
 """A check point is done about 3 s after its messages become visible again, and the offset is written every 5 s."""
 _LATE_MS = 150_000
 """A broker whose revive threads have much to do may be so late; without an offset it has never begun."""
 _MOST = 4096
 """Messages of one revive queue that are read."""
-
-_Key = tuple[str, str, int, int, int, str]
 
 
 class _CheckPoint(NamedTuple):
@@ -39,7 +36,7 @@ class _CheckPoint(NamedTuple):
 
 def is_revive_offset(stored: StoredOffset) -> bool:
     """Return whether an offset is that of a revive queue."""
-    return stored.owner == GROUP and stored.topic.startswith(TOPIC)
+    return stored.owner == GROUP and stored.topic.startswith(REVIVE_TOPIC)
 
 
 def delivered_again(context: Context, stored: StoredOffset, state: QueueState) -> int:
@@ -68,30 +65,16 @@ def effect(found: list[tuple[StoredOffset, int]]) -> Iterator[Effect]:
         yield Effect(Area.PROGRESS, State.LOSES, text, Harm.REPEATED, count)
 
 
-def _read(context: Context, stored: StoredOffset, first: int, end: int) -> tuple[Mapping[_Key, _CheckPoint], Mapping[_Key, frozenset[int]]]:
-    points: dict[_Key, _CheckPoint] = {}
-    acknowledged: dict[_Key, frozenset[int]] = {}
+def _read(context: Context, stored: StoredOffset, first: int, end: int) -> tuple[Mapping[Key, _CheckPoint], Mapping[Key, frozenset[int]]]:
+    points: dict[Key, _CheckPoint] = {}
+    acknowledged: dict[Key, frozenset[int]] = {}
     unit_at = unit_reader(context.store, stored.topic, stored.queue_id)
     for position in range(first, end):
         unit = unit_at(position)
         record = None if unit is None else context.record_at(unit.physical_offset)
-        try:
-            body = {} if record is None else json.loads(record.body)
-            key = _key(body)
-            if "pt" in body and "it" in body:
-                points[key] = _CheckPoint(position, int(body["pt"]) + int(body["it"]), _popped(body))
-            else:
-                acknowledged[key] = acknowledged.get(key, frozenset()) | set(body.get("aol") or [body["ao"]])
-        except (ValueError, KeyError, TypeError):
-            continue  # not written by a broker
+        match None if record is None else parsed(record.body):
+            case CheckPoint(key, due, offsets):
+                points[key] = _CheckPoint(position, due, offsets)
+            case Acknowledgement(key, offsets):
+                acknowledged[key] = acknowledged.get(key, frozenset()) | offsets
     return points, acknowledged
-
-
-def _key(body: Mapping[str, Any]) -> _Key:
-    return str(body["t"]), str(body["c"]), int(body["q"]), int(body["so"]), int(body["pt"]), str(body["bn"])
-
-
-def _popped(body: Mapping[str, Any]) -> frozenset[int]:
-    """Return the queue offsets of the messages of a check point that were not acknowledged when it was stored."""
-    relative = body.get("d") or range(int(body["n"]))
-    return frozenset(int(body["so"]) + offset for number, offset in enumerate(relative) if not int(body["bm"]) >> number & 1)

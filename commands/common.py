@@ -63,6 +63,22 @@ def parse_settings(context: click.Context, parameter: click.Parameter, values: t
     return settings
 
 
+def _broker_settings(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    """Return settings of a broker, all of names that brokers know: a misspelled one would have no effect. Raises BadParameter."""
+    settings = parse_settings(context, parameter, values)
+    if settings:
+        from difflib import get_close_matches
+
+        from rmqstore.catalogue.settings import NAMES
+
+        for name in settings.keys() - NAMES:
+            by_lower = {known.lower(): known for known in NAMES}
+            close = [by_lower[text] for text in get_close_matches(name.lower(), by_lower, n=3)]
+            hint = f" Did you mean {' or '.join(close)}?" if close else ""
+            raise click.BadParameter(f"brokers have no setting {name!r}.{hint}", context, parameter)
+    return settings
+
+
 def _version(context: click.Context, parameter: click.Parameter, value: str) -> str:
     if not _VERSION.fullmatch(value):
         raise click.BadParameter(f"{value!r} is neither 'auto' nor a release such as 5.3.3", context, parameter)
@@ -95,7 +111,7 @@ def store_options(command: Decorated) -> Decorated:
         "settings",
         multiple=True,
         metavar="KEY=VALUE",
-        callback=parse_settings,
+        callback=_broker_settings,
         help="One setting as in broker.conf; takes precedence over the file. May be repeated.",
     )
     return conf(setting(command))

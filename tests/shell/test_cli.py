@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -13,8 +14,13 @@ import click
 import pytest
 
 from rmqstore import __version__, cli
+from rmqstore.catalogue.settings import NAMES
 from rmqstore.commands import common
 from rmqstore.errors import NotAStoreError, RefusedError, RmqstoreError, UsageError
+from tests.support import stores
+from tests.support.cli import rmqstore
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -155,7 +161,7 @@ def test_help_costs_less_than_a_quarter_second_of_processor_time() -> None:
     [
         ([], {}),
         (["--set", "mappedFileSizeCommitLog=8192"], {"mappedFileSizeCommitLog": "8192"}),
-        (["--set", "a=1", "--set", "messageDelayLevel=1s 5s=x"], {"a": "1", "messageDelayLevel": "1s 5s=x"}),
+        (["--set", "brokerId=1", "--set", "messageDelayLevel=1s 5s=x"], {"brokerId": "1", "messageDelayLevel": "1s 5s=x"}),
     ],
 )
 def test_settings_are_key_value_pairs(words: list[str], settings: dict[str, str]) -> None:
@@ -185,3 +191,20 @@ def test_malformed_options_are_usage_errors(words: list[str]) -> None:
 
     with pytest.raises(click.BadParameter):
         probe.main(words, standalone_mode=False)
+
+
+def test_a_setting_that_no_broker_has_is_refused() -> None:
+    store = stores.sample_store("5.3.3-plain")
+    for name, known in (("mappedFileSizeComitLog", "mappedFileSizeCommitLog"), ("maxhashslotnum", "maxHashSlotNum")):
+        done = rmqstore("info", store, "--set", f"{name}=1048576")
+        assert done.status == 2
+        assert f"brokers have no setting '{name}'. Did you mean {known}" in done.err
+    assert rmqstore("info", store, "--set", "fileReservedTime=48").status == 0
+
+
+def test_every_setting_that_is_read_is_one_of_brokers() -> None:
+    read = set()
+    for path in (ROOT / "rmqstore").rglob("*.py"):
+        read |= set(re.findall(r'config\.(?:explicit|explicit_integer|integer|flag)\("(\w+)"', path.read_text()))
+    assert len(read) > 20
+    assert read <= NAMES

@@ -122,7 +122,7 @@ class Dispatches:
             reader = self._reader(entry.key, directory.files)
             expected = entry.number + self._shifts.get(entry.key, 0)
             place = reader.find(position, expected, entry.number)
-            if place is not None and not (reader.is_in_order(place) or reader.is_in_order(entry.number)):
+            if place not in (None, entry.number) and not (reader.is_in_order(place) or reader.is_in_order(entry.number)):
                 return entry.number  # entries were exchanged: no release writes two that are out of order
             if place is not None:
                 self._shifts[entry.key] = place - entry.number

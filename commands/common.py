@@ -74,8 +74,8 @@ def _broker_settings(context: click.Context, parameter: click.Parameter, values:
         from rmqstore.store.parts import PartKind
 
         known_names = NAMES | {setting_of(kind) for kind in PartKind}  # older releases, and this program, have paths of more parts
+        by_lower = {known.lower(): known for known in known_names}
         for name in settings.keys() - known_names:
-            by_lower = {known.lower(): known for known in known_names}
             close = [by_lower[text] for text in get_close_matches(name.lower(), by_lower, n=3)]
             hint = f" Did you mean {' or '.join(close)}?" if close else ""
             raise click.BadParameter(f"brokers have no setting {name!r}.{hint}", context, parameter)

@@ -15,6 +15,7 @@ from rmqstore.errors import RmqstoreError, UsageError
 
 if TYPE_CHECKING:
     from rmqstore.doctor.diagnosis import Diagnosis
+    from rmqstore.doctor.nextsteps import Commands
     from rmqstore.store.root import Store
 
 EXIT_FINDINGS = 1
@@ -53,7 +54,7 @@ def command(
     if deep and not gate:
         raise UsageError("--deep is for --gate.", "Run `rmqstore verify` for the findings of a whole store.")
     compile_kernels(quiet=view.quiet)
-    ask = partial(_diagnosis, broker_version=broker_version, broker_conf=broker_conf, settings=settings)
+    ask = partial(diagnosis_of, broker_version=broker_version, broker_conf=broker_conf, settings=settings)
     if gate:
         passed = [_gate(store, ask, deep=deep) for store in stores]
     elif len(stores) == 1:
@@ -64,16 +65,23 @@ def command(
         context.exit(EXIT_FINDINGS)
 
 
-def _diagnosis(store: Path, broker_version: str, broker_conf: Path | None, settings: Mapping[str, str]) -> tuple[Store, Diagnosis]:
+def diagnosis_of(store: Path, broker_version: str, broker_conf: Path | None, settings: Mapping[str, str]) -> tuple[Store, Diagnosis]:
+    """Open a store and diagnose it. Raises UsageError, UnreadableError, NotAStoreError."""
     from rmqstore.doctor.diagnosis import diagnose
-    from rmqstore.doctor.nextsteps import Commands
     from rmqstore.store.root import Store
 
     opened = Store.open(store, broker_conf=broker_conf, settings=settings)
+    return opened, diagnose(opened, broker_version, commands_on(opened.root, broker_version, broker_conf, settings))
+
+
+def commands_on(root: Path, broker_version: str, broker_conf: Path | None, settings: Mapping[str, str]) -> Commands:
+    """Return the commands on a store, with the options of this one."""
+    from rmqstore.doctor.nextsteps import Commands
+
     words = [] if broker_conf is None else ["--broker-conf", str(broker_conf.absolute())]
     for key, value in settings.items():
         words += ["--set", f"{key}={value}"]
-    return opened, diagnose(opened, broker_version, Commands(opened.root, words, "" if broker_version == _AUTO else broker_version))
+    return Commands(root, words, "" if broker_version == _AUTO else broker_version)
 
 
 def _one(diagnosis: Diagnosis, view: View) -> bool:

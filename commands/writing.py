@@ -92,6 +92,7 @@ class RepairRunner:
         dry_run: bool,
         yes: bool,
         plan_out: Path | None,
+        dialog: PlanDialog | None = None,
     ) -> None:
         self._view = view
         self._at = at
@@ -100,7 +101,7 @@ class RepairRunner:
         self._rebuilder = None if wish is None else rebuilder_of(wish, store, at)
         self._show_only = dry_run or plan_out is not None
         self._plan_out = plan_out
-        self._dialog = PlanDialog(view, yes)
+        self._dialog = dialog or PlanDialog(view, yes)
 
     @cached_property
     def release(self) -> str:
@@ -112,10 +113,11 @@ class RepairRunner:
         return choose_release(self._store, self._broker_version).release
 
     def __call__(self, name: str, planner: Planner, *, passes: int, second: Planner | None = None) -> None:
-        """Run the procedure and print its result; end the command with status 1 if errors remain.
+        """Run the procedure and print its result; end the command with status 1 if errors remain."""
+        tell(self._view, self.run(name, planner, passes=passes, second=second))
 
-        `passes`: how often the planner reads the log.
-        """
+    def run(self, name: str, planner: Planner, *, passes: int, second: Planner | None = None) -> Result:
+        """Run the procedure. `passes`: how often the planner reads the log."""
         from rmqstore.repair import procedure
 
         @contextmanager
@@ -124,7 +126,7 @@ class RepairRunner:
                 yield bar.advance
 
         wish = procedure.RepairRequest(name, self.release, self._at.open, planner, second, self._rebuilder, progress)
-        tell(self._view, procedure.show(wish, self._dialog, self._plan_out) if self._show_only else procedure.execute(wish, self._dialog))
+        return procedure.show(wish, self._dialog, self._plan_out) if self._show_only else procedure.execute(wish, self._dialog)
 
 
 class PlanDialog:
@@ -162,7 +164,7 @@ class PlanDialog:
 
 def tell(view: View, result: Result) -> None:
     """Print the result as text or JSON; end the command with status 1 if errors remain."""
-    view.output().object(result.as_json() if view.format != "table" else _outcome(result))
+    view.output().object(result.as_json() if view.format != "table" else outcome(result))
     if not result.complete:
         click.get_current_context().exit(EXIT_ERRORS_REMAIN)
 
@@ -223,7 +225,8 @@ def _rows(rows: list[dict[str, Any]], column: str) -> list[dict[str, Any]]:
     return rows if more <= 0 else [*rows[:_SHOWN], {name: f"… {more} more" if name == column else None for name in rows[0]}]
 
 
-def _outcome(result: Result) -> dict[str, Any]:
+def outcome(result: Result) -> dict[str, Any]:
+    """Return the result of a plan as text."""
     screen: dict[str, Any] = {}
     if result.transaction is not None:
         screen["transaction"] = f"{result.transaction.id}: {result.transaction.state}"

@@ -52,6 +52,7 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
         "explain": CommandEntry("rmqstore.commands.explain", "Explain a finding code or a line of a broker's log, and what to do."),
     },
     "Repair": {
+        "fix": CommandEntry("rmqstore.commands.fix", "Repair a store step by step: copy, verdict, plan, consent, repair, verification."),
         "recover": CommandEntry("rmqstore.commands.recover", "Repair a store, or predict what a broker will do to it."),
         "truncate": CommandEntry("rmqstore.commands.truncate", "Cut the commit log at a record boundary, with consume queues and index."),
         "rebuild-consumequeue": CommandEntry("rmqstore.commands.rebuild_consumequeue", "Rebuild consume queues from the commit log."),

@@ -10,7 +10,17 @@ from tests.support import stores
 from tests.support.cli import rmqstore
 from tests.support.jsonobjects import described, misfits
 
-ROWS = {"queue", "topic", "group", "timer", "pending", "message", "gate", "unreadable"}  # see tests/listing, tests/query, tests/doctor
+ROWS = {
+    "queue",
+    "topic",
+    "group",
+    "timer",
+    "pending",
+    "message",
+    "gate",
+    "unreadable",
+    "fix",
+}  # see tests/listing, tests/query, tests/doctor
 
 
 def test_the_page_describes_every_object_once() -> None:

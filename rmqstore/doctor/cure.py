@@ -1,0 +1,34 @@
+"""The kind of cure that a diagnosed store needs."""
+
+from __future__ import annotations
+
+import shlex
+from enum import StrEnum
+
+from rmqstore.doctor.diagnosis import Diagnosis
+
+_REPAIRS = frozenset({"recover", "rebuild-consumequeue", "rebuild-index", "rebuild-checkpoint"})
+
+
+class Cure(StrEnum):
+    """The cure: the start of the broker, a repair, a setting, a command that the user runs first; none while the store is in use."""
+
+    START = "start"
+    REPAIR = "repair"
+    SETTING = "setting"
+    COMMAND = "command"
+    IN_USE = "in-use"
+
+
+def cure_of(diagnosis: Diagnosis) -> Cure:
+    """Return the cure that the next step of a diagnosis is."""
+    codes = {finding.code for finding in diagnosis.findings}
+    if "RMQ-ST-IN-USE" in codes:
+        return Cure.IN_USE
+    if diagnosis.nothing_lost:
+        return Cure.START
+    words = shlex.split(diagnosis.next)
+    if words[0] == "rmqstore" and words[1] in _REPAIRS and "--dry-run" not in words:
+        return Cure.REPAIR
+    changes_setting = "RMQ-ST-SETTING" in codes and (words[0] == "echo" or words[:2] == ["rmqstore", "doctor"])
+    return Cure.SETTING if changes_setting else Cure.COMMAND

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -17,20 +18,21 @@ _MEGABYTE = 1_000_000
 
 
 def rate_limit_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--rate-limit, for a command with `engine_options` above it: it runs in this process, at this speed."""
+    """--rate-limit; a command with `engine_options` above it runs in this process then."""
 
     @wraps(command)
-    def with_limit(*arguments: Any, rate_limit: float | None, wish: EngineOptions, **options: Any) -> Any:
+    def with_limit(*arguments: Any, rate_limit: float | None, **options: Any) -> Any:
         if rate_limit is None:
-            return command(*arguments, wish=wish, **options)
-        if wish.engine == "spark":
-            raise UsageError("--rate-limit is for the local engine.", "Leave out --engine spark, or the limit.")
-        from dataclasses import replace
-
+            return command(*arguments, **options)
+        wish: EngineOptions | None = options.get("wish")
+        if wish is not None:
+            if wish.engine == "spark":
+                raise UsageError("--rate-limit is for the local engine.", "Leave out --engine spark, or the limit.")
+            options["wish"] = replace(wish, engine="local")
         from rmqstore.store.pacing import paced
 
         with paced(rate_limit * _MEGABYTE):
-            return command(*arguments, wish=replace(wish, engine="local"), **options)
+            return command(*arguments, **options)
 
     return click.option(
         "--rate-limit",

@@ -43,6 +43,7 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
         "groups": CommandEntry("rmqstore.commands.groups", "List consumer groups: offset, lag, next message of each queue."),
         "timers": CommandEntry("rmqstore.commands.timers", "List delayed and timed messages that are not delivered yet."),
         "pending": CommandEntry("rmqstore.commands.pending", "List open transactions and popped messages that were not acknowledged."),
+        "diff": CommandEntry("rmqstore.commands.diff", "Compare stores that should be copies: master and slave, a store and its backup."),
         "history": CommandEntry("rmqstore.commands.history", "List the changes made to a store, and how to undo them."),
     },
     "Judge": {

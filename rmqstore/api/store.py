@@ -83,6 +83,19 @@ class Store:
 
         return Search(self._store, wanted_by(**wanted), scan=scan).messages()
 
+    def diff(self, other: Store, *, deep: bool = False) -> dict[str, Any]:
+        """Return the comparison with another store, as the JSON of `rmqstore diff` shows it; `deep`: all bytes of both logs.
+
+        Raises UnreadableError, StoreChangedError.
+        """
+        import time
+
+        from rmqstore.diff.comparison import compare
+        from rmqstore.diff.copies import Copy
+
+        one, second = Copy.of(self.path, self._store), Copy.of(other.path, other._store)
+        return compare(one, second, deep=deep, now=int(time.time() * 1000)).as_json()
+
     def checkpoint(self) -> dict[str, int] | None:
         """Return the fields of `checkpoint`, ms since the epoch or bytes; None without the file. Raises UnreadableError."""
         from rmqstore.dump.small import read_checkpoint

@@ -10,17 +10,8 @@ from tests.support import stores
 from tests.support.cli import rmqstore
 from tests.support.jsonobjects import described, misfits
 
-ROWS = {
-    "queue",
-    "topic",
-    "group",
-    "timer",
-    "pending",
-    "message",
-    "gate",
-    "unreadable",
-    "fix",
-}  # see tests/listing, tests/query, tests/doctor
+# See tests/listing, tests/query, tests/doctor and tests/diff.
+ROWS = {"queue", "topic", "group", "timer", "pending", "message", "gate", "unreadable", "fix", "diff"}
 
 
 def test_the_page_describes_every_object_once() -> None:

@@ -1,0 +1,204 @@
+"""The comparison of one store with another: log, derived parts, and one sentence about both."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import Any
+
+from rmqstore.diff.copies import Copy, Range
+from rmqstore.diff.derived import Derived, compare_derived
+from rmqstore.diff.logs import LogDifference, Validity, compare_logs
+from rmqstore.reading.progress import Advance, silent
+from rmqstore.shellwords import quoted
+from rmqstore.wording import counted
+
+SCHEMA = 1
+"""Version of the schema, increased when a member of the object changes its meaning or is removed (docs/json.md)."""
+
+_COUNTED = 1 << 30
+
+
+class Relation(StrEnum):
+    """The relation of two logs as far as they were compared."""
+
+    SAME = "same"
+    PREFIX = "prefix"
+    DAMAGED = "damaged"
+    DIVERGED = "diverged"
+    GAPS = "gaps"
+    APART = "apart"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The result for two copies. `ahead`: the one whose log ends later, with the messages that only it has if they were counted."""
+
+    one: Copy
+    other: Copy
+    log: LogDifference
+    derived: Derived
+    more_messages: int | None
+    after_end: tuple[str, ...] = ()
+
+    @property
+    def relation(self) -> Relation:
+        """Return the relation of the logs."""
+        begin, end = self.log.common
+        if begin == end and self.one.begin != self.one.end and self.other.begin != self.other.end:
+            return Relation.APART
+        if self.log.first is not None:
+            return Relation.DAMAGED if self.log.diverged is None else Relation.DIVERGED
+        if any(begin < low < end or begin < high < end for low, high in (*self.only_one, *self.only_other)):
+            return Relation.GAPS
+        return Relation.SAME if (self.one.begin, self.one.end) == (self.other.begin, self.other.end) else Relation.PREFIX
+
+    @property
+    def agree(self) -> bool:
+        """Return whether no difference was found: the logs are the same, or one continues the other."""
+        return self.relation in (Relation.SAME, Relation.PREFIX)
+
+    @cached_property
+    def only_one(self) -> list[Range]:
+        """Return the ranges that only the first log has."""
+        return self.one.without(self.other)
+
+    @cached_property
+    def only_other(self) -> list[Range]:
+        """Return the ranges that only the second log has."""
+        return self.other.without(self.one)
+
+    @property
+    def verdict(self) -> str:
+        """Return what the comparison found, in one or two sentences."""
+        return f"{_VERDICTS[self.relation](self)}{_reservation(self)}"
+
+    @property
+    def next(self) -> str | None:
+        """Return what to do about a difference, None if there is nothing to do."""
+        one, other = quoted(self.one.name), quoted(self.other.name)
+        if self.relation is Relation.DIVERGED:
+            sure = "" if self.log.whole else "; first compare all of both logs with --deep, the difference may begin earlier"
+            return f"to let {other} follow {one}, cut it: rmqstore truncate {other} --at {self.log.diverged}{sure}"
+        return None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the object that JSON output shows (docs/json.md)."""
+        log = self.log
+        return {
+            "type": "diff",
+            "schema": SCHEMA,
+            "first": _ends(self.one),
+            "second": _ends(self.other),
+            "verdict": self.verdict,
+            "next": self.next,
+            "relation": str(self.relation),
+            "first_difference": log.first,
+            "record": log.record,
+            "diverged_at": log.diverged,
+            "whole": log.whole,
+            "common": list(log.common),
+            "compared_bytes": log.compared,
+            "only_first": [list(one) for one in self.only_one],
+            "only_second": [list(one) for one in self.only_other],
+            "more_messages": self.more_messages,
+            "differing": {str(name): count for name, count in log.counts.items()},
+            "records": [asdict(record) for record in log.records],
+            "unused_bytes_differ": log.unused,
+            **self.derived.as_json(),
+        }
+
+
+def compare(one: Copy, other: Copy, *, deep: bool, now: int, advance: Advance = silent) -> Comparison:
+    """Return the comparison of two copies; `deep`: all of their logs. Raises UnreadableError, StoreChangedError."""
+    log = compare_logs(one, other, deep=deep, advance=advance)
+    after_end = tuple(copy.name for copy in (one, other) if copy.bytes_after_end(whole=log.whole))
+    return Comparison(one, other, log, compare_derived(one, other, now), _more(one, other, deep=deep), after_end)
+
+
+def _more(one: Copy, other: Copy, *, deep: bool) -> int | None:
+    """Count the messages after the end of the log that ends first; None if they are too many to be counted without `deep`."""
+    ahead, short = (one, other) if one.end >= other.end else (other, one)
+    begin = max(short.end, ahead.begin)
+    return ahead.messages(begin, ahead.end) if deep or ahead.end - begin <= _COUNTED else None
+
+
+def _ends(copy: Copy) -> dict[str, Any]:
+    return {"store": copy.name, "begin": copy.begin, "end": copy.end, "last_store_timestamp": copy.last_time, "in_use": copy.in_use}
+
+
+def _same(found: Comparison) -> str:
+    begin, end = found.log.common
+    return f"{found.other.name} and {found.one.name} are the same from {begin} to {end}"
+
+
+def _prefix(found: Comparison) -> str:
+    ahead, short = (found.one, found.other) if found.one.end >= found.other.end else (found.other, found.one)
+    more = f"{ahead.end - short.end} bytes" if found.more_messages is None else counted(found.more_messages, "message")
+    up_to = "" if short.last_time is None else f" up to {_time(short.last_time)}"
+    tail = f"; {ahead.name} has {more} more" if ahead.end > short.end else ""
+    later = max(found.one.begin, found.other.begin)
+    head = "" if found.one.begin == found.other.begin else f"; they begin at {found.one.begin} and {found.other.begin}, both have {later}"
+    return f"{short.name} is {ahead.name}{up_to}{tail}{head}; no conflict"
+
+
+def _diverged(found: Comparison) -> str:
+    log = found.log
+    return (
+        f"{found.one.name} and {found.other.name} diverge at offset {log.diverged}: both have valid records there that are not the same; "
+        f"the first differing byte is at {log.first}"
+    )
+
+
+def _damaged(found: Comparison) -> str:
+    counts = found.log.counts
+    texts = (
+        (Validity.FIRST, f"{counted(counts[Validity.FIRST], 'record')} valid in {found.one.name} alone"),
+        (Validity.SECOND, f"{counted(counts[Validity.SECOND], 'record')} valid in {found.other.name} alone"),
+        (Validity.BOTH, f"{counted(counts[Validity.BOTH], 'record')} valid in both and not the same"),
+        (Validity.NEITHER, f"{counted(counts[Validity.NEITHER], 'range')} valid in neither"),
+    )
+    listed = ", ".join(text for validity, text in texts if counts[validity])
+    return f"they differ at offset {found.log.first}, and the records after it are the same again: {listed}"
+
+
+def _gaps(found: Comparison) -> str:
+    return f"no byte that both have differs, but files are missing inside a log: {_listed(found)}"
+
+
+def _apart(found: Comparison) -> str:
+    one, other = found.one, found.other
+    return f"they have no byte in common: {one.name} has {one.begin} to {one.end}, {other.name} {other.begin} to {other.end}"
+
+
+_VERDICTS = {
+    Relation.SAME: _same,
+    Relation.PREFIX: _prefix,
+    Relation.DIVERGED: _diverged,
+    Relation.DAMAGED: _damaged,
+    Relation.GAPS: _gaps,
+    Relation.APART: _apart,
+}
+
+
+def _listed(found: Comparison) -> str:
+    ranges = [(found.one.name, one) for one in found.only_one] + [(found.other.name, one) for one in found.only_other]
+    return ", ".join(f"only {name} has {low} to {high}" for name, (low, high) in ranges[:4])
+
+
+def _reservation(found: Comparison) -> str:
+    """Return what the verdict does not cover."""
+    log = found.log
+    begin, end = log.common
+    said = "" if log.whole else f" (compared: {log.compared} of {end - begin} bytes that both have; --deep compares all)"
+    if found.after_end:
+        said += f"; bytes that are no record follow the end of {' and '.join(found.after_end)}"
+    running = [copy.name for copy in (found.one, found.other) if copy.in_use]
+    return said + (f"; in use: {' and '.join(running)}" if running else "")
+
+
+def _time(milliseconds: int) -> str:
+    from rmqstore.render.times import time_text
+
+    return str(time_text(milliseconds))

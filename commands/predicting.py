@@ -15,6 +15,7 @@ from rmqstore.render.progress import note
 if TYPE_CHECKING:
     from rmqstore.prediction.release import Chosen
     from rmqstore.prediction.whatif import Compared, Variant
+    from rmqstore.store.access import Denied
     from rmqstore.store.root import Store
 
 EXIT_HARM = 1
@@ -48,16 +49,19 @@ def predict(store: Store, broker_version: str, what_if: Sequence[str], view: Vie
 def _predict(store: Store, ways: Sequence[Variant], chosen: Chosen, view: View) -> None:
     from rmqstore.prediction.whatif import compare, least_harmful
     from rmqstore.store.access import denied_entries
+    from rmqstore.store.again import try_again
     from rmqstore.store.mapped import skipping_denied
 
+    def look() -> tuple[Sequence[Denied], list[Compared]]:
+        # What is listed here is incomplete, and other readers must not get it.
+        seen = store.reopened()
+        not_read = denied_entries(seen)
+        return not_read, list(compare(seen, ways, not_read))
+
     with skipping_denied():
-        # These listings are incomplete, and other readers must not get them.
-        store = store.reopened()
-        not_read = denied_entries(store)
-        results = []
-        for result in compare(store, ways, not_read):
-            results.append(result)
-            if view.format != "table":
+        not_read, results = try_again(look)
+        if view.format != "table":
+            for result in results:
                 view.output().object(_json(result, store.root, chosen.because))
         least = least_harmful(results, chosen.release, abort=store.abort_present)
         _conclude(results, least, store.root, chosen, view)

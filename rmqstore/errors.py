@@ -36,6 +36,10 @@ class UnreadableError(RmqstoreError):
     """A path does not exist, its permissions deny reading, or the device failed."""
 
 
+class GoneError(UnreadableError):
+    """A path does not exist, or no longer exists."""
+
+
 class NotAStoreError(RmqstoreError):
     """The path exists but holds neither a RocketMQ store nor one of its files."""
 

@@ -12,7 +12,7 @@ from rmqstore.prediction.outcome import Outcome, QueueState
 from rmqstore.prediction.places import places_of
 from rmqstore.store import fastjson
 from rmqstore.store.root import Store
-from rmqstore.store.window import read_whole
+from rmqstore.store.window import read_if_file
 
 _LARGEST_OFFSETS_FILE = 256 << 20
 
@@ -113,7 +113,7 @@ def _fates(before: Mapping[tuple[str, int], int], after: Mapping[str, QueueState
 def _beyond(store: Store, after: Mapping[str, QueueState]) -> Iterator[ConsumerBeyond]:
     path = store.config_path / "consumerOffset.json"
     try:
-        table = fastjson.parse(read_whole(path, _LARGEST_OFFSETS_FILE)).value if path.is_file() else {}
+        table = fastjson.parse(read_if_file(path, _LARGEST_OFFSETS_FILE) or b"{}").value
     except (RmqstoreError, ValueError, OSError):
         return
     offsets = table.get("offsetTable") if isinstance(table, dict) else None

@@ -10,7 +10,7 @@ from rmqstore.prediction.compaction import is_readable, rewritten_positions
 from rmqstore.prediction.options import Options
 from rmqstore.store.access import is_denied
 from rmqstore.store.root import Store
-from rmqstore.store.window import read_whole
+from rmqstore.store.window import read_if_file
 from rmqstore.versions import Profile
 
 _LOCK_TEXT = b"lock"
@@ -44,7 +44,7 @@ class Surroundings:
     def lock(self) -> None:
         """Write `lock`."""
         path = self._store.lock_path
-        if path.is_file() and not is_denied(path) and read_whole(path, len(_LOCK_TEXT)) != _LOCK_TEXT:
+        if not is_denied(path) and read_if_file(path, len(_LOCK_TEXT)) not in (None, _LOCK_TEXT):
             self._changes.modify(path)
 
     def create_abort(self, blockers: list[Blocker]) -> bool:
@@ -69,7 +69,7 @@ class Surroundings:
 
     def _persist(self, path: Path) -> None:
         """Rewrite a loaded file as `MixAll.string2File`: the old file becomes `.bak`, the content stays the same."""
-        found = _text(path)
+        found = read_if_file(path, _LARGEST_CONFIG)
         if found is None:
             self._changes.create(path)
         else:
@@ -77,18 +77,18 @@ class Surroundings:
 
     def _persist_positions(self, path: Path) -> None:
         """Write the positions of the compaction; the text format may differ between releases."""
-        found = _text(path)
+        found = read_if_file(path, _LARGEST_CONFIG)
         if found is None:
             self._changes.create(path)
             return
         if is_readable(found) or not self._profile.deletes_unreadable_config:
             self._back_up(path, found)
-        if rewritten_positions(found, _text(_backup(path)), self._profile) != found:
+        if rewritten_positions(found, read_if_file(_backup(path), _LARGEST_CONFIG), self._profile) != found:
             self._changes.modify(path)
 
     def _back_up(self, path: Path, found: bytes) -> None:
         backup = _backup(path)
-        kept = _text(backup)
+        kept = read_if_file(backup, _LARGEST_CONFIG)
         if kept is None:
             self._changes.create(backup)
         elif kept != found:
@@ -97,7 +97,3 @@ class Surroundings:
 
 def _backup(path: Path) -> Path:
     return path.with_name(path.name + ".bak")
-
-
-def _text(path: Path) -> bytes | None:
-    return read_whole(path, _LARGEST_CONFIG) if path.is_file() else None

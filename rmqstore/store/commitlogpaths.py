@@ -77,7 +77,7 @@ def _siblings(root: Path, notes: list[str]) -> Iterator[Path]:
             continue
         directory = Path(entry.path)
         lengths = {
-            start: file.stat().st_size
+            start: file.length
             for file in list_directory(directory)
             if (start := parse_offset_name(file.name)) is not None and file.is_file()
         }

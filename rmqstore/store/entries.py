@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -79,6 +80,15 @@ class Entry:
             return self.stat().st_size
         except OSError:
             return 0
+
+
+def statuses(entries: Iterable[Entry], *, follow_symlinks: bool = True) -> Iterator[tuple[Entry, Status]]:
+    """Yield entries with their status, without those that were removed or renamed since they were listed. Raises OSError."""
+    for entry in entries:
+        try:
+            yield entry, entry.stat(follow_symlinks=follow_symlinks)
+        except FileNotFoundError:
+            continue
 
 
 def exists(path: Path) -> bool:

@@ -21,7 +21,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rmqstore.errors import UnreadableError
+from rmqstore.errors import GoneError, UnreadableError
 from rmqstore.store.entries import Entry
 
 Made = TypeVar("Made")
@@ -313,7 +313,7 @@ def skipping_denied(*, files: bool = False) -> Iterator[None]:
 def unreadable(path: Path | str, error: OSError) -> UnreadableError:
     """Return the error for users if the operating system refuses `path`."""
     if isinstance(error, FileNotFoundError):
-        return UnreadableError(f"{path} does not exist.", "Check the path; it may have been removed while it was read.")
+        return GoneError(f"{path} does not exist.", "Check the path; it may have been removed while it was read.")
     if isinstance(error, PermissionError):
         return UnreadableError(f"{path}: permission denied.", "Run as the user that the broker runs as, or as root.")
     return UnreadableError(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from rmqstore.store.entries import statuses
 from rmqstore.store.mapped import list_directory
 
 
@@ -76,26 +77,24 @@ def list_parts(root: Path, directories: Sequence[Path], only: PartKind | None = 
     if only is not None:
         return [_measure(only, root)]
     parts = [_measure(PartKind.COMMITLOG, directory) for directory in directories if directory.is_dir()]
-    for entry in list_directory(root):
-        path = Path(entry.path)
+    for entry, status in statuses(list_directory(root), follow_symlinks=False):
+        kind, path = part_kind(entry.name) or PartKind.OTHER, Path(entry.path)
         if path not in directories:
-            parts.append(_measure(part_kind(entry.name) or PartKind.OTHER, path))
+            file = Part(kind, path, 1, status.st_size, status.st_blocks * 512)
+            parts.append(_measure(kind, path) if path.is_dir() else file)
     order = list(PartKind)
     return sorted(parts, key=lambda part: order.index(part.kind))
 
 
 def _measure(kind: PartKind, path: Path) -> Part:
-    status = path.lstat()
-    if not path.is_dir():
-        return Part(kind, path, 1, status.st_size, status.st_blocks * 512)
+    """Return a directory as a part, with everything below it that was not removed meanwhile."""
     files = length = allocated = 0
     pending = [str(path)]
     while pending:
-        for entry in list_directory(pending.pop()):
+        for entry, measured in statuses(list_directory(pending.pop()), follow_symlinks=False):
             if entry.is_dir(follow_symlinks=False):
                 pending.append(entry.path)
             else:
-                measured = entry.stat(follow_symlinks=False)
                 files, length, allocated = files + 1, length + measured.st_size, allocated + measured.st_blocks * 512
     return Part(kind, path, files, length, allocated)
 

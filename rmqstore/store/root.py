@@ -12,7 +12,7 @@ from pathlib import Path
 from rmqstore.formats import consumequeue, dledger
 from rmqstore.store.brokerconf import ROCKSDB_STORE, BrokerConfig
 from rmqstore.store.commitlogpaths import CommitLogDirectories, find_commit_log_directories
-from rmqstore.store.entries import Entry
+from rmqstore.store.entries import Entry, statuses
 from rmqstore.store.kinds.identify import identify_directory
 from rmqstore.store.kinds.recognise import is_index_name, not_a_store, require_directory, tells_a_root
 from rmqstore.store.links import PartLink, part_links
@@ -259,10 +259,8 @@ class Store:
     def index_files(self) -> list[IndexFile]:
         """Return the files of `index/` by name; entries that are no files are left out (see `index_obstacles`)."""
         result = []
-        for entry in self._entries(PartKind.INDEX):
-            if entry.is_file():
-                status = entry.stat()
-                result.append(IndexFile(Path(entry.path), status.st_size, status.st_blocks * 512, is_index_name(entry.name)))
+        for entry, status in statuses(entry for entry in self._entries(PartKind.INDEX) if entry.is_file()):
+            result.append(IndexFile(Path(entry.path), status.st_size, status.st_blocks * 512, is_index_name(entry.name)))
         return result
 
     def index_obstacles(self) -> Iterator[Obstacle]:

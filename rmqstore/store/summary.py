@@ -13,6 +13,7 @@ from rmqstore.errors import RmqstoreError
 from rmqstore.formats import checkpoint, index
 from rmqstore.formats.dledger import ENTRY_HEADER_SIZE
 from rmqstore.store.access import Denied, denied_entries, is_denied
+from rmqstore.store.again import try_again
 from rmqstore.store.ends import Far, LogEnds, QueueEnds, batch_queue_ends, log_ends, queue_ends, read_records
 from rmqstore.store.kinds.writer import WriterGuess, guess_writer
 from rmqstore.store.liveness import Liveness, liveness
@@ -160,9 +161,13 @@ def summarize(store: Store, far: Far | None = None) -> StoreSummary:
 
     Raises UnreadableError if the root or a disk cannot be read, and what `far` raises.
     """
-    with skipping_denied(), listing_once():
-        # What was listed here is incomplete, and other readers must not get it.
-        return _summarize(store.reopened(), far)
+
+    def look() -> StoreSummary:
+        with skipping_denied(), listing_once():
+            # What was listed here is incomplete, and other readers must not get it.
+            return _summarize(store.reopened(), far)
+
+    return try_again(look)
 
 
 def _summarize(store: Store, far: Far | None) -> StoreSummary:

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from rmqstore.errors import StoreChangedError, UnreadableError
+from rmqstore.errors import GoneError, StoreChangedError, UnreadableError
 from rmqstore.store import pacing
 from rmqstore.store.mapped import MappedFile, unreadable
 
@@ -159,6 +159,14 @@ def read_whole(path: Path, limit: int) -> bytes:
     """Return the first `limit` bytes of a small file, fewer if it is shorter. Raises UnreadableError."""
     with open_read_only(path) as descriptor:
         return read_descriptor(descriptor, path, 0, min(limit, os.fstat(descriptor).st_size))
+
+
+def read_if_file(path: Path, limit: int) -> bytes | None:
+    """Return the first `limit` bytes of a small file, None if there is no file or it was just removed. Raises UnreadableError."""
+    try:
+        return read_whole(path, limit) if path.is_file() else None
+    except GoneError:
+        return None
 
 
 @contextmanager

@@ -110,6 +110,6 @@ def _holds_data(path: Path, ending: str) -> bool:
         for entry in list_directory(directory):
             if entry.is_dir(follow_symlinks=False):
                 pending.append(Path(entry.path))
-            elif entry.name.endswith(ending) and entry.stat().st_size:
+            elif entry.name.endswith(ending) and entry.length:
                 return True
     return False

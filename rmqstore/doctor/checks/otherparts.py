@@ -248,4 +248,4 @@ def _databases(context: Context) -> Iterator[Effect]:
 
 def _is_data(entry: Entry) -> bool:
     """Return whether it is a table of RocksDB, or a log of writes that is not empty."""
-    return entry.name.endswith(".sst") or (entry.name.endswith(".log") and entry.stat().st_size > 0)
+    return entry.name.endswith(".sst") or (entry.name.endswith(".log") and entry.length > 0)

@@ -14,7 +14,7 @@ from rmqstore.formats.checkpoint import FILE_SIZE, parse_checkpoint
 from rmqstore.prediction.options import Options
 from rmqstore.prediction.outcome import Mode, Outcome
 from rmqstore.store.kinds.writer import WriterGuess
-from rmqstore.store.window import read_whole
+from rmqstore.store.window import read_if_file
 from rmqstore.verify.context import Context
 from rmqstore.versions import AbnormalStart, NormalStart, Profile, profile_of, release_key
 
@@ -60,7 +60,8 @@ class Start:
     def checkpoint(self, field: str) -> int:
         """Return a number of the checkpoint, 0 without the file."""
         path = self.context.store.checkpoint_path
-        return int(parse_checkpoint(read_whole(path, FILE_SIZE))[field]) if path.is_file() else 0
+        content = read_if_file(path, FILE_SIZE)
+        return 0 if content is None else int(parse_checkpoint(content)[field])
 
 
 @dataclass(frozen=True, slots=True)

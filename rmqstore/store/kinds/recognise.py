@@ -31,7 +31,7 @@ def tells_a_root(entry: Entry) -> bool:
     if kind is PartKind.INDEX and entry.is_dir():
         return any(is_index_name(file.name) for file in list_directory(Path(entry.path)))
     if kind is PartKind.CHECKPOINT and entry.is_file():
-        return entry.stat().st_size == checkpoint.FILE_SIZE
+        return entry.length == checkpoint.FILE_SIZE
     return kind in _TELLING
 
 

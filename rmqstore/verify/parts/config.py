@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -20,8 +21,8 @@ from rmqstore.store.mapped import MappedFileQueue, list_directory, listing_once,
 from rmqstore.store.obstacles import kind_of
 from rmqstore.store.parts import PartKind
 from rmqstore.store.root import Store
-from rmqstore.store.window import read_whole
-from rmqstore.verify.context import Context
+from rmqstore.store.window import read_if_file
+from rmqstore.verify.context import Context, modified_ms
 from rmqstore.verify.guard import guarded, limited
 
 TOPICS = "topics.json"
@@ -64,6 +65,7 @@ ROCKSDB_DIRECTORIES = ("topics", "metadata", "rdb")
 IN_ROCKSDB = frozenset({TOPICS, GROUPS, CONSUMER_OFFSETS, LMQ_OFFSETS})
 BATCH_QUEUE = "BatchCQ"
 _LARGEST = 512 << 20
+_AGAIN, _PAUSE = 4, 0.005  # looks at a file that is missing for a moment, seconds between them
 _OFFSETS, _LMQ_OFFSETS = "offsetTable", "lmqOffsetTable"
 
 
@@ -131,15 +133,26 @@ def read(path: Path) -> Text:
 
 
 def _read(path: Path) -> Text:
+    """Read the file, again where it is missing because a broker replaces it: it deletes the file and then renames its `.tmp`."""
+    text = _read_once(path)
+    for _ in range(_AGAIN):
+        if text.state is not State.MISSING or not exists(path.with_name(path.name + ".tmp")):
+            break
+        time.sleep(_PAUSE)
+        text = _read_once(path)
+    return text
+
+
+def _read_once(path: Path) -> Text:
     try:
-        if not path.is_file():
-            return Text(path, State.MISSING, "missing")
-        length = path.stat().st_size
+        length = path.stat().st_size if path.is_file() else 0
     except OSError as error:
         raise unreadable(path, error) from error
     if length > _LARGEST:
         return Text(path, State.DAMAGED, f"{length} bytes long, more than {_LARGEST}, and was not read")
-    data = read_whole(path, _LARGEST)
+    data = read_if_file(path, _LARGEST)
+    if data is None:
+        return Text(path, State.MISSING, "missing")
     if not data:
         return Text(path, State.EMPTY, "empty")
     if fastjson.is_blank(data):
@@ -355,7 +368,7 @@ def _offsets_in_use(store: Store, texts: Mapping[str, Text]) -> str:
     present = [name for name in (CONSUMER_OFFSETS, LMQ_OFFSETS) if texts[name].state is State.WHOLE]
     if store.config.explicit("enableLmq") is not None:
         return LMQ_OFFSETS if store.config.flag("enableLmq") else CONSUMER_OFFSETS
-    return max(present, key=lambda name: texts[name].path.stat().st_mtime_ns, default=CONSUMER_OFFSETS)
+    return max(present, key=lambda name: modified_ms(texts[name].path), default=CONSUMER_OFFSETS)
 
 
 def _offset(context: Context, ends: EndsOfQueues, stored: StoredOffset) -> Iterator[Finding]:

@@ -15,7 +15,7 @@ from rmqstore.formats.record import Record
 from rmqstore.store.mapped import MappedFileQueue
 from rmqstore.store.parts import PartKind
 from rmqstore.store.root import Store
-from rmqstore.store.window import read_at, read_whole
+from rmqstore.store.window import read_at, read_if_file
 from rmqstore.verify.timer.log import Mask, Offsets, TimerLog, Units, integer_columns
 
 SLOT = integer_columns(timer.WHEEL_SLOT)
@@ -89,7 +89,8 @@ def open_timer(store: Store, last_timestamp: int) -> TimerFiles:
     whole = path.is_file() and path.stat().st_size == timer.WHEEL_FILE_SIZE
     slots = _read_slots(path) if whole else None
     check_path = store.config_path / "timercheck"
-    fields = timer.parse_check(read_whole(check_path, timer.CHECK_FILE_SIZE)) if check_path.is_file() else None
+    check = read_if_file(check_path, timer.CHECK_FILE_SIZE)
+    fields = None if check is None else timer.parse_check(check)
     if not flushed and fields is not None:
         flushed = fields.last_timer_log_flush_pos
     log = TimerLog(store.timerlog)

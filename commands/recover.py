@@ -41,6 +41,16 @@ NAME = "recover"
     show_default=True,
     help="What consumers get instead of a lost message: its neighbour again, or a marked placeholder.",
 )
+@click.option(
+    "--from",
+    "copies",
+    multiple=True,
+    type=click.Path(path_type=Path, readable=False),
+    metavar="OTHER",
+    help="Another copy of the log: a store, its commitlog, or a file of it. Damaged records are taken from the first one that has them. "
+    "May be repeated.",
+)
+@click.option("--extend", is_flag=True, help="With --from: also take what the other copy has after the end of the log.")
 @yes_option
 @plan_out_option
 @broker_version_option
@@ -54,6 +64,8 @@ def command(
     what_if: tuple[str, ...],
     strategy: str | None,
     lost_units: str,
+    copies: tuple[Path, ...],
+    extend: bool,
     yes: bool,
     plan_out: Path | None,
     broker_version: str,
@@ -67,21 +79,27 @@ def command(
 
     Damage inside the log is corrected if one field is wrong and its value certain, else replaced by filler records, so that nothing after
     it is lost; the lost messages are listed. The plan is shown and confirmed before anything changes, and `rmqstore undo` undoes it.
+    With --from, damaged and missing records of the log are taken from other copies of it, byte for byte, and only what no copy has is
+    replaced. A copy is used as far as it is proven to be one: its records around are those of STORE. It is read only.
     --engine says where queues and index are rebuilt.
 
-    With --dry-run and no --strategy a broker's next start is predicted instead: whether it starts, what it keeps and what it discards.
-    This ends with status 1 if the broker does not start, messages are lost or read permission is denied. With --what-if several ways to
-    start are compared, and the least harmful one is named with those that are equal to it.
+    With --dry-run, no --strategy and no --from a broker's next start is predicted instead: whether it starts, what it keeps and what it
+    discards. This ends with status 1 if the broker does not start, messages are lost or read permission is denied. With --what-if several
+    ways to start are compared, and the least harmful one is named with those that are equal to it.
     """
     if what_if and (not dry_run or strategy is not None):
         raise UsageError("--what-if compares predictions.", "Add --dry-run, and leave --strategy out.")
+    if copies and strategy not in (None, "salvage"):
+        raise UsageError("--from goes with --strategy salvage.", "Leave --strategy out.")
+    if extend and not copies:
+        raise UsageError("--extend goes with --from.", "Name another copy with --from.")
     if tried and not what_if:
         raise UsageError(f"{tried[0]!r} is one argument too many.", "Name one store; ways to start are named after --what-if.")
     from rmqstore.pipeline.job import StoreAt
 
     at = StoreAt.of(store, broker_conf, settings)
     opened = at.open()
-    if dry_run and strategy is None:
+    if dry_run and strategy is None and not copies:
         predict(opened, broker_version, [*what_if, *tried], view)
         return
     require_readable(opened)
@@ -89,6 +107,7 @@ def command(
     from rmqstore.repair.derived.consumequeues import LostUnits
     from rmqstore.repair.recover import Recovery, Strategy
 
-    recovery = Recovery(runner.release, Strategy(strategy or "salvage"), LostUnits(lost_units))
+    others = tuple(path.absolute() for path in copies)
+    recovery = Recovery(runner.release, Strategy(strategy or "salvage"), LostUnits(lost_units), others, extend)
     # The log is read for the log itself, for verification, and for rebuilding what derives from it.
     runner(NAME, recovery.plan, passes=3)

@@ -176,6 +176,9 @@ def for_people(plan: Plan) -> dict[str, Any]:
         screen["messages lost"] = len(plan.lost)
     if plan.actions:
         screen["actions"] = _rows([_action(action) for action in plan.actions], "what")
+    if plan.taken:
+        taken = [{"physical offset": one.begin, "bytes": one.end - one.begin, "from": one.file} for one in plan.taken]
+        screen["taken"] = _rows(taken, "from")
     if plan.lost:
         screen["lost"] = _rows(
             [

@@ -75,10 +75,10 @@ class Applied:
             undo(self.store, self.transaction.id)
 
 
-def plan_recover(at: StoreAt, release: str, strategy: str, lost_units: str) -> Plan:
+def plan_recover(at: StoreAt, release: str, strategy: str, lost_units: str, copies: tuple[Path, ...] = (), extend: bool = False) -> Plan:
     """Plan the repair that `rmqstore recover` makes. Raises RefusedError, UnreadableError, UsageError."""
     chosen = choose_release(at.open(), release).release
-    recovery = Recovery(chosen, Strategy(strategy), LostUnits(lost_units))
+    recovery = Recovery(chosen, Strategy(strategy), LostUnits(lost_units), copies, extend)
     directory = private_directory("rmqstore-plan-")
     kept_in = directory / "plan.json"
     try:

@@ -140,14 +140,23 @@ class Store:
 
         return predict(self._at, release)
 
-    def plan_recover(self, release: str = AUTO, *, strategy: str = "salvage", lost_units: str = "neighbour") -> Plan:
+    def plan_recover(
+        self,
+        release: str = AUTO,
+        *,
+        strategy: str = "salvage",
+        lost_units: str = "neighbour",
+        copies: Iterable[Path | str] = (),
+        extend: bool = False,
+    ) -> Plan:
         """Return the plan of `rmqstore recover`; nothing is written into the store.
 
+        `copies`: other copies of the log, as for `--from`; `extend`: take what they have after its end, too.
         Raises RefusedError, for example while a broker holds the store, UnreadableError, UsageError.
         """
         from rmqstore.api.plan import plan_recover
 
-        return plan_recover(self._at, release, strategy, lost_units)
+        return plan_recover(self._at, release, strategy, lost_units, tuple(Path(path).absolute() for path in copies), extend)
 
     def undo(self, transaction: str | None = None) -> None:
         """Undo a repair by the name of its transaction; without a name, the one that was stopped. Raises RefusedError, OSError."""

@@ -81,6 +81,10 @@ class Comparison:
         if self.relation is Relation.DIVERGED:
             sure = "" if self.log.whole else "; first compare all of both logs with --deep, the difference may begin earlier"
             return f"to let {other} follow {one}, cut it: rmqstore truncate {other} --at {self.log.diverged}{sure}"
+        if self.relation is Relation.DAMAGED:
+            pairs = ((Validity.SECOND, one, other), (Validity.FIRST, other, one))
+            lines = [f"rmqstore recover {damaged} --from {copy}" for valid, damaged, copy in pairs if self.log.counts[valid]]
+            return f"take from the other copy what is damaged: {'; '.join(lines)}" if lines else None
         return None
 
     def as_json(self) -> dict[str, Any]:

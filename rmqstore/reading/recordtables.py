@@ -66,7 +66,10 @@ def record_table(file: MappedFile, *, entry_header: int = 0, start: int | None =
             blank = event.position
             columns.append(tuple(np.array([value], np.int64) for value in (blank, file.end, 0, -1)))
     begins, ends, faults, times = (np.concatenate([*(one[number] for one in columns), np.zeros(0, np.int64)]) for number in range(4))
-    return RecordTable(begins, ends, faults == 0, times, blank)
+    valid = faults == 0
+    if blank is not None and len(begins) > 1:
+        valid[-1] = valid[-2] and ends[-2] == blank  # a BLANK has no PHYSICALOFFSET that shows whether it belongs there
+    return RecordTable(begins, ends, valid, times, blank)
 
 
 def used_ranges(ranges: Ranges, one: RecordTable, other: RecordTable) -> Ranges:
@@ -82,20 +85,17 @@ def meeting(one: RecordTable, other: RecordTable, others: npt.NDArray[np.bool_])
 
 
 def divergence(one: RecordTable, other: RecordTable, both: npt.NDArray[np.bool_], ranges: Ranges, limit: int) -> int | None:
-    """Return the offset of the first record, valid in both copies and not the same, that is not followed by equal ones.
+    """Return the offset of the first record, valid in both copies and not the same (`both`), that is not followed by equal ones.
 
-    Eight of them, as many as there are before `limit`, show that a single record was changed and the logs are the same after it.
+    If the next eight that are valid in both copies, as many as there are before `limit`, are the same, a single record was changed.
     """
-    conflicts = np.flatnonzero(both)
-    if not conflicts.size:
-        return None
-    equal = equal_records(one, other, ranges)
-    sums = np.concatenate([[0], np.cumsum(equal)])
-    last = int(np.searchsorted(one.begins, limit))
-    following = np.minimum(conflicts + 1 + NEIGHBOURS, last)
-    single = (sums[following] - sums[conflicts + 1] == following - conflicts - 1) & (following > conflicts + 1)
+    rows = np.flatnonzero((equal_records(one, other, ranges) | both) & (one.begins < limit))
+    conflicts = np.flatnonzero(both[rows])
+    sums = np.concatenate([[0], np.cumsum(both[rows])])
+    following = np.minimum(conflicts + 1 + NEIGHBOURS, len(rows))
+    single = (sums[following] == sums[conflicts + 1]) & (following > conflicts + 1)
     diverged = conflicts[~single]
-    return int(one.begins[diverged[0]]) if diverged.size else None
+    return int(one.begins[rows[diverged[0]]]) if diverged.size else None
 
 
 def equal_records(one: RecordTable, other: RecordTable, ranges: Ranges) -> npt.NDArray[np.bool_]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
+from pathlib import Path
 
 from rmqstore.errors import RefusedError
 from rmqstore.prediction.outcome import Outcome
@@ -15,10 +18,16 @@ from rmqstore.repair.derived.requests import Planning
 from rmqstore.repair.derived.rocksdb import plan_queue_database
 from rmqstore.repair.log.edits import LogRepair, plan_log
 from rmqstore.repair.log.epoch import plan_epoch
+from rmqstore.repair.log.relocation import Healing
 from rmqstore.repair.log.salvage import salvage
+from rmqstore.repair.log.segments import LogFiles
+from rmqstore.repair.log.survey import FileSurvey
 from rmqstore.repair.log.truncate import cut_where_broker_stops, truncate
 from rmqstore.repair.minimal import plan_minimal
 from rmqstore.repair.obstacles import plan_surroundings
+from rmqstore.repair.plan.staging import Staging
+from rmqstore.repair.sources.copies import open_copy
+from rmqstore.repair.sources.healing import heal
 from rmqstore.store.root import Store
 from rmqstore.wording import counted
 
@@ -42,11 +51,16 @@ class Strategy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """A request for recovery: the release of the broker, the treatment of damage, and of the queue entries of lost messages."""
+    """A request for recovery: the release of the broker, the treatment of damage, and of the queue entries of lost messages.
+
+    `copies`: other copies of the log, from which damaged records are taken; with `extend` also those after its end.
+    """
 
     release: str
     strategy: Strategy = Strategy.SALVAGE
     lost_units: LostUnits = LostUnits.NEIGHBOUR
+    copies: tuple[Path, ...] = ()
+    extend: bool = False
 
     def plan(self, planning: Planning, store: Store) -> None:
         """Plan the recovery. Raises RefusedError, UnreadableError, StoreChangedError, OSError."""
@@ -75,12 +89,17 @@ class Recovery:
             plan_epoch(builder, store, repair.future.end_offset)
         else:
             placeholders = self.lost_units is LostUnits.PLACEHOLDER
-            repair = salvage(store, self.release, staging=planning.staging, placeholders=placeholders, advance=advance)
+            heal = partial(self._heal, store, planning.staging) if self.copies else None
+            repair = salvage(store, self.release, staging=planning.staging, placeholders=placeholders, heal=heal, advance=advance)
         if repair.future.damages and store.rocksdb_queues:
             builder.note(_IN_ROCKSDB)
         if repair.lost or outcome.starts is not True or (outcome.lost is not None and outcome.lost.messages):
             builder.note(f"{self.strategy}: {counted(len(repair.lost), 'message')} lost. {_what_a_start_does(outcome)}")
         return repair
+
+    def _heal(self, store: Store, staging: Staging, log: LogFiles, results: Sequence[FileSurvey]) -> Healing:
+        copies = [open_copy(path, store, log.file_size) for path in self.copies]
+        return heal(store, log, results, copies, staging, extend=self.extend)
 
 
 def plan_truncate(planning: Planning, store: Store, *, at: int | None) -> None:

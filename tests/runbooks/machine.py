@@ -68,6 +68,8 @@ class Machine:
         self.variables[name] = value
         if name == "STORE":
             self._lay_out()
+        elif name == "REPLICA":
+            copy_tree(sample_store(self.case.name), Path(value))
         elif name == "CONF":
             Path(value).write_text("".join(f"{key}={setting}\n" for key, setting in self.settings.items()), encoding="utf-8")
 

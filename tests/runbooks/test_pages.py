@@ -49,7 +49,7 @@ def test_a_page_sets_its_variables_looks_repairs_and_goes_back(path: Path) -> No
     settings, *steps = pages.read(path).blocks
     assert {command.line.partition("=")[0] for command in settings.commands} >= {"STORE", "CONF", "RELEASE", "PLAN"}
     named = [command.words[1] for block in steps for command in block.commands if command.words[0] == "rmqstore"]
-    assert named[0] in ("info", "doctor", "verify")
+    assert named[0] in ("info", "doctor", "verify", "diff")
     assert {"apply", "undo"} <= set(named)
     assert all(block.shown for block in steps)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from rmqstore.repair.log.future import FutureLog, Patch
 from rmqstore.repair.plan.builder import PlanBuilder
-from rmqstore.repair.plan.model import LostMessage
+from rmqstore.repair.plan.model import LostMessage, TakenRange
 from rmqstore.repair.plan.staging import StagedFile, Staging
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import Store
@@ -59,6 +59,7 @@ class LogRepair:
     """Changes to the commit log by a repair, and the log as it will be then. Edits are ascending and apart from each other.
 
     `store`: the store with the log files that the edits are made for, where some were assembled; None for the store as it is.
+    `taken`: what comes from other copies.
     """
 
     future: FutureLog
@@ -67,6 +68,7 @@ class LogRepair:
     lost: tuple[LostMessage, ...] = ()
     notes: tuple[str, ...] = ()
     store: Store | None = None
+    taken: tuple[TakenRange, ...] = ()
 
     @property
     def empty(self) -> bool:
@@ -94,6 +96,8 @@ def plan_log(builder: PlanBuilder, repair: LogRepair) -> None:
             put(planned.path, content, reason=planned.reason, code=planned.code, like=planned.like)
     for message in repair.lost:
         builder.lose(message)
+    for taken in repair.taken:
+        builder.take(taken)
     for note in repair.notes:
         builder.note(note)
 

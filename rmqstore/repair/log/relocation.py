@@ -23,6 +23,7 @@ from rmqstore.repair.log.exchanges import LARGEST_BORDER, records_end, with_exch
 from rmqstore.repair.log.moves import PAGE, SECTOR, Move, Moves, find_moves
 from rmqstore.repair.log.pointers import units_into
 from rmqstore.repair.log.segments import LogFiles
+from rmqstore.repair.plan.model import TakenRange
 from rmqstore.repair.plan.staging import StagedFile, Staging
 from rmqstore.store.mapped import MappedFile, MappedFileQueue, OddEntry, ProblemKind
 from rmqstore.store.root import Store
@@ -60,10 +61,29 @@ class Relocation:
         found = self.assembled.get(file.path)
         return file.path if found is None else found.path
 
+    def after(self, earlier: Relocation) -> Relocation:
+        """Return this one, of the log that an earlier one led to, as one of the log before both."""
+        assembled = dict(earlier.assembled)
+        for path, one in self.assembled.items():
+            first = assembled.pop(one.path, None)
+            if first is not None:
+                one = replace(first, staged=one.staged, reason=f"{first.reason}; {one.reason}")
+            assembled[path] = one
+        return replace(self, assembled=assembled)
+
     def former(self, file: MappedFile) -> MappedFile:
         """Return a file of the log as it is now; the file itself if it is new."""
         found = self.assembled.get(file.path)
         return file if found is None or found.former is None else found.former
+
+
+@dataclass(frozen=True, slots=True)
+class Healing:
+    """The log with what was taken from other copies, None if nothing was; the ranges that were taken; and sentences for users."""
+
+    relocation: Relocation | None = None
+    taken: tuple[TakenRange, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def relocate(store: Store, log: LogFiles, staging: Staging) -> Relocation | None:
@@ -156,11 +176,11 @@ class _Assembly:
         into = self._into.get(start, [])
         whole = next((move for move in into if (move.start, move.length) == (start, self._size)), None)
         if file is not None and whole is None and start not in self._copies:
-            _copy(file, 0, data)
+            copy_into(file, 0, data)
             for move in self._from.get(file.path, ()):
                 data[move.position : move.position_end] = 0
         for move in into:
-            _copy(move.file, move.position, data[move.start - start : move.end - start])
+            copy_into(move.file, move.position, data[move.start - start : move.end - start])
         if whole is None:
             for move in into:
                 self._settle_borders(move, start, data)
@@ -189,7 +209,7 @@ class _Assembly:
                     break
 
 
-def _copy(source: MappedFile, position: int, target: npt.NDArray[np.uint8]) -> None:
+def copy_into(source: MappedFile, position: int, target: npt.NDArray[np.uint8]) -> None:
     """Fill `target` with the bytes of a file from `position` on, as far as they go; holes stay holes."""
     length = min(target.size, source.length - position)
     for begin, end in data_extents(source):

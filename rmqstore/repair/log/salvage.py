@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
@@ -24,8 +24,9 @@ from rmqstore.repair.log.fillers import LARGEST_FILLER, LostRecord, Neighbour, S
 from rmqstore.repair.log.future import FutureLog, LostUnit, Patch
 from rmqstore.repair.log.gaps import Place, Range, damage_at, gaps_of, named_by_gaps
 from rmqstore.repair.log.pointers import last_position, lost_units
-from rmqstore.repair.log.relocation import Relocation, needs_relocation, relocate
+from rmqstore.repair.log.relocation import Healing, Relocation, needs_relocation, relocate
 from rmqstore.repair.log.renumbering import Suspected, misnumberings, renumbered
+from rmqstore.repair.log.segments import LogFiles
 from rmqstore.repair.log.survey import FileSurvey, Hole, SuspectRecord, require_records, survey
 from rmqstore.repair.log.triage import RecordTriage
 from rmqstore.repair.plan.model import Doubt, LostMessage
@@ -52,8 +53,16 @@ TAIL_TEXTS = {
 }
 
 
-def salvage(store: Store, release: str, *, staging: Staging, placeholders: bool = False, advance: Advance = silent) -> LogRepair:
+Heal = Callable[[LogFiles, Sequence[FileSurvey]], Healing]
+"""(the log, its surveys) → the log with what other copies have of it."""
+
+
+def salvage(
+    store: Store, release: str, *, staging: Staging, placeholders: bool = False, heal: Heal | None = None, advance: Advance = silent
+) -> LogRepair:
     """Return the repair that keeps most of the log of `store` for a broker of `release`; assembled files go to `staging`.
+
+    `heal` takes damaged records from other copies first.
 
     Raises RefusedError, UnreadableError, StoreChangedError, OSError.
     """
@@ -63,15 +72,22 @@ def salvage(store: Store, release: str, *, staging: Staging, placeholders: bool 
     if not log.files and not log.odd:
         return LogRepair(FutureLog((), 0))
     results = survey(store, list(log.files), reads_v2=profile.reads_v2, advance=advance)
-    if needs_relocation(map(_is_damaged, results), log):
-        found = relocate(store, log, staging)
+    healing = Healing()
+    if heal is not None and log.files:
+        healing = heal(log, results)
+        if healing.relocation is not None:
+            relocation = healing.relocation
+            results = survey(relocation.store, list(relocation.log.files), reads_v2=profile.reads_v2, advance=advance)
+    if needs_relocation(map(_is_damaged, results), relocation.log):
+        found = relocate(relocation.store, relocation.log, staging)
         if found is not None:
-            relocation = found
+            relocation = found.after(relocation)
             results = survey(found.store, list(found.log.files), reads_v2=profile.reads_v2, advance=advance)
     if not relocation.log.files:
         segments.require_no_messages(store)
         return LogRepair(FutureLog((), 0), files=tuple(segments.gone(log.odd)))
-    return _Salvage(relocation, results, profile, placeholders).run()
+    repair = _Salvage(relocation, results, profile, placeholders).run()
+    return replace(repair, taken=healing.taken, notes=(*healing.notes, *repair.notes))
 
 
 def _is_damaged(result: FileSurvey) -> bool:

@@ -13,7 +13,7 @@ from rmqstore.repair.files import beneath, entries, hardlinks
 from rmqstore.repair.plan import fingerprint
 from rmqstore.repair.plan.attributes import Neighbours, attributes_of, of_new_file
 from rmqstore.repair.plan.fingerprint import BLOCK, blocks_with_data
-from rmqstore.repair.plan.model import Action, ActionKind, Contents, Directory, Expected, LostMessage, Phase, Plan
+from rmqstore.repair.plan.model import Action, ActionKind, Contents, Directory, Expected, LostMessage, Phase, Plan, TakenRange
 from rmqstore.repair.plan.overlaps import Touched
 from rmqstore.repair.plan.paths import Places, device
 from rmqstore.repair.plan.staging import StagedFile, Staging
@@ -46,6 +46,7 @@ class PlanBuilder:
         self._neighbours = Neighbours(store.root)
         self._lost: list[LostMessage] = []
         self._notes: list[str] = []
+        self._taken_ranges: list[TakenRange] = []
         self._freed: set[Path] = set()  # directories that leave the store
         self._taken: dict[Path, Action] = {}  # other entries that leave it
 
@@ -189,6 +190,10 @@ class PlanBuilder:
         """Add a lost message."""
         self._lost.append(message)
 
+    def take(self, taken: TakenRange) -> None:
+        """Name a range of the log whose bytes come from another copy."""
+        self._taken_ranges.append(taken)
+
     def note(self, text: str) -> None:
         """Add a sentence for the user."""
         self._notes.append(text)
@@ -211,6 +216,7 @@ class PlanBuilder:
             tuple(actions),
             tuple(self._lost),
             (*self._notes, *hardlinks.notes(actions, self._places)),
+            taken=tuple(self._taken_ranges),
             files=self._files,
         )
 

@@ -123,6 +123,15 @@ class LostMessage:
 
 
 @dataclass(frozen=True, slots=True)
+class TakenRange:
+    """The bytes [begin, end) of the log, physical offsets, that are taken from another copy, from its file `file`."""
+
+    file: str
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
 class FileStamp:
     """Length in bytes and modification time in nanoseconds of one file, which show whether it was changed."""
 
@@ -144,7 +153,8 @@ class After:
 @dataclass(frozen=True, slots=True)
 class Plan:
     """A plan. `after`: results for the planned store, None if they were not possible. `files` are all files of the store when it was read;
-    `settings` are those of broker.conf that it was read with; `undoes` is the transaction that this plan undoes."""
+    `settings` are those of broker.conf that it was read with; `undoes` is the transaction that this plan undoes; `taken` are the bytes of
+    the log that come from other copies."""
 
     command: str
     store: str
@@ -156,6 +166,7 @@ class Plan:
     notes: tuple[str, ...] = ()
     after: After | None = None
     files: Mapping[str, FileStamp] = field(default_factory=dict)
+    taken: tuple[TakenRange, ...] = ()
 
     @property
     def empty(self) -> bool:

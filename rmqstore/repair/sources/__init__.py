@@ -1,0 +1,1 @@
+"""Other copies of a store, and what a repair takes from them."""

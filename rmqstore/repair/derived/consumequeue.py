@@ -17,7 +17,7 @@ from rmqstore.rebuild.settings import Mode, Settings
 from rmqstore.repair.derived.batchqueues import batch_files
 from rmqstore.repair.derived.ext import Addresses, ExtFiles
 from rmqstore.repair.derived.queue_files import Bytes, FileFitter, Wanted
-from rmqstore.repair.derived.targets import QueueTarget, Sources, Units
+from rmqstore.repair.derived.targets import QueueTarget, Sources, Units, padded
 from rmqstore.repair.log.future import FutureLog
 from rmqstore.repair.plan.builder import PlanBuilder
 from rmqstore.repair.plan.staging import StagedFile
@@ -25,7 +25,7 @@ from rmqstore.scan.unitruns import UNIT_ROWS
 from rmqstore.store.mapped import MappedFile, MappedFileQueue
 from rmqstore.store.parts import PartKind
 from rmqstore.store.root import QueueDirectory, Store
-from rmqstore.store.window import map_window
+from rmqstore.store.window import data_extents, map_window
 from rmqstore.verify.queues.exchanged import Held
 from rmqstore.verify.queues.units import QueueKey
 
@@ -64,10 +64,9 @@ class Work:
     made: Mapping[str, StagedFile]
     exchanged: Mapping[Path, Held]
 
-    def read_made(self, path: str) -> Bytes:
-        """Return the bytes of a rebuilt file."""
-        staged = self.made[path]
-        return _read(MappedFile(staged.path, 0, staged.length, 0))
+    def read_made(self, path: str, units: int) -> Units:
+        """Return the first units of a rebuilt file. Its holes say nothing: some systems report what is not on the disk yet as one."""
+        return _read(_file(self.made[path]), units * consumequeue.UNIT_SIZE).view(UNIT_ROWS)
 
 
 def plan_simple_queue(
@@ -88,20 +87,14 @@ def plan_simple_queue(
     # Each file is read several times in a row.
     @lru_cache(maxsize=2)
     def read_found(number: int) -> Units | None:
-        return _read(good[number]).view(UNIT_ROWS) if number in good else None
+        return _units(good[number]) if number in good else None
 
     @lru_cache(maxsize=2)
     def read_made(number: int) -> Units | None:
-        return work.read_made(made[number]).view(UNIT_ROWS) if number in made else None
+        return work.read_made(made[number], min(end - number * capacity, capacity)) if number in made else None
 
-    sources = Sources(
-        read_found,
-        tuple(sorted(good)),
-        read_made,
-        tuple(sorted(made)),
-        rebuilt.end_offset if rebuilt is not None else 0,
-        size // consumequeue.UNIT_SIZE,
-    )
+    capacity, end = size // consumequeue.UNIT_SIZE, rebuilt.end_offset if rebuilt is not None else 0
+    sources = Sources(read_found, tuple(sorted(good)), read_made, tuple(sorted(made)), end, capacity)
     extension = _Extension(work, key, ext, rebuilt, why)
     fitter = FileFitter(work.builder, consumequeue.UNIT_SIZE, why.reason, why.code)
     directory = _directory(work.store, PartKind.CONSUMEQUEUE, key, found)
@@ -111,7 +104,7 @@ def plan_simple_queue(
         units = extension.settle(units, read_found(number))
         rebuilt_units = read_made(number)
         as_rebuilt = rebuilt_units is not None and bool(np.array_equal(rebuilt_units.view(np.uint8), units.view(np.uint8)))
-        fit.file(number * size, units.view(np.uint8), work.made[made[number]] if as_rebuilt else None)
+        fit.file(number * size, units.view(np.uint8), size, work.made[made[number]] if as_rebuilt else None)
     changed = fit.take_away_others()
     return Planned(extension.plan() or changed, target.end)
 
@@ -121,11 +114,12 @@ def plan_batch_queue(work: Work, key: QueueKey, found: QueueDirectory | None, re
     size = work.settings.mapper_file_size_batch_consume_queue
     files = found.files if found is not None else EMPTY
     good = _good_files(files, size)
-    made = [work.read_made(path) for path in (rebuilt.files if rebuilt is not None else ())]
+    staged = [work.made[path] for path in (rebuilt.files if rebuilt is not None else ())]
+    made = [_read(_file(each), each.length) for each in staged]
     fitter = FileFitter(work.builder, batchconsumequeue.UNIT_SIZE, why.reason, why.code)
     fit = _Fit(fitter, files, _directory(work.store, PartKind.BATCHCONSUMEQUEUE, key, found))
     for number, data in batch_files([good[number] for number in sorted(good)], made, work.log.min_offset, size):
-        fit.file(number * size, data, None)
+        fit.file(number * size, data, size, None)
     return Planned(fit.take_away_others(), rebuilt.end_offset if rebuilt is not None else None)
 
 
@@ -139,9 +133,9 @@ class _Fit:
         self._odd = _odd_files(files)
         self._changed = False
 
-    def file(self, start: int, data: Bytes, staged: StagedFile | None) -> None:
-        """Fit the file that begins at byte `start` of the queue to `data`, which is what `staged` holds."""
-        wanted = Wanted(self._directory / offset_to_file_name(start), data, staged)
+    def file(self, start: int, data: Bytes, length: int, staged: StagedFile | None) -> None:
+        """Fit the file that begins at byte `start` of the queue to `data` and zeros up to `length`, which is what `staged` holds."""
+        wanted = Wanted(self._directory / offset_to_file_name(start), data, length, staged)
         found = self._found.pop(start, None)
         if wanted.path in self._odd:
             self._odd.remove(wanted.path)
@@ -177,7 +171,7 @@ class _Extension:
         """Return the units of a file with the tagsCodes that they are to have."""
         if self._addresses is None:
             return units
-        return self._addresses.settle(units, np.zeros(len(units), UNIT_ROWS) if found is None else found)
+        return self._addresses.settle(units, padded(found, len(units)))
 
     def plan(self) -> bool:
         """Plan the ext files. Return whether anything changes."""
@@ -188,7 +182,8 @@ class _Extension:
             return False
         fit = _Fit(fitter, self._files, self._directory)
         for path in self._made:
-            fit.file(_start(path), self._work.read_made(path), self._work.made[path])
+            staged = self._work.made[path]
+            fit.file(_start(path), _read(_file(staged), staged.length), staged.length, staged)
         return fit.take_away_others()
 
     def _correct(self, fitter: FileFitter, addresses: Addresses) -> bool:
@@ -245,6 +240,16 @@ def _number(path: str, size: int) -> int:
     return _start(path) // size
 
 
-def _read(file: MappedFile) -> npt.NDArray[np.uint8]:
-    with map_window(file, 0, file.length) as window:
+def _file(staged: StagedFile) -> MappedFile:
+    return MappedFile(staged.path, 0, staged.length, 0)
+
+
+def _units(file: MappedFile) -> Units:
+    """Return the units of a file of the store, without those in the hole at its end."""
+    filled = max((stop for _, stop in data_extents(file)), default=0)
+    return _read(file, min(-(-filled // consumequeue.UNIT_SIZE) * consumequeue.UNIT_SIZE, file.length)).view(UNIT_ROWS)
+
+
+def _read(file: MappedFile, length: int) -> npt.NDArray[np.uint8]:
+    with map_window(file, 0, length) as window:
         return window.array.copy()

@@ -5,7 +5,7 @@ A file keeps its length, its holes and its old bytes as far as they are right, s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from rmqstore.repair.plan.builder import PlanBuilder
 from rmqstore.repair.plan.staging import StagedFile
 from rmqstore.store.mapped import MappedFile
-from rmqstore.store.window import map_window
+from rmqstore.store.window import data_extents, map_window
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -24,10 +24,14 @@ _MOST_RUNS = 256
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A file as it should be: its path, its bytes, and the staged file that holds just these, if there is one."""
+    """A file as it should be: its path, its bytes, and the staged file that holds just these, if there is one.
+
+    `data` are the first bytes of the `length` bytes of the file, whole units; zeros follow.
+    """
 
     path: Path
     data: Bytes
+    length: int
     staged: StagedFile | None = None
 
 
@@ -45,11 +49,14 @@ class FileFitter:
         if found is None:
             self._builder.create(wanted.path, self._staged(wanted), reason=self._reason, code=self._code)
             return True
-        if found.length != wanted.data.size:
+        if found.length != wanted.length:
             self._builder.replace(wanted.path, self._staged(wanted), reason=self._reason, code=self._code)
             return True
-        with map_window(found, 0, found.length) as window:
-            return self._change(wanted, window.array)
+        # Most of a queue file is a hole: nothing is compared where both are zeros.
+        filled = max((stop for _, stop in data_extents(found)), default=0)
+        compared = min(max(-(-filled // self._unit_size) * self._unit_size, wanted.data.size), wanted.length)
+        with map_window(found, 0, compared) as window:
+            return self._change(replace(wanted, data=np.pad(wanted.data, (0, compared - wanted.data.size))), window.array)
 
     def take_away(self, path: Path, why: str) -> None:
         """Quarantine a file that does not belong to the queue."""
@@ -82,7 +89,7 @@ class FileFitter:
             self._builder.zero(wanted.path, middle, end - middle, reason=self._reason, code=self._code)
 
     def _staged(self, wanted: Wanted) -> StagedFile:
-        return wanted.staged or self._builder.staging.add(wanted.data.tobytes())
+        return wanted.staged or self._builder.staging.add(wanted.data.tobytes(), wanted.length)
 
 
 def _units(marked: npt.NDArray[np.bool_], unit_size: int) -> npt.NDArray[np.bool_]:

@@ -20,7 +20,8 @@ from rmqstore.scan.unitruns import UNIT_ROWS
 
 Units = npt.NDArray[np.void]
 Read = Callable[[int], Units | None]
-"""A function that returns the units (UNIT_ROWS) of the file with a number, counted from queue offset 0; None where there is none."""
+"""A function that returns the units (UNIT_ROWS) of the file with a number, counted from queue offset 0, without the zeros after the
+last unit that is written; None where there is no file."""
 
 _PRE_BLANK = np.frombuffer(PRE_BLANK, UNIT_ROWS)[0]
 
@@ -56,7 +57,10 @@ class QueueTarget:
         return self._end
 
     def files(self) -> Iterator[tuple[int, Units]]:
-        """Yield (number, units) of every file that the queue should have, ascending. Raises UnreadableError, StoreChangedError."""
+        """Yield (number, units) of every file that the queue should have, ascending; zeros follow the units.
+
+        Raises UnreadableError, StoreChangedError.
+        """
         capacity = self._sources.capacity
         if self._first is None:
             return
@@ -105,19 +109,18 @@ class QueueTarget:
     def _file(self, number: int) -> Units:
         """Return the units of one file; files are asked for in ascending order."""
         sources = self._sources
-        made, found = sources.made(number), sources.found(number)
-        units = np.zeros(sources.capacity, UNIT_ROWS) if made is None else made.copy()
-        found = np.zeros(sources.capacity, UNIT_ROWS) if found is None else found
         first = number * sources.capacity
+        until = min(max(self._end - first, 0), sources.capacity)
+        units, found = padded(sources.made(number), until), sources.found(number)
         before = min(max(self._start - first, 0), sources.capacity)
         if before:
-            units[:before] = self._before(found[:before])
-        until = min(max(self._end - first, 0), sources.capacity)
+            units[:before] = self._before(padded(found, before))
         if until:
             self._last = units[until - 1 : until].copy()
-        if until < sources.capacity and first + until == self._end:
+        if found is not None and until < len(found) and first + until == self._end:
             lost = self._lost_run(found[until:])
-            units[until : until + lost] = self._last if self._last is not None else 0
+            units = padded(units, until + lost)
+            units[until:] = self._last if self._last is not None else 0
             self._end += lost
         for place, unit in self._placeholders.items():
             if first <= place < min(self._end, first + sources.capacity):
@@ -163,6 +166,14 @@ class QueueTarget:
             return np.zeros(len(units), np.bool_)
         offsets = units["physical_offset"].astype(np.int64)
         return in_ranges(offsets, self._damages) & (units["size"].astype(np.int32) > 0) & ~_is_pre_blank(units)
+
+
+def padded(units: Units | None, count: int) -> Units:
+    """Return the first `count` units, zeros where there are fewer."""
+    copy = np.zeros(count, UNIT_ROWS)
+    if units is not None:
+        copy[: len(units)] = units[:count]
+    return copy
 
 
 def _is_pre_blank(units: Units) -> npt.NDArray[np.bool_]:

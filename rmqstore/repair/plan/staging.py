@@ -153,14 +153,17 @@ class Staging:
             _release(staged)
         return StagedFile(staged.path, staged.path.name, staged.length)
 
-    def add(self, data: bytes) -> StagedFile:
-        """Stage a file with these bytes. Raises OSError."""
+    def add(self, data: bytes, length: int | None = None) -> StagedFile:
+        """Stage a file with these bytes, and zeros up to `length` if it is given. Raises OSError."""
+        length = len(data) if length is None else length
         path = self._next_path()
         with self._writer.create(path) as descriptor:
             self._writer.write(descriptor, path, 0, data)
+            if length > len(data):
+                self._writer.truncate(descriptor, path, length)
             if self.forced:
                 self._writer.fsync(descriptor, path)
-        return StagedFile(path, path.name, len(data))
+        return StagedFile(path, path.name, length)
 
     @contextmanager
     def attempts(self) -> Iterator[Path]:

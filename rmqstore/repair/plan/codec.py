@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +39,9 @@ def shown_object(plan: Plan) -> dict[str, Any]:
 
 
 def encode(plan: Plan) -> bytes:
-    """Return the bytes of a plan file."""
-    return json.dumps(plan_object(plan), indent=1).encode("ascii")
+    """Return the bytes of a plan file, with a line for each action, lost message and file of the store."""
+    members = (f"{json.dumps(name)}: {_lines(value)}" for name, value in plan_object(plan).items())
+    return f"{{\n{_joined(members)}\n}}\n".encode("ascii")
 
 
 def decode(data: bytes, source: Path) -> Plan:
@@ -68,6 +70,18 @@ def read_plan(path: Path) -> Plan:
 def contents_directory(path: Path) -> Path:
     """Return the directory with the contents of the plan file `path`."""
     return path.with_name(path.name + ".contents")
+
+
+def _lines(value: Any) -> str:
+    if isinstance(value, list) and value:
+        return f"[\n{_joined(map(json.dumps, value))}\n]"
+    if isinstance(value, dict) and value:
+        return f"{{\n{_joined(f'{json.dumps(name)}: {json.dumps(item)}' for name, item in value.items())}\n}}"
+    return json.dumps(value)
+
+
+def _joined(parts: Iterable[str]) -> str:
+    return ",\n".join(parts)
 
 
 def _id(said: Any) -> str:

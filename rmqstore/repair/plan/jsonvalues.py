@@ -17,16 +17,24 @@ Value = TypeVar("Value")
 
 def to_json(value: Any) -> Any:
     """Return `value` as objects, lists, numbers and text; bytes as base64, fields that have their default left out."""
-    if is_dataclass(value) and not isinstance(value, type):
-        given = ((field, getattr(value, field.name)) for field in fields(value))
-        return {field.name: to_json(item) for field, item in given if field.default is MISSING or item != field.default}
-    if isinstance(value, Mapping):
-        return {name: to_json(item) for name, item in value.items()}
+    if value is None or type(value) in (str, int, bool):
+        return value
+    if isinstance(value, StrEnum):
+        return str(value)
     if isinstance(value, tuple):
         return [to_json(item) for item in value]
     if isinstance(value, bytes):
         return base64.b64encode(value).decode("ascii")
-    return str(value) if isinstance(value, StrEnum) else value
+    if isinstance(value, Mapping):
+        return {name: to_json(item) for name, item in value.items()}
+    given = ((name, default, getattr(value, name)) for name, default in _defaults(type(value)))
+    return {name: to_json(item) for name, default, item in given if default is MISSING or item != default}
+
+
+@cache
+def _defaults(kind: Any) -> tuple[tuple[str, Any], ...]:
+    """Return the names of the fields of a dataclass with their defaults."""
+    return tuple((field.name, field.default) for field in fields(kind))
 
 
 def from_json(kind: type[Value], data: Any) -> Value:

@@ -209,7 +209,7 @@ def _open_parent(path: Path) -> tuple[int, str]:
     top, names = _split(path)
     start = _pinned.get(top)
     if start is not None and len(names) > 1:
-        found = open_directory(start, names[:-1])
+        found = open_directory(start, "/".join(names[:-1]))
         if found is not None:
             return found, names[-1]
     # Not dup(): descriptors that share a position would share the position of a listing.
@@ -247,8 +247,10 @@ def _is_link(name: str, here: int) -> bool:
 
 def _split(path: Path) -> tuple[str, list[str]]:
     """Return the directory to begin with, and the names from there to `path`, `.` for the directory itself."""
-    text = str(path)
-    top = max((top for top in _pinned if text == top or text.startswith(top + os.sep)), key=len, default=None)
+    text, top = str(path), None
+    for pinned in _pinned:
+        if text.startswith(pinned) and text[len(pinned) : len(pinned) + 1] in ("", os.sep) and len(pinned) > len(top or ""):
+            top = pinned
     if top is not None:
         names = text[len(top) :].strip("/").split("/")
     elif PartKind.TOOL.value in path.parts:

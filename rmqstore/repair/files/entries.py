@@ -22,7 +22,7 @@ def path_of(places: Places, action: Action) -> Path:
 def entry_path(places: Places, name: str) -> Path:
     """Return the path that `name` means, which may be a link; directories above it may not. Raises RefusedError as `Places.path` does."""
     places.phase(name)
-    path = places.root / name
+    path = places.at(name)
     beneath.status(path)  # raises LinkError
     return path
 

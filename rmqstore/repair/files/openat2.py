@@ -7,7 +7,6 @@ import errno
 import os
 import struct
 import sys
-from collections.abc import Sequence
 
 _NUMBER = 437
 _BENEATH, _NO_SYMLINKS = 0x08, 0x04
@@ -19,14 +18,13 @@ _syscall.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.c_char
 _syscall.restype = ctypes.c_long
 
 
-def open_directory(here: int, names: Sequence[str]) -> int | None:
-    """Return a descriptor of the directory whose path below the open directory `here` has these names, none of them `..`.
+def open_directory(here: int, path: str) -> int | None:
+    """Return a descriptor of the directory at `path` below the open directory `here`; none of its names is `..`.
 
     None: the system refused, for whichever reason: only opening one component after the other shows it. Raises FileNotFoundError.
     """
     if sys.platform != "linux":
         return None  # the number is that of another call
-    path = "/".join(names)
     descriptor = int(_syscall(_NUMBER, here, os.fsencode(path), _HOW, len(_HOW)))
     if descriptor >= 0:
         return descriptor

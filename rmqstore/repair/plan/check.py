@@ -28,7 +28,7 @@ def check_plan(plan: Plan, places: Places) -> None:
         raise _refused(f"{plan.undoes!r} is not a transaction")
     for action in plan.actions:
         if not action.in_place:
-            beneath.leaves(places.root / action.path)
+            beneath.leaves(places.at(action.path))
     for number, action in enumerate(plan.actions):
         problem = next(_problems(action, places, undo=plan.undoes is not None), None)
         if problem is not None:
@@ -127,7 +127,7 @@ def _problems(action: Action, places: Places, *, undo: bool) -> Iterator[str]:
         yield "impossible holes"
     if any(directory.path == "." and directory.attributes is None for directory in action.directories):
         yield "it removes the root of the store"
-    if any(directory.path not in directories_above(action) for directory in action.directories):
+    if not {directory.path for directory in action.directories} <= set(directories_above(action)):
         yield "a directory that is not above the file"
 
 

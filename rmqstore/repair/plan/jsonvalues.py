@@ -27,7 +27,7 @@ def to_json(value: Any) -> Any:
         return base64.b64encode(value).decode("ascii")
     if isinstance(value, Mapping):
         return {name: to_json(item) for name, item in value.items()}
-    given = ((name, default, getattr(value, name)) for name, default in _defaults(type(value)))
+    given = ((name, default, getattr(value, name)) for name, default in _defaults(value.__class__))
     return {name: to_json(item) for name, default, item in given if default is MISSING or item != default}
 
 

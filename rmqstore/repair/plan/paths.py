@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import stat
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from rmqstore.errors import RefusedError
@@ -17,6 +18,7 @@ from rmqstore.store.root import Store
 
 TOOL_DIRECTORY = PartKind.TOOL.value
 _COMPACTED_DEPTH = 5  # compaction, tree, topic, queue id, file
+_RECENT = 1 << 8  # names: an action is looked at in one go, and all its names are
 
 _PHASES: Mapping[PartKind, Phase] = {
     PartKind.CONSUMEQUEUE: Phase.QUEUES,
@@ -47,6 +49,8 @@ class Places:
         links = store.part_links()
         self.linked = {link.path: link.named for link in links if link.named is not None}
         self._unnamed = [link for link in links if link.named is None]
+        self.at = lru_cache(_RECENT)(self.root.joinpath)
+        self._phase = lru_cache(_RECENT)(self._phase_of)
 
     @property
     def tops(self) -> dict[Path, Path]:
@@ -83,12 +87,12 @@ class Places:
 
     def directory(self, name: str) -> Path:
         """Return the directory that `name` means: the root (`.`), or one above a path of a plan. Raises LinkError."""
-        return self._no_link(self.root / name)
+        return self._no_link(self.at(name))
 
     def path(self, name: str) -> Path:
         """Return the file that `name` means. Raises RefusedError for a path that may not change, or is or is below a symbolic link."""
         self.phase(name)
-        return self._no_link(self.root / name)
+        return self._no_link(self.at(name))
 
     def _no_link(self, path: Path) -> Path:
         status = beneath.status(path)
@@ -96,11 +100,11 @@ class Places:
             raise beneath.LinkError(path)
         return path
 
-    def _phase(self, name: str) -> Phase | None:
+    def _phase_of(self, name: str) -> Phase | None:
         plain = PurePosixPath(name)
         if plain.as_posix() != name or ".." in plain.parts or "\0" in name or not plain.parts:
             return None
-        directory = (self.root / name).parent
+        directory = self.at(name).parent
         among_log_files = directory in self.log_directories
         if plain.is_absolute():
             return Phase.COMMITLOG if among_log_files and not Path(name).is_relative_to(self.root) else None

@@ -66,7 +66,7 @@ class Transaction:
     root: Path
     id: str
 
-    @property
+    @cached_property
     def directory(self) -> Path:
         """The folder."""
         return self.root / TOOL_DIRECTORY / self.id
@@ -81,7 +81,7 @@ class Transaction:
         """The journal."""
         return self.directory / "journal.jsonl"
 
-    @property
+    @cached_property
     def staged(self) -> Path:
         """The directory of the new files."""
         return self.directory / "staged"
@@ -91,7 +91,7 @@ class Transaction:
         """The directory of the old bytes."""
         return self.directory / "undo"
 
-    @property
+    @cached_property
     def quarantine(self) -> Path:
         """The directory of the files that left the store."""
         return self.directory / "quarantine"
@@ -152,9 +152,12 @@ class Transaction:
     def contents(self, contents: Contents) -> Path:
         """Return the file that contents name. Those of an undo are kept by the transaction that it undoes."""
         assert contents.file is not None
+        return self._contents / contents.file
+
+    @cached_property
+    def _contents(self) -> Path:
         undone = self.plan.undoes
-        base = self.staged if undone is None else Transaction(self.root, undone).directory
-        return base / contents.file
+        return self.staged if undone is None else Transaction(self.root, undone).directory
 
     def quarantined(self, action: Action) -> Path:
         """Return the path to which the file of an action is moved when it leaves the store."""

@@ -53,6 +53,7 @@ class Performer:
         self._copying = set(story.copying)
         self._unsynced: set[Path] = set()
         self._unsettled: dict[str, Attributes] = {}
+        self._present: set[str] = set()  # directories that were there, or made, when an action looked
 
     def perform(self, number: int, action: Action) -> None:
         """Do one action. Names of files are on the disk after `sync` only, and directories have their attributes only then.
@@ -212,17 +213,21 @@ class Performer:
 
     def _make_directories(self, action: Action) -> None:
         for wanted in action.directories:
+            if wanted.path in self._present:
+                continue
             path = self._places.directory(wanted.path)
-            if wanted.attributes is not None and not beneath.is_directory(path):
-                self._writer.mkdir(path, wanted.attributes.mode)
-                self._unsynced.add(path.parent)
+            if wanted.attributes is not None:
+                if not beneath.is_directory(path):
+                    self._writer.mkdir(path, wanted.attributes.mode)
+                    self._unsynced.add(path.parent)
+                self._present.add(wanted.path)
 
     def _settle_directories(self, action: Action, before: Before) -> None:
         """Remove those that shall not stay if they are empty; the others will be as they were, or as the action says."""
         wanted = {one.path: one.attributes for one in (*before.directories, *action.directories)}
         for one in reversed(action.directories):
-            path = self._places.directory(one.path)
-            if one.attributes is None and beneath.is_directory(path):
+            if one.attributes is None and beneath.is_directory(path := self._places.directory(one.path)):
+                self._present.discard(one.path)
                 with _unless_filled():
                     self._writer.rmdir(path)
                     self._unsynced.add(path.parent)

@@ -14,7 +14,7 @@ from rmqstore.repair.plan import fingerprint
 from rmqstore.repair.plan.model import Action, FileStamp
 from rmqstore.repair.plan.paths import Places
 
-_FILES_PER_ACTION = 8
+_FILES_PER_ACTION = 2
 
 
 class Watch:

@@ -82,6 +82,21 @@ def _export(random: Random, root: Path) -> Sequence[str]:
     return ("export", str(root), str(root.parent / f"export-{random.getrandbits(32)}"), "--body", "decoded", "--engine", "local")
 
 
+def _query(random: Random, root: Path) -> Sequence[str]:
+    asked = random.choice(
+        (
+            ("--key", "KEY_1"),
+            ("--key", "KEY_1", "--topic", "TopicA", "--scan"),
+            ("--unique-key", "7F00000100002A9F0000000000000000"),
+            ("--offset-id", "7F00000100002A9F0000000000000000"),
+            ("--queue", "TopicA/0@0..5"),
+            ("--time", "0..4102444800000"),
+            ("--physical-offset", str(random.choice((0, 65536, random.randrange(1 << 20))))),
+        )
+    )
+    return ("query", str(root), *asked)
+
+
 READING: tuple[Line, ...] = (
     _in_store("info"),
     _in_store("doctor"),
@@ -103,6 +118,13 @@ READING: tuple[Line, ...] = (
     _in_store("stats", "--engine", "local"),
     _export,
     _in_store("history"),
+    _in_store("queues"),
+    _in_store("topics"),
+    _in_store("groups"),
+    _in_store("timers"),
+    _in_store("pending"),
+    _in_store("predict"),
+    _query,
     _dump,
     _dump,
     _dump,

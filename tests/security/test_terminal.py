@@ -13,6 +13,9 @@ from rmqstore.terminal import printable, printable_json
 from tests.security.on_terminal import HOSTILE, STEERING, shown
 from tests.support.builder import StoreBuilder
 
+_MAY_BE_EMPTY = ("groups", "timers", "pending", "history")
+"""Commands that print no row where a store has nothing of what they list."""
+
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -42,6 +45,14 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("dump", "--part", "consumequeue"),
         ("dump", "--part", "index"),
         ("stats",),
+        ("queues",),
+        ("topics",),
+        ("groups",),
+        ("timers",),
+        ("pending",),
+        ("predict",),
+        ("history",),
+        ("query", "--topic", "{hostile}", "--key", "{hostile}"),
         ("recover", "--dry-run"),
         ("recover",),
         ("recover", "--plan-out", "{tmp}/plan {hostile}"),
@@ -52,7 +63,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_commands_on_a_hostile_store(words: tuple[str, ...], format: str, store: Path, tmp_path: Path) -> None:
     name, *options = (word.format(tmp=tmp_path, hostile=HOSTILE) for word in words)
     written, _ = shown(name, store, "--no-progress", "--format", format, *options)
-    assert written.strip()
+    assert written.strip() or name in _MAY_BE_EMPTY
     assert "Traceback" not in written
     assert STEERING.findall(written) == []
 

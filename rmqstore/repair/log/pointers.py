@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from rmqstore.repair.log.exchanged_entries import EntryPlace, OutOfOrder
 from rmqstore.repair.log.future import LostUnit
 from rmqstore.scan.ranges import in_ranges
 from rmqstore.scan.unitruns import UNIT_ROWS
@@ -36,15 +37,17 @@ def units_into(store: Store, ranges: Sequence[tuple[int, int]]) -> list[LostUnit
 def lost_units(store: Store, log: LogFacts, odd: Sequence[tuple[int, int]]) -> list[LostUnit]:
     """Return the units that point into the damages of `log` or at the records in the ranges `odd`, which may be wrong.
 
-    Those in files that hold the units of another place are named by that place. By position, topic and queue, each one once. Reads all
-    queues once, and of queues with such units what the other ones point at. Raises UnreadableError, StoreChangedError.
+    Those in files that hold the units of another place, and those that were exchanged with another one, are named by that place. By
+    position, topic and queue, each one once. Reads all queues once, and of queues with such units what the other ones point at. Raises
+    UnreadableError, StoreChangedError.
     """
     ranges = sorted([*log.damages, *odd])
     # Records whose queue is in doubt decide where files belong only where no other records do.
     lookups = [_Lookup(store, replace(log, damages=ranges)), _Lookup(store, log)]
     held: dict[Path, Mapping[Path, Held]] = {}
     found: set[LostUnit] = set()
-    for queue, file, unit in _units_into(store, ranges):
+    odd_ones = OutOfOrder()
+    for queue, file, unit in _units_into(store, ranges, odd_ones):
         if queue.directory not in held:
             simple = queue.directory.is_relative_to(store.path_of(PartKind.CONSUMEQUEUE))
             answers = (lookup.held(queue) for lookup in lookups) if simple else ()
@@ -54,7 +57,13 @@ def lost_units(store: Store, log: LogFacts, odd: Sequence[tuple[int, int]]) -> l
             queue_offset = unit.queue_offset - file.start // UNIT_ROWS.itemsize + place.first
             unit = replace(unit, topic=place.owner[0], queue_id=place.owner[1], queue_offset=queue_offset)
         found.add(unit)
-    return _sorted(found)
+    return _sorted(_in_their_places(found, odd_ones.exchanged()))
+
+
+def _in_their_places(units: Iterable[LostUnit], exchanged: Mapping[EntryPlace, EntryPlace]) -> Iterator[LostUnit]:
+    for unit in units:
+        place = exchanged.get((unit.topic, unit.queue_id, unit.queue_offset))
+        yield unit if place is None else replace(unit, topic=place[0], queue_id=place[1], queue_offset=place[2])
 
 
 class _Lookup:
@@ -70,10 +79,15 @@ class _Lookup:
         return exchanged_files(self._context, self._targets, (queue.topic, queue.queue_id), queue)
 
 
-def _units_into(store: Store, ranges: Sequence[tuple[int, int]]) -> Iterator[tuple[QueueDirectory, MappedFile, LostUnit]]:
+def _units_into(
+    store: Store, ranges: Sequence[tuple[int, int]], odd_ones: OutOfOrder | None = None
+) -> Iterator[tuple[QueueDirectory, MappedFile, LostUnit]]:
+    """Yield the units that point into the ranges; those out of order in file queues are added to `odd_ones`."""
     if not ranges:
         return
     for queue, file, offsets, rows in chain(_plain_units(store), _batch_units(store)):
+        if odd_ones is not None and rows.dtype == UNIT_ROWS:
+            odd_ones.add(queue.topic, queue.queue_id, offsets, rows)
         positions = rows["physical_offset"].astype(np.int64)
         for row in np.flatnonzero(in_ranges(positions, ranges) & (rows["size"] > 0)).tolist():
             yield queue, file, LostUnit(queue.topic, queue.queue_id, int(offsets[row]), int(positions[row]), int(rows["size"][row]))

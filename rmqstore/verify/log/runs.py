@@ -86,21 +86,18 @@ def blank_after(run: LogBytes, file_size: int) -> int:
 def foreign_ranges(file: MappedFile, file_size: int) -> list[tuple[int, int]]:
     """Return the ranges [start, end) of a log file, as physical offsets by its name, that belong to other files of the log, ascending.
 
-    Bytes between two runs of the same other file, in their order, belong to that file as well. `file_size` is that of all log files.
-    Raises UnreadableError, StoreChangedError.
+    Bytes between two such runs do as well, if no record of this file is between them: a file is written from its start on. `file_size`
+    is that of all log files. Raises UnreadableError, StoreChangedError.
     """
     found: list[tuple[int, int]] = []
-    last: Run | None = None
+    follows = False
     for run in runs_of(file):
         start, end = file.start + run.position, file.start + run.position_end + (BLANK_SIZE if blank_after(run, file_size) else 0)
-        slot = run.start // file_size
-        if slot == file.start // file_size:
-            last = None
+        if run.start // file_size == file.start // file_size:
+            follows = False
             continue
-        if last is not None and last.start // file_size == slot and last.end <= run.start:
-            start = found.pop()[0]
-        found.append((start, end))
-        last = run
+        found.append((found.pop()[0] if follows else start, end))
+        follows = True
     return found
 
 

@@ -22,7 +22,7 @@ Harm = Callable[[Path], None]
 
 
 def log_files(log: Path) -> list[Path]:
-    return sorted(path for path in log.iterdir() if path.stat().st_size)
+    return sorted(path for path in log.iterdir() if path.is_file() and path.stat().st_size)
 
 
 def exchange(one: Path, other: Path) -> None:
@@ -91,6 +91,23 @@ def copied_beside(number: int, *, lost: bool) -> Harm:
     return harm
 
 
+def into_directory(*numbers: int) -> Harm:
+    def harm(log: Path) -> None:
+        (log / "old" / "backup").mkdir(parents=True)
+        files = log_files(log)
+        for number in numbers:
+            files[number].rename(log / "old" / "backup" / files[number].name)
+
+    return harm
+
+
+def lost_sector_without_queues(log: Path) -> None:
+    """Its first record loses the end of its properties, which no checksum covers: the next one but one begins inside of what is there."""
+    lost_sector(0, 25088)(log)
+    shutil.rmtree(log.with_name("consumequeue"))
+    shutil.rmtree(log.with_name("index"))
+
+
 # name: (base store, harm, whether the log comes back byte for byte)
 WHOLE: dict[str, tuple[str, Harm]] = {
     "two files exchanged": (PLAIN, exchanged_files(1, 3)),
@@ -103,6 +120,9 @@ WHOLE: dict[str, tuple[str, Harm]] = {
     "pages of two files exchanged": (SMALL, exchanged_blocks(11, 4096, 14, 4096, 4096)),
     "sectors whose exchange leaves a record valid with bytes of another": ("4.9.8-lmq", exchanged_blocks(0, 46080, 1, 15872, 512)),
     "sectors of one file exchanged": ("4.9.8-lmq", exchanged_blocks(0, 4096, 0, 32256, 512)),
+    "a file in a directory below": (PLAIN, into_directory(2)),
+    "the first and the last file in a directory below": (PLAIN, into_directory(0, -1)),
+    "all files in a directory below": (PLAIN, into_directory(0, 1, 2, 3, 4)),
     "a backup beside": (PLAIN, copied_beside(2, lost=False)),
     "a backup beside a file of zeros": (PLAIN, copied_beside(2, lost=True)),
 }
@@ -130,6 +150,7 @@ PARTLY: dict[str, tuple[str, Harm]] = {
     "a lost sector of the last file": (PLAIN, lost_sector(-1, 8192)),
     "an inserted sector": (PLAIN, inserted_sector(0, 11776)),
     "sectors exchanged": (PLAIN, exchanged_blocks(1, 33280, 4, 15360, 512)),
+    "a lost sector and no queues": ("5.3.3-schedule", lost_sector_without_queues),
     "a file copied over another": (PLAIN, lambda log: shutil.copy2(log_files(log)[0], log_files(log)[2]) and None),
 }
 

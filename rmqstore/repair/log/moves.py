@@ -16,7 +16,7 @@ from rmqstore.formats.record import Record, RecordError, decode_record
 from rmqstore.repair.log.corrections import is_proven
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.window import read_at
-from rmqstore.verify.log.runs import LogBytes, Run, blank_after, runs_of
+from rmqstore.verify.log.runs import LogBytes, Run, blank_after, joined, runs_of
 from rmqstore.verify.queues.judgement import union
 
 SECTOR, PAGE = 512, 4096
@@ -85,8 +85,8 @@ def find_moves(
     Raises UnreadableError, StoreChangedError.
     """
     foreign_paths = {file.path for file in others}
-    own = [run for file in files for run in _well_formed(file)]
-    foreign = [run for file in others for run in _well_formed(file)]
+    own = [*joined(run for file in files for run in _well_formed(file))]
+    foreign = [*joined(run for file in others for run in _well_formed(file))]
     placed = tuple(run for run in own if not run.shift)
     candidates = [run for run in (*own, *foreign) if run.shift or run.file.path in foreign_paths]
     witness = witnesses(union([(run.start, run.end) for run in candidates]))

@@ -6,9 +6,10 @@ former files, those with the moved bytes among them, go to the folder of the tra
 
 from __future__ import annotations
 
+import stat
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rmqstore.formats.naming import offset_to_file_name
+from rmqstore.repair.files import beneath
 from rmqstore.repair.log.corrections import is_proven
 from rmqstore.repair.log.evidence import indexed_starts
 from rmqstore.repair.log.exchanges import LARGEST_BORDER, records_end, with_exchanges
@@ -30,7 +32,7 @@ from rmqstore.store.root import Store
 from rmqstore.store.window import data_extents, map_window, read_at
 
 _PIECE = 8 << 20
-_SOURCES = (ProblemKind.FOREIGN_NAME, ProblemKind.DUPLICATE_NAME)
+_SOURCES = (ProblemKind.FOREIGN_NAME, ProblemKind.DUPLICATE_NAME, ProblemKind.DIRECTORY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,15 +95,22 @@ def relocate(store: Store, log: LogFiles, staging: Staging) -> Relocation | None
     """
     lengths = {file.path: file.length for file in store.commitlog.files}
     files = [replace(file, length=lengths[file.path]) for file in log.files]
-    odd = [MappedFile(entry.path, 0, entry.length, 0) for entry in log.odd if entry.kind in _SOURCES and _is_plain(entry)]
+    odd = [MappedFile(path, 0, length, 0) for entry in log.odd if entry.kind in _SOURCES for path, length in _plain_files(entry)]
     moves = find_moves(files, odd, log.file_size, lambda ranges: _Witnesses(store, ranges))
     if not moves.moves and not moves.copies:
         return None
     return _Assembly(store, log, staging, with_exchanges(moves, log.files, log.file_size)).run()
 
 
-def _is_plain(entry: OddEntry) -> bool:
-    return entry.length > 0 and entry.path.is_file() and not entry.path.is_symlink()
+def _plain_files(entry: OddEntry) -> Iterator[tuple[Path, int]]:
+    """Yield path and length of the regular files that an entry is or has below it; no link is followed."""
+    if entry.kind is not ProblemKind.DIRECTORY:
+        if entry.length > 0 and entry.path.is_file() and not entry.path.is_symlink():
+            yield entry.path, entry.length
+        return
+    for path, status in beneath.walk(entry.path):
+        if stat.S_ISREG(status.st_mode) and status.st_size > 0:
+            yield Path(path), status.st_size
 
 
 class _Witnesses:

@@ -62,7 +62,7 @@ ENTRIES = (
         broker={
             R5X: "Not checked: a circle makes the broker busy-loop until memory is full; a wrong link loses the messages of that second."
         },
-        mend=_CLEAR_SLOT,
+        mend="`rmqstore recover STORE` leads the link to the newest older entry of the second.",
     ),
     Entry(
         "RMQ-TM-LOG-UNIT",
@@ -74,8 +74,9 @@ ENTRIES = (
             R5X: "In the last one or two files the log is cut here and later files are deleted; slots that point beyond the cut then make "
             "the broker busy-loop. In an older file it is not noticed, but the deletion of old files never continues after it."
         },
-        mend="Copy timerwheel, timerlog and config. Removing timerwheel, timerlog, config/timercheck and config/timermetrics together is "
-        "the safe reset: pending messages remain, past ones that are still in the queue are delivered once more.",
+        mend="`rmqstore recover STORE` writes the entry again from its message. Where it does not: copy timerwheel, timerlog and config; "
+        "removing timerwheel, timerlog, config/timercheck and config/timermetrics together is the safe reset: pending messages remain, "
+        "past ones that are still in the queue are delivered once more.",
     ),
     Entry(
         "RMQ-TM-LOG-ORDER",

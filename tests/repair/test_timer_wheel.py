@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from rmqstore.formats import timer
+from rmqstore.repair.derived.timer import entries
 from rmqstore.repair.recover import Recovery, Strategy
 from tests.repair.recovering import Damaged
 from tests.repair.test_timer import RELEASE, SOON, Given
@@ -232,7 +233,11 @@ def test_a_sound_store_with_snapshots_is_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("file", "text"), [(0, "that no start reads, the first at 52:"), (3, "no valid entry at 3124: a start")])
-def test_the_plan_says_what_becomes_of_messages_of_damaged_units(file: int, text: str, tmp_path: Path) -> None:
+def test_the_plan_says_what_becomes_of_messages_of_damaged_units(
+    file: int, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where there are too many of them."""
+    monkeypatch.setattr(entries, "_MOST", 0)
     store = Given(tmp_path, tuple(range(0, 1000 * 4 * UNITS_PER_FILE, 1000)))
     patch(tmp_path / "timerlog" / f"{file * LOG_FILE:020d}", UNIT, b"\xa5" * UNIT)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 import numpy as np
 import numpy.typing as npt
@@ -80,6 +82,26 @@ class TimerLog:
         self.file_size = queue.file_size or timer.DEFAULT_LOG_FILE_SIZE
         self.last_unit = timer.last_unit_position(self.file_size)
         self._states: list[_FileState] = []
+        self._patches: list[tuple[int, bytes]] = []
+
+    def patch(self, patches: Mapping[int, bytes]) -> None:
+        """Read these bytes, by their offset in the timer log, instead of those on the disk from now on."""
+        self._patches = sorted(patches.items())
+
+    def _read(self, file: MappedFile, position: int, length: int) -> bytes:
+        """Return bytes of a file with the patches in them. Raises UnreadableError, StoreChangedError."""
+        data = read_at(file, position, length)
+        start, end = file.start + position, file.start + position + length
+        first = bisect_right(self._patches, start - timer.LOG_UNIT_SIZE, key=lambda patch: patch[0])
+        inside = list(takewhile(lambda patch: patch[0] < end, self._patches[first:]))
+        if not inside:
+            return data
+        changed = bytearray(data)
+        for offset, new in inside:
+            low, high = max(offset, start), min(offset + len(new), end)
+            if low < high:
+                changed[low - start : high - start] = new[low - offset : high - offset]
+        return bytes(changed)
 
     def windows(self, first: int = 0) -> Iterator[Window]:
         """Yield all units of the files that begin at offset `first` or after it, up to the unused rest of each.
@@ -93,7 +115,7 @@ class TimerLog:
             count = min(self.last_unit + timer.LOG_UNIT_SIZE, file.length) // timer.LOG_UNIT_SIZE
             for first in range(0, count, _CHUNK_UNITS):
                 number = min(_CHUNK_UNITS, count - first)
-                data = read_at(file, first * timer.LOG_UNIT_SIZE, number * timer.LOG_UNIT_SIZE)
+                data = self._read(file, first * timer.LOG_UNIT_SIZE, number * timer.LOG_UNIT_SIZE)
                 units = np.frombuffer(data, UNIT)
                 positions = (first + np.arange(number, dtype=np.int64)) * timer.LOG_UNIT_SIZE
                 accepted = (units["size"] == timer.LOG_UNIT_SIZE) & ((units["magic"] | 0xF) == 0xF)
@@ -125,7 +147,7 @@ class TimerLog:
         position = self.last_unit + timer.LOG_UNIT_SIZE
         if position + timer.LOG_BLANK_SIZE > file.length:
             return "the file is too short for its end mark"
-        data = read_at(file, position, timer.LOG_BLANK_SIZE)
+        data = self._read(file, position, timer.LOG_BLANK_SIZE)
         if data[12:] != timer.LOG_BLANK_MAGIC.to_bytes(4, "big"):
             return "the end mark is missing"
         found, left = int.from_bytes(data[:4], "big", signed=True), self.file_size - position
@@ -183,7 +205,7 @@ class TimerLog:
             positions = offsets[inside] - file.start
             for number in np.unique(positions // chunk):
                 start = int(number) * chunk
-                buffer = np.frombuffer(read_at(file, start, min(chunk + timer.LOG_UNIT_SIZE, file.length - start)), np.uint8)
+                buffer = np.frombuffer(self._read(file, start, min(chunk + timer.LOG_UNIT_SIZE, file.length - start)), np.uint8)
                 here = positions // chunk == number
                 at = positions[here, None] - start + np.arange(timer.LOG_UNIT_SIZE)
                 result[inside[here]] = np.ascontiguousarray(buffer[at]).view(UNIT)[:, 0]

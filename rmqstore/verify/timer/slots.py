@@ -8,7 +8,7 @@ import numpy as np
 
 from rmqstore.formats import timer
 from rmqstore.verify.timer.files import Slots, TimerFiles
-from rmqstore.verify.timer.log import Mask, Offsets
+from rmqstore.verify.timer.log import Mask, Offsets, Window
 
 
 class Faults(NamedTuple):
@@ -38,6 +38,21 @@ def odd_positions(files: TimerFiles, slots: Slots) -> Mask:
     if files.log.queue.files:
         odd |= ((slots.last >= 0) & ~files.log.aligned(slots.last)) | ((slots.first >= 0) & ~files.log.aligned(slots.first))
     return np.asarray(odd)
+
+
+def wrong_links(files: TimerFiles, window: Window, times: Offsets, live: Offsets) -> tuple[Offsets, Offsets]:
+    """Return which of the `live` entries of a window link to no older place of an entry, and which to one of another time.
+
+    `times`: slot times of all entries of the window. Raises UnreadableError.
+    """
+    links = window.units["prev_pos"].astype(np.int64)
+    linked = live[links[live] >= 0]
+    wrong = (links[linked] >= window.offsets[linked]) | ~files.log.aligned(links[linked])
+    # Units before the first file have been deleted with their messages.
+    rest = linked[~wrong & (links[linked] >= files.log.queue.min_offset)]
+    older = files.log.units_at(links[rest])
+    foreign = (older["size"] != timer.LOG_UNIT_SIZE) | (files.slot_time(older) != times[rest])
+    return linked[wrong], rest[foreign]
 
 
 def forgotten_units(files: TimerFiles, times: Offsets, offsets: Offsets) -> Mask:

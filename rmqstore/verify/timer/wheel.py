@@ -22,7 +22,7 @@ from rmqstore.verify.timer.enqueued import TimerQueue
 from rmqstore.verify.timer.files import Slots, TimerFiles, open_timer, timer_queue
 from rmqstore.verify.timer.log import Offsets, TimerLog, Window
 from rmqstore.verify.timer.messages import unit_problems
-from rmqstore.verify.timer.slots import faults, forgotten_units, odd_positions
+from rmqstore.verify.timer.slots import faults, forgotten_units, odd_positions, wrong_links
 
 _CHECK = fixed_layout(timer.CHECK)
 _CLOCK_SLACK_MS = 60_000
@@ -165,17 +165,12 @@ def _unit_finding(context: Context, code: str, window: Window, i: int, message: 
 
 
 def _chains(context: Context, files: TimerFiles, window: Window, times: Offsets, live: Offsets) -> Iterator[Unmade]:
-    links = window.units["prev_pos"].astype(np.int64)
-    linked = live[links[live] >= 0]
-    wrong = (links[linked] >= window.offsets[linked]) | ~files.log.aligned(links[linked])
-    for i in linked[wrong]:
+    links = window.units["prev_pos"]
+    forward, foreign = wrong_links(files, window, times, live)
+    for i in forward:
         message = f"the entry at {window.offsets[i]} links to {links[i]}, which is not an older entry"
         yield _unit_finding(context, "RMQ-TM-CHAIN", window, int(i), message, found=int(links[i]))
-    # Units before the first file have been deleted with their messages.
-    rest = linked[~wrong & (links[linked] >= files.log.queue.min_offset)]
-    older = files.log.units_at(links[rest])
-    foreign = (older["size"] != timer.LOG_UNIT_SIZE) | (files.slot_time(older) != times[rest])
-    for i in rest[foreign]:
+    for i in foreign:
         message = f"the entry at {window.offsets[i]} links to {links[i]}, where no entry of the same time is"
         yield _unit_finding(context, "RMQ-TM-CHAIN", window, int(i), message, found=int(links[i]))
 

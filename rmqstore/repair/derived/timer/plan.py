@@ -21,6 +21,7 @@ from rmqstore.formats.layout import Field, fixed_layout
 from rmqstore.formats.naming import TIMER_TOPIC
 from rmqstore.formats.properties import REAL_TOPIC
 from rmqstore.formats.record import Record
+from rmqstore.repair.derived.timer.entries import plan_entries
 from rmqstore.repair.derived.timer.wheel import plan_wheel
 from rmqstore.repair.log.filled_gaps import lost_message
 from rmqstore.repair.log.future import FutureLog
@@ -30,12 +31,11 @@ from rmqstore.store.root import Store
 from rmqstore.verify.context import Context, LogFacts, Options
 from rmqstore.verify.timer.enqueued import CheckPoint, TimerQueue
 from rmqstore.verify.timer.files import TimerFiles, open_timer, timer_queue
-from rmqstore.verify.timer.log import Window
+from rmqstore.verify.timer.log import Offsets, Window
 from rmqstore.verify.timer.messages import deliver_time, fits_slot, message_problems, named
 from rmqstore.verify.timer.slots import forgotten_units
 
 _UNIT, _CHECK = fixed_layout(timer.LOG_UNIT), fixed_layout(timer.CHECK)
-_LOST = "its message is lost: brokers drop an entry of size 0 and continue after it"
 _POINTERS = ("last_timer_queue_offset", "master_timer_queue_offset")
 
 
@@ -51,18 +51,26 @@ def plan_timer(builder: PlanBuilder, store: Store, log: FutureLog, last_timestam
     context = Context(store, Options())
     context.log = LogFacts(log.min_offset, log.end_offset, damages=list(log.damages))
     forgotten: set[int] = set()
+    without_message: list[int] = []
     for window in files.log.windows():
-        slot_times = files.slot_time(window.units)
-        live = np.flatnonzero(window.sound & files.is_live(slot_times))
-        for i in live.tolist():
-            _plan_unit(builder, context, log, window, i)
-        lost = live[forgotten_units(files, slot_times[live], window.offsets[live])]
-        forgotten.update((slot_times[lost] % timer.WHEEL_SLOTS).tolist())
+        live = np.flatnonzero(window.sound & files.is_live(files.slot_time(window.units)))
+        without_message += [int(window.offsets[i]) for i in live.tolist() if not _plan_unit(builder, context, log, window, i)]
+        forgotten |= _forgotten(files, window, live)
+    if plan_entries(builder, context, log, files, without_message):
+        for window in files.log.windows():
+            forgotten |= _forgotten(files, window, np.flatnonzero(window.sound & files.is_live(files.slot_time(window.units))))
     _note_damage(builder, files)
     plan_wheel(builder, store, files, forgotten)
     if files.check is not None:
         limits = _limits(store, context, log, files, queue_end)
         _plan_check(builder, files.check_path, files.check, limits)
+
+
+def _forgotten(files: TimerFiles, window: Window, live: Offsets) -> set[int]:
+    """Return the numbers of the slots of pending units, `live` of a window, that neither the wheel nor a start reaches."""
+    slot_times = files.slot_time(window.units[live])
+    lost = forgotten_units(files, slot_times, window.offsets[live])
+    return set((slot_times[lost] % timer.WHEEL_SLOTS).tolist())
 
 
 def _note_damage(builder: PlanBuilder, files: TimerFiles) -> None:
@@ -86,23 +94,27 @@ def _note_damage(builder: PlanBuilder, files: TimerFiles) -> None:
 # Units
 
 
-def _plan_unit(builder: PlanBuilder, context: Context, log: FutureLog, window: Window, i: int) -> None:
+def _plan_unit(builder: PlanBuilder, context: Context, log: FutureLog, window: Window, i: int) -> bool:
+    """Correct a pending unit that describes its message wrongly; return whether it has a message."""
     unit = window.units[i]
     offset, size, topic_hash = int(unit["offset_py"]), int(unit["size_py"]), int(unit["topic_hash"])
     if offset < log.min_offset or size == timer.GIVEN_UP:
-        return
+        return True
     properties = None if log.is_damaged(offset) else named(context, offset, size, topic_hash)
     if properties is not None and _can_be_delivered(context, offset, size, properties):
-        return
+        return True
     position = int(window.offsets[i]) - window.file.start
     slot_time = int(unit["write_time"]) + int(unit["delay"])
     record = _timer_message(log, offset)
     if record is not None and not _can_be_delivered(context, offset, record.size, record.properties):
         builder.lose(lost_message(record, "it exists, but the timer cannot deliver it: its properties are damaged"))
         record = None
+    if record is None:
+        return False
     for place, value, reason in _changes(record, int(unit["magic"]), slot_time):
         data = value.to_bytes(place.width, "big", signed=True)
         builder.write(window.file.path, position + place.offset, data, reason=reason, code="RMQ-TM-MESSAGE")
+    return True
 
 
 def _can_be_delivered(context: Context, offset: int, size: int, properties: Mapping[str, str]) -> bool:
@@ -110,11 +122,8 @@ def _can_be_delivered(context: Context, offset: int, size: int, properties: Mapp
     return all(code != "RMQ-TM-PROPERTIES" for code, _ in message_problems(context, offset, size, properties))
 
 
-def _changes(record: Record | None, kind: int, slot_time: int) -> Iterator[tuple[Field, int, str]]:
-    """Yield what a unit should say of its message: nothing, or, if that is there and due at the unit's time, the message's own values."""
-    if record is None:
-        yield _UNIT["size_py"], timer.GIVEN_UP, _LOST
-        return
+def _changes(record: Record, kind: int, slot_time: int) -> Iterator[tuple[Field, int, str]]:
+    """Yield what a unit should say of its message: if that is due at the unit's time, the message's own values."""
     due = deliver_time(record.properties)
     if due is not None and fits_slot(due, kind, slot_time):
         real_topic = record.properties.get(REAL_TOPIC)

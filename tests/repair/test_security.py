@@ -660,6 +660,20 @@ def test_a_name_of_a_file_from_outside_is_not_given_away() -> None:
 
 
 @needs_root
+def test_a_device_is_not_given_away() -> None:
+    """As a backup of the store has it that root restored."""
+    with reachable_directory() as directory:
+        root = store_of(KNOWN_USER, directory)
+        try:
+            os.mknod(root / "index" / "disk", stat.S_IFBLK | 0o600, os.makedev(7, 0))
+        except PermissionError:
+            pytest.skip("no devices can be made here")
+        run_ = rmqstore("recover", root, "--yes", "--broker-version", "5.3.3")
+        assert "devices" in refused(run_)
+        assert "chown" not in run_.err
+
+
+@needs_root
 def test_a_link_to_what_only_root_may_read_stays_unread(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     with reachable_directory() as directory:

@@ -139,6 +139,8 @@ def _refuse_others(places: Places, pinned: os.stat_result) -> None:
     hint = f"If they are files of this store, give them to its owner with `chown -hR {pinned.st_uid} {shlex.quote(str(places.root))}`."
     if any(status.st_nlink > 1 and not stat.S_ISDIR(status.st_mode) for _, status in found):
         hint = "Some have another name (a hard link), perhaps outside of the store: see what they are, and move them out of it."
+    if any(stat.S_ISCHR(status.st_mode) or stat.S_ISBLK(status.st_mode) for _, status in found):
+        hint = "Some are devices, which their owner can read and write directly: see what they are, and remove them from the store."
     raise RefusedError(f"{found[0][0]}{more} do not belong to user {pinned.st_uid}, who owns the store and cannot change them.", hint)
 
 

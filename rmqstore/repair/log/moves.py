@@ -19,6 +19,7 @@ from rmqstore.store.window import read_at
 from rmqstore.verify.log.runs import LogBytes, Run, blank_after, joined, runs_of
 from rmqstore.verify.queues.judgement import union
 
+_MOST_ENTRIES = 0.5
 SECTOR, PAGE = 512, 4096
 """Bytes that are written, lost or exchanged at once: all that moved together is between borders of such blocks."""
 
@@ -32,8 +33,8 @@ class Move(LogBytes):
         return replace(self, position=self.position + start - self.start, start=start, length=end - start)
 
 
-Witness = Callable[[Move], bool | None]
-"""Whether derived files point at the records of a move (True), at other places (False), or whether they know of none (None)."""
+Witness = Callable[[Move], float | None]
+"""The share of the entries of derived files in the place of a move that point at its records, from 0 to 1; None without entries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +95,10 @@ def find_moves(
     taken = [(one.start, one.end) for one in placed]
     for run in sorted(candidates, key=lambda run: (-run.records, run.start)):
         for move in tuple(_free_parts(run, taken)):  # each move that is found changes `taken`
-            pointed_at = witness(move)
-            belongs = _fits(run, move, placed, file_size, only_exact=run.file.path in foreign_paths) if pointed_at is None else pointed_at
-            if belongs and _is_in_time(run, move, placed, file_size, pointed_at=bool(pointed_at)):
+            share = witness(move)
+            exact = run.file.path in foreign_paths
+            belongs = _fits(run, move, placed, file_size, only_exact=exact) if share is None else share >= _MOST_ENTRIES
+            if belongs and (share == 1 or _is_in_time(run, move, placed, file_size, pointed_at=share is not None)):
                 found.append(move)
                 _take(taken, move)
     found = list(_reachable(found, [file.start for file in files if _holds(placed, file)], {file.start for file in files}, file_size))
@@ -160,8 +162,8 @@ def _touches(run: Run, move: Move, placed: Sequence[Run], file_size: int) -> tup
 def _is_in_time(run: Run, move: Move, placed: Sequence[Run], file_size: int, *, pointed_at: bool) -> bool:
     """Return whether a part of a run is not older than the records before its place and not newer than those after, or touches both.
 
-    Leftovers of earlier use of the log are older than the records before them, and do not fit exactly. Records that queue entries point at
-    may be newer than those after them: the clock of the broker was set back.
+    Leftovers of earlier use of the log are older than the records before them, and do not fit exactly. Records that most queue entries
+    point at may be newer than those after them: the clock of the broker was set back.
     """
     before, after = _around(move, placed)
     record = None if move.start == run.start else _record_in(move.file, move.position, move.position_end)

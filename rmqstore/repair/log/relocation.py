@@ -125,11 +125,11 @@ class _Witnesses:
     def _indexed(self) -> list[tuple[int, int]]:
         return [(start, 0) for start in indexed_starts(self._store, self._ranges)]
 
-    def __call__(self, move: Move) -> bool | None:
-        """Return whether most of those that point into the place of a move point at its records; None where there are none."""
+    def __call__(self, move: Move) -> float | None:
+        """Return the share of those that point into the place of a move that point at its records; None where there are none."""
         places = _within(self._units, move) or _within(self._indexed, move)
         agree = sum(_is_at(move, position, size) for position, size in places)
-        return None if not places else 2 * agree >= len(places)
+        return agree / len(places) if places else None
 
 
 def _within(places: Sequence[tuple[int, int]], move: Move) -> Sequence[tuple[int, int]]:

@@ -1,7 +1,7 @@
 """Entries of consume queues that were exchanged with entries of another place, found by the order of physical offsets in each queue.
 
-In a queue, physical offsets ascend. An entry that is out of order between two others that are in order belongs elsewhere. If exactly one
-other such entry would be in order in its place, and it in the place of that one, the two were exchanged.
+In a queue, physical offsets ascend. An entry that is out of order between two others that are in order belongs at another place. If
+exactly one other such entry would be in order in its place, and it in the place of that one, the two were exchanged.
 """
 
 from __future__ import annotations

@@ -173,7 +173,7 @@ class _Entries:
         return found
 
     def _write_times(self, places: Sequence[int], low: int, high: int) -> list[int]:
-        """Return when the entries were written: what is left of them says so, if that is possible."""
+        """Return when the entries were written, by their own bytes where those hold a possible time."""
         kept = self._files.log.units_at(np.array(places))["write_time"].tolist()
         found = []
         for time in kept:

@@ -71,6 +71,9 @@ def _shift(context: Context, targets: Targets, key: QueueKey, file: MappedFile) 
         looked += int(np.count_nonzero(live))
         keys, rows, places = targets.owners(key, units[live])
         shifts = places - (file.start // UNIT_SIZE + first + np.flatnonzero(live))
+        # A negative QUEUEOFFSET, which no release writes, does not show a place.
+        shown = (places >= 0) & (rows >= 0)
+        shifts[places < 0] = shifts[shown][0] if shown.any() else 0
         if np.count_nonzero(rows >= 0) < _KNOWN * len(rows):
             return None
         found |= {(keys[row], shift) for row, shift in set(zip(rows.tolist(), shifts.tolist(), strict=True)) if row >= 0}

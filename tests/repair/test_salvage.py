@@ -251,6 +251,32 @@ def test_a_wrong_file_length_setting_is_refused(built: StoreBuilder) -> None:
         repaired(built, mappedFileSizeCommitLog="8192")
 
 
+@pytest.mark.parametrize("by", [512, -512, 1, -1])
+def test_a_single_file_of_another_length_is_brought_to_the_given_one(by: int, tmp_path: Path) -> None:
+    builder = StoreBuilder(tmp_path / "store", log_file_size=4096)
+    for _ in range(5):
+        builder.message()
+    builder.build()
+    (path,) = (builder.root / "commitlog").iterdir()
+    with path.open("r+b") as stream:
+        stream.truncate(4096 + by)
+    repair = repaired(builder, mappedFileSizeCommitLog="4096")
+    assert not repair.lost
+    assert [(edit.path.name, edit.fate) for edit in repair.files] == [(path.name, "replaced")]
+
+
+def test_a_single_file_that_another_length_fits_is_refused(tmp_path: Path) -> None:
+    builder = StoreBuilder(tmp_path / "store", log_file_size=4096)
+    while builder.offset < 4000:
+        builder.message()
+    builder.build()
+    for path in sorted((builder.root / "commitlog").iterdir())[1:]:
+        path.unlink()
+    for size in ("8192", "2048"):
+        with pytest.raises(RefusedError, match=f"mappedFileSizeCommitLog is {size}"):
+            repaired(builder, mappedFileSizeCommitLog=size)
+
+
 def test_a_missing_file_is_made_of_fillers_at_the_known_places(built: StoreBuilder) -> None:
     inside = [pair for pair in records_of(built) if 4096 <= pair[0] < 8192]
     (built.root / "commitlog" / offset_to_file_name(4096)).unlink()

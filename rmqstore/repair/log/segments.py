@@ -8,10 +8,12 @@ from itertools import pairwise
 from pathlib import Path
 
 from rmqstore.errors import RefusedError
+from rmqstore.formats.message import BLANK, BLANK_MAGIC, BLANK_SIZE
 from rmqstore.formats.naming import offset_to_file_name
 from rmqstore.repair.log.edits import FileAction, FileEdit
 from rmqstore.store.mapped import MappedFile, OddEntry, ProblemKind, infer_file_size, parse_offset_name
 from rmqstore.store.root import Store
+from rmqstore.store.window import read_at
 from rmqstore.verify.log.runs import runs_of
 from rmqstore.verify.parts.files import evidence_of_messages
 
@@ -51,7 +53,8 @@ def files_of(store: Store) -> LogFiles:
         require_no_messages(store)
     size = log.file_size or store.config.integer("mappedFileSizeCommitLog")
     inferred = infer_file_size(log.files, size)
-    if inferred != size and 2 * sum(file.length == inferred for file in log.files) > len(log.files):
+    alike = [file for file in log.files if file.length == inferred]
+    if inferred != size and 2 * len(alike) > len(log.files) and (len(alike) > 1 or not _is_resized(alike[0], size)):
         raise RefusedError(
             f"mappedFileSizeCommitLog is {size}, but the files of the log have {inferred} bytes.",
             "Give the broker's own configuration with --broker-conf FILE, or --set mappedFileSizeCommitLog=BYTES.",
@@ -67,6 +70,20 @@ def files_of(store: Store) -> LogFiles:
     odd = (*log.odd, *(OddEntry(file.path, ProblemKind.FOREIGN_NAME, file.length, "the name is no offset of a file") for file in misnamed))
     _require_directories(store, files, size)
     return LogFiles(files, odd, size)
+
+
+def _is_resized(file: MappedFile, size: int) -> bool:
+    """Return whether nothing in a single file supports its own length: it is no multiple or part of `size`, and no BLANK ends there.
+
+    Nor does a valid record reach beyond `size`.
+    """
+    if not max(size, file.length) % min(size, file.length):
+        return False
+    last = max((run.position_end for run in runs_of(file) if not run.shift), default=0)
+    if last > size:
+        return False
+    end = read_at(file, last, min(BLANK_SIZE, file.length - last)) if last < file.length else b""
+    return last < file.length - BLANK_SIZE and end != BLANK.build({"total_size": file.length - last, "magic_code": BLANK_MAGIC})
 
 
 def require_no_messages(store: Store) -> None:

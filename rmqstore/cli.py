@@ -55,6 +55,7 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
     "Repair": {
         "fix": CommandEntry("rmqstore.commands.fix", "Repair a store step by step: copy, verdict, plan, consent, repair, verification."),
         "recover": CommandEntry("rmqstore.commands.recover", "Repair a store, or predict what a broker will do to it."),
+        "snapshot": CommandEntry("rmqstore.commands.snapshot", "Copy a stopped or running store so that a broker starts from the copy."),
         "truncate": CommandEntry("rmqstore.commands.truncate", "Cut the commit log at a record boundary, with consume queues and index."),
         "rebuild-consumequeue": CommandEntry("rmqstore.commands.rebuild_consumequeue", "Rebuild consume queues from the commit log."),
         "rebuild-index": CommandEntry("rmqstore.commands.rebuild_index", "Rebuild index files from the commit log."),

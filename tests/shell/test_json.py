@@ -11,7 +11,7 @@ from tests.support.cli import rmqstore
 from tests.support.jsonobjects import described, misfits
 
 # See tests/listing, tests/query, tests/doctor and tests/diff.
-ROWS = {"queue", "topic", "group", "timer", "pending", "message", "gate", "unreadable", "fix", "diff"}
+ROWS = {"queue", "topic", "group", "timer", "pending", "message", "gate", "unreadable", "fix", "diff", "snapshot"}
 
 
 def test_the_page_describes_every_object_once() -> None:

@@ -8,6 +8,8 @@ not known what reached the disk.
 from __future__ import annotations
 
 import ctypes
+import errno
+import fcntl
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +21,8 @@ from rmqstore.repair.files import beneath
 from rmqstore.repair.plan.model import Attributes
 
 _KEEP_SIZE_PUNCH_HOLE = 0x01 | 0x02
+_FICLONE = 0x40049409
+_NO_CLONE = frozenset({errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOTTY, errno.ENOSYS, errno.EPERM, errno.ETXTBSY})
 
 Result = TypeVar("Result")
 
@@ -89,6 +93,20 @@ class Writer:
             self._hook.after(Primitive.WRITE, path)
             rest = rest[count:]
             position += count
+
+    def clone(self, descriptor: int, path: Path, source: int) -> bool:
+        """Let a new file share all blocks of an open one; return whether the file system can."""
+        try:
+            self._do(Primitive.WRITE, path, lambda: fcntl.ioctl(descriptor, _FICLONE, source))
+        except OSError as error:
+            if error.errno not in _NO_CLONE:
+                raise
+            return False
+        return True
+
+    def link(self, source: Path, target: Path) -> None:
+        """Give a file a second name."""
+        self._in(Primitive.CREATE, target, lambda here, name: os.link(source, name, dst_dir_fd=here, follow_symlinks=False))
 
     def truncate(self, descriptor: int, path: Path, length: int) -> None:
         """Set the length of a file that is being made."""

@@ -1,0 +1,1 @@
+"""Copies of a store from which a broker starts."""

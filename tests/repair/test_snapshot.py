@@ -1,0 +1,128 @@
+"""`snapshot`: the copy verifies, starts, loses nothing before its horizon, and nothing is written into the store."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import multiprocessing
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from rmqstore.prediction.simulation import simulate
+from rmqstore.store.root import Store
+from tests.support.cli import rmqstore
+from tests.support.stores import case, cases, content, fresh_store, sample_store, snapshot
+from tests.verify.appending import append, prepare
+from tests.verify.one_check import patch
+
+PLAIN = [one.name for one in cases() if "dledger" not in one.name]
+
+
+def taken(root: Path, target: Path, *options: str, status: int = 0) -> dict[str, Any]:
+    run = rmqstore("snapshot", root, target, "--format", "json", *options)
+    assert run.status == status, run.out[-300:] + run.err
+    (value,) = run.objects
+    assert json.loads(target.with_name(target.name + ".manifest.json").read_text()) == value
+    return value
+
+
+@pytest.mark.sampled(8)
+@pytest.mark.parametrize("name", PLAIN)
+def test_a_copy_of_a_stopped_store(name: str, tmp_path: Path) -> None:
+    root, target = sample_store(name), tmp_path / "copy"
+    before, attributes = content(root), snapshot(root)
+
+    value = taken(root, target, "--broker-version", case(name).release, *case(name).set_options(root))
+
+    assert (content(root), snapshot(root)) == (before, attributes)
+    assert (value["complete"], value["errors"], value["in_use"]) == (True, {}, False)
+    assert not (target / "abort").exists() and not (target / ".rmqstore").exists()
+    assert {one["path"]: one["sha256"] for one in value["files"]} == content(target)
+    assert rmqstore("diff", root, target, *case(name).set_options(root)).status == 0
+    if not case(name).crashed and not case(name).is_broker and not (root / "lock").exists():
+        assert content(target) == before
+
+
+def test_times_and_holes_are_those_of_the_store(tmp_path: Path) -> None:
+    root, target = fresh_store("5.3.3-plain", tmp_path), tmp_path / "copy"
+    hole = root / "commitlog" / ("0" * 14 + "327680")
+    with hole.open("wb") as stream:
+        stream.truncate(65536)
+
+    taken(root, target)
+
+    first = min((root / "commitlog").iterdir())
+    assert (target / "commitlog" / first.name).stat().st_mtime_ns == first.stat().st_mtime_ns
+    last = sorted((target / "commitlog").iterdir())[-1]
+    assert last.stat().st_size == 65536 and last.stat().st_blocks * 512 < 65536
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("rate", [50, 2000, 20_000])
+def test_copies_of_a_store_that_is_written_to(rate: int, tmp_path: Path) -> None:
+    recorder = prepare(tmp_path / "store")
+    context = multiprocessing.get_context("fork")
+    goes, stops = context.Event(), context.Event()
+    writer = context.Process(target=append, args=(recorder, rate, Random(rate).random(), goes, stops), kwargs={"cleans": rate == 2000})
+    writer.start()
+    sizes = [f"--set={name}={value}" for name, value in recorder.settings.items()]
+    ends = []
+    try:
+        goes.wait(30)
+        for number in range(4):
+            target = tmp_path / f"copy-{number}"
+            value = taken(recorder.root, target, *sizes)
+            assert (value["complete"], value["errors"], value["notes"]) == (True, {}, [])
+            ends.append(value["end"])
+            run = rmqstore("verify", target, "--format", "json", "--allow-unchecked", *sizes)
+            assert run.status == 0, run.out
+            outcome = simulate(Store.open(target, settings=recorder.settings), "5.3.3")
+            assert outcome.starts and outcome.lost is not None and not outcome.lost.messages
+    finally:
+        stops.set()
+        writer.join()
+    assert ends == sorted(ends) and ends[0] < ends[-1]
+    log = {path.name: path.read_bytes() for path in (tmp_path / "store" / "commitlog").iterdir()}
+    for number, end in enumerate(ends):
+        for path in (tmp_path / f"copy-{number}" / "commitlog").iterdir():
+            if path.name in log:
+                used = min(65536, end - int(path.name))
+                assert path.read_bytes() == log[path.name][:used].ljust(65536, b"\0")
+
+
+def test_a_damaged_store_is_copied_as_it_is(tmp_path: Path) -> None:
+    root, target = fresh_store("5.3.3-plain", tmp_path), tmp_path / "copy"
+    patch(min((root / "commitlog").iterdir()), 5000, b"\xff" * 300)
+    before = content(root)
+
+    value = taken(root, target, status=1)
+
+    assert not value["complete"] and value["errors"]
+    assert content(target) == before == content(root)
+    assert any("recover" in note for note in value["notes"])
+
+
+def test_hard_links_are_named(tmp_path: Path) -> None:
+    root, target = fresh_store("5.3.3-plain", tmp_path), tmp_path / "copy"
+
+    value = taken(root, target, "--link")
+
+    assert value["linked"] == 4 and any("changes both" in note for note in value["notes"])
+    names = [one["path"] for one in value["files"] if (target / one["path"]).stat().st_nlink == 2]
+    assert names == sorted(f"commitlog/{path.name}" for path in (root / "commitlog").iterdir())[:4]
+
+
+def test_where_a_copy_can_be(tmp_path: Path) -> None:
+    root = fresh_store("5.3.3-plain", tmp_path)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    for target in (tmp_path / "full", root / "copy", tmp_path, root):
+        assert rmqstore("snapshot", root, target).status == 3
+    assert rmqstore("snapshot", sample_store("broker-5.3.3-dledger-clean"), tmp_path / "new").status == 3
+    assert not (tmp_path / "new").exists()
+    value = taken(root, tmp_path / "new")
+    data = (tmp_path / "new" / value["files"][0]["path"]).read_bytes()
+    assert value["files"][0]["sha256"] == hashlib.sha256(data).hexdigest()

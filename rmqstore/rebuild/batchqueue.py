@@ -17,7 +17,6 @@ from rmqstore.formats import properties as names
 from rmqstore.formats.javahash import LONG_MAX, LONG_MIN, parse_java_integer
 from rmqstore.formats.layout import fixed_layout, struct_format
 from rmqstore.rebuild.placing import MESSAGE_COLUMNS, Message, UsefulPlacing
-from rmqstore.rebuild.requests import properties_of
 from rmqstore.rebuild.result import History, QueueKind, RebuiltQueue
 from rmqstore.rebuild.settings import Mode
 from rmqstore.rebuild.table import QueueTable
@@ -58,7 +57,7 @@ class BatchQueue:
         for row, *values, marks in zip(rows.tolist(), *columns, strict=True):
             message = Message(*values)
             if marks & Mark.INNER_BATCH:
-                inner = _inner_batch(properties_of(batch, row), message.queue_offset)
+                inner = _inner_batch(batch.properties(row), message.queue_offset)
                 if inner is None or (inner[1] <= 0 and self._useful):
                     refused += 1
                     continue

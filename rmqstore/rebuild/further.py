@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rmqstore.formats.multidispatch import Further, fans_out, further_queues
-from rmqstore.rebuild.requests import QueueOf, properties_of
+from rmqstore.rebuild.requests import QueueOf
 from rmqstore.rebuild.settings import Settings
 from rmqstore.scan.columns import Mark
 from rmqstore.scan.walk import Batch
@@ -48,7 +48,7 @@ def expand(
     offsets: list[int] = []
     for row in np.flatnonzero(dispatched).tolist():
         topic, queue_id = queue_of(int(records["queue"][row]))
-        properties = properties_of(batch, row)
+        properties = batch.properties(row)
         if not fans_out(topic, properties, profile.lmq_excluded):
             continue
         further = further_queues(properties, queue_id, enable_lmq=settings.enable_lmq, skips_paths=profile.lmq_skips_paths)

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from rmqstore.rebuild.requests import QueueOf, properties_block
+from rmqstore.rebuild.requests import QueueOf
 from rmqstore.scan.ahead import BUFFERS
 from rmqstore.scan.columns import KEY_DTYPE, READ_PROPERTIES, RECORD_DTYPE, Fault, Mark, Oddity
 from rmqstore.scan.walk import Batch
@@ -44,7 +44,7 @@ def pack(batch: Batch, queue_of: QueueOf, columns: tuple[str, ...]) -> bytes:
     window = b""
     if batch.marks & READ_PROPERTIES:
         records |= {name: batch.records[name] for name in _FOR_PROPERTIES}
-        blocks = [properties_block(batch, row) for row in range(len(batch.records))]
+        blocks = [batch.properties_block(row) for row in range(len(batch.records))]
         window = b"".join(blocks)
         # A builder finds the properties of a record before its end.
         records["position"] = np.cumsum([len(block) for block in blocks]) - batch.records["size"]

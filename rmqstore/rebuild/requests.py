@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from rmqstore.formats import properties as names
 from rmqstore.formats.javahash import java_hash
-from rmqstore.formats.properties import parse_properties
 from rmqstore.rebuild.settings import Mode
 from rmqstore.scan.columns import Fault, Mark, select
 from rmqstore.scan.keys import keys_of
@@ -51,25 +50,13 @@ def _kept(records: npt.NDArray[np.void], refused: Fault) -> npt.NDArray[np.bool_
     return kept
 
 
-def properties_of(batch: Batch, row: int) -> dict[str, str]:
-    """Return the properties of one record, which are at its end."""
-    return parse_properties(properties_block(batch, row))
-
-
-def properties_block(batch: Batch, row: int) -> bytes:
-    """Return the stored bytes of the properties of one record."""
-    record = batch.records[row]
-    end = int(record["position"]) + int(record["size"]) - batch.origin
-    return batch.window[end - int(record["properties_length"]) : end].tobytes()
-
-
 def _decoded(batch: Batch, queue_of: QueueOf) -> Batch:
     """Return the batch with tags and keys of malformed text as Java reads them."""
     records = batch.records.copy()
     rows = np.flatnonzero(records["marks"] & int(Mark.MALFORMED_TEXT))
     keys = [batch.keys[~np.isin(batch.keys["record"], rows)]]
     for row in rows.tolist():
-        properties = properties_of(batch, row)
+        properties = batch.properties(row)
         if not records["marks"][row] & int(Mark.SCHEDULED):
             records["tags_code"][row] = java_hash(properties.get(names.TAGS, ""))
         if len(batch.keys):

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from rmqstore.errors import StoreChangedError
 from rmqstore.formats.javahash import decode_java_utf8
+from rmqstore.formats.properties import parse_properties
 from rmqstore.scan import names, sigbus
 from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE, Check, Fault, Mark, Oddity, Stop
 from rmqstore.scan.kernels.offsets import ENTRY_SIZE, QUEUE_ID, SIZE
@@ -50,6 +51,16 @@ class Batch:
         """Return the stored bytes of one record."""
         start = int(self.records["position"][row]) - self.origin
         return self.window[start : start + int(self.records["size"][row])].tobytes()
+
+    def properties_block(self, row: int) -> bytes:
+        """Return the stored bytes of the properties of one record, which are at its end."""
+        record = self.records[row]
+        end = int(record["position"]) + int(record["size"]) - self.origin
+        return self.window[end - int(record["properties_length"]) : end].tobytes()
+
+    def properties(self, row: int) -> dict[str, str]:
+        """Return the properties of one record as brokers read them."""
+        return parse_properties(self.properties_block(row))
 
 
 @dataclass(frozen=True, slots=True)

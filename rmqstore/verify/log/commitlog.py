@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -115,7 +114,7 @@ class FileVerifier:
         self._lead = context.store.entry_header(file)
         self._scanner = LogScanner(checks=checks, delays=context.delays, lead=self._lead)
         self._claims = QueueClaims(self._scanner, around.queues, frozenset(around.batch_queues), around.compare_queues)
-        self._dispatches = Dispatches(context, around.queues, self._scanner.number_of)
+        self._dispatches = Dispatches(context, around.queues, self._scanner)
         self._cursor = IndexCursor(around.index)
         self._neighbours = Neighbours(context)
         self._ext = ExtReader(context, around.ext_queues)
@@ -188,7 +187,7 @@ class FileVerifier:
         if self._around.batch_queues:
             result.findings.extend(self._batch_rows.check(self._scanner, records, batch))
         if Mark.MULTI_DISPATCH in batch.marks and self._around.compare_queues:
-            self._dispatch(records, batch)
+            self._dispatch(batch)
         if self._around.compare_index and keys.size:
             self._cursor.match(records, keys)
 
@@ -201,16 +200,12 @@ class FileVerifier:
             if fillers.size:
                 self.result.last_filler = max(self.result.last_filler, int(fillers["position"][-1]))
 
-    def _bytes_of(self, record: npt.NDArray[np.void], batch: Batch) -> bytes:
-        start = int(record["position"]) - batch.origin
-        return batch.window[start : start + int(record["size"])].tobytes()
-
     def _rehash(self, records: npt.NDArray[np.void], keys: npt.NDArray[np.void], batch: Batch) -> None:
         """Replace the hashes of tags and keys that are not UTF-8, by Java's rules for malformed text."""
         rows = np.flatnonzero(records["marks"] & int(Mark.MALFORMED_TEXT))
         self.result.malformed.add(records["position"][rows])
-        for row in rows:
-            record = decode_record(self._bytes_of(records[row], batch))
+        for row in rows.tolist():
+            record = decode_record(batch.record_bytes(row))
             tags_code = record.tags_code(self._context.delays)
             if tags_code is not None:
                 records["tags_code"][row] = tags_code
@@ -219,13 +214,11 @@ class FileVerifier:
             if len(mine) == len(hashes):
                 keys["hash"][mine] = hashes
 
-    def _dispatch(self, records: npt.NDArray[np.void], batch: Batch) -> None:
+    def _dispatch(self, batch: Batch) -> None:
         """Claim the units of multi-dispatched records in further queues."""
-        extra: list[Any] = []
-        for row in np.flatnonzero(records["marks"] & int(Mark.MULTI_DISPATCH)):
-            extra.extend(self._dispatches.claims(records[row], decode_record(self._bytes_of(records[row], batch))))
-        if extra:
-            self._claims.add(np.array(extra, records.dtype), ordered=False)
+        claims = self._dispatches.claims(batch)
+        if claims.size:
+            self._claims.add(claims, ordered=False)
 
     def _close(self) -> FileResult:
         result = self.result

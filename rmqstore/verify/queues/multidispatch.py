@@ -8,10 +8,9 @@ Source: fact sheet queues §2.5, §2.12.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +24,8 @@ from rmqstore.formats.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_
 from rmqstore.formats.record import Record
 from rmqstore.formats.sysflag import TransactionType
 from rmqstore.reading.records import read_record
+from rmqstore.scan.columns import Mark
+from rmqstore.scan.walk import Batch, LogScanner
 from rmqstore.store.mapped import MappedFile, MappedFileQueue
 from rmqstore.store.root import QueueDirectory
 from rmqstore.store.window import read_at
@@ -32,6 +33,8 @@ from rmqstore.verify.context import Context
 from rmqstore.verify.queues.units import QueueKey
 
 _PHYSICAL_OFFSET = fixed_layout(UNIT)["physical_offset"]
+_ZEROS = bytes(UNIT_SIZE)
+_NO_UNIT = int(TransactionType.PREPARED)  # bit of prepared and of rolled back records in SYSFLAG
 _NEVER_WRITTEN = 1 << 62
 _BEFORE_ALL = -1
 _CHUNK_UNITS = 64
@@ -73,15 +76,19 @@ class Renumbered:
 
 def entries(record: Record) -> Iterator[Entry]:
     """Yield the further queues of a record up to the first one whose number cannot be read, where the dispatcher of 5.x stops."""
-    names = java_split(record.properties.get(INNER_MULTI_DISPATCH, ""), ",")
-    numbers = java_split(record.properties.get(INNER_MULTI_QUEUE_OFFSET, ""), ",")
+    return _entries(record.properties, record.queue_id)
+
+
+def _entries(properties: Mapping[str, str], queue_id: int) -> Iterator[Entry]:
+    names = java_split(properties.get(INNER_MULTI_DISPATCH, ""), ",")
+    numbers = java_split(properties.get(INNER_MULTI_QUEUE_OFFSET, ""), ",")
     if len(names) != len(numbers):
         return
     for name, number in zip(names, numbers, strict=True):
         if not (number.isascii() and number.isdigit() and len(number) <= 18):
             return
         if name and "/" not in name:
-            yield Entry((name, 0 if name.startswith(LMQ_PREFIX) else record.queue_id), int(number))
+            yield Entry((name, 0 if name.startswith(LMQ_PREFIX) else queue_id), int(number))
 
 
 def maybe_not_dispatched(topic: str) -> bool:
@@ -92,26 +99,31 @@ def maybe_not_dispatched(topic: str) -> bool:
 class Dispatches:
     """Finder of the places of units of further queues for the records of one log file."""
 
-    def __init__(self, context: Context, queues: Mapping[QueueKey, QueueDirectory], number_of: Callable[[str, int], int]) -> None:
-        """`number_of` returns the dense number of a queue in the scan."""
+    def __init__(self, context: Context, queues: Mapping[QueueKey, QueueDirectory], scanner: LogScanner) -> None:
         self._context = context
         self._queues = queues
-        self._number_of = number_of
+        self._scanner = scanner
         self._readers: dict[QueueKey, _UnitReader] = {}
         self._shifts: dict[QueueKey, int] = {}
         self.renumbered: dict[Deviation, dict[QueueKey, Renumbered]] = {kind: defaultdict(Renumbered) for kind in Deviation}
 
-    def claims(self, row: npt.NDArray[np.void], record: Record) -> Iterator[Any]:
-        """Yield copies of the record's columns, one for each further queue, with the place of its unit there as queue offset."""
-        if record.transaction_type in (TransactionType.PREPARED, TransactionType.ROLLBACK):
-            return
-        for entry in entries(record):
-            place = self._place(int(row["position"]), entry, maybe_not_dispatched(record.topic))
-            if place is not None:
-                claim = row.copy()
-                claim["queue"] = self._number_of(*entry.key)
-                claim["queue_offset"] = place
-                yield claim
+    def claims(self, batch: Batch) -> npt.NDArray[np.void]:
+        """Return copies of records, one for each of their further queues, with the place of its unit there as queue offset."""
+        records = batch.records
+        dispatched = (records["marks"] & int(Mark.MULTI_DISPATCH) != 0) & (records["sys_flag"] & _NO_UNIT == 0)
+        rows = np.flatnonzero(dispatched)
+        claims: list[tuple[int, int, int]] = []
+        for row, position, queue in zip(rows.tolist(), records["position"][rows].tolist(), records["queue"][rows].tolist(), strict=True):
+            topic, queue_id = self._scanner.queue(queue)
+            doubtful = maybe_not_dispatched(topic)
+            for entry in _entries(batch.properties(row), queue_id):
+                place = self._place(position, entry, doubtful)
+                if place is not None:
+                    claims.append((row, self._scanner.number_of(*entry.key), place))
+        copied, queues, places = zip(*claims, strict=True) if claims else ((), (), ())
+        result = records[list(copied)]
+        result["queue"], result["queue_offset"] = queues, places
+        return result
 
     def _place(self, position: int, entry: Entry, doubtful: bool) -> int | None:
         """Return where the unit is or should be; None for a record that has none in a valid queue."""
@@ -175,9 +187,9 @@ class _UnitReader:
 
     def find(self, position: int, *likely: int) -> int | None:
         """Return the place of the unit of the record at `position`, None without one. Raises UnreadableError, StoreChangedError."""
-        found = next((place for place in likely if self.offset_at(place) == position), None)
-        if found is not None:
-            return found
+        for place in likely:
+            if self.offset_at(place) == position:
+                return place
         behind = self.first_behind(position)
         if self.offset_at(behind) == position:
             return behind
@@ -200,16 +212,16 @@ class _UnitReader:
 
     def offset_at(self, place: int) -> int:
         """Return the physical offset in a unit; lower than all before the queue and for pre-blanks, higher where nothing was written."""
-        if place * UNIT_SIZE < self._files.min_offset:
-            return _BEFORE_ALL
         at = (place - self._first) * UNIT_SIZE
         if not 0 <= at < len(self._chunk):
+            if place * UNIT_SIZE < self._files.min_offset:
+                return _BEFORE_ALL
             file = self._files.find(place * UNIT_SIZE)
             if file is None:
                 return _NEVER_WRITTEN
             at = self._load(file, place)
         unit = self._chunk[at : at + UNIT_SIZE]
-        if len(unit) < UNIT_SIZE or not any(unit):
+        if len(unit) < UNIT_SIZE or unit == _ZEROS:
             return _NEVER_WRITTEN
         if unit == PRE_BLANK:
             return _BEFORE_ALL

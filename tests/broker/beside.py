@@ -151,13 +151,13 @@ def _killed(release: str, root: Path, directory: Path, acknowledged: list[dict[s
     yield from (f"doctor after the crash: {_words(one)}" for one in _findings(diagnosed, "error"))
     verdict = diagnosed.objects[-1]
     yield from (f"doctor after the crash: {area}" for area in _lossy(verdict) if area["area"] != "index")
-    real = yield from _started(store_release, root, directory / "copy", acknowledged)
+    real = yield from started(store_release, root, directory / "copy", acknowledged)
     lost = sum(area["count"] for area in _lossy(verdict))
     if real is not None and (lost != _entries_lost(root, real) or (verdict["class"] == "STARTS, NOTHING LOST") != (lost == 0)):
         yield f"doctor after the crash: {verdict['headline']}; the start loses {_entries_lost(root, real)} entries of the index"
 
 
-def _started(release: str, root: Path, copy: Path, acknowledged: list[dict[str, Any]]) -> Generator[str, None, dict[str, Any] | None]:
+def started(release: str, root: Path, copy: Path, acknowledged: list[dict[str, Any]]) -> Generator[str, None, dict[str, Any] | None]:
     """What the real start of a copy does otherwise than predicted, and the acknowledged messages that it does not bring back.
 
     Returns the start as a recorded case, None where there was none.

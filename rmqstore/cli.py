@@ -62,6 +62,9 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
         "rebuild-checkpoint": CommandEntry(
             "rmqstore.commands.rebuild_checkpoint", "Rebuild the checkpoint that a clean stop would have left."
         ),
+        "offsets": CommandEntry(
+            "rmqstore.commands.offsets", "Set the offsets of a consumer group: to a time, to the end, or as another store has them."
+        ),
         "apply": CommandEntry("rmqstore.commands.apply", "Apply a saved plan, or continue an interrupted one."),
         "undo": CommandEntry("rmqstore.commands.undo", "Undo the changes of a writing command."),
     },

@@ -19,7 +19,7 @@ from tests.support.jsonobjects import misfits
 
 DESCRIBED = frozenset(
     {"doctor", "verify", "recover", "truncate", "rebuild-consumequeue", "rebuild-index", "rebuild-checkpoint", "apply", "undo"}
-    | {"fix", "queues", "topics", "groups", "timers", "pending", "query", "diff", "snapshot"}
+    | {"fix", "queues", "topics", "groups", "timers", "pending", "query", "diff", "snapshot", "offsets"}
 )
 """Commands whose JSON docs/json.md describes."""
 

@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 
 _CODE = re.compile(r"[A-Za-z]+(-[A-Za-z0-9]+)+")
 _LINES_PER_STEP = 2000
+_LENGTHS_OF_IDS = (32, 34, 56)
+EXIT_UNKNOWN = 1
 
 
 @click.command("explain", short_help="Explain a finding code or a line of a broker's log, and what to do.")
-@click.argument("words", nargs=-1, metavar="[CODE...|LINE|STORE]")
+@click.argument("words", nargs=-1, metavar="[CODE...|LINE|MESSAGE-ID|STORE]")
 @click.option(
     "--log",
     "log",
@@ -54,12 +56,14 @@ def command(
     \b
     rmqstore explain RMQ-CL-CRC                        a finding: meaning, what brokers do, how to fix it
     rmqstore explain 'found a illegal magic code 0x0'  a line of a log
+    rmqstore explain AC11000200002A9F0000000000000369  a message id: host, and offset or time
     rmqstore explain --log store.log STORE             a log file, and what it means for this store
 
-    Codes are not case-sensitive, and the leading RMQ- may be omitted. In a log file, equal lines are counted together, the worst come
-    first, harmless ones are only counted, and warnings and errors that are not in the table are listed as unknown. With a store, the
-    offsets, files and queues that lines name are looked up in its present state, without changing a byte. Lines are not findings: the
-    exit status stays 0.
+    Codes are not case-sensitive, and the leading RMQ- may be omitted. A line is recognised in any pattern of a log, with stack traces
+    and what clients print (CODE: 14 DESC: ...); if none fits, the nearest ones are listed, and the exit status is 1. In a log file,
+    equal lines are counted together, the worst come first, harmless ones are only counted, and warnings and errors that are not in the
+    table are listed as unknown. With a store, the offsets, files and queues that lines name are looked up in its present state, without
+    changing a byte. Lines are not findings: the exit status of a log file stays 0.
     """
     if log is not None:
         if len(words) > 1 or (words and store is not None):
@@ -69,6 +73,8 @@ def command(
         return
     if not words and not list_all:
         raise UsageError("no finding code and no log line given", "rmqstore explain RMQ-CL-CRC; all codes: rmqstore explain --list")
+    if words and all(len(word) in _LENGTHS_OF_IDS for word in words) and _explain_ids(words, store, view):
+        return
     lines = _lines(words)
     entries = [] if lines else [_known(code) for code in words]
     output = view.output()
@@ -77,9 +83,13 @@ def command(
     for entry in entries:
         output.explanation(entry)
     if lines:
-        explainer = _explainer(store, broker_conf, settings)
+        explainer = _explainer(store, broker_conf, settings, candidates=True)
+        unknown = False
         for group in _groups_of(lines):
             output.log_line(explainer.explain(group))
+            unknown = unknown or (group.line is None and group.cause is None)
+        if unknown:
+            click.get_current_context().exit(EXIT_UNKNOWN)
 
 
 def _list_codes(view: View) -> None:
@@ -155,14 +165,32 @@ def _groups_of(lines: Sequence[str]) -> Iterator[Group]:
     yield from groups.by_importance(harmless=True)
 
 
-def _explainer(store: Path | None, broker_conf: Path | None, settings: Mapping[str, str]) -> Explainer:
+def _explainer(store: Path | None, broker_conf: Path | None, settings: Mapping[str, str], *, candidates: bool = False) -> Explainer:
     from rmqstore.brokerlog.explanation import Explainer
 
     if store is None:
-        return Explainer()
+        return Explainer(candidates=candidates)
     from rmqstore.store.root import Store
 
-    return Explainer(Store.open(store, broker_conf=broker_conf, settings=settings))
+    return Explainer(Store.open(store, broker_conf=broker_conf, settings=settings), candidates=candidates)
+
+
+def _explain_ids(ids: Sequence[str], store: Path | None, view: View) -> bool:
+    """Explain message ids; return False if one of the words is none."""
+    from datetime import UTC, datetime
+
+    from rmqstore.brokerlog.messageid import explained, is_message_id
+    from rmqstore.shellwords import quoted
+
+    if not all(map(is_message_id, ids)):
+        return False
+    output = view.output()
+    for one in ids:
+        value = explained(one, datetime.now(UTC))
+        if store is not None:
+            value["next"] = value["next"].replace("STORE", quoted(store), 1)
+        output.object(value)
+    return True
 
 
 def _explain_log(path: Path, explainer: Explainer, view: View) -> None:

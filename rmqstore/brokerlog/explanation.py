@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rmqstore.brokerlog.groups import Group
+from rmqstore.brokerlog.nearest import nearest
 from rmqstore.brokerlog.places import Place, Places
 from rmqstore.brokerlog.state import state_of
 from rmqstore.shellwords import quoted
@@ -20,7 +21,9 @@ UNKNOWN = "Not in the table of log lines: nothing is known about it."
 class Explainer:
     """Turns groups into objects; with a store it looks up what the lines name there."""
 
-    def __init__(self, store: Store | None = None) -> None:
+    def __init__(self, store: Store | None = None, *, candidates: bool = False) -> None:
+        """`candidates`: lines that are not in the table get the rows that resemble them."""
+        self._candidates = candidates
         self._store = store
         self._places = Places(store) if store is not None else None
 
@@ -46,6 +49,7 @@ class Explainer:
             "cause": None if cause is None or line is None else {"code": cause.code, "meaning": cause.meaning},
             "codes": list(group.codes),
             "next": self._command(group),
+            "candidates": [one.as_json() for one in nearest(group.example)] if known is None and self._candidates else [],
             "store": None if self._places is None else [place.as_json() for place in self._found(group)],
         }
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from rmqstore.brokerlog.lines import Line
+from rmqstore.brokerlog.lines import FRAME, Line
 from rmqstore.catalogue.logline import Cause, LogLine
-from rmqstore.catalogue.loglines import CAUSES, LOG_LINES, find_cause, find_line
+from rmqstore.catalogue.loglines import CAUSES, LOG_LINES, find_cause, find_line, find_pasted
 from rmqstore.findings import Severity
 
 KEPT_VALUES = 20
@@ -18,6 +18,7 @@ _LONGEST_MATCHED = 4096
 _LONGEST_EXAMPLE = 1000
 _MOST_GROUPS = 10_000
 _LOUD = ("ERROR", "WARN")
+_EXCEPTION = re.compile(r"(?<![\w.$])(?:[\w$]+\.)+[\w$]*(?:Exception|Error)\b")
 _VARYING = re.compile(r"0x[0-9a-fA-F]+|[0-9A-F]{16,}|\d+")
 
 Values = dict[str, str]
@@ -108,6 +109,8 @@ class Groups:
             self.last_time = line.time
         message = line.message[:_LONGEST_MATCHED]
         match = find_line(message)
+        if match is None and line.level in (*_LOUD, None):
+            match = find_pasted(line.rest or message)
         cause = next((found for found in map(find_cause, _exceptions(line, message)) if found is not None), None)
         if match is None and cause is None and line.level not in _LOUD:
             self.quiet += 1
@@ -163,7 +166,12 @@ def row_of_table(code: str) -> Group | None:
 
 
 def _exceptions(line: Line, message: str) -> Iterator[str]:
-    """Yield the exceptions from the innermost to the outermost; a line may be one itself."""
+    """Yield the exceptions from the innermost to the outermost, then the frames; a line may be, or hold, one itself."""
     for exception in reversed(line.exceptions):
         yield exception[:_LONGEST_MATCHED]
-    yield message
+    for found in _EXCEPTION.finditer(message):
+        yield message[found.start() :]
+    yield from line.frames
+    frame = FRAME.match(message)
+    if frame is not None:
+        yield frame["frame"]

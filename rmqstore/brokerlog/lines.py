@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import re
 import stat
 import sys
@@ -30,29 +31,70 @@ _HEAD = re.compile(
     re.DOTALL,
 )
 _HEAD_WITHIN = 400
+
+# Lines of clients, of other logging patterns and lines that lost their date: `WARN Name - …`, `[date] WARN …`, `15-10-15 … WARN …`.
+_OTHER_HEAD = re.compile(
+    r"[\W_]{0,3}(?:(?P<time>(?:\d{4}|\d\d)[-/.]\d\d?[-/.]\d\d?[ T]\d\d:\d\d(?::\d\d)?(?:[.,:]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
+    r"|\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)[\])\s|,]*(?:\[[^\]]{0,99}\]\s*|[\w.$-]{1,80}\s+)?)?"
+    r"[\[<(]?(?P<level>TRACE|DEBUG|INFO|WARN|ERROR)(?:ING)?[\]>)]?(?:\s*[:|]|\s)\s*(?P<rest>\S.*)",
+    re.DOTALL,
+)
+_MOST_WORDS_OF_A_NAME = 5
+FRAME = re.compile(r"\s*(?P<frame>at [\w.$/<>@-]+\([^)]{0,200}\))")
 _LEVELS = ("INFO", "WARN", "ERROR", "DEBUG", "TRACE")
-_TRACE = re.compile(r"\s+at |\s*\.\.\. \d+ (?:more|common frames)|Caused by: |\s*Suppressed: ")
+_TRACE = re.compile(
+    r"\s+at |\s*\.\.\. \d+ (?:more|common frames)|Caused by: |\s*Suppressed: |For more information, please visit |See https?://"
+)
 _EXCEPTION = re.compile(r"(?:Caused by: )?(?P<exception>(?:[\w$]+\.)+[\w$]*(?:Exception|Error)\b.*)", re.DOTALL)
 
 
 @dataclass(slots=True)
 class Line:
-    """One entry of a log: the line itself and the exceptions below it. `time` is as printed, `level` None if the line has none."""
+    """One entry of a log: the line itself, and the exceptions and frames of stacks below it.
+
+    `time` is as printed, `level` None if the line has none. `rest`: all text after the level, where the message may begin later.
+    """
 
     message: str
     time: str | None = None
     level: str | None = None
     exceptions: list[str] = field(default_factory=list)
     lines: int = 1
+    rest: str | None = None
+    frames: list[str] = field(default_factory=list)
 
 
 def split_head(text: str) -> Line:
     """Return a text as a line of a log; without time and level it is all message."""
-    text = text.strip("\r\n\0")
+    text = _unwrapped(text.strip("\r\n\0"))
     head = _HEAD.match(text) or (_HEAD.search(text) if _may_have_head(text) else None)
     if head is None:
-        return Line(text.strip())
+        return _other(text)
     return Line(head["message"].strip(), head["time"], head["level"])
+
+
+def _other(text: str) -> Line:
+    """Return a text without the head of a broker's log as a line."""
+    head = _OTHER_HEAD.match(text)
+    if head is None:
+        return Line(text.strip())
+    rest = head["rest"].strip()
+    name, _, message = rest.partition(" - ")
+    if not message or len(name.split()) > _MOST_WORDS_OF_A_NAME:
+        message = rest
+    return Line(message.strip(), head["time"], head["level"], rest=rest)
+
+
+def _unwrapped(text: str) -> str:
+    """Return the line in a line of JSON, as containers write it; any other text as it is."""
+    if not text.startswith("{") or len(text) > LONGEST_LINE:
+        return text
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    inner = [value[name] for name in ("log", "message", "msg") if isinstance(value, dict) and isinstance(value.get(name), str)]
+    return inner[0].strip("\r\n") if inner else text
 
 
 def entries(texts: Iterable[str]) -> Iterator[Line]:
@@ -68,8 +110,11 @@ def entries(texts: Iterable[str]) -> Iterator[Line]:
         with_heads = with_heads or line.level is not None
         exception = _EXCEPTION.match(line.message) if line.level is None else None
         belongs = line.level is None and (with_heads or exception is not None or _TRACE.match(text) is not None or not line.message)
+        frame = FRAME.match(text)
         if current is not None and belongs:
             current.lines += 1
+            if frame is not None and len(current.frames) < _LONGEST_TRACE:
+                current.frames.append(frame["frame"])
             if exception is not None and len(current.exceptions) < _LONGEST_TRACE:
                 current.exceptions.append(exception["exception"])
             continue

@@ -18,7 +18,11 @@ _NUMBER = r"-?\d+"
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _TEXTS = frozenset({"file", "previous_file", "topic", "key", "text", "role", "address", "ratio"})
 _SPECIAL = {"magic": r"[0-9a-f]{1,8}", "state": r"\w+", "new_state": r"\w+", "answer": r"\w+"}
-_FIXED_RELEASES = {("4.9", None): "all", ("4.9", "4.9"): "4.9.x", ("5.0", None): "5.x"}
+_FIXED_RELEASES = {("4.9", None): "all", ("4.9", "4.9"): "4.9.x", ("5.0", None): "5.x", ("3.0", "4.8"): "before 4.9"}
+_BLANKS = re.compile(r"\s+")
+_ENDS = " \t\r\n]})>,;.…\"'`|\\"
+_SPELLINGS = (("maped", "mapped"), ("Maped", "Mapped"), ("ostion", "osition"), ("mappedfile", "mappedFile"), ("excuted", "executed"))
+_ASCII = str.maketrans("，：；（）【】“”‘’。！\u00a0\u3000", ",:;()[]\"\"''.!  ")
 
 
 class About(StrEnum):
@@ -29,6 +33,14 @@ class About(StrEnum):
     CHECKPOINT = "checkpoint"
     LOCK = "lock"
     DISK = "disk"
+
+
+def plain(text: str) -> str:
+    """Return a text as it is compared loosely: single blanks, ASCII punctuation, none of it at the end, spellings of today."""
+    text = _BLANKS.sub(" ", text.translate(_ASCII)).strip()
+    for old, new in _SPELLINGS:
+        text = text.replace(old, new)
+    return text if _PLACEHOLDER.search(text[text.rfind("{") :]) and text.endswith("}") else text.rstrip(_ENDS)
 
 
 def is_physical_offset(name: str) -> bool:
@@ -50,7 +62,14 @@ class Pattern:
         A text ends where the literal after it first occurs, and is never tried again (the atomic group): the time a match takes grows
         with the length of the message and no faster, whatever the log contains.
         """
-        literals, names = self._pieces
+        return self._expression(*self._pieces)
+
+    @cached_property
+    def plain(self) -> Pattern:
+        """The pattern for texts that `plain` returned."""
+        return Pattern(plain(self.text), self.values)
+
+    def _expression(self, literals: list[str], names: list[str]) -> re.Pattern[str]:
         expression = re.escape(literals[0])
         for name, literal in zip(names, literals[1:], strict=True):
             form = self._form(name)

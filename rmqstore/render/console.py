@@ -112,6 +112,8 @@ class Console:
         for label, text in (("", value["meaning"]), ("why: ", cause.get("meaning")), ("the broker: ", value["then"])):
             if text:
                 self._prose(label + text, _INDENT, _INDENT)
+        for candidate in value["candidates"]:
+            self._line((f"{_INDENT}{candidate['score']:.0%} alike: ", ""), (candidate["code"], "bold"), (f"  {candidate['template']}", ""))
         for place in value["store"] or ():
             where = f" ({_position(place)})" if place["file"] is not None else ""
             self._line((f"{_INDENT}in the store: ", "cyan"), (f"{place['place']}{where}: {place['detail']}", ""))

@@ -25,8 +25,8 @@ pre file {PATH}/commitlog/00000000000000065536, cur file {PATH}/commitlog/000000
 2026-11-21 10:00:01 WARN main - Maybe try to build consume queue repeatedly maxPhysicOffset=274891 phyOffset=196900
 2026-11-21 10:00:02 WARN main - found a illegal magic code 0x0
 2026-11-21 10:00:02 INFO main - recover physics file end, {PATH}/commitlog/00000000000000262144 pos=12755
-2026-11-21 10:00:05 WARN PullMessageThread_4 - the consumer's group info not exist, group: g1
-2026-11-21 10:00:06 WARN PullMessageThread_4 - the consumer's group info not exist, group: g2
+2026-11-21 10:00:05 WARN PullMessageThread_4 - the moon rises over the pond, group: g1
+2026-11-21 10:00:06 WARN PullMessageThread_4 - the moon rises over the pond, group: g2
 2026-11-21 10:00:07 ERROR ReputMessageService - create mappedFile exception
 java.io.IOException: No space left on device
 \tat java.base/sun.nio.ch.FileDispatcherImpl.truncate0(Native Method)
@@ -60,7 +60,7 @@ def test_a_whole_log_the_worst_first(tmp_path: Path) -> None:
     assert groups[1]["cause"]["code"] == "CAUSE-NO-SPACE"
     unknown = groups[2]
     assert (unknown["template"], unknown["first_time"], unknown["last_time"]) == (
-        "the consumer's group info not exist, group: g#",
+        "the moon rises over the pond, group: g#",
         "2026-11-21 10:00:05",
         "2026-11-21 10:00:06",
     )
@@ -236,9 +236,23 @@ def test_a_row_of_the_table_is_explained_by_its_code() -> None:
 
 
 def test_an_unknown_line_is_called_unknown() -> None:
-    (found,) = _explained("the moon is made of cheese")
+    run = rmqstore("explain", "the moon is made of cheese", "--format", "json")
+    assert run.status == 1
+    (found,) = run.objects
     assert (found["code"], found["severity"], found["next"]) == (None, None, None)
     assert found["meaning"].startswith("Not in the table")
+    assert found["candidates"] == []
+
+
+def test_the_nearest_rows_are_listed_for_a_line_that_fits_none() -> None:
+    run = rmqstore("explain", "WARN main - the magic code 0x12 that was found is illegal", "--format", "json")
+    assert run.status == 1
+    (found,) = run.objects
+    assert found["code"] is None
+    assert found["candidates"][0]["code"] in ("LOG-MAGIC", "LOG-MAGIC-END", "LOG-MAGIC-V2")
+    scores = [candidate["score"] for candidate in found["candidates"]]
+    assert scores == sorted(scores, reverse=True)
+    assert "alike: LOG-MAGIC" in rmqstore("explain", "WARN main - the magic code 0x12 that was found is illegal").out
 
 
 def test_control_characters_of_a_log_do_not_reach_the_terminal() -> None:

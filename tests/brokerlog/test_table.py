@@ -31,6 +31,8 @@ SAMPLES = {
     "answer": "true",
 }
 NARROWED = {"OK|Failed": "OK", "0": "0", "daa320ab": "daa320ab", r"[\w$]*": "ReputMessageService", r"(?: so return null)?\s*": ""}
+EXAMPLES = json.loads((Path(__file__).parent / "narrowed_values.json").read_text("utf-8"))
+"""A value that each narrowed expression accepts."""
 
 
 def _written(pattern: Pattern) -> str:
@@ -38,7 +40,10 @@ def _written(pattern: Pattern) -> str:
 
     def value(match: re.Match[str]) -> str:
         name = match[1]
-        return NARROWED.get(pattern.values.get(name, ""), SAMPLES.get(name.rstrip("0123456789"), "7"))
+        expression = pattern.values.get(name, "")
+        if expression in NARROWED or expression in EXAMPLES:
+            return NARROWED[expression] if expression in NARROWED else EXAMPLES[expression]
+        return SAMPLES.get(name.rstrip("0123456789"), "7")
 
     return re.sub(r"\{(\w+)\}", value, pattern.text)
 
@@ -114,7 +119,10 @@ def test_cause_is_well_formed(cause: Cause) -> None:
     assert re.fullmatch(r"CAUSE(-[A-Z]+)+", cause.code)
     assert cause.meaning.endswith(".")
     assert set(cause.codes) <= set(CATALOGUE)
-    assert all(pattern.text.startswith("java.") for pattern in cause.patterns)
+    assert all(
+        re.match(r"(?:[a-z0-9]+\.)+(?:[A-Z]\w+(?:Exception|Error)|\{state\})|at org\.apache\.rocketmq\.", one.text)
+        for one in cause.patterns
+    )
     _assert_command_exists(cause.next)
 
 

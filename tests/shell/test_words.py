@@ -61,6 +61,7 @@ NO_BEGINNING_OF_FUNCTION = re.compile(r"(Whether|The|An?|All|Every|Each|One|None
 
 ALLOWED = {
     r'mend="': "the field of a catalogue entry, in a recipe",
+    r"(?:slave|transferee) fall behind": "lines of a broker's log",
     r"messages fall behind during|dispatch behind too much|behind=\{bytes\}|readBehind:\{behind\}": "lines of a broker's log",
 }
 """Phrases (regular expressions) in which such a word is right, and the reason."""

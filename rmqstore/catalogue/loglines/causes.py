@@ -7,6 +7,7 @@ from rmqstore.catalogue.logline import About, Cause, Pattern
 from rmqstore.catalogue.loglines.commands import INFO as SHOW
 from rmqstore.catalogue.loglines.commands import VERIFY_CONFIG, VERIFY_FILES, VERIFY_LOG, VERIFY_QUEUES, VERIFY_TIMER
 
+_REST = {"text": ".*"}
 _AT = {"text": r"(?: at .*)?"}
 
 
@@ -173,9 +174,221 @@ CAUSES = (
     ),
     Cause(
         code="CAUSE-STOPPED",
-        patterns=(Pattern("java.util.concurrent.RejectedExecutionException{text}", {"text": ".*"}),),
+        patterns=(Pattern("java.util.concurrent.RejectedExecutionException{text}", _REST),),
         severity=WARNING,
         meaning="A task was submitted after the broker had begun to stop. Harmless.",
         next=SHOW,
+    ),
+    Cause(
+        code="CAUSE-ARGUMENT",
+        patterns=(
+            Pattern("java.lang.IllegalArgumentException: null"),
+            Pattern("java.lang.IllegalArgumentException"),
+            _pattern("java.lang.IllegalArgumentException: limit < 0: ({position} < 0)"),
+            _pattern("java.lang.IllegalArgumentException: newLimit > capacity: ({position} > {length})"),
+            _pattern("java.lang.IllegalArgumentException: newPosition > limit: ({position} > {length})"),
+        ),
+        severity=ERROR,
+        meaning="A position outside of a buffer was asked for; Java 8 gives no more words. Below `load exception` with a frame of "
+        "`ConsumeQueue.correctMinOffset` or `recover`: the last file of a queue holds no entry (apache/rocketmq#10108), see "
+        "CAUSE-POSITION. In other cases the frame names the part.",
+        next=VERIFY_QUEUES,
+        codes=("RMQ-CQ-ZEROFILE",),
+    ),
+    Cause(
+        code="CAUSE-STORE-NULL",
+        patterns=(
+            Pattern("java.lang.NullPointerException: Cannot invoke {text} is null", {"text": r'".*getMessageStore\(\)"'}),
+            Pattern("java.lang.NullPointerException: Cannot invoke {text}getMessageStore{text2}", {"text": ".*", "text2": ".*"}),
+        ),
+        severity=WARNING,
+        meaning="The follow-up of an initialization that failed, nearly always at a configuration file that cannot be parsed "
+        "(apache/rocketmq#8395, #9328).",
+        next=VERIFY_CONFIG,
+        codes=("RMQ-CF-JSON", "RMQ-CF-BAK", "RMQ-CF-EMPTY"),
+    ),
+    Cause(
+        code="CAUSE-JSON",
+        patterns=(
+            Pattern("com.alibaba.fastjson.JSONException{text}", _REST),
+            Pattern("com.alibaba.fastjson2.JSONException{text}", _REST),
+            Pattern("com.alibaba.fastjson.JSONPathException{text}", _REST),
+        ),
+        severity=ERROR,
+        meaning="A configuration file is no JSON: cut off, zeros or other bytes after a power cut, a full disk, or edited by hand. The "
+        "line above names the file. `pos 0` and a strange first character: the file is garbage from its beginning (apache/rocketmq#1498, "
+        "#6096, #7729).",
+        next=VERIFY_CONFIG,
+        codes=("RMQ-CF-JSON", "RMQ-CF-BAK", "RMQ-CF-EMPTY"),
+    ),
+    Cause(
+        code="CAUSE-ROCKSDB-LOCK",
+        patterns=(
+            Pattern("org.rocksdb.RocksDBException: While lock file: {file}: Resource temporarily unavailable{text}", _REST),
+            Pattern("org.rocksdb.RocksDBException: lock hold by current process, {text}", _REST),
+            Pattern("org.rocksdb.RocksDBException: IO error: While lock file: {file}: Resource temporarily unavailable{text}", _REST),
+            Pattern("org.rocksdb.RocksDBException: lock : {file}: No locks available{text}", _REST),
+        ),
+        severity=ERROR,
+        meaning="Another process holds the database, as a running broker does: tools such as rocksDBConfigToJson need a stopped broker or "
+        "a copy (apache/rocketmq#7275). The lock ends with the process; the file LOCK stays and is never deleted.",
+        next=SHOW,
+        codes=("RMQ-ST-IN-USE",),
+        about=About.LOCK,
+    ),
+    Cause(
+        code="CAUSE-ROCKSDB-DAMAGE",
+        patterns=(
+            Pattern("org.rocksdb.RocksDBException: Corruption{text}", _REST),
+            Pattern("org.rocksdb.RocksDBException: {text}Corruption{text2}", {"text": "[^C]*", "text2": ".*"}),
+            Pattern("org.rocksdb.RocksDBException: {text}No such file or directory{text2}", {"text": "(?!.*Corruption).*?", "text2": ".*"}),
+            Pattern("org.rocksdb.RocksDBException: {text}does not exist{text2}", {"text": "(?!.*Corruption).*?", "text2": ".*"}),
+            Pattern("org.rocksdb.RocksDBException: block checksum mismatch{text}", _REST),
+            Pattern("org.rocksdb.RocksDBException: {text}checksum mismatch{text2}", {"text": "(?!.*Corruption)[^b].*?", "text2": ".*"}),
+        ),
+        severity=ERROR,
+        meaning="A file of the database is damaged or missing: CURRENT, MANIFEST, a table (.sst) or its log. The text names it.",
+        next="rmqstore doctor STORE",
+        codes=("RMQ-RD-OPEN", "RMQ-RD-BLOCK", "RMQ-RD-WAL"),
+    ),
+    Cause(
+        code="CAUSE-ROCKSDB-SPACE",
+        patterns=(
+            Pattern("org.rocksdb.RocksDBException: {text}No space left on device{text2}", {"text": ".*?", "text2": ".*"}),
+            Pattern("org.rocksdb.RocksDBException: {text}Disk quota exceeded{text2}", {"text": ".*?", "text2": ".*"}),
+        ),
+        severity=ERROR,
+        meaning="The disk is full. A database that could not write stays in error state until it is opened again.",
+        next=SHOW,
+        about=About.DISK,
+    ),
+    Cause(
+        code="CAUSE-ROCKSDB-OPTIONS",
+        patterns=(
+            Pattern("org.rocksdb.RocksDBException: {text}Column families not opened{text2}", {"text": ".*?", "text2": ".*"}),
+            Pattern("org.rocksdb.RocksDBException: {text}Column family not found{text2}", {"text": ".*?", "text2": ".*"}),
+            Pattern(
+                "org.rocksdb.RocksDBException: {text}unknown{text2}", {"text": r"(?!.*(?:Column|space left|Corruption)).*?", "text2": ".*"}
+            ),
+        ),
+        severity=ERROR,
+        meaning="The database was written by another release or with other settings: it has column families that this release does not "
+        "open. It is not damaged.",
+        next="rmqstore doctor STORE",
+        codes=("RMQ-RD-OPEN",),
+    ),
+    Cause(
+        code="CAUSE-DLEDGER",
+        patterns=(
+            Pattern("io.openmessaging.storage.dledger.exception.DLedgerException{text}", _REST),
+            Pattern("io.openmessaging.storage.dledger.DLedgerException{text}", _REST),
+        ),
+        severity=ERROR,
+        meaning="DLedger found that an entry of its data and the entry of its index differ, that an entry is damaged, or that a write did "
+        "not end where it should (`pos A != B`, `index A != B`, `term A != B`, `size A != B`; openmessaging/dledger#285).",
+        next=VERIFY_LOG,
+        codes=("RMQ-CL-DAMAGE", "RMQ-CL-PHYOFFSET"),
+    ),
+    Cause(
+        code="CAUSE-MODULES",
+        patterns=(
+            Pattern("java.lang.IllegalAccessException: class {text} cannot access {text2}", {"text": r"\S+", "text2": ".*"}),
+            Pattern("java.lang.IllegalAccessError: class {text} cannot access {text2}", {"text": r"\S+", "text2": ".*"}),
+            Pattern("java.lang.reflect.InaccessibleObjectException: {text}", _REST),
+        ),
+        severity=WARNING,
+        meaning="This Java does not let the broker unmap files: 4.9 needs Java 8, or `--add-exports`/`--add-opens` for the named package "
+        "(apache/rocketmq#9030). The store is not the cause, but a start that ends so has already cut and deleted what every start does.",
+        next="rmqstore doctor STORE",
+    ),
+    Cause(
+        code="CAUSE-NATIVE",
+        patterns=(
+            Pattern("java.lang.UnsatisfiedLinkError{text}", _REST),
+            Pattern("java.lang.NoClassDefFoundError{text}", _REST),
+            Pattern("java.lang.ClassNotFoundException{text}", _REST),
+            Pattern("java.lang.UnsupportedClassVersionError{text}", _REST),
+        ),
+        severity=WARNING,
+        meaning="The installation of the broker, not the store: a class or native library (RocksDB, JNA) is missing or of another Java.",
+        next=SHOW,
+    ),
+    Cause(
+        code="CAUSE-DISK-OTHER",
+        patterns=(
+            Pattern("java.nio.file.NoSuchFileException: {file}"),
+            Pattern("java.nio.file.FileSystemException: {file}: {text}", _REST),
+            Pattern("java.nio.file.DirectoryNotEmptyException: {file}"),
+            Pattern("java.nio.file.FileAlreadyExistsException: {file}"),
+            _pattern("java.io.IOException: Structure needs cleaning"),
+            _pattern("java.io.IOException: Stale file handle"),
+        ),
+        severity=ERROR,
+        meaning="The file system refused an operation: the file is missing, in the way, or the file system itself needs a check (fsck).",
+        next=VERIFY_FILES,
+    ),
+    Cause(
+        code="CAUSE-CLOSED",
+        patterns=(
+            Pattern("java.nio.channels.ClosedChannelException{text}", _REST),
+            Pattern("java.nio.channels.OverlappingFileLockException{text}", _REST),
+            Pattern("java.lang.InterruptedException{text}", _REST),
+        ),
+        severity=WARNING,
+        meaning="A file or connection was closed, or locked by the same process, while it was used, as while a broker stops.",
+        next=SHOW,
+    ),
+    *(
+        Cause(
+            code=f"CAUSE-IN-{part}",
+            patterns=tuple(Pattern(f"at org.apache.rocketmq.{name}{{text}}", {"text": r"[.$(].*"}) for name in names),
+            severity=WARNING,
+            meaning=f"The exception was thrown in code of {text}. A frame says where, not why: the first line of the exception and the log "
+            "line above it say what.",
+            next=command,
+        )
+        for part, text, command, names in (
+            (
+                "CONSUMEQUEUE",
+                "the consume queues",
+                VERIFY_QUEUES,
+                ("store.ConsumeQueue", "store.queue.BatchConsumeQueue", "store.queue.ConsumeQueueStore", "store.ConsumeQueueExt"),
+            ),
+            ("COMMITLOG", "the commit log", VERIFY_LOG, ("store.CommitLog", "store.dledger.DLedgerCommitLog")),
+            (
+                "FILES",
+                "mapped files (log, queues, timer log)",
+                VERIFY_FILES,
+                ("store.MappedFileQueue", "store.MappedFile", "store.logfile.DefaultMappedFile", "store.AllocateMappedFileService"),
+            ),
+            ("INDEX", "the index files", "rmqstore verify STORE --part index", ("store.index.IndexFile", "store.index.IndexService")),
+            ("TIMER", "the timer", VERIFY_TIMER, ("store.timer.TimerMessageStore", "store.timer.TimerWheel", "store.timer.TimerLog")),
+            (
+                "CONFIG",
+                "configuration files",
+                VERIFY_CONFIG,
+                (
+                    "common.ConfigManager",
+                    "broker.topic.TopicConfigManager",
+                    "broker.offset.ConsumerOffsetManager",
+                    "broker.schedule.ScheduleMessageService",
+                    "store.schedule.ScheduleMessageService",
+                    "broker.subscription.SubscriptionGroupManager",
+                ),
+            ),
+            (
+                "COMPACTION",
+                "compacted topics",
+                "rmqstore verify STORE --part compaction",
+                ("store.kv.CompactionLog", "store.kv.CompactionStore"),
+            ),
+            (
+                "ROCKSDB",
+                "RocksDB queues and configuration",
+                "rmqstore doctor STORE",
+                ("store.queue.RocksDBConsumeQueueStore", "store.queue.RocksDBConsumeQueueTable", "common.config.AbstractRocksDBStorage"),
+            ),
+            ("STORE", "the message store as a whole", "rmqstore doctor STORE", ("store.DefaultMessageStore", "broker.BrokerController")),
+        )
     ),
 )

@@ -102,6 +102,7 @@ LINES = (
         ERROR,
         "[BUG]logic queue order maybe wrong, expectLogicOffset: {expected} currentLogicOffset: {current} Topic: {topic} QID: {queue_id} "
         "Diff: {difference}",
+        Pattern("[BUG]logic queue order maybe wrong, expectLogicOffset: {text}"),
         meaning="A message belongs after the end of its queue: entries before it are missing. Numbers are bytes, 20 for each message, so "
         "Diff / 20 messages are missing.",
         then="Appends the entry at the end of the queue nevertheless: this and all later messages are found Diff / 20 places too early, "
@@ -112,6 +113,8 @@ LINES = (
     line(
         "LOG-QUEUE-RETRY",
         WARNING,
+        "[BUG]the master dispatch message to consume queue error, COMMITLOG OFFSET: {physical_offset}",
+        Pattern("[NOTIFYME]put commit log position info to batch consume queue {topic}:{queue_id} {physical_offset} failed, {text}"),
         "[BUG]put commit log position info to {topic}:{queue_id} {physical_offset} failed, retry {count} times",
         "[NOTIFYME]put commit log position info to batch consume queue {topic}:{queue_id} failed, retry {count} times",
         meaning="A queue entry could not be written: the disk is full or failing, or the limit of open files is reached.",

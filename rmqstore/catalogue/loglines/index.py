@@ -13,6 +13,8 @@ LINES = (
         "Over index file capacity: index count = {count}; index max num = {maximum}",
         "Index file [{file}] is full, trying to create another one",
         "Tried to create index file {count} times",
+        "try to create index file, {count} times",
+        Pattern("index file full, so create another one, {file}"),
         Pattern("flush index file elapsed time(ms) {text}"),
         Pattern("flush index file eclipse time(ms) {text}"),
         meaning="An index file is full and the next one is created. Normal.",

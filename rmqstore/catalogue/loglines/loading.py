@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rmqstore.catalogue.entry import ERROR, INFO, WARNING
 from rmqstore.catalogue.logline import About, Pattern, line
-from rmqstore.catalogue.loglines.commands import DOCTOR, VERIFY, VERIFY_CHECKPOINT, VERIFY_INDEX, VERIFY_LOG
+from rmqstore.catalogue.loglines.commands import DOCTOR, VERIFY, VERIFY_CHECKPOINT, VERIFY_FILES, VERIFY_INDEX, VERIFY_LOG
 from rmqstore.catalogue.loglines.commands import INFO as SHOW
 
 _FAILED = "load() fails: the broker shuts down again and exits; 5.4.0 and later may remove `abort` while doing so."
@@ -79,6 +79,17 @@ LINES = (
         then=_FAILED,
         next=DOCTOR,
         codes=("RMQ-CL-FILELEN", "RMQ-CL-ZEROLEN", "RMQ-CL-NAME", "RMQ-CQ-FILELEN", "RMQ-CQ-ZEROLEN", "RMQ-TM-LOG-FILELEN"),
+    ),
+    line(
+        "LOG-LOAD-LENGTH-IGNORED",
+        WARNING,
+        Pattern("{file}\t{length} length not matched message store config value, ignore it"),
+        meaning="A file of another length than the setting. Before 4.5 it is ignored, with all files after it.",
+        then="Continues without them: messages or entries in them are not found.",
+        next=VERIFY_FILES,
+        codes=("RMQ-CL-FILELEN", "RMQ-CQ-FILELEN"),
+        since="3.0",
+        until="4.8",
     ),
     line(
         "LOG-LOAD-ZERO-DELETED",

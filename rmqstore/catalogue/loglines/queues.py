@@ -100,6 +100,8 @@ LINES = (
     line(
         "LOG-OFFSET-NOT-MATCHED",
         INFO,
+        Pattern("findMapedFileByOffset offset not matched, request Offset: {wanted}, index: {number}, mapedFileSize: {file_size}, {text}"),
+        Pattern("Offset for {file} not matched. Request offset: {wanted}, index: {number}, mappedFileSize: {file_size}, {text}"),
         "Offset not matched. Request offset: {wanted}, firstOffset: {first}, lastOffset: {last}, mappedFileSize: {file_size}, mappedFiles "
         "count: {files}",
         meaning="A read outside of a queue of files; mappedFileSize shows the kind of file. A few at a start are normal (the position "
@@ -128,9 +130,11 @@ LINES = (
         WARNING,
         Pattern("matched, but hold failed, request pos: {position}, fileFromOffset: {start}"),
         Pattern("selectMappedBuffer request pos invalid, request pos: {position}, size: {size}, fileFromOffset: {start}"),
+        Pattern("selectMapedBuffer request pos invalid, request pos: {position}, size: {size}, fileFromOffset: {start}, {text}"),
+        Pattern("selectMappedBuffer request pos invalid, request pos={position} size={size} fileFromOffset={start} {text}"),
         "Get data failed pos:{position} size:{size} fileFromOffset:{start}",
         meaning="A read reached beyond the written part of a file, or the file was just deleted. If it is repeated for one message, a "
-        "queue entry or index entry has a wrong offset or size.",
+        "queue entry or index entry has a wrong offset or size; in 3.x also two files of the log with one name (alibaba/RocketMQ#419).",
         then="The read finds nothing; a consumer skips the message or makes no progress.",
         next=VERIFY_QUEUES,
         codes=("RMQ-CQ-SIZE", "RMQ-CQ-UNIT", "RMQ-CQ-BEYOND", "RMQ-IX-BEYOND"),

@@ -48,6 +48,7 @@ LINES = (
         "LOG-CRC",
         ERROR,
         "CRC check failed. bodyCRC={computed}, currentCRC={stored}",
+        "CRC check failed {computed} {stored}",
         meaning="The body of a record does not have the checksum that was stored with it. After a crash it is normal once, for the last "
         "record; otherwise the disk or another process changed the body. The labels are swapped: bodyCRC is the computed value, currentCRC "
         "the one in BODYCRC.",
@@ -230,6 +231,8 @@ LINES = (
         Pattern("destroy mapped file[REF:{references}] {file} Failed. cleanupOver: {answer}", {"answer": "true|false"}),
         "the mappedFile was destroyed once, but still alive, {file}",
         "the mappedFile re delete failed, {file}",
+        "the mappedFile re delete failed",
+        "the mapedfile redelete Failed, {file}",
         "This mappedFile {file} is not contained by mappedFiles, so skip it.",
         "this being not executed forever.",
         "Found a hanged consume queue file, attempting to delete it.",

@@ -9,6 +9,9 @@ from rmqstore.catalogue.loglines.commands import VERIFY, VERIFY_FILES
 
 _ANY_FILE = {"file": ".+?"}
 
+_NO_PATH = {"ratio": r"-1(?:\.0)?"}
+_MEASURED = {"ratio": r"(?!-1(?:\.0)?$|-1(?:\.0)?\b)[\d.-]+(?:E-?\d+)?"}
+
 LINES = (
     line(
         "LOG-CREATE-FILE",
@@ -84,6 +87,7 @@ LINES = (
         Pattern("physic disk maybe full soon {ratio}, so mark disk full, storePathPhysic={file}"),
         Pattern("physic disk of commitLog maybe full soon, used {ratio}, so mark disk full"),
         Pattern("logics disk maybe full soon {ratio}, so mark disk full"),
+        Pattern("physic disk maybe full soon {ratio}, so mark disk full"),
         meaning="Disk usage, the number in the line, is above diskSpaceWarningLevelRatio (0.90).",
         then="Accepts no more messages (DISK FULL) and deletes the oldest files at once, whether expired or not, from "
         "diskSpaceCleanForciblyRatio (0.85) on.",
@@ -91,12 +95,28 @@ LINES = (
         about=About.DISK,
     ),
     line(
+        "LOG-DISK-NO-PATH",
+        WARNING,
+        Pattern("physic disk maybe full soon, so reclaim space, {ratio}, storePathPhysic={file}", _NO_PATH),
+        Pattern("physic disk maybe full soon, so reclaim space, {ratio}", _NO_PATH),
+        Pattern("logics disk maybe full soon, so reclaim space, {ratio}", _NO_PATH),
+        Pattern("commitLog disk maybe full soon, so reclaim space, {ratio}", _NO_PATH),
+        Pattern("consumeQueue disk maybe full soon, so reclaim space, {ratio}", _NO_PATH),
+        Pattern("{answer} disk maybe full soon {ratio}, so mark disk full", _NO_PATH),
+        meaning="-1.0 is no disk usage: the directory does not exist, as before the first message of a new store, or the path of the "
+        "settings is not where the store is (apache/rocketmq#2067, #1493). The disk is not full.",
+        then="Looks for expired files, finds none, and logs `delete file failed`; it ends when the directory exists.",
+        next=SHOW,
+        about=About.DISK,
+    ),
+    line(
         "LOG-DISK-RECLAIM",
         WARNING,
-        Pattern("physic disk maybe full soon, so reclaim space, {ratio}, storePathPhysic={file}"),
-        Pattern("logics disk maybe full soon, so reclaim space, {ratio}"),
-        Pattern("commitLog disk maybe full soon, so reclaim space, {ratio}"),
-        Pattern("consumeQueue disk maybe full soon, so reclaim space, {ratio}"),
+        Pattern("physic disk maybe full soon, so reclaim space, {ratio}, storePathPhysic={file}", _MEASURED),
+        Pattern("physic disk maybe full soon, so reclaim space, {ratio}", _MEASURED),
+        Pattern("logics disk maybe full soon, so reclaim space, {ratio}", _MEASURED),
+        Pattern("commitLog disk maybe full soon, so reclaim space, {ratio}", _MEASURED),
+        Pattern("consumeQueue disk maybe full soon, so reclaim space, {ratio}", _MEASURED),
         Pattern("Logical disk usage {ratio} exceeds {text}"),
         "disk space will be full soon, but delete file failed.",
         meaning="Disk usage is above diskMaxUsedSpaceRatio.",
@@ -123,6 +143,10 @@ LINES = (
         INFO,
         Pattern("message store has shutdown, so {text} is forbidden"),
         "message store is not readable, so getMessage is forbidden",
+        Pattern("message store is not readable, so getMessage is forbidden {number}"),
+        Pattern("DefaultMessageStore has shutdown, so {text} is forbidden"),
+        Pattern("DefaultMessageStore is in slave mode, so {text} is forbidden"),
+        Pattern("message store is slave mode, so putMessage is forbidden"),
         Pattern("broke role is slave, so putMessage is forbidden"),
         meaning="A request arrived while the store was closed or closing, or at a slave.",
         then="Refuses it.",
@@ -162,6 +186,13 @@ LINES = (
         Pattern("message size exceeded, msg total size: {text}"),
         Pattern("putMessage message properties length too long. length={length}"),
         "putMessage message topic length too long",
+        Pattern("putMessage message topic length too long {length}"),
+        Pattern("putMessage message properties length too long {length}"),
+        Pattern("PutMessages body length too long {length}"),
+        Pattern("PutMessages topic length too long {length}"),
+        Pattern("Properties size of messageExtBatch exceeded, {text}"),
+        "message size exceeded",
+        "message body size exceeded",
         "putMessage message properties length too long",
         "PutMessages body length too long",
         meaning="A producer sent a message over the limits (maxMessageSize, 32767 bytes of properties, 127 bytes of topic).",
@@ -174,6 +205,8 @@ LINES = (
         Pattern("{text} service has exception.{text2}", {"text": r"[\w$]*", "text2": r"(?: so return null)?\s*"}),
         Pattern("{text} Exception,", {"text": r"[\w$]*"}),
         "shutdown Exception,",
+        Pattern("{text} service has e: {text2}", {"text": r"[\w$]*"}),
+        Pattern("{text} service has exception, maybe by shutdown", {"text": r"[\w$]*"}),
         meaning="A thread of the store caught the exception that follows in the log.",
         then="The thread continues with its next round.",
         next=VERIFY_FILES,

@@ -7,6 +7,16 @@ from rmqstore.catalogue.releases import ALL, COPY_FIRST, R5X, R49, R50, R55, R53
 
 ENTRIES = (
     Entry(
+        "RMQ-ST-MANIFEST",
+        WARNING,
+        "a file of a copy is not as in its manifest",
+        meaning="`rmqstore snapshot` made the store, and `DEST.manifest.json` beside it has length and SHA-256 of each file. This file is "
+        "missing, or has another length or other bytes: a broker was started on the copy, a repair changed it, or its disk did. With "
+        "`--quick` lengths alone are compared.",
+        broker={ALL: "Ignored."},
+        mend="If no broker was started on the copy, take a new one: its disk or a transfer changed it. Otherwise remove the manifest.",
+    ),
+    Entry(
         "RMQ-ST-ABORT",
         INFO,
         "the broker did not stop cleanly",

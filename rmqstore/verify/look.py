@@ -26,7 +26,7 @@ from rmqstore.verify.index.views import IndexView, open_views
 from rmqstore.verify.log import displaced, tail
 from rmqstore.verify.log.commitlog import FileResult, FileVerifier, Surroundings
 from rmqstore.verify.log.runs import Run
-from rmqstore.verify.parts import checkpoint, compaction, config, confignames, files, rocksdb, surroundings, transactions
+from rmqstore.verify.parts import checkpoint, compaction, config, confignames, files, manifest, rocksdb, surroundings, transactions
 from rmqstore.verify.queues import batchqueue, ext, judgement
 from rmqstore.verify.queues.exchanged import Held
 from rmqstore.verify.queues.units import QueueKey
@@ -50,6 +50,7 @@ class Check:
 BEFORE_LOG = (
     Check(transactions.check),
     Check(files.check),
+    Check(manifest.check, ("store",)),
     Check(compaction.check, ("consumequeue",)),
     Check(ext.check_lengths, ("consumequeue",)),
 )

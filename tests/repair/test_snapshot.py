@@ -105,6 +105,27 @@ def test_a_damaged_store_is_copied_as_it_is(tmp_path: Path) -> None:
     assert any("recover" in note for note in value["notes"])
 
 
+def test_verify_compares_a_copy_with_its_manifest(tmp_path: Path) -> None:
+    target = tmp_path / "copy"
+    taken(sample_store("5.3.3-plain"), target)
+
+    def found(*options: str) -> dict[str, str]:
+        run = rmqstore("verify", target, "--format", "json", "--all", "--allow-unchecked", *options)
+        return {one["file"]: one["message"] for one in run.objects if one.get("code") == "RMQ-ST-MANIFEST"}
+
+    assert found() == {}
+    patch(target / "checkpoint", 4000, b"\1")
+    (target / "index" / min(path.name for path in (target / "index").iterdir())).unlink()
+    assert sorted(message.partition(" ")[2] for message in found().values()) == [
+        "has other bytes than in the manifest",
+        "is in the manifest, and missing here",
+    ]
+    assert len(found("--quick")) == 1
+    manifest = tmp_path / "copy.manifest.json"
+    manifest.write_text(manifest.read_text().replace('"checkpoint"', '"../checkpoint"'))
+    assert list(found()) == [str(manifest)]
+
+
 def test_hard_links_are_named(tmp_path: Path) -> None:
     root, target = fresh_store("5.3.3-plain", tmp_path), tmp_path / "copy"
 

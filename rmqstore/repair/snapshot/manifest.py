@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from pathlib import Path
@@ -11,17 +10,10 @@ from typing import Any
 from rmqstore.repair.files.writer import Writer
 from rmqstore.repair.snapshot.take import Snapshot
 from rmqstore.store.parts import PartKind
-from rmqstore.store.window import open_read_only
+from rmqstore.verify.parts.manifest import digest_of, manifest_path
 
 SCHEMA = 1
 """Version of the schema, increased when a member of the object changes its meaning or is removed (docs/json.md)."""
-
-_PIECE = 4 << 20
-
-
-def manifest_path(target: Path) -> Path:
-    """Return the path of the manifest of a copy, which is beside it."""
-    return target.with_name(target.name + ".manifest.json")
 
 
 def describe(snapshot: Snapshot) -> dict[str, Any]:
@@ -61,12 +53,6 @@ def write_manifest(snapshot: Snapshot, described: dict[str, Any]) -> Path:
 
 
 def _file(path: Path, target: Path) -> dict[str, Any]:
-    digest = hashlib.sha256()
-    with open_read_only(path) as descriptor:
-        status = os.fstat(descriptor)
-        position = 0
-        while data := os.pread(descriptor, _PIECE, position):
-            digest.update(data)
-            position += len(data)
+    status = path.stat()
     name = path.relative_to(target).as_posix()
-    return {"path": name, "size": status.st_size, "mtime_ns": status.st_mtime_ns, "sha256": digest.hexdigest()}
+    return {"path": name, "size": status.st_size, "mtime_ns": status.st_mtime_ns, "sha256": digest_of(path)}

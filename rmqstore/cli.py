@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import click
 
 from rmqstore import __version__
+from rmqstore.commands import defaults
 from rmqstore.commands.common import INTERRUPTION_REPORT
 from rmqstore.errors import RmqstoreError
 from rmqstore.terminal import printable
@@ -75,6 +76,11 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
         "export": CommandEntry("rmqstore.commands.export", "Export messages as JSON lines, CSV or Parquet; resumable."),
         "sql": CommandEntry("rmqstore.commands.sql", "Query a store in SQL: messages, consume queues, index, timer, findings."),
     },
+    "Shell": {
+        "completion": CommandEntry(
+            "rmqstore.commands.completion", "Print the script by which bash, zsh or fish complete commands and options."
+        ),
+    },
 }
 """The commands by the groups of `rmqstore --help`."""
 
@@ -97,7 +103,11 @@ class LazyGroup(click.Group):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] not in COMMANDS and not args[0].startswith("-"):
             ctx.fail(f"there is no command {args[0]!r}{_suggestion(args[0])}")
-        return super().resolve_command(ctx, args)
+        found = super().resolve_command(ctx, args)
+        name, command, _ = found
+        if name is not None and command is not None:
+            ctx.default_map = {name: defaults.applied(name, command, (ctx.default_map or {}).get(name, {}))}
+        return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         width = max(map(len, COMMANDS))
@@ -178,7 +188,7 @@ def _traceback(kind: type[BaseException], error: BaseException, trace: Traceback
 def _run(words: list[str], meta: dict[str, Any]) -> int:
     # click's own main() answers a closed pipe with status 1, which here means "findings"; so its steps are called one by one.
     try:
-        with group.make_context("rmqstore", words) as context:
+        with group.make_context("rmqstore", words, default_map=defaults.configured(COMMANDS)) as context:
             context.meta[INTERRUPTION_REPORT] = meta
             group.invoke(context)
         return 0

@@ -88,6 +88,7 @@ def _loglines_lines() -> Iterator[str]:
     yield "The lines that brokers print about their store in store.log, broker.log and storeerror.log, with names for the values of a line."
     yield "`rmqstore explain 'LINE'` prints the same text, `rmqstore explain --log FILE STORE` reads a whole log and looks up in the store"
     yield "what its lines name. The severity is that of the event, not the level of the line: *harmless* lines are often printed as WARN."
+    yield "[reports.md](reports.md) has lines that users quoted in public, with what had happened."
     for line in LOG_LINES.values():
         yield from _logline_lines(line)
     yield ""

@@ -159,7 +159,8 @@ CAUSES = (
         severity=ERROR,
         meaning="Another broker runs on this store. This one has already recovered it: it deleted the other one's pre-allocated file and "
         "active index file. The other one continues to write into the deleted file, and these messages are lost at its next start: stop it "
-        "now, after copying the files that /proc/PID/fd still shows.",
+        "now, after copying the files that /proc/PID/fd still shows."
+        " The lock is one of the file system; a second broker can be a pod that has not ended: apache/rocketmq#7576.",
         next=SHOW,
         codes=("RMQ-ST-IN-USE",),
         about=About.LOCK,

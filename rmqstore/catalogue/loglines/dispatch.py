@@ -104,7 +104,8 @@ LINES = (
         "Diff: {difference}",
         Pattern("[BUG]logic queue order maybe wrong, expectLogicOffset: {text}"),
         meaning="A message belongs after the end of its queue: entries before it are missing. Numbers are bytes, 20 for each message, so "
-        "Diff / 20 messages are missing.",
+        "Diff / 20 messages are missing."
+        " Reported as apache/rocketmq#467 (fixed in 4.3.2), #7355 (DLedger, fixed in 5.2.0), #2593.",
         then="Appends the entry at the end of the queue nevertheless: this and all later messages are found Diff / 20 places too early, "
         "and consumer offsets no longer fit.",
         next="rmqstore verify STORE --part consumequeue --topic {topic}",

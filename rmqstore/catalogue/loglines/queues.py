@@ -106,7 +106,8 @@ LINES = (
         "count: {files}",
         meaning="A read outside of a queue of files; mappedFileSize shows the kind of file. A few at a start are normal (the position "
         "after the last full file). Many while running: queue entries that point outside of the log. An impossible offset with the file "
-        "size of the timer log: a damaged timer log entry.",
+        "size of the timer log: a damaged timer log entry."
+        " delayOffset.json ahead of its queue repeats it for ever before 4.9.2: apache/rocketmq#1869.",
         then="The read finds nothing.",
         next=VERIFY_QUEUES,
         codes=("RMQ-CQ-UNIT", "RMQ-CQ-BEYOND", "RMQ-TM-CHAIN"),

@@ -72,7 +72,8 @@ LINES = (
         "LOG-DUP-INFO",
         ERROR,
         "DupInfo in properties check failed. dupInfo={text}",
-        meaning="The property DUP_INFO of a record is malformed.",
+        meaning="The property DUP_INFO of a record is malformed."
+        " The queues of DLedger stores were lost so in 5.2.0: apache/rocketmq#8032, fixed in 5.3.0.",
         then=_STOPS,
         next=VERIFY_LOG,
         since="5.0",
@@ -240,7 +241,8 @@ LINES = (
         Pattern("in commit, hold failed, commit offset = {position}"),
         Pattern("this file[REF:{references}] {file} have not shutdown, stop unmapping."),
         Pattern("this file[REF:{references}] {file} have cleanup, do not do it again."),
-        meaning="A file that should be deleted was still being read.",
+        meaning="A file that should be deleted was still being read."
+        " DLedger kept a wrong min offset after it before 5.1.4: apache/rocketmq#7283.",
         then="Tries again later; the space is freed when the reader has finished.",
         next=DOCTOR,
     ),

@@ -24,7 +24,7 @@ LINES = (
         Pattern("The miss offset:{queue_offset} in messageQueue:{text}"),
         meaning="The check of open transactions reads half messages and their operations by the consumer offsets of "
         "CID_RMQ_SYS_TRANS, and the queue has nothing at this offset: the queue of half or operation messages was lost, deleted with a "
-        "group (apache/rocketmq#2133), or the offset is wrong.",
+        "group (apache/rocketmq#2133, fixed in 4.9.0), or the offset is wrong.",
         then="Decided transactions whose operation is gone are checked again; with an offset that never fits, later half messages are "
         "not checked (apache/rocketmq#1767, #9500).",
         next=_PENDING,

@@ -19,7 +19,7 @@ from rmqstore.shellwords import command
 if TYPE_CHECKING:
     from rmqstore.pipeline.engine import EngineOptions
     from rmqstore.pipeline.job import StoreAt
-    from rmqstore.repair.plan.model import Action, After, Plan
+    from rmqstore.repair.plan.model import Action, After, ConfigEntry, Plan
     from rmqstore.repair.procedure import Planner, Result
     from rmqstore.repair.transaction.folder import Transaction
     from rmqstore.store.root import Store
@@ -194,6 +194,8 @@ def for_people(plan: Plan) -> dict[str, Any]:
             ],
             "topic",
         )
+    if plan.configuration:
+        screen["configuration"] = _rows([_entry(entry) for entry in plan.configuration], "file")
     if plan.after is not None:
         screen["afterwards"] = _afterwards(plan.after)
     if plan.notes:
@@ -220,6 +222,11 @@ def _action(action: Action) -> dict[str, Any]:
         "code": action.code,
         "why": action.reason,
     }
+
+
+def _entry(entry: ConfigEntry) -> dict[str, Any]:
+    guess = "yes" if entry.guess else "no"
+    return {"file": entry.file, "entry": entry.entry, "origin": str(entry.origin), "guess": guess, "taken from": entry.why}
 
 
 def _rows(rows: list[dict[str, Any]], column: str) -> list[dict[str, Any]]:

@@ -37,3 +37,20 @@ def is_filler_topic(topic: str) -> bool:
 def offset_to_file_name(offset: int) -> str:
     """Return the name of the mapped file that starts at `offset` (bytes): zero-padded to 20 digits."""
     return f"{offset:0{FILE_NAME_DIGITS}d}"
+
+
+_BROKER_TOPICS = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, "TRANS_CHECK_MAX_TIME_TOPIC", "OFFSET_MOVED_EVENT"})
+_BROKER_GROUPS = frozenset(
+    {"TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP", "CID_ONS-HTTP-PROXY", "CID_ONSAPI_PULL", "CID_ONSAPI_PERMISSION"}
+    | {"CID_ONSAPI_OWNER", "CID_DefaultHeartBeatSyncerTopic"}
+)
+
+
+def is_broker_topic(topic: str) -> bool:
+    """Return whether a broker keeps messages of its own under this name, whatever topics are configured."""
+    return topic in _BROKER_TOPICS or topic.startswith((LMQ_PREFIX, SYSTEM_PREFIX, "RMQ_SYS_"))
+
+
+def is_broker_group(group: str) -> bool:
+    """Return whether brokers make a consumer group of this name automatically."""
+    return group in _BROKER_GROUPS or group.startswith("CID_RMQ_SYS_")

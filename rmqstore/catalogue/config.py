@@ -25,7 +25,8 @@ ENTRIES = (
         meaning="The file is not JSON as a broker writes it (integer keys without quotes, trailing zero bytes and comments are accepted): "
         "it is cut off, full of zero bytes, or contains foreign text.",
         broker=_FALLBACK,
-        mend="Copy the whole config directory before any start. Then replace it with the .bak file if that is complete and recent.",
+        mend="Not to start the broker. `rmqstore recover STORE` takes the .bak file, or readable parts of both, queues and log, and "
+        "says of each entry where it is from.",
         crash_severity=WARNING,
     ),
     Entry(
@@ -43,8 +44,8 @@ ENTRIES = (
             R540: "Only null is taken for valid; empty and blank fall back to .bak.",
             R55: "As 5.4.0.",
         },
-        mend="Copy the config directory, then replace the file with a complete .bak. Without topics.json the broker knows only system "
-        "topics; without consumerOffset.json consumers start without offsets.",
+        mend="`rmqstore recover STORE`, as for RMQ-CF-JSON. Without topics.json the broker knows only system topics; without "
+        "consumerOffset.json consumers start without offsets.",
         crash_severity=WARNING,
     ),
     Entry(
@@ -96,7 +97,7 @@ ENTRIES = (
             ALL: "The .bak file is used. Without it the start continues with defaults: unknown topics cannot be pulled, groups without "
             "offsets start without them."
         },
-        mend="Nothing if the .bak is complete. Otherwise restore the file from a copy before the start.",
+        mend="Nothing if the .bak is complete. Otherwise restore the file from a copy before the start, or run `rmqstore recover STORE`.",
         crash_severity=INFO,
     ),
     Entry(
@@ -134,7 +135,8 @@ ENTRIES = (
             "broker does not start (5.x); without subscriptionGroup.json groups have default settings; without consumerOffset.json groups "
             "begin where a new group would, and messages of pop consumers and transactions are processed again."
         },
-        mend="Before a start, restore the file from a copy, a replica or another broker of the cluster.",
+        mend="Before a start, restore the file from a copy, a replica or another broker of the cluster. Without one, `rmqstore recover "
+        "STORE` writes topics and groups that queues, log and other files name; offsets of consumers cannot be found.",
     ),
     Entry(
         "RMQ-CF-DELAY",

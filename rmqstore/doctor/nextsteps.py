@@ -8,11 +8,9 @@ from pathlib import Path
 
 from rmqstore import shellwords
 from rmqstore.doctor.verdict import Class, Verdict, area_of
-from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding, Severity
 from rmqstore.store.access import way_to_read
 from rmqstore.store.parts import PartKind
-from rmqstore.verify.parts import config
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +94,12 @@ _REPAIRED_IN_TIMER = frozenset({"RMQ-TM-MESSAGE", "RMQ-TM-WHEEL-BEYOND", "RMQ-TM
 
 
 def _no_start(commands: Commands, finding: Finding) -> str:
-    """Return the step: files of the configuration are not repaired from the log, and a lock is held by a broker."""
-    if finding.file is not None and finding.file.startswith("config/"):
-        return _restore(commands, finding)
-    return commands.repair("recover") or commands.info()
+    """Return the step: files of the configuration are written from what is left, and a lock is held by a broker."""
+    return commands.repair("recover") or (_restore(commands, finding) if _of_configuration(finding) else commands.info())
+
+
+def _of_configuration(finding: Finding) -> bool:
+    return finding.file is not None and finding.file.startswith("config/")
 
 
 def _cut(commands: Commands, finding: Finding) -> str:
@@ -151,7 +151,10 @@ def _timer_file(commands: Commands, finding: Finding) -> str:
 
 
 def _backup(commands: Commands, finding: Finding) -> str:
-    """Return the command that shows the other one of a JSON file and its `.bak`, if it exists."""
+    """Return the repair of an error, or the command that shows the other one of a JSON file and its `.bak`, if it exists."""
+    repair = _of_error(commands, finding, "recover")
+    if repair is not None:
+        return repair
     if finding.file is not None:
         path = commands.store / finding.file
         other = path.with_suffix("") if path.suffix == ".bak" else path.with_name(path.name + ".bak")
@@ -161,18 +164,9 @@ def _backup(commands: Commands, finding: Finding) -> str:
 
 
 def _restore(commands: Commands, finding: Finding) -> str:
-    """Return the command that copies a whole `.bak` over the file; else the text about what to do."""
-    if finding.file is not None:
-        path = commands.store / finding.file
-        backup = path.with_name(path.name + ".bak")
-        try:
-            if config.read(backup).state is config.State.WHOLE:
-                return shellwords.command("cp", "-p", backup, path)
-        except RmqstoreError:
-            pass
-        if finding.code == "RMQ-ST-NO-START":
-            return commands.explain("RMQ-CF-JSON" if path.is_file() else "RMQ-CF-LOST")
-    return commands.explain(finding.code)
+    """Return the repair, which writes the file again; else the text about what to do."""
+    code = "RMQ-CF-LOST" if finding.code == "RMQ-ST-NO-START" else finding.code
+    return commands.repair("recover") or commands.explain(code)
 
 
 def _link(commands: Commands, finding: Finding) -> str:

@@ -54,12 +54,12 @@ _BYTE_ORDER_MARK = "\ufeff"
 def parse(data: bytes) -> TolerantJson:
     """Return the value of a text that a broker would accept. Raises ValueError with the reason for any other text."""
     leniencies: set[Leniency] = set()
-    text = _decode(data, leniencies)
+    text = decode(data, leniencies)
     try:
-        value = _load(text)
+        value = load(text)
     except ValueError:
         # Only now, because reading token by token takes many times longer.
-        value = _load(_standard(text, leniencies))
+        value = load(_standard(text, leniencies))
     return TolerantJson(value, frozenset(leniencies))
 
 
@@ -69,7 +69,7 @@ def with_integers(data: bytes, changes: Mapping[tuple[str, ...], int]) -> bytes:
     pieces: list[str] = []
     path: list[str] = []
     last = ""
-    for kind, token in _tokens(text):
+    for kind, token in tokens(text):
         if token == ":":
             path[-1] = _key(last)
         elif kind == "open":
@@ -85,7 +85,7 @@ def with_integers(data: bytes, changes: Mapping[tuple[str, ...], int]) -> bytes:
 
 
 def _key(token: str) -> str:
-    return str(_load(token.encode("latin-1").decode("utf-8", "replace"))) if token.startswith('"') else token
+    return str(load(token.encode("latin-1").decode("utf-8", "replace"))) if token.startswith('"') else token
 
 
 def is_blank(data: bytes) -> bool:
@@ -93,7 +93,8 @@ def is_blank(data: bytes) -> bool:
     return not data.strip(b" \t\r\n\f")
 
 
-def _decode(data: bytes, leniencies: set[Leniency]) -> str:
+def decode(data: bytes, leniencies: set[Leniency]) -> str:
+    """Return the characters of a text without zero bytes around it and byte order mark, which are added to `leniencies`."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
@@ -113,7 +114,7 @@ def _standard(text: str, leniencies: set[Leniency]) -> str:
     pieces: list[str] = []
     last = ""  # the last token that counts, for keys: the one before a colon
     last_at = -1
-    for kind, token in _tokens(text):
+    for kind, token in tokens(text):
         if kind == "comment":
             leniencies.add(Leniency.COMMENTS)
             continue
@@ -132,7 +133,7 @@ def _standard(text: str, leniencies: set[Leniency]) -> str:
     return "".join(pieces)
 
 
-def _tokens(text: str) -> Iterator[tuple[str | None, str]]:
+def tokens(text: str) -> Iterator[tuple[str | None, str]]:
     """Yield the tokens in order, with the name of their group. Raises ValueError."""
     position = 0
     while position < len(text):
@@ -143,7 +144,8 @@ def _tokens(text: str) -> Iterator[tuple[str | None, str]]:
         position = match.end()
 
 
-def _load(text: str) -> Any:
+def load(text: str) -> Any:
+    """Return the value of a text of standard JSON. Raises ValueError."""
     try:
         return json.loads(text, strict=False, parse_constant=_no_constant)
     except json.JSONDecodeError as error:

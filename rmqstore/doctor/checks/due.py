@@ -13,7 +13,7 @@ from typing import Any
 from rmqstore.doctor.checks.configfiles import ConfigFiles
 from rmqstore.doctor.checks.lastrun import LastRun
 from rmqstore.errors import RmqstoreError
-from rmqstore.formats.naming import HALF_TOPIC, LMQ_PREFIX, OP_HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, SYSTEM_PREFIX, TIMER_TOPIC
+from rmqstore.formats.naming import RETRY_PREFIX, is_broker_group, is_broker_topic
 from rmqstore.store.liveness import Liveness
 from rmqstore.verify.context import Context
 from rmqstore.verify.parts import config
@@ -21,12 +21,6 @@ from rmqstore.verify.parts.config import CONSUMER_OFFSETS, DELAY_OFFSETS, GROUPS
 from rmqstore.versions import Profile
 
 _WRITTEN_WITH_OFFSETS = ("consumerFilter.json", "consumerOrderInfo.json", DELAY_OFFSETS)
-_TOPICS_OF_BROKERS = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, "TRANS_CHECK_MAX_TIME_TOPIC", "OFFSET_MOVED_EVENT"})
-_GROUPS_OF_BROKERS = frozenset(
-    {"TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP", "CID_ONS-HTTP-PROXY", "CID_ONSAPI_PULL", "CID_ONSAPI_PERMISSION"}
-    | {"CID_ONSAPI_OWNER", "CID_DefaultHeartBeatSyncerTopic"}
-)
-_GROUP_OF_BROKER_PREFIX = "CID_RMQ_SYS_"
 
 
 class Due:
@@ -63,7 +57,7 @@ class Due:
         return self._stopped_cleanly or any(map(self._is_present, _WRITTEN_WITH_OFFSETS)) or self._run.took_long
 
     def _all_topics(self) -> bool:
-        return self._stopped_cleanly or not all(map(is_of_broker, self._topics)) or any(self._groups_of_users())
+        return self._stopped_cleanly or not all(map(is_broker_topic, self._topics)) or any(self._groups_of_users())
 
     def _groups(self) -> bool:
         return (self._stopped_cleanly and self._profile.newer_parts) or any(self._groups_of_users())
@@ -102,10 +96,5 @@ def running(liveness: Liveness) -> bool:
     return liveness.in_use or liveness.abort_pid_alive
 
 
-def is_of_broker(topic: str) -> bool:
-    """Return whether a broker keeps messages of its own under this name, whatever topics are configured."""
-    return topic in _TOPICS_OF_BROKERS or topic.startswith((LMQ_PREFIX, SYSTEM_PREFIX, "RMQ_SYS_"))
-
-
 def _is_of_a_user(group: str) -> bool:
-    return group != "" and group not in _GROUPS_OF_BROKERS and not group.startswith(_GROUP_OF_BROKER_PREFIX)
+    return group != "" and not is_broker_group(group)

@@ -13,12 +13,12 @@ import numpy as np
 
 from rmqstore.doctor.areas import Area, Effect, Harm, State
 from rmqstore.doctor.checks.configfiles import ConfigFiles
-from rmqstore.doctor.checks.due import Due, is_of_broker
+from rmqstore.doctor.checks.due import Due
 from rmqstore.doctor.checks.lastrun import LastRun
 from rmqstore.doctor.checks.progress import Found, Queues
 from rmqstore.doctor.checks.queueunits import stored_at
 from rmqstore.formats import timer
-from rmqstore.formats.naming import TIMER_TOPIC
+from rmqstore.formats.naming import TIMER_TOPIC, is_broker_topic
 from rmqstore.prediction.outcome import QueueState
 from rmqstore.store.entries import Entry
 from rmqstore.store.mapped import list_directory
@@ -80,7 +80,7 @@ def _topics(context: Context, files: ConfigFiles, due: Due, queues: Queues) -> I
     unknown: dict[str, int] = {}
     for name, state in queues.items():
         topic = name.rpartition("/")[0]
-        if topic not in table and not is_of_broker(topic) and state.max_offset > state.min_offset:
+        if topic not in table and not is_broker_topic(topic) and state.max_offset > state.min_offset:
             unknown[topic] = unknown.get(topic, 0) + state.max_offset - state.min_offset
     if unknown:  # a running broker creates topics while the store is read
         now = due.table_now(TOPICS, "topicConfigTable")

@@ -1,4 +1,4 @@
-"""Plans for the configuration: valid backups for broken files, and offsets that are in their queues.
+"""Plans for the configuration: valid backups or what is left for broken files, and offsets that are in their queues.
 
 A group whose offset is after the end of its queue would never get what arrives until the queue is that long again; one that continues
 at the end misses nothing (observed on 4.9.7 and 5.3.3, fact sheet timer-and-config observed §2).
@@ -14,24 +14,29 @@ from pathlib import Path
 
 from rmqstore.formats.naming import LMQ_PREFIX, SCHEDULE_TOPIC
 from rmqstore.repair.derived.delays import Levels, levels_of
+from rmqstore.repair.derived.rescue.plan import BROKEN, Both, Rescue
+from rmqstore.repair.derived.rescue.sources import Rescued
 from rmqstore.repair.log.future import FutureLog
 from rmqstore.repair.plan.builder import PlanBuilder
+from rmqstore.repair.plan.model import ConfigEntry, Origin
 from rmqstore.store.fastjson import with_integers
 from rmqstore.store.root import Store
 from rmqstore.store.window import read_whole
 from rmqstore.verify.parts import config
 from rmqstore.verify.queues.units import QueueKey
+from rmqstore.versions import profile_of
 from rmqstore.wording import counted
 
-_BROKEN = (config.State.EMPTY, config.State.NOTHING, config.State.TABLELESS, config.State.DAMAGED)
 _MOST_NOTES = 20
 Integers = Mapping[tuple[str, ...], int]
-Both = tuple[config.Text, config.Text]
 
 
 def plan_backups(builder: PlanBuilder, store: Store) -> None:
-    """Plan to replace broken files by valid backups. Raises UnreadableError."""
-    _plan(builder, store, _read(store), {}, restores=True)
+    """Plan to replace broken files by valid backups, or by their readable parts. The log is not read. Raises UnreadableError."""
+    found = _read(store)
+    rescue = Rescue(store, found, None, attributes=profile_of(builder.broker_version).newer_parts)
+    _plan_rescued(builder, rescue, rescue.run(), {})
+    _plan(builder, found, rescue.results, {}, restores=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +57,18 @@ def plan_configuration(builder: PlanBuilder, store: Store, queues: FutureQueues,
     """Plan as `plan_backups`, if it `restores`, and offsets within their queues. Raises UnreadableError, StoreChangedError."""
     found = _read(store)
     texts = {name: config.in_use(*both) for name, both in found.items()}
+    rescue = Rescue(store, found, queues.log, queues.ends, profile_of(builder.broker_version).newer_parts)
+    rescued = rescue.run() if restores else {}
+    texts |= {name: config.Text(one.path, config.State.WHOLE, value=one.value) for name, one in rescued.items()}
     changes: dict[Path, dict[tuple[str, ...], int]] = defaultdict(dict)
     notes: list[str] = []
     for stored, offset, note in _corrected(store, queues, texts):
         changes[stored.path][stored.keys] = offset
         notes.append(note)
     if restores and not store.rocksdb_queues and _is_lost(*found[config.DELAY_OFFSETS]):
-        text, _ = found.pop(config.DELAY_OFFSETS)
-        _plan_delay_levels(builder, store, queues, text)
-    _plan(builder, store, found, changes, restores=restores)
+        _plan_delay_levels(builder, store, queues, *found.pop(config.DELAY_OFFSETS))
+    _plan_rescued(builder, rescue, rescued, changes)
+    _plan(builder, found, rescued, changes, restores=restores)
     for note in notes[:_MOST_NOTES]:
         builder.note(note)
     if len(notes) > _MOST_NOTES:
@@ -113,23 +121,50 @@ def _read(store: Store) -> dict[str, Both]:
     return {name: config.read_both(store.config_path / name) for name in config.FILES}
 
 
-def _plan(builder: PlanBuilder, store: Store, found: Mapping[str, Both], changes: Mapping[Path, Integers], *, restores: bool) -> None:
-    for text, backup in found.values():
+def _plan(
+    builder: PlanBuilder, found: Mapping[str, Both], rescued: Mapping[str, Rescued], changes: Mapping[Path, Integers], *, restores: bool
+) -> None:
+    """Plan backups for broken files, and integers; files that are `rescued` are left out."""
+    for name, (text, backup) in found.items():
         source = config.in_use(text, backup)
         integers = changes.get(source.path, {})
-        broken = restores and text.state in _BROKEN
+        broken = restores and text.state in BROKEN
+        if name in rescued:
+            continue
         if broken and source.state is not config.State.WHOLE:
-            name = store.relative(text.path)
-            builder.note(f"{name} holds nothing that a broker can read, and there is no valid backup; restore it from a copy.")
+            builder.note(f"config/{name} holds nothing that a broker can read, and there is no valid backup; restore it from a copy.")
         elif broken or integers:
             _plan_file(builder, text.path, source.path, integers)
+
+
+def _plan_rescued(builder: PlanBuilder, rescue: Rescue, rescued: Mapping[str, Rescued], changes: Mapping[Path, Integers]) -> None:
+    """Plan files that are written from what is left; a `.bak` that cannot be read leaves the store."""
+    for name, one in rescued.items():
+        text, backup = rescue.found[name]
+        data = with_integers(json.dumps(one.value, indent=1).encode(), changes.get(one.path, {}))
+        unreadable, missing = "it cannot be read, and is written from what is left", "it is missing, and the rest shows it"
+        _plan_new_file(builder, text, backup, data, unreadable, missing)
+        builder.configure(one.entries)
+    for note in rescue.notes():
+        builder.note(note)
+
+
+def _plan_new_file(builder: PlanBuilder, text: config.Text, backup: config.Text, data: bytes, unreadable: str, missing: str) -> None:
+    if text.state is config.State.MISSING:
+        code = "RMQ-CF-DELAY" if text.path.name == config.DELAY_OFFSETS else "RMQ-CF-LOST"
+        builder.create(text.path, data, reason=missing, code=code)
+    else:
+        code = "RMQ-CF-LOST" if text.state is config.State.WHOLE else "RMQ-CF-JSON"
+        builder.replace(text.path, data, reason="it lacks topics" if text.state is config.State.WHOLE else unreadable, code=code)
+    if backup.state in BROKEN:
+        builder.quarantine(backup.path, reason="a start would take it if a write of the file were interrupted", code="RMQ-CF-BAK")
 
 
 def _is_lost(text: config.Text, backup: config.Text) -> bool:
     return config.State.WHOLE not in (text.state, backup.state)
 
 
-def _plan_delay_levels(builder: PlanBuilder, store: Store, queues: FutureQueues, text: config.Text) -> None:
+def _plan_delay_levels(builder: PlanBuilder, store: Store, queues: FutureQueues, text: config.Text, backup: config.Text) -> None:
     """Plan a new delayOffset.json: each level continues with the first message that was not delivered.
 
     A missing file is no fault before a message was delivered: a broker writes it ten seconds after its first start.
@@ -144,13 +179,15 @@ def _plan_delay_levels(builder: PlanBuilder, store: Store, queues: FutureQueues,
         return
     offsets = {str(queue_id + 1): levels.goes_on(queue_id, end) for queue_id, end in ends.items()}
     data = json.dumps({"offsetTable": offsets}).encode()
-    path, name = store.config_path / config.DELAY_OFFSETS, store.relative(text.path)
+    name = store.relative(text.path)
     if missing:
         was = f"{name} is missing, so every delayed message in the queues would be delivered again."
-        builder.create(path, data, reason="it is missing, and the log shows what was delivered", code="RMQ-CF-DELAY")
     else:
         was = f"{name} held nothing that a broker can read."
-        builder.replace(path, data, reason="it cannot be read, and the log shows what was delivered", code="RMQ-CF-JSON")
+    shown = "and the log shows what was delivered"
+    _plan_new_file(builder, text, backup, data, f"it cannot be read, {shown}", f"it is missing, {shown}")
+    why = "the first message whose delivery is not in the log"
+    builder.configure(ConfigEntry(text.path.name, f"{level}: {offset}", Origin.LOG, why) for level, offset in offsets.items())
     again = sum(end - offsets[str(queue_id + 1)] for queue_id, end in ends.items())
     builder.note(
         f"{was} Each delay level continues with the first message whose delivery is not in the log: "

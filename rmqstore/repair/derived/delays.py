@@ -25,8 +25,6 @@ from rmqstore.store.root import Store
 
 _SAME = ("born_timestamp", "body_crc", "body_length", "reconsume_times")
 """Columns that a delivered record has in common with the scheduled one."""
-_FLUSH_MS = 12_000
-"""Offsets are written every 10 s and by a stop."""
 _EARLY_MS = 1000
 """A level looks ahead of the clock by less."""
 
@@ -44,15 +42,10 @@ class _Scheduled(NamedTuple):
 
 @dataclass(slots=True)
 class Levels:
-    """The delay levels by queue id: the `first` queue offset in the log, the last one of which a delivery is there, when the first one was.
-
-    `last_time`: of the newest record (ms since epoch), 0 for none.
-    """
+    """The delay levels by queue id: the `first` queue offset in the log, and the last one of which a delivery is there."""
 
     first: dict[int, int] = field(default_factory=dict)
     delivered: dict[int, int] = field(default_factory=dict)
-    began: dict[int, int] = field(default_factory=dict)
-    last_time: int = 0
 
     def goes_on(self, queue_id: int, end: int) -> int:
         """Return the queue offset of the first message that was not delivered, `end` where all were or the log has none."""
@@ -61,8 +54,8 @@ class Levels:
         return min(self.first.get(queue_id, end), end)
 
     def was_reset(self, queue_id: int) -> bool:
-        """Return whether offset 0 cannot be what a broker wrote: it has delivered messages, and has written offsets since."""
-        return queue_id in self.began and self.began[queue_id] + _FLUSH_MS < self.last_time
+        """Return whether offset 0 is not where the level continues: it has delivered messages, perhaps after the last write of offsets."""
+        return queue_id in self.delivered
 
     def any_delivered(self, ends: Mapping[int, int]) -> bool:
         """Return whether messages were delivered that are still in one of these queues."""
@@ -75,7 +68,6 @@ def levels_of(store: Store, log: FutureLog) -> Levels:
     found = records_of(store, log, keys=False)
     for batch in found:
         records = batch.records
-        levels.last_time = max(levels.last_time, int(records["store_timestamp"].max(initial=0)))
         marked = (records["marks"] & int(Mark.SCHEDULED)) != 0
         for row in records[marked]:
             topic, queue_id = found.scanner.queue(int(row["queue"]))
@@ -86,7 +78,6 @@ def levels_of(store: Store, log: FutureLog) -> Levels:
             one = pending.take(row)
             if one is not None:
                 levels.delivered[one.queue_id] = max(levels.delivered.get(one.queue_id, -1), one.queue_offset)
-                levels.began.setdefault(one.queue_id, int(row["store_timestamp"]))
     return levels
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +13,18 @@ from rmqstore.repair.files import beneath, entries, hardlinks
 from rmqstore.repair.plan import fingerprint
 from rmqstore.repair.plan.attributes import Neighbours, attributes_of, of_new_file
 from rmqstore.repair.plan.fingerprint import BLOCK, blocks_with_data
-from rmqstore.repair.plan.model import Action, ActionKind, Contents, Directory, Expected, LostMessage, Phase, Plan, TakenRange
+from rmqstore.repair.plan.model import (
+    Action,
+    ActionKind,
+    ConfigEntry,
+    Contents,
+    Directory,
+    Expected,
+    LostMessage,
+    Phase,
+    Plan,
+    TakenRange,
+)
 from rmqstore.repair.plan.overlaps import Touched
 from rmqstore.repair.plan.paths import Places, device
 from rmqstore.repair.plan.staging import StagedFile, Staging
@@ -47,6 +58,7 @@ class PlanBuilder:
         self._lost: list[LostMessage] = []
         self._notes: list[str] = []
         self._taken_ranges: list[TakenRange] = []
+        self._configuration: list[ConfigEntry] = []
         self._freed: set[Path] = set()  # directories that leave the store
         self._taken: dict[Path, Action] = {}  # other entries that leave it
 
@@ -194,6 +206,10 @@ class PlanBuilder:
         """Name a range of the log whose bytes come from another copy."""
         self._taken_ranges.append(taken)
 
+    def configure(self, entries: Iterable[ConfigEntry]) -> None:
+        """Add entries of configuration files that are written from other sources than a whole file."""
+        self._configuration.extend(entries)
+
     def note(self, text: str) -> None:
         """Add a sentence for the user."""
         self._notes.append(text)
@@ -215,6 +231,7 @@ class PlanBuilder:
             None,
             tuple(actions),
             tuple(self._lost),
+            tuple(self._configuration),
             (*self._notes, *hardlinks.notes(actions, self._places)),
             taken=tuple(self._taken_ranges),
             files=self._files,

@@ -33,7 +33,7 @@ def plan_object(plan: Plan) -> dict[str, Any]:
 
 def shown_object(plan: Plan) -> dict[str, Any]:
     """Return the plan as commands print it: empty lists are included, the files of the store are left out."""
-    shown = {"type": "plan", "actions": [], "lost": [], "notes": [], "taken": [], **plan_object(plan)}
+    shown = {"type": "plan", "actions": [], "lost": [], "configuration": [], "notes": [], "taken": [], **plan_object(plan)}
     shown.pop("files", None)
     return shown
 

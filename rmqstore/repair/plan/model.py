@@ -122,6 +122,31 @@ class LostMessage:
     doubt: Doubt | None = None
 
 
+class Origin(StrEnum):
+    """The source of an entry of a configuration file that could not be read."""
+
+    FILE = "file"
+    BACKUP = "backup"
+    UNFINISHED = "unfinished write"
+    QUEUES = "queues"
+    LOG = "log"
+    CONFIGURATION = "other configuration"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """An entry of a configuration file that is written from what is left: its key, the origin, in words what it is taken from.
+
+    `guess`: some of its values are defaults, because nothing in the store shows them.
+    """
+
+    file: str
+    entry: str
+    origin: Origin
+    why: str
+    guess: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class TakenRange:
     """The bytes [begin, end) of the log, physical offsets, that are taken from another copy, from its file `file`."""
@@ -163,6 +188,7 @@ class Plan:
     undoes: str | None = None
     actions: tuple[Action, ...] = ()
     lost: tuple[LostMessage, ...] = ()
+    configuration: tuple[ConfigEntry, ...] = ()
     notes: tuple[str, ...] = ()
     after: After | None = None
     files: Mapping[str, FileStamp] = field(default_factory=dict)

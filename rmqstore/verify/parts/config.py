@@ -435,6 +435,11 @@ class EndsOfQueues:
         return None
 
 
+def table_of(text: Text) -> Mapping[str, Any]:
+    """Return the table of a whole file, empty where there is none."""
+    return _table(text, TABLES[text.path.name.removesuffix(".bak")]) or {}
+
+
 def topics_of_offsets(text: Text) -> Iterator[str]:
     """Yield the topic of every entry of a file of consumer offsets, also of entries without a valid offset."""
     for table in (_OFFSETS, _LMQ_OFFSETS):

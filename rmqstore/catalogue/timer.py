@@ -96,8 +96,8 @@ ENTRIES = (
             R5X: "Wrong length: the timer does not load, the broker does not start and delayOffset.json is emptied. An empty last file is "
             "deleted. Files are missing while timercheck exists: all pending messages are lost."
         },
-        mend="Copy config first. Other setting: configure the broker with it again. Incomplete copy: copy again, or do the safe reset of "
-        "RMQ-TM-LOG-UNIT.",
+        mend="Other setting: configure the broker with it again. Incomplete copy: copy again. Otherwise `rmqstore recover STORE` builds "
+        "timer log and wheel from the commit log: messages that are still to be delivered are, once.",
     ),
     Entry(
         "RMQ-TM-CHECK",

@@ -90,7 +90,10 @@ _NO_REPAIR = frozenset(
 
 
 # Errors of the timer that follow from others, in the log or in the timer log, and are gone after a recovery.
-_REPAIRED_IN_TIMER = frozenset({"RMQ-TM-MESSAGE", "RMQ-TM-WHEEL-BEYOND", "RMQ-TM-WHEEL-LENGTH", "RMQ-TM-WHEEL-SLOT"})
+_REPAIRED_IN_TIMER = frozenset(
+    {"RMQ-TM-MESSAGE", "RMQ-TM-WHEEL-BEYOND", "RMQ-TM-WHEEL-LENGTH", "RMQ-TM-WHEEL-SLOT", "RMQ-TM-LOG-UNIT", "RMQ-TM-LOG-FILELEN"}
+    | {"RMQ-TM-LOST"}
+)
 
 
 def _no_start(commands: Commands, finding: Finding) -> str:
@@ -145,9 +148,9 @@ def _timer(commands: Commands, finding: Finding) -> str:
 
 
 def _timer_file(commands: Commands, finding: Finding) -> str:
-    """Return the repair of a wheel, which is built from the timer log; other files have to be brought back."""
-    is_wheel = (finding.file or "").startswith(PartKind.TIMERWHEEL)
-    return (commands.repair("recover") if is_wheel else None) or commands.explain(finding.code)
+    """Return the repair of wheel and timer log; other files have to be brought back."""
+    is_built = (finding.file or "").startswith((PartKind.TIMERWHEEL, PartKind.TIMERLOG))
+    return (commands.repair("recover") if is_built else None) or commands.explain(finding.code)
 
 
 def _backup(commands: Commands, finding: Finding) -> str:

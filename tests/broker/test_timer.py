@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,47 @@ def test_a_built_wheel_delivers_every_pending_message_once(release: str, tmp_pat
         release, root, settings, Asked(queues=["delayed/0"], wait=LATE + max(0, int(left)), messages=len(sent)), tmp_path / "second"
     )
     assert sorted(line["keys"] for line in second.queues["delayed", 0].values()) == sorted(line["key"] for line in sent)
+
+
+def _gone(log: Path) -> None:
+    log.unlink()
+    log.parent.rmdir()
+
+
+def _short(log: Path) -> None:
+    log.write_bytes(log.read_bytes()[:-LOG_UNIT_SIZE])
+
+
+def _garbage(log: Path) -> None:
+    data = bytearray(log.read_bytes())
+    data[2 * LOG_UNIT_SIZE + 7 : 4 * LOG_UNIT_SIZE] = b"\xa5" * (2 * LOG_UNIT_SIZE - 7)
+    log.write_bytes(data)
+
+
+def _zeros(log: Path) -> None:
+    log.write_bytes(bytes(log.stat().st_size))
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("release", ["5.5.1", "5.3.3", "5.1.4"])
+@pytest.mark.parametrize("damage", [_gone, _garbage, _short, _zeros])
+def test_a_rebuilt_log_delivers_every_pending_message_once(damage: Callable[[Path], None], release: str, tmp_path: Path) -> None:
+    """Two of them are delivered before the damage."""
+    root = empty_store(release, tmp_path)
+    sent = start(release, root, SETTINGS, Asked(delayed=[2, 3, *DELAYS], wait=7), tmp_path / "first").delayed
+    assert [line["status"] for line in sent] == ["SEND_OK"] * 10
+    damage(root / "timerlog" / f"{0:020d}")
+    assert rmqstore("doctor", root, "--format", "json", *SET).objects[-1]["next"].startswith("rmqstore recover ")
+
+    recovered = rmqstore("recover", root, "--yes", "--format", "json", "--broker-version", release, *SET)
+
+    assert recovered.status == 0, recovered.err
+    assert rmqstore("doctor", root, "--format", "json", *SET).objects[-1]["next"] == "Start the broker."
+    left = max(int(line["TIMER_DELIVER_MS"]) for line in sent) / 1000 - time.time()
+    asked = Asked(queues=["delayed/0"], delayed=[3], wait=10 + max(0, int(left)))
+    second = start(release, root, SETTINGS, asked, tmp_path / "second")
+    expected = [line["key"] for line in (*sent, *second.delayed)]
+    assert sorted(line["keys"] for line in second.queues["delayed", 0].values()) == sorted(expected)
 
 
 def _cut(log: Path, position: int) -> None:

@@ -22,6 +22,7 @@ from rmqstore.formats.naming import TIMER_TOPIC
 from rmqstore.formats.properties import REAL_TOPIC
 from rmqstore.formats.record import Record
 from rmqstore.repair.derived.timer.entries import plan_entries
+from rmqstore.repair.derived.timer.rebuilt import needs_rebuild, plan_rebuilt
 from rmqstore.repair.derived.timer.wheel import plan_wheel
 from rmqstore.repair.log.filled_gaps import lost_message
 from rmqstore.repair.log.future import FutureLog
@@ -48,6 +49,10 @@ def plan_timer(builder: PlanBuilder, store: Store, log: FutureLog, last_timestam
     if not (store.timerlog.files or store.timerwheel_paths()):
         return
     files = open_timer(store, last_timestamp)
+    for _ in files.log.windows():
+        pass  # so that it is known what can be used of the log
+    if needs_rebuild(store, files) and plan_rebuilt(builder, store, log, files):
+        return
     context = Context(store, Options())
     context.log = LogFacts(log.min_offset, log.end_offset, damages=list(log.damages))
     forgotten: set[int] = set()

@@ -152,7 +152,7 @@ def test_minimal_builds_a_wheel_that_no_broker_starts_with(tmp_path: Path) -> No
     assert store.wheel() == wheel
 
 
-def test_a_wheel_of_the_wrong_length_without_units_is_moved_out(tmp_path: Path) -> None:
+def test_a_wheel_of_the_wrong_length_is_built_with_a_missing_log(tmp_path: Path) -> None:
     store = Given(tmp_path)
     for path in (tmp_path / "timerlog").iterdir():
         path.unlink()
@@ -161,17 +161,19 @@ def test_a_wheel_of_the_wrong_length_without_units_is_moved_out(tmp_path: Path) 
     result = store.recover()
 
     assert (result.errors, result.left) == ({}, 0)
-    assert not (tmp_path / "timerwheel").exists()
+    assert (tmp_path / "timerwheel").stat().st_size == timer.WHEEL_FILE_SIZE
+    assert next((tmp_path / "timerlog").iterdir()).read_bytes().strip(b"\0")
 
 
-def test_a_missing_wheel_without_units_stays_missing(tmp_path: Path) -> None:
+def test_a_missing_wheel_is_built_with_an_empty_log(tmp_path: Path) -> None:
     store = Given(tmp_path)
     (log,) = (tmp_path / "timerlog").iterdir()
     log.write_bytes(bytes(LOG_FILE))
     (tmp_path / "timerwheel").unlink()
 
     assert store.recover().errors == {}
-    assert not (tmp_path / "timerwheel").exists()
+    assert (tmp_path / "timerwheel").stat().st_size == timer.WHEEL_FILE_SIZE
+    assert next((tmp_path / "timerlog").iterdir()).read_bytes().strip(b"\0")
 
 
 @pytest.mark.parametrize("length", [WHEEL - SLOT, 7])

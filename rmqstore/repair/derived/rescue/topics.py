@@ -14,7 +14,6 @@ import numpy as np
 
 from rmqstore.formats.naming import DLQ_PREFIX, RETRY_PREFIX, is_broker_group, is_broker_topic
 from rmqstore.formats.sysflag import SysFlag
-from rmqstore.rebuild.requests import properties_of
 from rmqstore.repair.derived.rebuild import records_of
 from rmqstore.repair.derived.rescue.sources import Rescued
 from rmqstore.repair.log.future import FutureLog
@@ -138,7 +137,7 @@ def _look_at_log(store: Store, log: FutureLog, topics: dict[str, Evidence]) -> b
             one.batch |= number in batches
             if one.looked_at < _SAMPLE:
                 for at in np.flatnonzero(batch.records["queue"][row:] == number)[: _SAMPLE - one.looked_at].tolist():
-                    properties = properties_of(batch, row + at)
+                    properties = batch.properties(row + at)
                     one.kinds.add(_kind(properties, int(batch.records["sys_flag"][row + at])))
                     one.looked_at += 1
                     sent |= _REGION in properties

@@ -19,7 +19,6 @@ from rmqstore.formats.javahash import java_hash
 from rmqstore.formats.layout import fixed_layout
 from rmqstore.formats.naming import TIMER_TOPIC, offset_to_file_name
 from rmqstore.formats.properties import REAL_TOPIC, TIMER_DEL_UNIQKEY, TIMER_ROLL_TIMES, UNIQ_KEY
-from rmqstore.rebuild.requests import properties_of
 from rmqstore.rebuild.timerlog import Waiting, files_of, rolled, units_of
 from rmqstore.rebuild.timerwheel import fill
 from rmqstore.repair.derived.rebuild import records_of
@@ -73,12 +72,15 @@ def needs_rebuild(store: Store, files: TimerFiles) -> bool:
     """Return whether the timer log cannot be used as it is; its units were read before. Not without timercheck, or with snapshots."""
     if files.check is None or files.read_time <= 0 or files.wheel.name != PartKind.TIMERWHEEL or files.check.last_timer_queue_offset <= 0:
         return False
-    wrong = any(problem.kind in (ProblemKind.WRONG_LENGTH, ProblemKind.GAP) for problem in store.timerlog.problems())
-    return wrong or not files.log.has_units
+    return _has_wrong_files(store) or not files.log.has_units
+
+
+def _has_wrong_files(store: Store) -> bool:
+    return any(problem.kind in (ProblemKind.WRONG_LENGTH, ProblemKind.GAP) for problem in store.timerlog.problems())
 
 
 def plan_rebuilt(builder: PlanBuilder, store: Store, log: FutureLog, files: TimerFiles) -> bool:
-    """Plan timer log, wheel and timercheck; return False, without a plan, if nothing waits and there is no log. Reads the commit log.
+    """Plan timer log, wheel and timercheck; return False, without a plan, if nothing waits and a start loads the log.
 
     Raises UnreadableError, StoreChangedError, OSError.
     """
@@ -87,7 +89,7 @@ def plan_rebuilt(builder: PlanBuilder, store: Store, log: FutureLog, files: Time
     now = max(files.read_time, _after_deliveries(topic, files, handled))
     waiting, goes_on = _waiting(store, topic, files.precision, now, handled)
     pending = [one for one in waiting if one.size != timer.GIVEN_UP]
-    if not pending and not store.timerlog.files:
+    if not pending and not _has_wrong_files(store):
         return False
     size = _file_size(store)
     units, offsets = units_of(waiting, now, size, UNIT)
@@ -127,7 +129,7 @@ def _messages(store: Store, log: FutureLog) -> _Topic:
         timed = np.isin(records["queue"], [n for n in np.unique(records["queue"]).tolist() if found.scanner.queue(n) == (TIMER_TOPIC, 0)])
         rows = np.flatnonzero(timed)
         for row in rows.tolist():
-            properties, key = properties_of(batch, row), _key(records[row])
+            properties, key = batch.properties(row), _key(records[row])
             due, real = deliver_time(properties), properties.get(REAL_TOPIC)
             if due is None or real is None:
                 continue
@@ -142,7 +144,7 @@ def _messages(store: Store, log: FutureLog) -> _Topic:
         for row in np.flatnonzero(~timed & np.isin(records["born_timestamp"], born)).tolist():
             if (key := _key(records[row])) in topic.open:
                 name = found.scanner.queue(int(records["queue"][row]))[0]
-                topic.deliver(key, int(records["position"][row]), name, properties_of(batch, row).get(UNIQ_KEY, ""))
+                topic.deliver(key, int(records["position"][row]), name, batch.properties(row).get(UNIQ_KEY, ""))
     return topic
 
 

@@ -11,8 +11,7 @@ import pytest
 from rmqstore.repair.plan.model import Origin
 from rmqstore.repair.procedure import undo
 from rmqstore.repair.recover import Strategy
-from rmqstore.store.fastjson import parse
-from rmqstore.store.tornjson import readable_part
+from rmqstore.store.fastjson import parse, readable_part
 from rmqstore.verify.parts import config
 from tests.repair.every_action import Yes
 from tests.repair.recovering import Damaged, view_of

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rmqstore.formats import timer
-from rmqstore.rebuild.timerlog import Waiting, files_of, rolled, units_of
+from rmqstore.rebuild.timerwheel import Waiting, files_of, rolled, units_of
 from rmqstore.repair.procedure import undo
 from rmqstore.store.root import Store
 from rmqstore.verify.timer.files import open_timer

@@ -13,8 +13,7 @@ from typing import Any
 
 from rmqstore.formats.naming import is_legal_topic
 from rmqstore.repair.plan.model import ConfigEntry, Origin
-from rmqstore.store.fastjson import parse
-from rmqstore.store.tornjson import readable_part
+from rmqstore.store.fastjson import parse, readable_part
 from rmqstore.store.window import read_whole
 from rmqstore.verify.parts import config
 

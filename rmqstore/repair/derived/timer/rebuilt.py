@@ -19,8 +19,7 @@ from rmqstore.formats.javahash import java_hash
 from rmqstore.formats.layout import fixed_layout
 from rmqstore.formats.naming import TIMER_TOPIC, offset_to_file_name
 from rmqstore.formats.properties import REAL_TOPIC, TIMER_DEL_UNIQKEY, TIMER_ROLL_TIMES, UNIQ_KEY
-from rmqstore.rebuild.timerlog import Waiting, files_of, rolled, units_of
-from rmqstore.rebuild.timerwheel import fill
+from rmqstore.rebuild.timerwheel import Waiting, files_of, fill, rolled, units_of
 from rmqstore.repair.derived.rebuild import records_of
 from rmqstore.repair.log.future import FutureLog
 from rmqstore.repair.plan.builder import PlanBuilder

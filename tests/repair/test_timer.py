@@ -194,7 +194,7 @@ def test_a_lost_timer_log_is_built_from_the_commit_log(removed: bool, tmp_path: 
     assert (result.errors, result.left) == ({}, 0)
     assert store.check() == [5, 5]  # all have entries, and a start adds none again
     assert log.read_bytes().strip(b"\0")
-    assert not any(store.wheel())
+    assert any(store.wheel())
 
 
 def test_the_check_point_stays_where_the_last_unit_leads_a_start_back(tmp_path: Path) -> None:

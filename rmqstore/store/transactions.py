@@ -24,9 +24,9 @@ _COMMAND = re.compile(r"[a-z -]{1,200}")
 _EVENTS = frozenset({"before", "prepared", "copying", "applied"})
 _LARGEST_JOURNAL = 1 << 30
 _LONGEST_LINE = 64 << 20
-# The members of a plan up to the first long one; they are on separate lines, after one blank.
+# The members of a plan up to the first long one; they are on separate lines, after one blank in plans of earlier versions.
 _PLAN_HEAD = 1 << 20
-_FIRST_LONG_MEMBER = re.compile(r'\n "(?:actions|lost|notes|files)":')
+_FIRST_LONG_MEMBER = re.compile(r'\n ?"(?:actions|lost|notes|files)":')
 
 
 @dataclass(frozen=True, slots=True)

@@ -281,7 +281,7 @@ class _Report:
 
 def _read_baseline(path: Path) -> Known:
     try:
-        lines = path.read_text("utf-8").splitlines()
+        lines = path.read_text("utf-8").split("\n")
         found = [json.loads(line) for line in lines if line.strip()]
         known = Known()
         for item in found:

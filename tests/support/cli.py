@@ -38,7 +38,7 @@ class Run:
     @property
     def objects(self) -> list[dict[str, Any]]:
         """The JSON lines of standard output."""
-        return [json.loads(line) for line in self.out.splitlines()]
+        return [json.loads(line) for line in self.out.split("\n") if line]
 
 
 def rmqstore(*arguments: str | Path) -> Run:

@@ -27,7 +27,7 @@ from rmqstore.verify.context import Context
 from rmqstore.verify.parts.compaction import without_records, without_units
 from rmqstore.verify.parts.config import CONSUMER_OFFSETS, GROUPS, TOPICS
 from rmqstore.verify.parts.config import State as Loaded
-from rmqstore.verify.timer.files import TimerFiles, open_timer
+from rmqstore.verify.timer.files import Slots, TimerFiles, open_timer
 from rmqstore.verify.timer.slots import faults, forgotten_units
 from rmqstore.versions import Profile
 from rmqstore.wording import counted
@@ -134,9 +134,11 @@ def _timer(context: Context, queues: Queues) -> Iterator[Found]:
             why = "missing" if files.check is None else "damaged"
             text = f"up to {counted(entries, 'timed message')} delivered again: timercheck is {why}"
             yield from _timer_found(context, files.check_path, text, Harm.REPEATED, entries)
-    elif state is not None and _goes_back(context, files, state):
-        text = f"up to {counted(entries, 'timed message')} delivered again: the queue offset in timercheck is 0"
-        yield from _timer_found(context, files.check_path, text, Harm.REPEATED, entries)
+    elif state is not None and (again := _entered_again(context, files, state)):
+        text = f"up to {counted(again, 'timed message')} delivered again: the queue offset in timercheck is {_cursor(files)}"
+        yield from _timer_found(context, files.check_path, text, Harm.REPEATED, again)
+    elif files.slots is not None:
+        yield from _wrong_read_time(context, files, files.slots)
     yield from _pending(context, files)
 
 
@@ -146,12 +148,35 @@ def _plausible(context: Context, files: TimerFiles) -> bool:
     return not last or files.read_time <= last + _CLOCK_SLACK_MS
 
 
-def _goes_back(context: Context, files: TimerFiles, state: QueueState) -> bool:
-    """Return whether the timer restarts its queue although it was in it, longer than a moment before the last write of the check point."""
-    if files.check is None or not files.check.last_timer_queue_offset <= state.min_offset < state.max_offset or not files.log.queue.files:
-        return False
-    first = stored_at(context, TIMER_TOPIC, 0, state.min_offset)
-    return first is None or first + _ENQUEUED_MS < files.read_time
+def _entered_again(context: Context, files: TimerFiles, state: QueueState) -> int:
+    """Return how many messages a start takes from the timer's queue although they were in the wheel longer than a moment before."""
+    cursor = max(_cursor(files), state.min_offset)
+    if cursor >= state.max_offset or not files.log.queue.files:
+        return 0
+    first = stored_at(context, TIMER_TOPIC, 0, cursor)
+    return state.max_offset - cursor if first is None or first + _ENQUEUED_MS < files.read_time else 0
+
+
+def _cursor(files: TimerFiles) -> int:
+    """Return the queue offset at which a start continues: the end of the timer log may raise one of them, but not both."""
+    return 0 if files.check is None else min(files.check.last_timer_queue_offset, files.check.master_timer_queue_offset)
+
+
+def _wrong_read_time(context: Context, files: TimerFiles, slots: Slots) -> Iterator[Found]:
+    """Yield slots between the read time of timercheck and the moment when it was written, if the read time cannot be one of a timer.
+
+    A running timer writes both every second; a lag of a day is taken for damage, and so is a time between two slots.
+    """
+    read_time, written = files.read_time, int(files.check.data_version_timestamp) if files.check is not None else 0
+    if written <= 0 or (read_time % files.precision == 0 and abs(written - read_time) <= _CLOCK_SLACK_MS):
+        return
+    first, last = sorted((read_time // files.precision, written // files.precision))
+    count = int(((slots.time > first) & (slots.time <= last) & (slots.last >= 0)).sum())
+    if count:
+        again = read_time < written
+        what = "are delivered again" if again else "are never delivered"
+        text = f"the timed messages of {counted(count, 'slot')} {what}: the read time in timercheck is damaged"
+        yield from _timer_found(context, files.check_path, text, Harm.REPEATED if again else Harm.LOST, count)
 
 
 def _pending(context: Context, files: TimerFiles) -> Iterator[Found]:

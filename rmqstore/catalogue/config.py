@@ -53,8 +53,9 @@ ENTRIES = (
         ERROR,
         "name in a configuration file is damaged",
         meaning="The file can be parsed, but a name in it is not as a broker wrote it: a member differs in a byte or two from one that is "
-        "missing, an entry repeats its name with other letters, or the groups listed in consumerOffset.json are not those with offsets. "
-        "The files have no checksum, so damaged values that are possible are not found.",
+        "missing, an entry repeats its name with other letters, an entry of consumer offsets names no group, the groups listed in "
+        "consumerOffset.json are not those with offsets, or the text has bytes that no broker writes. The files have no checksum, so "
+        "damaged values that are possible are not found.",
         broker={
             ALL: "Ignores unknown members and uses the defaults of the missing ones. An entry with a damaged name belongs to another topic "
             "or group: the right one has no settings or offsets, and the next write replaces the file.",
@@ -72,6 +73,20 @@ ENTRIES = (
             R5X: "As 4.9.x; the next write replaces it.",
         },
         mend="Nothing while the file itself is complete: the next write creates a new one.",
+    ),
+    Entry(
+        "RMQ-CF-DIFFERS",
+        ERROR,
+        "configuration file contradicts its backup",
+        meaning="A broker writes the file, and its former text becomes the .bak. Here both have the same version (dataVersion) and "
+        "different content, or the file is older than its .bak, or an offset in it is smaller, or a name has one or two other letters. "
+        "One of them is damaged, the file was restored from an older backup, or, for an offset, a group was reset just before the broker "
+        "stopped.",
+        broker={
+            ALL: "Loads the file without a comparison. From smaller offsets on, messages are delivered again; what an older or damaged "
+            "file lacks is lost with the next write."
+        },
+        mend="Compare both before a start. Where the .bak is right, copy it over the file: `cp -p FILE.bak FILE`.",
     ),
     Entry(
         "RMQ-CF-OFFSET",

@@ -166,6 +166,12 @@ def _backup(commands: Commands, finding: Finding) -> str:
     return commands.verify("--part", "config")
 
 
+def _compare(commands: Commands, finding: Finding) -> str:
+    """Return the command that compares a JSON file with its `.bak`: nothing tells which of them is damaged."""
+    path = commands.store / (finding.file or "")
+    return shellwords.command("diff", path, path.with_name(path.name + ".bak"))
+
+
 def _restore(commands: Commands, finding: Finding) -> str:
     """Return the repair, which writes the file again; else the text about what to do."""
     code = "RMQ-CF-LOST" if finding.code == "RMQ-ST-NO-START" else finding.code
@@ -209,6 +215,7 @@ _BY_CODE: Mapping[str, Step] = {
     "RMQ-CF-NAME": _backup,
     "RMQ-CF-MISSING": _backup,
     "RMQ-CF-BAK": _backup,
+    "RMQ-CF-DIFFERS": _compare,
     "RMQ-CF-OFFSET": lambda commands, finding: _of_error(commands, finding, "recover") or commands.verify("--part", "config"),
 }
 _BY_PART: Mapping[str, Step] = {

@@ -72,7 +72,7 @@ _AREA_OF_DIRECTORY = {
     "config/timermetrics": Area.DELAYED,
     "config": Area.TOPICS,
 }
-_IN_WORDS = frozenset({"RMQ-CL-GAP", "RMQ-CF-NAME", "RMQ-ST-KIND", "RMQ-ST-SETTING"})
+_IN_WORDS = frozenset({"RMQ-CL-GAP", "RMQ-CF-NAME", "RMQ-CF-DIFFERS", "RMQ-ST-KIND", "RMQ-ST-SETTING"})
 """Findings whose message says more than a title and the file, which is not the missing one."""
 # Findings that mean that something could not be checked, whatever their severity.
 _UNREAD = {

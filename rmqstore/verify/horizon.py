@@ -37,7 +37,7 @@ _NOT_DISPATCHED = frozenset(
     | {"RMQ-IX-BEHIND", "RMQ-IX-INCOMPLETE", "RMQ-IX-MISSING"}
 )
 # The state of a configuration file between the steps in which a broker replaces it and its backup.
-_REPLACED = frozenset({"RMQ-CF-JSON", "RMQ-CF-EMPTY", "RMQ-CF-MISSING", "RMQ-CF-BAK"})
+_REPLACED = frozenset({"RMQ-CF-JSON", "RMQ-CF-EMPTY", "RMQ-CF-MISSING", "RMQ-CF-BAK", "RMQ-CF-DIFFERS"})
 # The broker writes these fields repeatedly; what they hold in between means nothing.
 _WRITTEN_AGAIN = frozenset({"RMQ-CP-BEHIND", "RMQ-CP-INDEX", "RMQ-TM-CHECK"})
 _OF_LAST_INDEX_FILE = frozenset({"RMQ-IX-HEADER", "RMQ-IX-COUNT", "RMQ-IX-TRAILING"})

@@ -26,7 +26,18 @@ from rmqstore.verify.index.views import IndexView, open_views
 from rmqstore.verify.log import displaced, tail
 from rmqstore.verify.log.commitlog import FileResult, FileVerifier, Surroundings
 from rmqstore.verify.log.runs import Run
-from rmqstore.verify.parts import checkpoint, compaction, config, confignames, files, manifest, rocksdb, surroundings, transactions
+from rmqstore.verify.parts import (
+    checkpoint,
+    compaction,
+    config,
+    configbackups,
+    confignames,
+    files,
+    manifest,
+    rocksdb,
+    surroundings,
+    transactions,
+)
 from rmqstore.verify.queues import batchqueue, ext, judgement
 from rmqstore.verify.queues.exchanged import Held
 from rmqstore.verify.queues.units import QueueKey
@@ -60,6 +71,7 @@ AFTER_LOG = (
     Check(wheel.check, ("timer",)),
     Check(config.check, ("config",)),
     Check(confignames.check, ("config",)),
+    Check(configbackups.check, ("config",)),
     Check(rocksdb.check, ("consumequeue", "config", "store")),
 )
 """Checks that use what the log holds."""

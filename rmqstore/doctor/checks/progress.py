@@ -22,7 +22,7 @@ from rmqstore.formats.naming import HALF_TOPIC, LMQ_PREFIX, OP_HALF_TOPIC, SCHED
 from rmqstore.prediction.outcome import QueueState
 from rmqstore.reading.popcheckpoints import REVIVE_TOPIC
 from rmqstore.verify.context import Context
-from rmqstore.verify.parts import config
+from rmqstore.verify.parts import config, configbackups
 from rmqstore.verify.parts.config import CONSUMER_OFFSETS, DELAY_OFFSETS, GROUPS, StoredOffset
 from rmqstore.verify.queues.units import QueueKey
 from rmqstore.wording import counted
@@ -51,6 +51,7 @@ def check(context: Context, files: ConfigFiles, due: Due, queues: Queues, known:
         return
     yield from _consumers(context, files, queues, known)
     yield from _levels(context, files, queues)
+    yield from _gone_back(context)
 
 
 # Consumers
@@ -114,6 +115,17 @@ def _consumers(context: Context, files: ConfigFiles, queues: Queues, known: froz
         yield Effect(
             Area.PROGRESS, State.OK, f"{counted(below, 'message')} before the beginning of their queues are skipped: they have expired"
         )
+
+
+def _gone_back(context: Context) -> Iterator[Effect]:
+    """Yield offsets that are smaller than in the `.bak`, which is older: messages are delivered again."""
+    found: dict[Area, list[tuple[StoredOffset, int]]] = defaultdict(list)
+    for one in configbackups.offsets_gone_back(context):
+        levels = one.backup.topic == SCHEDULE_TOPIC
+        area = Area.DELAYED if levels else Area.TRANSACTIONS if one.backup.topic in _TRANSACTION_TOPICS else Area.PROGRESS
+        found[area].append((one.backup, one.messages))
+    for area, several in found.items():
+        yield _effect(area, several, "gets {} again, by its .bak", Harm.REPEATED)
 
 
 def _old(context: Context, stored: StoredOffset, state: QueueState) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -66,6 +67,7 @@ IN_ROCKSDB = frozenset({TOPICS, GROUPS, CONSUMER_OFFSETS, LMQ_OFFSETS})
 BATCH_QUEUE = "BatchCQ"
 _LARGEST = 512 << 20
 _AGAIN, _PAUSE = 4, 0.005  # looks at a file that is missing for a moment, seconds between them
+_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _OFFSETS, _LMQ_OFFSETS = "offsetTable", "lmqOffsetTable"
 
 
@@ -82,12 +84,16 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A configuration file as a broker would read it; `why` is a text for the user, `value` the object of a whole file."""
+    """A configuration file as a broker would read it; `why` is a text for the user, `value` the object of a whole file.
+
+    `foreign`: position of the first byte that no broker writes, None if there is none.
+    """
 
     path: Path
     state: State
     why: str = ""
     value: Mapping[str, Any] | None = None
+    foreign: int | None = None
 
 
 class StoredOffset(NamedTuple):
@@ -160,9 +166,10 @@ def _read_once(path: Path) -> Text:
     if not data.strip(b"\0"):
         return Text(path, State.DAMAGED, f"nothing but {len(data)} zero bytes")
     try:
-        value = fastjson.parse(data).value
+        parsed = fastjson.parse(data)
     except ValueError as error:
         return Text(path, State.DAMAGED, f"not readable ({error})")
+    value = parsed.value
     if value is None or value == []:
         return Text(path, State.NOTHING, "null" if value is None else "an empty list")
     if not isinstance(value, dict):
@@ -170,7 +177,19 @@ def _read_once(path: Path) -> Text:
     table = TABLES.get(path.name.removesuffix(".bak"))
     if table is not None and table not in value:
         return Text(path, State.TABLELESS, f"without {table}")
-    return Text(path, State.WHOLE, "whole", value)
+    return Text(path, State.WHOLE, "whole", value, _foreign(data, parsed.leniencies))
+
+
+def _foreign(data: bytes, leniencies: frozenset[fastjson.Leniency]) -> int | None:
+    """Return the position of the first byte that no broker writes: brokers write UTF-8, and control characters as escapes."""
+    if fastjson.Leniency.MALFORMED_UTF8 in leniencies:
+        return next((at for at, (one, other) in enumerate(zip(data, _as_utf8(data), strict=False)) if one != other), len(data))
+    found = _CONTROL.search(data, len(data) - len(data.lstrip(b"\0")), len(data.rstrip(b"\0")))
+    return None if found is None else found.start()
+
+
+def _as_utf8(data: bytes) -> bytes:
+    return data.decode("utf-8", "replace").encode()
 
 
 def read_both(path: Path) -> tuple[Text, Text]:
@@ -313,7 +332,18 @@ def stored_offsets(store: Store, texts: Mapping[str, Text], usual: Usual = lambd
     """
     if not in_rocksdb(store):
         yield from _consumer_offsets(texts[_offsets_in_use(store, texts)], usual)
-    text = texts[DELAY_OFFSETS]
+    yield from _level_offsets(texts[DELAY_OFFSETS])
+
+
+def offsets_of(text: Text) -> Iterator[StoredOffset]:
+    """Yield all queue offsets in one file of consumer groups or delay levels, or in its `.bak`."""
+    if text.path.name.startswith(DELAY_OFFSETS):
+        yield from _level_offsets(text)
+    else:
+        yield from _consumer_offsets(text, lambda topic, queue_id: _NO_OFFSET)
+
+
+def _level_offsets(text: Text) -> Iterator[StoredOffset]:
     for level, offset in (_table(text, _OFFSETS) or {}).items():
         if _is_number(level) and int(level) > 0 and _is_integer(offset):
             yield StoredOffset(text.path, (_OFFSETS, level), f"delay level {level}", SCHEDULE_TOPIC, int(level) - 1, offset)
@@ -426,7 +456,7 @@ class EndsOfQueues:
         return self.for_offsets(topic, queue_id)
 
     def _read(self, topic: str, queue_id: int) -> int | None:
-        if "/" in topic or topic in ("", ".", ".."):
+        if "/" in topic or "\0" in topic or topic in ("", ".", ".."):
             return None
         for kind, ends in _TREES:
             queue = MappedFileQueue.scan(self._store.path_of(kind) / topic / str(queue_id))

@@ -16,7 +16,18 @@ from rmqstore.findings import Finding
 from rmqstore.store.parts import PartKind
 from rmqstore.verify.context import Context
 from rmqstore.verify.guard import guarded, limited
-from rmqstore.verify.parts.config import CONSUMER_OFFSETS, GROUPS, IN_ROCKSDB, LMQ_OFFSETS, TABLES, TOPICS, in_rocksdb, in_use, read_both
+from rmqstore.verify.parts.config import (
+    CONSUMER_OFFSETS,
+    DELAY_OFFSETS,
+    GROUPS,
+    IN_ROCKSDB,
+    LMQ_OFFSETS,
+    TABLES,
+    TOPICS,
+    in_rocksdb,
+    in_use,
+    read_both,
+)
 
 _DIFFERENT = 2
 """Characters in which a damaged name may differ."""
@@ -24,11 +35,15 @@ _DIFFERENT = 2
 
 @dataclass(frozen=True, slots=True)
 class _Names:
-    """The members that releases write: of the file, and of an entry of its table; `own`: the one that repeats the key of the entry."""
+    """The members that releases write: of the file, and of an entry of its table; `own`: the one that repeats the key of the entry.
+
+    `groups`: the keys of the table are topic@group.
+    """
 
     file: frozenset[str]
     entry: frozenset[str] = frozenset()
     own: str = ""
+    groups: bool = False
 
 
 _NAMES = {
@@ -46,8 +61,9 @@ _NAMES = {
         ),
         "groupName",
     ),
-    CONSUMER_OFFSETS: _Names(frozenset({"dataVersion", "groupTopicMap"})),
-    LMQ_OFFSETS: _Names(frozenset({"dataVersion", "groupTopicMap", "lmqOffsetTable"})),
+    CONSUMER_OFFSETS: _Names(frozenset({"dataVersion", "groupTopicMap"}), groups=True),
+    DELAY_OFFSETS: _Names(frozenset({"dataVersion"})),
+    LMQ_OFFSETS: _Names(frozenset({"dataVersion", "groupTopicMap", "lmqOffsetTable"}), groups=True),
     "topicQueueMapping.json": _Names(
         frozenset({"dataVersion"}),
         frozenset({"bname", "currIdMap", "dirty", "epoch", "hostedQueues", "scope", "topic", "totalQueues"}),
@@ -72,7 +88,9 @@ def check(context: Context) -> Iterator[Finding]:
 
 def _findings(context: Context, path: Path) -> Iterator[Finding]:
     text = in_use(*read_both(path))
-    damaged = () if text.value is None else _damaged(text.value, TABLES[path.name], _NAMES[path.name])
+    damaged = [] if text.value is None else list(_damaged(text.value, TABLES[path.name], _NAMES[path.name]))
+    if text.foreign is not None and not damaged:
+        damaged.append(f"the byte at {text.foreign} is one that no broker writes")
     found = (context.finding("RMQ-CF-NAME", f"{text.path.name}: {message}", file=text.path) for message in damaged)
     yield from limited(context, path, found)
 
@@ -86,24 +104,29 @@ def _damaged(value: Mapping[str, Any], table_name: str, known: _Names) -> Iterat
             own = entry.get(known.own)
             if isinstance(own, str) and own != key:
                 yield f"the entry {key} has the {known.own} {own}"
-    yield from _groups(value)
+    if known.groups:
+        yield from _groups(value)
 
 
 def _misspelled(owner: str, entry: Mapping[str, Any], known: frozenset[str]) -> Iterator[str]:
     for name in entry.keys() - known:
-        missing = next((one for one in sorted(known - entry.keys()) if _alike(one, name)), None)
+        missing = next((one for one in sorted(known - entry.keys()) if alike(one, name)), None)
         if missing is not None:
             yield f"{owner} has {name}, which brokers ignore, and no {missing}"
 
 
-def _alike(name: str, other: str) -> bool:
+def alike(name: str, other: str) -> bool:
+    """Return whether two names differ in as few characters as a damage of one or two bytes changes."""
     return len(name) == len(other) and sum(a != b for a, b in zip(name, other, strict=True)) <= _DIFFERENT
 
 
 def _groups(value: Mapping[str, Any]) -> Iterator[str]:
-    """Compare the entries of offsets with the groups that 5.x lists beside them, which it makes of these entries."""
+    """Yield entries of offsets without a group, and differences from the groups that 5.x lists, which it makes of these entries."""
     listed, offsets = value.get("groupTopicMap"), value.get(TABLES[CONSUMER_OFFSETS])
-    if not isinstance(listed, dict) or not isinstance(offsets, dict):
+    if not isinstance(offsets, dict):
+        return
+    yield from (f"the entry {key} of the offsets names no group" for key in offsets if "@" not in key)
+    if not isinstance(listed, dict):
         return
     named = {f"{topic}@{group}" for group, topics in listed.items() if isinstance(topics, list) for topic in topics}
     unlisted = sorted(key for key in offsets if key.count("@") == 1 and key not in named)

@@ -167,7 +167,7 @@ def _backup(commands: Commands, finding: Finding) -> str:
 
 
 def _compare(commands: Commands, finding: Finding) -> str:
-    """Return the command that compares a JSON file with its `.bak`: nothing tells which of them is damaged."""
+    """Return the command that compares a JSON file with its `.bak`, of which one is damaged."""
     path = commands.store / (finding.file or "")
     return shellwords.command("diff", path, path.with_name(path.name + ".bak"))
 

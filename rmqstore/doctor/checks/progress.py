@@ -51,7 +51,7 @@ def check(context: Context, files: ConfigFiles, due: Due, queues: Queues, known:
         return
     yield from _consumers(context, files, queues, known)
     yield from _levels(context, files, queues)
-    yield from _gone_back(context)
+    yield from _gone_back(context, files)
 
 
 # Consumers
@@ -117,10 +117,10 @@ def _consumers(context: Context, files: ConfigFiles, queues: Queues, known: froz
         )
 
 
-def _gone_back(context: Context) -> Iterator[Effect]:
+def _gone_back(context: Context, files: ConfigFiles) -> Iterator[Effect]:
     """Yield offsets that are smaller than in the `.bak`, which is older: messages are delivered again."""
     found: dict[Area, list[tuple[StoredOffset, int]]] = defaultdict(list)
-    for one in configbackups.offsets_gone_back(context):
+    for one in configbackups.offsets_gone_back(context, (name for name in configbackups.WITH_OFFSETS if name not in files.unreadable)):
         levels = one.backup.topic == SCHEDULE_TOPIC
         area = Area.DELAYED if levels else Area.TRANSACTIONS if one.backup.topic in _TRANSACTION_TOPICS else Area.PROGRESS
         found[area].append((one.backup, one.messages))

@@ -6,7 +6,7 @@ have the same content where they have the same version, and offsets do not go ba
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -40,7 +40,7 @@ _WITH_VERSION = (TOPICS, GROUPS, "topicQueueMapping.json")
 """Files of which every change raises `dataVersion`."""
 _WITH_NAMES = (*_WITH_VERSION, CONSUMER_OFFSETS, LMQ_OFFSETS, "consumerOrderInfo.json", "messageRequestMode.json")
 """Files of which no write removes an entry and adds one with a similar name."""
-_WITH_OFFSETS = (CONSUMER_OFFSETS, LMQ_OFFSETS, DELAY_OFFSETS)
+WITH_OFFSETS = (CONSUMER_OFFSETS, LMQ_OFFSETS, DELAY_OFFSETS)
 _VERSION = ("counter", "timestamp")
 _SHOWN = 40
 """Characters of a value at most."""
@@ -54,7 +54,7 @@ class GoneBack(NamedTuple):
 
     @property
     def messages(self) -> int:
-        """How many messages are delivered again."""
+        """Return how many messages are delivered again."""
         return self.backup.offset - self.offset
 
 
@@ -67,20 +67,25 @@ def check(context: Context) -> Iterator[Finding]:
         path = store.config_path / name
         if not in_rocksdb(store) or name not in IN_ROCKSDB:
             yield from guarded(context, path, partial(_file, context, path))
-    path = store.config_path / CONSUMER_OFFSETS
-    yield from guarded(context, path, lambda: limited(context, path, map(partial(_gone_back, context), offsets_gone_back(context))))
+    for name in WITH_OFFSETS:
+        path = store.config_path / name
+        yield from guarded(context, path, partial(_offsets, context, path))
 
 
-def offsets_gone_back(context: Context) -> Iterator[GoneBack]:
+def _offsets(context: Context, path: Path) -> Iterator[Finding]:
+    yield from limited(context, path, map(partial(_gone_back, context), offsets_gone_back(context, (path.name,))))
+
+
+def offsets_gone_back(context: Context, names: Iterable[str] = WITH_OFFSETS) -> Iterator[GoneBack]:
     """Yield the offsets of consumer groups and delay levels that are smaller than in the `.bak`. Raises UnreadableError.
 
-    An offset beyond the end of its queue is no witness: brokers set such a one back.
+    `names`: the files. An offset beyond the end of its queue is no witness: brokers set such a one back.
     """
     store = context.store
     if store.rocksdb_queues or liveness(store).in_use:
         return
     ends = EndsOfQueues(store)
-    for name in _WITH_OFFSETS:
+    for name in names:
         path = store.config_path / name
         if name in IN_ROCKSDB and in_rocksdb(store):
             continue

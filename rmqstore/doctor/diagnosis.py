@@ -5,6 +5,7 @@ Nothing is read that a start does not read, except names, sizes and the first by
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -51,8 +52,8 @@ from rmqstore.versions import PROFILES, profile_of
 
 SCHEMA = 1
 """Version of the JSON object; it rises when a member changes its meaning or is removed."""
-_LOOKS = 4
-"""Looks at a store that a writer changes, before the result counts."""
+_LOOKS, _LOOKING = 4, 6.0
+"""Looks at a store that a writer changes before a loss counts, and the seconds that they take at least together."""
 IN_USE, CONFIGURATION = "in-use", "configuration"
 _Found = TypeVar("_Found")
 
@@ -175,7 +176,9 @@ def diagnose(store: Store, asked_release: str, commands: Commands) -> Diagnosis:
 
 def _confirmed(store: Store, asked_release: str, commands: Commands) -> Diagnosis:
     """Diagnose a store; if it is written to meanwhile, every look must find the loss: parts are read one after the other."""
-    for _ in range(_LOOKS - 1):
+    began, looks = time.monotonic(), 1
+    while looks < _LOOKS or time.monotonic() < began + _LOOKING:
+        looks += 1
         before = mark_of(store)
         with listing_once():
             found = _diagnose(store, asked_release, commands, before)

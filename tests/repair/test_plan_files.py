@@ -15,7 +15,21 @@ from hypothesis import strategies as st
 from rmqstore.errors import RefusedError
 from rmqstore.repair.plan import codec
 from rmqstore.repair.plan.jsonvalues import from_json, to_json
-from rmqstore.repair.plan.model import Action, ActionKind, After, Attributes, Contents, Directory, Expected, FileStamp, LostMessage, Plan
+from rmqstore.repair.plan.model import (
+    Action,
+    ActionKind,
+    After,
+    Attributes,
+    ConfigEntry,
+    Contents,
+    Directory,
+    Expected,
+    FileStamp,
+    LostMessage,
+    Origin,
+    Plan,
+    TakenRange,
+)
 from tests.repair.every_action import SAMPLE, Changing
 from tests.support import stores
 from tests.support.cli import rmqstore
@@ -46,9 +60,11 @@ plans = st.builds(
     st.none() | text,
     st.lists(actions, max_size=4).map(tuple),
     st.lists(st.builds(LostMessage, text, numbers, numbers, numbers, numbers, text), max_size=3).map(tuple),
+    st.lists(st.builds(ConfigEntry, text, text, st.sampled_from(Origin), text, st.booleans()), max_size=3).map(tuple),
     st.lists(text, max_size=3).map(tuple),
     st.none() | st.builds(After, st.dictionaries(text, numbers, max_size=3), st.none() | numbers),
     st.dictionaries(text, st.builds(FileStamp, numbers, numbers), max_size=3),
+    st.lists(st.builds(TakenRange, text, numbers, numbers), max_size=3).map(tuple),
 )
 
 

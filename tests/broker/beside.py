@@ -37,6 +37,8 @@ from tests.support.cli import Run, rmqstore
 from tests.support.nowrites import writes_below
 
 COMMANDS = (("verify", "--allow-unchecked"), ("doctor",), ("info",), ("recover", "--dry-run"))
+LISTS = (("queues",), ("topics",), ("groups",), ("timers", "--limit", "10"), ("pending", "--limit", "10"))
+"""Commands that list what there is, which may be nothing."""
 STORE_RELEASES = {"4.9.7": "4.9.8"}
 """Release of the broker: of the store code by itself, where it is another one."""
 
@@ -63,6 +65,8 @@ def beside(release: str, directory: Path, *, runs: int, rate: int, seed: int) ->
         for _ in range(runs):  # from the first message on, when some files of the configuration are still to be written
             for words in COMMANDS:
                 told.wrong += _live(root, words)
+            for words in LISTS:
+                told.wrong += _listed(root, words)
             told.runs += 1
             time.sleep(random.random() * _PAUSE)
         broker.wait_for(_LOG_FILE)
@@ -78,7 +82,8 @@ def _run(root: Path, *words: str) -> tuple[Run, list[str]]:
     with writes_below(root) as written:
         run = rmqstore(words[0], root, *words[1:], "--format", "json", *(f"--set={name}={value}" for name, value in SIZES.items()))
     problems = [f"{words[0]} writes: {each}" for each in written]
-    return run, problems if run.objects else [*problems, f"{words[0]} says nothing: {run.err}"]
+    silent = not run.objects and words not in LISTS
+    return run, [*problems, f"{words[0]} says nothing: {run.err}"] if silent else problems
 
 
 def _findings(run: Run, severity: str) -> Iterator[dict[str, Any]]:
@@ -96,6 +101,12 @@ def _live(root: Path, words: tuple[str, ...]) -> list[str]:
         return [*problems, *_doctor(run)]
     problems += [f"{words[0]}: {_words(one)}" for one in _findings(run, "error")]
     return [*problems, *([f"{words[0]} ends with {run.status}: {run.out[-2000:]}{run.err}"] if run.status else [])]
+
+
+def _listed(root: Path, words: tuple[str, ...]) -> list[str]:
+    """What a list beside the broker says that it should not say."""
+    run, problems = _run(root, *words)
+    return [*problems, *([f"{words[0]} ends with {run.status}: {run.err}"] if run.status else [])]
 
 
 def _doctor(run: Run) -> Iterator[str]:
@@ -203,7 +214,10 @@ def main() -> int:
             told = beside(release, Path(directory), runs=options.runs, rate=rate, seed=options.seed + number)
         wrong += len(told.wrong)
         print("\n".join(told.wrong[:40]))
-        print(f"{release} at {rate} messages per second: {told.runs} runs of {len(COMMANDS)} commands, {len(told.wrong)} wrong", flush=True)
+        print(
+            f"{release} at {rate} messages per second: {told.runs} runs of {len(COMMANDS + LISTS)} commands, {len(told.wrong)} wrong",
+            flush=True,
+        )
     return bool(wrong)
 
 

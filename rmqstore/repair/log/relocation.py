@@ -104,8 +104,10 @@ def relocate(store: Store, log: LogFiles, staging: Staging) -> Relocation | None
 
 def _plain_files(entry: OddEntry) -> Iterator[tuple[Path, int]]:
     """Yield path and length of the regular files that an entry is or has below it; no link is followed."""
+    if entry.path.is_symlink():
+        return
     if entry.kind is not ProblemKind.DIRECTORY:
-        if entry.length > 0 and entry.path.is_file() and not entry.path.is_symlink():
+        if entry.length > 0 and entry.path.is_file():
             yield entry.path, entry.length
         return
     for path, status in beneath.walk(entry.path):

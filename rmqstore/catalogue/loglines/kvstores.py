@@ -139,7 +139,7 @@ LINES = (
         Pattern("TimerMessageRocksDBStore {text}", _WRONG),
         Pattern("TimerMessageReputService {text}", _WRONG),
         Pattern("TimerRocksDBRecord {text}"),
-        Pattern("MessageRocksDBStorage {text}", {"text": r"(?!init error)(?!.*Index)(?!.*Trans).*"}),
+        Pattern("MessageRocksDBStorage {text}", {"text": r"(?!init )(?!.*Index)(?!.*Trans).*"}),
         Pattern("scanSysTimerTopic {text}"),
         Pattern("recallToTimeline {text}"),
         meaning="Timed messages in `rocksdbstore` (timerRocksDBEnable): a record could not be written, read or delivered.",

@@ -182,6 +182,7 @@ NAMES = ["TAGS", "KEYS", "UNIQ_KEY", "DELAY", "INNER_NUM", "INNER_BASE", "TAG", 
 )
 @settings(max_examples=100, deadline=None)
 @example([("INNER_NUM", "\x01", "10"), ("INNER_NUM", "\x01", "0")], b"TopicA")
+@example([("INNER_NUM", "\x01", "2"), ("INNER_NUM", "\x01", "")], b"TopicA")
 def test_blocks_of_names_that_matter(pieces: list[tuple[str, str, str]], topic: bytes) -> None:
     block = "\x02".join("".join(piece) for piece in pieces).encode()
     expect_same(encoded(properties=block, topic=topic))

@@ -512,9 +512,9 @@ def walk(
                             seen |= _M_DISPATCH
                         elif second == _INNER_NUM:
                             seen |= _M_INNER
-                            if u8(base, p + 9) == NAME_END:
+                            if next_p - p >= 11 and u8(base, p + 9) == NAME_END:
                                 number, valid = _decimal(base, p + 10, next_p)
-                                # Of several the last one counts, right or wrong.
+                                # Of several with a value the last one counts, right or wrong.
                                 batch_size = number if valid and 0 < number <= 32767 else 1
                         elif second == _INNER_BASE:
                             seen |= _M_INNER

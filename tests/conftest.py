@@ -13,7 +13,9 @@ from hypothesis import HealthCheck, settings
 from tests.support import stores
 
 # A busy machine is slow in making examples, which says nothing about the code.
-settings.register_profile("rmqstore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# The same code gets the same examples, so that a failure is a change; `pytest --hypothesis-profile explore` looks for new ones.
+settings.register_profile("rmqstore", settings.get_profile("explore"), derandomize=True)
 settings.load_profile("rmqstore")
 
 CASES = 12

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from rmqstore.commands.common import View, output_options
-from rmqstore.commands.writing import PlanDialog, tell, yes_option
+from rmqstore.commands.writing import PlanDialog, doctor_of, tell, yes_option
 
 
 @click.command("apply", short_help="Apply a saved plan, or continue an interrupted one.")
@@ -22,4 +22,5 @@ def command(plan: Path, yes: bool, view: View) -> None:
     """
     from rmqstore.repair.procedure import apply_file
 
-    tell(view, apply_file(plan, PlanDialog(view, yes)))
+    result = apply_file(plan, PlanDialog(view, yes))
+    tell(view, result, doctor_of(result.plan))

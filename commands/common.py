@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import wraps
@@ -13,12 +13,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from rmqstore.render.output import Output
     from rmqstore.render.progress import Bar
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 INTERRUPTION_REPORT = "rmqstore.interruption_report"
+WORDS = "rmqstore.words"
+"""Members of the context: the function that reports an interruption, and the words of the command line."""
 
 _VERSION = re.compile(r"auto|\d+\.\d+\.\d+")
 
@@ -32,18 +36,69 @@ class View:
     show_progress: bool
     color: str
     csv_raw: bool = False
+    verbose: bool = False
 
-    def output(self) -> Output:
-        """Return the writer of standard output for the chosen format."""
+    def output(self, *, data: bool = False) -> Output:
+        """Return the writer of standard output for the chosen format; `data`: for output that --quiet does not leave out."""
         from rmqstore.render.output import open_output
 
-        return open_output(self.format, color=self.color, quiet=self.quiet, csv_raw=self.csv_raw)
+        quiet = self.quiet and not data
+        return open_output(self.format, color=self.color, quiet=quiet, verbose=self.verbose, csv_raw=self.csv_raw)
+
+    def verdict_of_data(self, text: str, *, bad: bool = False) -> None:
+        """Write the verdict of a command that prints data alone to standard error; beside JSON only a bad one, and not with --quiet."""
+        if self.format != "json" or (bad and not self.quiet):
+            from rmqstore.render.progress import note
+
+            note(text)
 
     def progress(self, label: str, total: int | None, unit: str = "bytes") -> AbstractContextManager[Bar]:
         """Return a progress bar over `total` units (None: not known), silent with --quiet, --no-progress and without a terminal."""
         from rmqstore.render.progress import progress
 
         return progress(label, total, enabled=self.show_progress and not self.quiet, unit=unit)
+
+
+NOTHING_TO_DO = "Nothing to do."
+
+
+def setting_words(broker_conf: Path | None, settings: Mapping[str, str]) -> list[str]:
+    """Return the options that every command on a store with these settings needs."""
+    words = [] if broker_conf is None else ["--broker-conf", str(broker_conf.absolute())]
+    return [*words, *(word for key, value in settings.items() for word in ("--set", f"{key}={value}"))]
+
+
+def next_command(name: str, store: Path | str, broker_conf: Path | None, settings: Mapping[str, str]) -> str:
+    """Return `rmqstore NAME STORE` with the settings, to paste."""
+    from rmqstore.shellwords import command
+
+    return command("rmqstore", name, store.absolute() if isinstance(store, Path) else store, *setting_words(broker_conf, settings))
+
+
+def write_list(
+    view: View, noun: str, rows: Iterable[Mapping[str, Any]], columns: tuple[str, ...] | None = None, step: str = NOTHING_TO_DO
+) -> None:
+    """Write the verdict, which is the number of rows, the rows, and the next step; rows that stream have the verdict at the end."""
+    from rmqstore.wording import counted
+
+    if isinstance(rows, list):
+        output = view.output()
+        output.verdict(f"LISTED {counted(len(rows), noun)}")
+        output.rows(rows, columns)
+        output.next(step)
+        return
+    written = 0
+
+    def watched() -> Iterator[Mapping[str, Any]]:
+        nonlocal written
+        for row in rows:
+            written += 1
+            yield row
+
+    output = view.output()
+    output.rows(watched(), columns)
+    output.next(step)
+    output.verdict(f"LISTED {counted(written, noun)}")
 
 
 def on_interrupt(report: Callable[[], str]) -> None:
@@ -121,21 +176,40 @@ def store_options(command: Decorated) -> Decorated:
 
 
 def view_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--quiet, --no-progress and --color → `view: View`, with text output."""
+    """--quiet, --verbose, --no-progress, --color and --tz → `view: View`, with text output."""
 
     @wraps(command)
     def with_view(
-        *arguments: Any, quiet: bool, no_progress: bool, color: str, output_format: str = "table", csv_raw: bool = False, **options: Any
+        *arguments: Any,
+        quiet: bool,
+        verbose: bool,
+        no_progress: bool,
+        color: str,
+        output_format: str = "table",
+        csv_raw: bool = False,
+        **options: Any,
     ) -> Any:
-        return command(*arguments, view=View(output_format, quiet, not no_progress, color, csv_raw), **options)
+        return command(*arguments, view=View(output_format, quiet, not no_progress, color, csv_raw, verbose), **options)
 
     for option in (
+        click.option("--tz", metavar="ZONE", callback=_zone, expose_value=False, help="Time zone of times in text; default: UTC."),
         click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True, help="Colours."),
         click.option("--no-progress", is_flag=True, help="No progress bar."),
-        click.option("--quiet", is_flag=True, help="No progress bar, no notes, no summary in text output."),
+        click.option("-v", "--verbose", is_flag=True, help="Also findings and areas that need no action."),
+        click.option("--quiet", is_flag=True, help="Of text only the verdict and errors; no progress bar, no notes."),
     ):
         with_view = option(with_view)
     return with_view
+
+
+def _zone(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    """Set the time zone of all times in text. Raises BadParameter."""
+    from rmqstore import times
+
+    try:
+        times.set_zone(value or "UTC")
+    except (ValueError, LookupError, OSError) as error:
+        raise click.BadParameter(f"{value!r} is no time zone such as UTC or Europe/Berlin", context, parameter) from error
 
 
 csv_raw_option = click.option(

@@ -18,6 +18,12 @@ EXIT_FINDINGS = 1
 
 def report(denied: Sequence[Denied], view: View) -> None:
     """Print a finding for every file and directory, and end with status 1 if there is one."""
+    show(denied, view)
+    end(denied)
+
+
+def show(denied: Sequence[Denied], view: View) -> None:
+    """Print a finding for every file and directory."""
     if not denied:
         return
     from rmqstore.catalogue import finding
@@ -25,7 +31,12 @@ def report(denied: Sequence[Denied], view: View) -> None:
     output = view.output()
     for one in denied:
         output.finding(finding("RMQ-ST-UNREADABLE", one.message, file=one.file, mend=f"Next: {one.command}"))
-    click.get_current_context().exit(EXIT_FINDINGS)
+
+
+def end(denied: Sequence[Denied]) -> None:
+    """End the command with status 1 if there is such a file."""
+    if denied:
+        click.get_current_context().exit(EXIT_FINDINGS)
 
 
 def require_readable(store: Store) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rmqstore.commands.common import View, output_options, store_options
+from rmqstore.commands.common import NOTHING_TO_DO, View, output_options, store_options
 from rmqstore.commands.pacing import rate_limit_option
 
 if TYPE_CHECKING:
@@ -54,14 +54,19 @@ def command(
         with view.progress("diff", total if deep and total else None) as bar:
             found = compare(one, other, deep=deep, now=int(time.time() * 1000), advance=bar.advance)
         agree = agree and found.agree
-        view.output().object(found.as_json() if view.format == "json" else _shown(found))
+        output = view.output()
+        output.verdict(f"{found.relation.upper()}: {found.verdict}")
+        output.object(found.as_json() if view.format == "json" else _shown(found))
+        output.next(found.command or NOTHING_TO_DO)
     context.exit(0 if agree else _DIFFERENT)
 
 
 def _shown(found: Comparison) -> dict[str, Any]:
-    """Return what text output shows: the verdict, the logs, and only the sections in which something differs."""
+    """Return what text output shows: the logs, and only the sections in which something differs."""
+    from rmqstore.render.text import labelled
+
     value = found.as_json()
-    shown = {"verdict": value["verdict"], **({} if value["next"] is None else {"next": value["next"]})}
+    shown = {} if value["next"] is None else {"advice": value["next"]}
     shown |= {name: value[name] for name in ("first_difference", "record", "diverged_at") if value[name] is not None}
     shown |= {name: ", ".join(f"{low} to {high}" for low, high in value[name]) for name in ("only_first", "only_second") if value[name]}
     shown |= {"compared": f"{value['compared_bytes']} of {value['common'][1] - value['common'][0]} common bytes"}
@@ -70,4 +75,4 @@ def _shown(found: Comparison) -> dict[str, Any]:
         shown["index"] = [{"copy": name, **index} for name, index in value["index"].items()]
     if value["epochs"].get("first") != value["epochs"].get("second"):
         shown["epochs"] = value["epochs"]
-    return shown | {name: value[name] for name in _SECTIONS if value[name]}
+    return labelled(shown | {name: value[name] for name in _SECTIONS if value[name]})

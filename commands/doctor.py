@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from rmqstore.commands.common import View, broker_version_option, output_options, store_options
+from rmqstore.commands.common import View, broker_version_option, output_options, setting_words, store_options
 from rmqstore.commands.engines import stores_argument
 from rmqstore.errors import RmqstoreError, UsageError
 
 if TYPE_CHECKING:
     from rmqstore.doctor.diagnosis import Diagnosis
     from rmqstore.doctor.nextsteps import Commands
+    from rmqstore.findings import Finding
     from rmqstore.store.root import Store
 
 EXIT_FINDINGS = 1
 _AUTO = "auto"
+_PLACES = 5
 _SHOWN_DEFAULT = "the broker's default"
 
 
@@ -78,24 +81,30 @@ def commands_on(root: Path, broker_version: str, broker_conf: Path | None, setti
     """Return the commands on a store, with the options of this one."""
     from rmqstore.doctor.nextsteps import Commands
 
-    words = [] if broker_conf is None else ["--broker-conf", str(broker_conf.absolute())]
-    for key, value in settings.items():
-        words += ["--set", f"{key}={value}"]
-    return Commands(root, words, "" if broker_version == _AUTO else broker_version)
+    return Commands(root, setting_words(broker_conf, settings), "" if broker_version == _AUTO else broker_version)
 
 
 def _one(diagnosis: Diagnosis, view: View) -> bool:
     """Write the diagnosis of a single store; return whether nothing is lost."""
     output = view.output()
+    output.verdict(diagnosis.verdict.headline)
     if view.format == "table":
-        output.object(for_people(diagnosis))
-    for finding in diagnosis.findings:
+        output.object(for_people(diagnosis, complete=view.verbose))
+    for finding in diagnosis.findings if view.format != "table" else _equal_ones_once(diagnosis.findings):
         output.finding(finding)
-    if view.format == "table":
-        output.summary(advice(diagnosis))
-    else:
+    if view.format != "table":
         output.object(diagnosis.as_json())
+    output.next(diagnosis.next)
     return diagnosis.nothing_lost
+
+
+def _equal_ones_once(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield findings, those with the same code and message as one with a count, in the place of the first."""
+    equal: dict[tuple[str, str, str], list[Finding]] = {}
+    for finding in findings:
+        equal.setdefault((finding.code, finding.severity, finding.message), []).append(finding)
+    for first, *others in equal.values():
+        yield replace(first, message=f"{first.message} ({len(others) + 1} times)", places=tuple(others[:_PLACES])) if others else first
 
 
 def _several(stores: Sequence[Path], ask: Callable[[Path], tuple[Store, Diagnosis]], view: View) -> list[bool]:
@@ -114,7 +123,11 @@ def _several(stores: Sequence[Path], ask: Callable[[Path], tuple[Store, Diagnosi
         else:
             rows.append({**diagnosis.as_json(), "store": str(store)})
     if view.format == "table":
-        view.output().rows(rows)
+        output = view.output()
+        bad = passed.count(False)
+        output.verdict(f"{'BAD' if bad else 'GOOD'}: {len(stores) - bad} of {len(stores)} stores start and lose nothing")
+        output.rows(rows)
+        output.next(next((row["next"] for row, good in zip(rows, passed, strict=True) if not good), "Start the broker."))
     else:
         for row in rows:
             view.output().object(row if "type" in row else {"type": "unreadable", **row})
@@ -135,11 +148,9 @@ def _gate(store: Path, ask: Callable[[Path], tuple[Store, Diagnosis]], *, deep: 
     return bool(result["pass"])
 
 
-def for_people(diagnosis: Diagnosis) -> dict[str, Any]:
-    """Return the verdict as text."""
+def for_people(diagnosis: Diagnosis, *, complete: bool) -> dict[str, Any]:
+    """Return the details of a diagnosis as text; `complete`: also areas that need no word."""
     screen: dict[str, Any] = {
-        "verdict": diagnosis.verdict.headline,
-        "next": diagnosis.next,
         "in full": diagnosis.sentence,
         "broker": f"{diagnosis.release} ({diagnosis.because})",
         "starts": {True: "yes", False: "no", None: "unknown"}[diagnosis.starts],
@@ -148,17 +159,14 @@ def for_people(diagnosis: Diagnosis) -> dict[str, Any]:
     scan = diagnosis.outcome.scan
     if scan is not None:
         screen["scan"] = f"{scan.records} records from {scan.first_file} on, up to offset {scan.stop_offset}: {scan.stop_reason}"
-    screen["areas"] = [
-        {"area": str(one.area), "state": str(one.state), "count": "" if one.count is None else one.count, "reason": one.reason}
-        for one in diagnosis.verdict.areas
-    ]
+    areas = [one for one in diagnosis.verdict.areas if complete or one.reason or one.state != "ok"]
+    if areas:
+        screen["areas"] = [
+            {"area": str(one.area), "state": str(one.state), "count": "" if one.count is None else one.count, "reason": one.reason}
+            for one in areas
+        ]
     assumed = [one for one in diagnosis.assumed if one.source != _SHOWN_DEFAULT]
     if assumed:
         screen["assumed"] = [{"setting": f"{one.name}={one.value}", "source": one.source} for one in assumed]
     screen["log shows"] = [{"line": line} for line in diagnosis.log]
     return screen
-
-
-def advice(diagnosis: Diagnosis) -> dict[str, Any]:
-    """Return what to do next."""
-    return {"next": diagnosis.next}

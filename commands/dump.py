@@ -97,8 +97,9 @@ def _compile(view: View) -> None:
 
 def _print(items: Watched, target: Target, view: View) -> None:
     from rmqstore.dump.items import objects, write_json
-    from rmqstore.dump.shapes import columns, is_tree, readable
+    from rmqstore.dump.shapes import columns, is_tree
     from rmqstore.terminal import line_sink
+    from rmqstore.wording import counted
 
     on_interrupt(lambda: f"{items.count} objects were written")
     to_terminal = sys.stdout.isatty()
@@ -107,15 +108,15 @@ def _print(items: Watched, target: Target, view: View) -> None:
         if view.format == "json":
             write_json(items, line_sink(sys.stdout))
         elif is_tree(target.kind):
-            output = view.output()
+            output = view.output(data=True)
             for value in objects(items):
                 output.object(value)
         else:
-            rows = objects(items)
-            shown = map(readable, rows) if view.format == "table" else rows
-            view.output().rows(shown, columns(target.kind, view.format))
-    if items.damages and not view.quiet:
-        from rmqstore.render.progress import note
-
+            view.output(data=True).rows(objects(items), columns(target.kind, view.format))
+    if items.damages:
         ranges = "range" if items.damages == 1 else "ranges"
-        note(f"{items.damages} damaged {ranges}, {items.damaged_bytes} bytes; run `rmqstore verify` for details")
+        view.verdict_of_data(
+            f"DAMAGED: {items.damages} damaged {ranges}, {items.damaged_bytes} bytes; run `rmqstore verify` for details", bad=True
+        )
+    else:
+        view.verdict_of_data(f"DUMPED {counted(items.count, 'object')}")

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from rmqstore.commands.common import View, on_interrupt, output_options, store_options
+from rmqstore.commands.common import NOTHING_TO_DO, View, on_interrupt, output_options, store_options, write_list
 from rmqstore.errors import UnreadableError, UsageError
+from rmqstore.shellwords import command as command_line
+from rmqstore.wording import counted
 
 if TYPE_CHECKING:
     from rmqstore.brokerlog.explanation import Explainer
     from rmqstore.brokerlog.groups import Group
     from rmqstore.brokerlog.lines import LogFile
+    from rmqstore.render.output import Output
     from rmqstore.render.progress import Bar
 
 _CODE = re.compile(r"[A-Za-z]+(-[A-Za-z0-9]+)+")
@@ -69,7 +72,7 @@ def command(
         if len(words) > 1 or (words and store is not None):
             raise UsageError("--log takes one store at most", "rmqstore explain --log store.log STORE")
         place = Path(words[0]) if words else store
-        _explain_log(log, _explainer(place, broker_conf, settings), view)
+        _explain_log(log, place, _explainer(place, broker_conf, settings), view)
         return
     if not words and not list_all:
         raise UsageError("no finding code and no log line given", "rmqstore explain RMQ-CL-CRC; all codes: rmqstore explain --list")
@@ -82,32 +85,47 @@ def command(
         _list_codes(view)
     for entry in entries:
         output.explanation(entry)
+    if entries:
+        worst = any(entry["severity"] != "info" for entry in entries)
+        output.next(command_line("rmqstore", "doctor", store or "STORE") if worst else NOTHING_TO_DO)
     if lines:
         explainer = _explainer(store, broker_conf, settings, candidates=True)
-        unknown = False
-        for group in _groups_of(lines):
-            output.log_line(explainer.explain(group))
-            unknown = unknown or (group.line is None and group.cause is None)
+        groups = list(_groups_of(lines))
+        unknown = sum(group.line is None and group.cause is None for group in groups)
+        output.verdict(
+            f"UNKNOWN: of {counted(len(lines), 'line')}, {unknown} in no table" if unknown else f"EXPLAINED {counted(len(lines), 'line')}"
+        )
+        _write_groups(groups, explainer, output, store)
         if unknown:
             click.get_current_context().exit(EXIT_UNKNOWN)
+
+
+def _write_groups(groups: Iterable[Group], explainer: Explainer, output: Output, store: Path | None) -> None:
+    """Write what lines mean, and the next step of the first one that has one; `doctor` for lines that are not known."""
+    step, known = None, True
+    for group in groups:
+        value = explainer.explain(group)
+        output.log_line(value)
+        nearest = [command_line("rmqstore", "explain", one["code"]) for one in value["candidates"]]
+        step = step or next(filter(None, (value["next"], *nearest)), None)
+        known = known and value["code"] is not None
+    output.next(step or (NOTHING_TO_DO if known else command_line("rmqstore", "doctor", store or "STORE")))
 
 
 def _list_codes(view: View) -> None:
     from rmqstore.catalogue import CATALOGUE
 
-    view.output().rows(
-        (
-            {
-                "type": "code",
-                "code": entry.code,
-                "severity": str(entry.severity),
-                "after_crash": str(entry.severity_in(crashed=True)),
-                "title": entry.title,
-            }
-            for entry in CATALOGUE.values()
-        ),
-        ("code", "severity", "after_crash", "title"),
-    )
+    rows = [
+        {
+            "type": "code",
+            "code": entry.code,
+            "severity": str(entry.severity),
+            "after_crash": str(entry.severity_in(crashed=True)),
+            "title": entry.title,
+        }
+        for entry in CATALOGUE.values()
+    ]
+    write_list(view, "code", rows, ("code", "severity", "after_crash", "title"))
 
 
 def _known(code: str) -> dict[str, Any]:
@@ -180,20 +198,22 @@ def _explain_ids(ids: Sequence[str], store: Path | None, view: View) -> bool:
     from datetime import UTC, datetime
 
     from rmqstore.brokerlog.messageid import explained, is_message_id
+    from rmqstore.render.text import labelled
     from rmqstore.shellwords import quoted
 
     if not all(map(is_message_id, ids)):
         return False
-    output = view.output()
-    for one in ids:
-        value = explained(one, datetime.now(UTC))
+    output, values = view.output(), [explained(one, datetime.now(UTC)) for one in ids]
+    for value in values:
         if store is not None:
             value["next"] = value["next"].replace("STORE", quoted(store), 1)
-        output.object(value)
+        output.verdict(f"{value['kind'].upper()} {value['id']}")
+        output.object(value if view.format != "table" else labelled({name: item for name, item in value.items() if name != "next"}))
+    output.next(values[0]["next"])
     return True
 
 
-def _explain_log(path: Path, explainer: Explainer, view: View) -> None:
+def _explain_log(path: Path, store: Path | None, explainer: Explainer, view: View) -> None:
     """Explain a log file. Raises UnreadableError; for a log that ends in damage, after the lines before it are explained."""
     from rmqstore.brokerlog.groups import Groups
     from rmqstore.brokerlog.lines import LogFile, entries
@@ -205,10 +225,17 @@ def _explain_log(path: Path, explainer: Explainer, view: View) -> None:
     with view.progress("log", log.length or None) as bar:
         for line in entries(_watched(log, bar)):
             groups.add(line)
-    output = view.output()
-    for group in groups.by_importance():
-        output.log_line(explainer.explain(group))
-    output.summary(groups.totals())
+    output, totals = view.output(), groups.totals()
+    output.verdict(
+        f"READ {counted(groups.lines, 'line')}: {groups.explained} explained, {groups.harmless} harmless, {groups.unknown} unknown"
+    )
+    if view.format != "table":
+        for group in groups.by_importance():
+            output.log_line(explainer.explain(group))
+        output.summary(totals)
+    else:
+        output.summary(totals)
+        _write_groups(groups.by_importance(), explainer, output, store)
     if log.broken is not None:
         raise UnreadableError(f"{path} was read up to line {groups.lines}: {log.broken}.", "The lines before it are explained above.")
 

@@ -99,6 +99,7 @@ def command(
     engine = {"engine": choice.engine, "engine_because": choice.why, "seconds": round(time.monotonic() - started, 3)}
     view.output().summary({**sums, **engine})
     _note_damage(sums, view)
+    view.verdict_of_data(f"EXPORTED {sums['messages']} messages")
 
 
 def _run(

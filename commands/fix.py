@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 NAME = "fix"
 EXIT_NOT_FIXED = 1
 SCHEMA = 1
+STARTS = "Start the broker"
 
 
 @click.command(NAME, short_help="Repair a store step by step: copy, verdict, plan, consent, repair, verification.")
@@ -65,7 +66,9 @@ def command(
     cure, result, after = cure_of(before), None, before
     copied = copies(opened)
     if view.format == "table":
-        view.output().object(_beginning(before, copied, cure))
+        output = view.output()
+        output.verdict(before.verdict.headline)
+        output.object(_beginning(before, copied, cure))
     if cure is Cure.IN_USE:
         users = next(finding.message for finding in before.findings if finding.code == "RMQ-ST-IN-USE")
         raise RefusedError(f"Nothing was changed: {users}.", "Stop the broker, or let it run; then run the command again.")
@@ -79,10 +82,9 @@ def command(
         result = runner.run("recover", Recovery(runner.release).plan, passes=3)
         if result.transaction is not None:
             _, after = diagnosis_of(store, broker_version, broker_conf, settings)
-    fixed = after.nothing_lost and (result is None or result.complete)
     step = _next(after, result, commands_on(opened.root, broker_version, broker_conf, settings))
     _end(view, cure, copied, (before, after), result, step)
-    if not fixed:
+    if not step.startswith(STARTS):
         click.get_current_context().exit(EXIT_NOT_FIXED)
 
 
@@ -122,7 +124,7 @@ def _beginning(diagnosis: Diagnosis, copied: list[Copy], cure: Cure) -> dict[str
     from rmqstore.doctor.cure import Cure
     from rmqstore.render.sizes import size_text
 
-    screen: dict[str, Any] = {"verdict": diagnosis.verdict.headline, "in full": diagnosis.sentence}
+    screen: dict[str, Any] = {"in full": diagnosis.sentence}
     if cure is Cure.SETTING:
         screen["setting"] = ", ".join(str(one.expected) for one in diagnosis.findings if one.code == "RMQ-ST-SETTING")
     if cure in (Cure.REPAIR, Cure.COMMAND):
@@ -140,25 +142,26 @@ def _beginning(diagnosis: Diagnosis, copied: list[Copy], cure: Cure) -> dict[str
 
 
 def _next(diagnosis: Diagnosis, result: Result | None, commands: Commands) -> str:
-    """Return the next step after the last diagnosis: never the repair that was just made."""
-    from rmqstore.doctor.cure import Cure, cure_of
+    """Return the next step after the last diagnosis."""
+    from rmqstore.doctor.cure import after_repair
 
     if result is None:
         return diagnosis.next
     if result.left or (result.transaction is None and not result.plan.empty):
         return commands.repair(NAME) or diagnosis.next
-    return commands.verify() if result.errors or cure_of(diagnosis) is Cure.REPAIR else diagnosis.next
+    return after_repair(diagnosis, commands, complete=not result.errors)
 
 
 def _end(view: View, cure: Cure, copied: list[Copy], verdicts: tuple[Diagnosis, Diagnosis], result: Result | None, step: str) -> None:
     """Write what was done, the verdict, and the next step."""
     before, after = verdicts
     if view.format == "table":
-        screen = {} if result is None else outcome(result)
+        output = view.output()
+        if result is not None:
+            output.object(outcome(result))
         if after is not before:
-            screen["verdict"] = after.verdict.headline
-        view.output().object(screen)
-        view.output().summary({"next": step})
+            output.verdict(after.verdict.headline)
+        output.next(step)
         return
     if result is not None:
         view.output().object(result.as_json())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from rmqstore.commands.common import View, output_options, store_argument, store_options
+from rmqstore.commands.common import View, output_options, store_argument, store_options, write_list
 
 
 @click.command("groups", short_help="List consumer groups: offset, lag, next message of each queue.")
@@ -22,9 +22,10 @@ def command(store: Path, group: str | None, topic: str | None, broker_conf: Path
     Offsets are those of consumerOffset.json (lmqConsumerOffset.json with enableLmq). Offsets or queues in RocksDB are not read (status 4).
     """
     from rmqstore.listing.groups import list_groups
+    from rmqstore.render.text import labelled
     from rmqstore.store.root import Store
 
-    rows = (row.as_json() for row in list_groups(Store.open(store, broker_conf=broker_conf, settings=settings), group, topic))
+    rows = [row.as_json() for row in list_groups(Store.open(store, broker_conf=broker_conf, settings=settings), group, topic)]
     if view.format == "table":
-        rows = ({name.replace("_", " "): value for name, value in row.items() if name != "type"} for row in rows)
-    view.output().rows(rows)
+        rows = [labelled(row) for row in rows]
+    write_list(view, "offset", rows)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from rmqstore.commands.common import View, output_options, store_argument
+from rmqstore.commands.common import NOTHING_TO_DO, View, output_options, store_argument, write_list
 
 COLUMNS = ("id", "state", "command", "actions", "lost", "kept_bytes", "undo", "problem")
 EXIT_DAMAGED = 1
@@ -28,6 +28,8 @@ def command(store: Path, view: View) -> None:
     root = store.absolute()
     require_directory(root)
     entries = history(root)
-    view.output().rows((entry.as_json() for entry in entries), None if view.format == "json" else COLUMNS)
-    if any(entry.state is State.DAMAGED for entry in entries):
+    damaged = any(entry.state is State.DAMAGED for entry in entries)
+    step = f"Move what is damaged out of {root / '.rmqstore'}, and keep it." if damaged else NOTHING_TO_DO
+    write_list(view, "change", [entry.as_json() for entry in entries], None if view.format == "json" else COLUMNS, step)
+    if damaged:
         click.get_current_context().exit(EXIT_DAMAGED)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqstore.commands import denied
-from rmqstore.commands.common import View, output_options, store_argument, store_options
+from rmqstore.commands.common import NOTHING_TO_DO, View, next_command, output_options, store_argument, store_options
 from rmqstore.render.sizes import size_text
 
 if TYPE_CHECKING:
@@ -36,21 +36,26 @@ def command(store: Path, broker_conf: Path | None, settings: Mapping[str, str], 
     from rmqstore.store.summary import summarize
 
     summary = summarize(Store.open(store, broker_conf=broker_conf, settings=settings), tail_records)
-    view.output().object(summary.as_json() if view.format != "table" else for_people(summary))
-    denied.report(summary.denied, view)
+    output = view.output()
+    output.verdict(_verdict(summary))
+    output.object(summary.as_json() if view.format != "table" else for_people(summary))
+    denied.show(summary.denied, view)
+    step = next_command("doctor", store, broker_conf, settings) if summary.only is None else NOTHING_TO_DO
+    stopped = summary.transactions.stopped
+    output.next(step if stopped is None else stopped.resume_commands[0])
+    denied.end(summary.denied)
 
 
 def for_people(summary: StoreSummary) -> dict[str, Any]:
     """Return the summary as text and tables."""
-    from rmqstore.render.times import time_range
     from rmqstore.store.parts import relative_to_root
+    from rmqstore.times import time_range
 
     writer, log, queues, index = summary.writer, summary.log, summary.queues, summary.index
     stopped = summary.transactions.stopped
     screen: dict[str, Any] = {
         **({} if stopped is None else {"unfinished": f"{stopped.message}. {stopped.hint}"}),
         "store": summary.path,
-        "state": _state(summary),
         "written by": _written_by(writer),
         "because": _reasons(writer),
     }
@@ -90,6 +95,15 @@ def for_people(summary: StoreSummary) -> dict[str, Any]:
     return screen
 
 
+def _verdict(summary: StoreSummary) -> str:
+    """Return the state in one line."""
+    if summary.transactions.stopped is not None:
+        return f"UNFINISHED: {summary.transactions.stopped.message}"
+    text = _state(summary)
+    head = next(head for head in ("in use", "unknown", "stopped cleanly", "crashed") if text.startswith(head))
+    return head.upper() + text[len(head) :]
+
+
 def _state(summary: StoreSummary) -> str:
     live = summary.liveness
     if live.in_use:
@@ -118,7 +132,7 @@ def _log(summary: StoreSummary) -> str:
 
 
 def _checkpoint(summary: StoreSummary) -> str:
-    from rmqstore.render.times import time_text
+    from rmqstore.times import time_text
 
     fields = summary.checkpoint
     if fields is None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from rmqstore.commands.common import View, broker_version_option, output_options, store_argument, store_options
+from rmqstore.commands.common import View, broker_version_option, next_command, output_options, store_argument, store_options
 from rmqstore.commands.predicting import predict, what_if_option
 from rmqstore.errors import UsageError
 
@@ -37,4 +37,5 @@ def command(
 
     if tried and not what_if:
         raise UsageError(f"{tried[0]!r} is one argument too many.", "Name one store; ways to start are named after --what-if.")
-    predict(Store.open(store, broker_conf=broker_conf, settings=settings), broker_version, [*what_if, *tried], view)
+    step = next_command("doctor", store, broker_conf, settings)
+    predict(Store.open(store, broker_conf=broker_conf, settings=settings), broker_version, [*what_if, *tried], view, step)

@@ -11,6 +11,7 @@ import click
 from rmqstore.commands import denied
 from rmqstore.commands.common import View
 from rmqstore.render.progress import note
+from rmqstore.wording import counted
 
 if TYPE_CHECKING:
     from rmqstore.prediction.release import Chosen
@@ -31,10 +32,10 @@ what_if_option = click.option(
 """--what-if → `what_if: tuple[str, ...]`."""
 
 
-def predict(store: Store, broker_version: str, what_if: Sequence[str], view: View) -> None:
+def predict(store: Store, broker_version: str, what_if: Sequence[str], view: View, step: str) -> None:
     """Show what a broker does, or compare the ways to start that the command line names.
 
-    Harm, and files without read permission, end the command with status 1. Raises UsageError.
+    `step`: the command to run next. Harm, and files without read permission, end the command with status 1. Raises UsageError.
     """
     from rmqstore.prediction.release import choose_release
     from rmqstore.prediction.whatif import parse_variants
@@ -43,10 +44,10 @@ def predict(store: Store, broker_version: str, what_if: Sequence[str], view: Vie
     chosen = choose_release(store, broker_version)
     ways = parse_variants(what_if, chosen.release)
     compile_kernels(quiet=view.quiet)
-    _predict(store, ways, chosen, view)
+    _predict(store, ways, chosen, view, step)
 
 
-def _predict(store: Store, ways: Sequence[Variant], chosen: Chosen, view: View) -> None:
+def _predict(store: Store, ways: Sequence[Variant], chosen: Chosen, view: View, step: str) -> None:
     from rmqstore.prediction.whatif import compare, least_harmful
     from rmqstore.store.access import denied_entries
     from rmqstore.store.again import try_again
@@ -65,7 +66,9 @@ def _predict(store: Store, ways: Sequence[Variant], chosen: Chosen, view: View) 
                 view.output().object(_json(result, store.root, chosen.because))
         least = least_harmful(results, chosen.release, abort=store.abort_present)
         _conclude(results, least, store.root, chosen, view)
-    denied.report(not_read, view)
+    denied.show(not_read, view)
+    view.output().next(step)
+    denied.end(not_read)
     if least[0].harm[:2] != (0, 0):
         click.get_current_context().exit(EXIT_HARM)
 
@@ -79,10 +82,13 @@ def _conclude(results: list[Compared], least: Sequence[Compared], root: Path, ch
         stopped = read_transactions(root).stopped
         if stopped is not None:
             note(f"warning: {stopped.message}. {stopped.hint}")
+        output = view.output()
         if len(results) == 1:
-            view.output().object(for_people(least[0], root, chosen.because))
+            output.verdict(headline(least[0]))
+            output.object(for_people(least[0], root, chosen.because))
             return
-        view.output().rows(comparison(results))
+        output.verdict(f"LEAST HARMFUL OF {len(results)} WAYS: {_words(least[0])}")
+        output.rows(comparison(results))
         equal = {} if len(least) == 1 else {"equal to it": [{"way": _words(one)} for one in least[1:]]}
         view.output().summary({"least harmful": _words(least[0]), **equal, "because": why_least(results, least[0], chosen.release)})
     elif len(results) > 1:
@@ -104,10 +110,27 @@ def _json(result: Compared, root: Path, because: str) -> dict[str, Any]:
     }
 
 
+def headline(result: Compared) -> str:
+    """Return what a start does in one line."""
+    outcome = result.outcome
+    if outcome.starts is None:
+        return f"UNKNOWN: {outcome.unknown or 'whether a broker starts'}"
+    if not outcome.starts:
+        return f"DOES NOT START: {outcome.blockers[0].message}" if outcome.blockers else "DOES NOT START"
+    if outcome.lost is not None and outcome.lost.messages:
+        return f"STARTS, BUT discards {counted(outcome.lost.messages, 'message')}"
+    harmed = len(result.consequences.queues)
+    if harmed:
+        return f"STARTS, BUT changes {counted(harmed, 'queue')}"
+    if result.harm[:2] != (0, 0):
+        return "STARTS, BUT does harm"
+    return "STARTS, DISCARDS NO MESSAGE"
+
+
 def for_people(result: Compared, root: Path, because: str) -> dict[str, Any]:
     """Return the prediction as text and tables."""
-    from rmqstore.render.times import time_range
     from rmqstore.store.parts import relative_to_root
+    from rmqstore.times import time_range
 
     outcome, consequences = result.outcome, result.consequences
     screen: dict[str, Any] = {

@@ -62,7 +62,7 @@ def command(
 
     from rmqstore.dump.items import write_json
     from rmqstore.dump.request import BodyForm, Request
-    from rmqstore.dump.shapes import columns, readable
+    from rmqstore.dump.shapes import columns
     from rmqstore.query.search import Search
     from rmqstore.query.wanted import wanted_by
     from rmqstore.store.kinds.identify import FileKind
@@ -79,8 +79,7 @@ def command(
     if view.format == "json":
         write_json(found, line_sink(sys.stdout))
     else:
-        shown = map(readable, found) if view.format == "table" else found
-        view.output().rows(shown, ("way", *(columns(FileKind.COMMITLOG, view.format) or ())))
+        view.output(data=True).rows(found, ("way", *(columns(FileKind.COMMITLOG, view.format) or ())))
     _report(search.report, view)
     context.exit(0 if search.report.found else _NOT_FOUND)
 
@@ -89,7 +88,8 @@ def _report(report: Report, view: View) -> None:
     from rmqstore.render.progress import note
 
     messages = "1 message" if report.found == 1 else f"{report.found or 'no'} messages"
-    note(f"{messages} found; searched: {'; '.join(report.searched) or 'the record at this offset'}", quiet=view.quiet)
+    head = "FOUND" if report.found else "NOT FOUND"
+    note(f"{head}: {messages}; searched: {'; '.join(report.searched) or 'the record at this offset'}", quiet=view.quiet)
     if report.damages:
         size = sum(length for _, length in report.damages)
         note(f"{len(report.damages)} damaged ranges ({size} bytes) in there can hide messages; run `rmqstore verify`", quiet=view.quiet)

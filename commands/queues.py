@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from rmqstore.commands.common import View, output_options, store_argument, store_options
+from rmqstore.commands.common import View, output_options, store_argument, store_options, write_list
 from rmqstore.render.sizes import size_text
 
 if TYPE_CHECKING:
@@ -49,12 +48,11 @@ def command(
     from rmqstore.store.root import Store
 
     rows = sorted(list_queues(Store.open(store, broker_conf=broker_conf, settings=settings), topic, queue_id), key=_SORTS[sort])
-    chosen = islice(rows, limit)
-    view.output().rows(_for_people(row) if view.format == "table" else row.as_json() for row in chosen)
+    write_list(view, "queue", [_for_people(row) if view.format == "table" else row.as_json() for row in rows[:limit]])
 
 
 def _for_people(row: QueueRow) -> dict[str, Any]:
-    from rmqstore.render.times import time_text
+    from rmqstore.times import time_text
 
     return {
         "topic": row.topic,

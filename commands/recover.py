@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rmqstore.commands.common import View, broker_version_option, output_options, store_argument, store_options
+from rmqstore.commands.common import View, broker_version_option, next_command, output_options, store_argument, store_options
 from rmqstore.commands.denied import require_readable
 from rmqstore.commands.engines import engine_options
 from rmqstore.commands.predicting import predict, what_if_option
@@ -100,7 +100,7 @@ def command(
     at = StoreAt.of(store, broker_conf, settings)
     opened = at.open()
     if dry_run and strategy is None and not copies:
-        predict(opened, broker_version, [*what_if, *tried], view)
+        predict(opened, broker_version, [*what_if, *tried], view, next_command("doctor", store, broker_conf, settings))
         return
     require_readable(opened)
     runner = RepairRunner(view, at, opened, broker_version, wish, dry_run=dry_run, yes=yes, plan_out=plan_out)

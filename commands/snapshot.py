@@ -8,7 +8,15 @@ from typing import Any
 
 import click
 
-from rmqstore.commands.common import View, broker_version_option, output_options, store_argument, store_options
+from rmqstore.commands.common import (
+    NOTHING_TO_DO,
+    View,
+    broker_version_option,
+    next_command,
+    output_options,
+    store_argument,
+    store_options,
+)
 from rmqstore.commands.pacing import rate_limit_option
 
 _INCOMPLETE = 1
@@ -44,6 +52,7 @@ def command(
     from rmqstore.repair.snapshot.take import take_snapshot
     from rmqstore.scan.compilation import compile_kernels
     from rmqstore.store.root import Store
+    from rmqstore.wording import counted
 
     compile_kernels(quiet=view.quiet)
     opened = Store.open(store, broker_conf=broker_conf, settings=settings)
@@ -51,12 +60,16 @@ def command(
         taken = take_snapshot(opened, target, broker_version, link=link, advance=bar.advance)
     described = describe(taken)
     path = write_manifest(taken, described)
-    view.output().object(described if view.format == "json" else _shown(described, path))
-    context.exit(0 if taken.complete and not taken.errors else _INCOMPLETE)
+    sound = taken.complete and not taken.errors
+    output = view.output()
+    output.verdict(f"{'COPIED' if sound else 'DAMAGED: copied as it was found'}: {counted(len(described['files']), 'file')}")
+    output.object(described if view.format == "json" else _shown(described, path))
+    output.next(NOTHING_TO_DO if sound else next_command("doctor", target, broker_conf, settings))
+    context.exit(0 if sound else _INCOMPLETE)
 
 
 def _shown(described: Mapping[str, Any], manifest: Path) -> dict[str, Any]:
-    from rmqstore.render.times import time_text
+    from rmqstore.times import time_text
 
     notes = [{"note": note} for note in described["notes"]]
     return {

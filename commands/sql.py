@@ -43,8 +43,11 @@ def command(
     rmqstore sql STORE "select topic, count(*) from messages group by topic"
     rmqstore sql STORE "select tags, properties from messages where physical_offset = 1024"
     """
+    from rmqstore.pipeline.engine import require_spark
     from rmqstore.pipeline.job import StoreAt
     from rmqstore.pipeline.remote import at_hand
+
+    require_spark()
     from rmqstore.pipeline.spark.session import begin_session
 
     with at_hand(StoreAt.of(store, broker_conf, settings)) as at:
@@ -73,7 +76,8 @@ def _answer(at: StoreAt, statement: str, session: Opener, view: View) -> None:
                 count += 1
                 yield row
 
-        view.output().rows(counted(), result.columns)
+        view.output(data=True).rows(counted(), result.columns)
+        view.verdict_of_data(f"ANSWERED: {count} {'row' if count == 1 else 'rows'}")
 
 
 def _prepare(statement: str, view: View) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rmqstore.commands.common import View, on_interrupt, output_options, store_options
+from rmqstore.commands.common import NOTHING_TO_DO, View, on_interrupt, output_options, store_options
 from rmqstore.commands.engines import engine_options, stores_argument
 from rmqstore.commands.pacing import rate_limit_option
 
@@ -105,20 +105,23 @@ def _run(job: StatsJob, runner: Runner, view: View) -> Counts:
 def _print(found: list[dict[str, Any]], sums: dict[str, Any], view: View) -> None:
     from rmqstore.pipeline.stats.result import FIELDS
     from rmqstore.render.bars import tables
+    from rmqstore.wording import counted
 
     output = view.output()
+    output.verdict(f"COUNTED {counted(sums['messages'], 'message')}")
     if view.format == "table":
         output.object(tables(found, plain=not (sys.stdout.encoding or "").lower().startswith("utf")))
     else:
         output.rows(found, FIELDS)
     output.summary(sums)
+    output.next(NOTHING_TO_DO)
 
 
 def _write_report(path: Path, found: list[dict[str, Any]], sums: dict[str, Any], stores: tuple[Path | str, ...]) -> None:
     from rmqstore import __version__
     from rmqstore.pipeline.publish import write_whole
     from rmqstore.render.report import page
-    from rmqstore.render.times import time_text
+    from rmqstore.times import time_text
 
     title = f"Statistics of {stores[0]}" if len(stores) == 1 else f"Statistics of {len(stores)} stores"
     made = f"rmqstore {__version__}, {time_text(round(time.time()) * 1000)}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rmqstore.commands.common import View, output_options, store_argument, store_options
+from rmqstore.commands.common import View, output_options, store_argument, store_options, write_list
 
 if TYPE_CHECKING:
     from rmqstore.listing.timers import TimerRow
@@ -33,11 +33,11 @@ def command(store: Path, topic: str | None, limit: int | None, broker_conf: Path
     from rmqstore.store.root import Store
 
     rows = list_timers(Store.open(store, broker_conf=broker_conf, settings=settings), int(time.time() * 1000), topic)
-    view.output().rows(_for_people(row) if view.format == "table" else row.as_json() for row in islice(rows, limit))
+    write_list(view, "message", (_for_people(row) if view.format == "table" else row.as_json() for row in islice(rows, limit)))
 
 
 def _for_people(row: TimerRow) -> dict[str, Any]:
-    from rmqstore.render.times import time_text
+    from rmqstore.times import time_text
 
     return {
         "due": "unknown" if row.due is None else time_text(row.due),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from rmqstore.commands.common import View, output_options, store_argument, store_options
+from rmqstore.commands.common import View, output_options, store_argument, store_options, write_list
 
 
 @click.command("topics", short_help="List topics: queues, type, permissions, messages.")
@@ -20,9 +20,10 @@ def command(store: Path, broker_conf: Path | None, settings: Mapping[str, str], 
     Messages are the entries of the queues. Topics or queues in RocksDB are not read (status 4).
     """
     from rmqstore.listing.topics import list_topics
+    from rmqstore.render.text import labelled
     from rmqstore.store.root import Store
 
-    rows = (row.as_json() for row in list_topics(Store.open(store, broker_conf=broker_conf, settings=settings)))
+    rows = [row.as_json() for row in list_topics(Store.open(store, broker_conf=broker_conf, settings=settings))]
     if view.format == "table":
-        rows = ({name.replace("_", " "): value for name, value in row.items() if name != "type"} for row in rows)
-    view.output().rows(rows)
+        rows = [labelled(row) for row in rows]
+    write_list(view, "topic", rows)

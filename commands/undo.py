@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from rmqstore.commands.common import View, output_options, store_argument, store_options
-from rmqstore.commands.writing import PlanDialog, dry_run_option, tell, yes_option
+from rmqstore.commands.writing import PlanDialog, doctor_of, dry_run_option, tell, without_dry_run, yes_option
 
 
 @click.command("undo", short_help="Undo the changes of a writing command.")
@@ -38,4 +38,5 @@ def command(
 
     root = store.absolute()
     given = BrokerConfig.load(broker_conf, settings, root=root).given
-    tell(view, procedure.undo(root, transaction, PlanDialog(view, yes), dry_run=dry_run, settings=given))
+    result = procedure.undo(root, transaction, PlanDialog(view, yes), dry_run=dry_run, settings=given)
+    tell(view, result, without_dry_run() if dry_run else doctor_of(result.plan))

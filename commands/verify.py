@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rmqstore.commands.common import View, on_interrupt, output_options, store_options
+from rmqstore.commands.common import NOTHING_TO_DO, View, on_interrupt, output_options, store_options
 from rmqstore.commands.engines import engine_options, stores_argument
 from rmqstore.commands.pacing import rate_limit_option
 from rmqstore.errors import UnreadableError
@@ -158,6 +158,8 @@ class _Report:
         self._known = known
         self._settings = settings
         self._grouped = grouped
+        self._first: str | None = None
+        self._bad: str | None = None
         self._output = view.output()
         self._counts: Counter[str] = Counter()
         self._severities: Counter[str] = Counter()
@@ -187,14 +189,18 @@ class _Report:
 
     def findings(self, found: Iterable[Finding], root: str, counts: Mapping[tuple[str, str], int] | None = None) -> None:
         """Count and write the findings of the store at `root`. `counts` by code and severity: if some are not listed."""
+        from rmqstore.findings import Severity
         from rmqstore.verify.advice import spelled_out
 
+        self._first = self._first or root
         everything = list(found)
         new = self._new(everything)
         self._not_new += len(everything) - len(new)
         for each in new:
             self._counts[each.code] += 1
             self._severities[str(each.severity)] += 1
+            if self._bad is None and each.severity is Severity.ERROR:
+                self._bad = root
         listed = Counter((each.code, str(each.severity)) for each in new)
         rest = Counter(counts or {}) - listed
         for (code, severity), count in rest.items():
@@ -276,7 +282,35 @@ class _Report:
         }
         if self._not_new:
             summary["in_baseline"] = self._not_new
-        self._output.summary(summary)
+        if self._view.format == "table":
+            left_out = (
+                "schema",
+                "verdict",
+                *(() if self._view.verbose else ("engine", "engine_because", "bytes_per_second", "severities")),
+            )
+            self._output.summary({name: item for name, item in summary.items() if name not in left_out and item != {}})
+            self._output.next(self._next())
+        else:
+            self._output.summary(summary)
+        self._output.verdict(self._headline(summary["verdict"]))
+
+    def _next(self) -> str:
+        """Return the next step: the diagnosis of the first store in which something is wrong or was not read."""
+        from rmqstore.pipeline.remote import is_remote
+        from rmqstore.shellwords import command
+
+        root = self._bad or (self._first if self.not_checked else None)
+        if root is None:
+            return NOTHING_TO_DO
+        if is_remote(root):
+            return f"Copy {root} to this machine, and run `rmqstore doctor` on the copy."
+        return command("rmqstore", "doctor", root, *self._settings)
+
+    def _headline(self, verdict: str) -> str:
+        """Return the verdict with a word in capitals at its begin."""
+        if self.errors:
+            return f"DAMAGED: {verdict}"
+        return verdict if verdict.startswith("HEALTHY") else f"NOTHING NEW: {verdict}"
 
 
 def _read_baseline(path: Path) -> Known:

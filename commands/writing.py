@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rmqstore.commands.common import View, broker_version_option, on_interrupt, output_options, store_options
+from rmqstore.commands.common import WORDS, View, broker_version_option, on_interrupt, output_options, store_options
 from rmqstore.commands.engines import engine_options, rebuilder_of
 from rmqstore.reading.progress import Advance
 from rmqstore.shellwords import command
+from rmqstore.wording import counted
 
 if TYPE_CHECKING:
     from rmqstore.pipeline.engine import EngineOptions
@@ -114,7 +115,23 @@ class RepairRunner:
 
     def __call__(self, name: str, planner: Planner, *, passes: int, second: Planner | None = None) -> None:
         """Run the procedure and print its result; end the command with status 1 if errors remain."""
-        tell(self._view, self.run(name, planner, passes=passes, second=second))
+        result = self.run(name, planner, passes=passes, second=second)
+        tell(self._view, result, self._next(result) if self._view.format == "table" else "")
+
+    def _next(self, result: Result) -> str:
+        """Return the next step: the command that applies what was shown, or that of a diagnosis of the repaired store."""
+        if result.kept_in is not None:
+            return command("rmqstore", "apply", result.kept_in)
+        if result.transaction is None and not result.plan.empty:
+            return without_dry_run()
+        from rmqstore.doctor.cure import after_repair
+        from rmqstore.doctor.diagnosis import diagnose
+        from rmqstore.doctor.nextsteps import Commands
+
+        asked = "" if self._broker_version == "auto" else self._broker_version
+        commands = Commands(self._store.root, self._at.options, asked)
+        diagnosis = diagnose(self._at.open(), self._broker_version, commands)
+        return after_repair(diagnosis, commands, complete=result.complete)
 
     def run(self, name: str, planner: Planner, *, passes: int, second: Planner | None = None) -> Result:
         """Run the procedure. `passes`: how often the planner reads the log."""
@@ -140,7 +157,10 @@ class PlanDialog:
     def show(self, plan: Plan) -> None:
         """Print the plan: text and tables, or the object of a plan file without the list of files."""
         if self._view.format == "table":
-            self._view.output().object(for_people(plan))
+            # The question is about the plan, so it is shown in any case.
+            output = self._view.output(data=not self._yes)
+            output.verdict(headline(plan))
+            output.object(for_people(plan))
         else:
             from rmqstore.repair.plan.codec import shown_object
 
@@ -162,11 +182,33 @@ class PlanDialog:
         self._done += 1
 
 
-def tell(view: View, result: Result) -> None:
-    """Print the result as text or JSON; end the command with status 1 if errors remain."""
-    view.output().object(result.as_json() if view.format != "table" else outcome(result))
+def tell(view: View, result: Result, step: str) -> None:
+    """Print the result as text or JSON, and the next step; end the command with status 1 if errors remain."""
+    output = view.output()
+    output.object(result.as_json() if view.format != "table" else outcome(result))
+    output.next(step)
     if not result.complete:
         click.get_current_context().exit(EXIT_ERRORS_REMAIN)
+
+
+def without_dry_run() -> str:
+    """Return the command line without the option that only shows the plan."""
+    words = click.get_current_context().meta[WORDS]
+    return command("rmqstore", *(word for word in words if word != "--dry-run"))
+
+
+def doctor_of(plan: Plan) -> str:
+    """Return `rmqstore doctor` for the store of a plan, with its settings."""
+    settings = (word for key, value in plan.settings.items() for word in ("--set", f"{key}={value}"))
+    return command("rmqstore", "doctor", plan.store, *settings)
+
+
+def headline(plan: Plan) -> str:
+    """Return a plan in one line."""
+    if plan.empty:
+        return f"NOTHING TO CHANGE: {plan.command} of {plan.store}"
+    lost = f"{counted(len(plan.lost), 'message')} lost" if plan.lost else "no message lost"
+    return f"PLAN: {counted(len(plan.actions), 'change')}, {lost}"
 
 
 def for_people(plan: Plan) -> dict[str, Any]:

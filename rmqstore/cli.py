@@ -17,7 +17,7 @@ import click
 
 from rmqstore import __version__
 from rmqstore.commands import defaults
-from rmqstore.commands.common import INTERRUPTION_REPORT
+from rmqstore.commands.common import INTERRUPTION_REPORT, WORDS
 from rmqstore.errors import RmqstoreError
 from rmqstore.terminal import printable
 
@@ -188,8 +188,9 @@ def _traceback(kind: type[BaseException], error: BaseException, trace: Traceback
 def _run(words: list[str], meta: dict[str, Any]) -> int:
     # click's own main() answers a closed pipe with status 1, which here means "findings"; so its steps are called one by one.
     try:
-        with group.make_context("rmqstore", words, default_map=defaults.configured(COMMANDS)) as context:
+        with group.make_context("rmqstore", list(words), default_map=defaults.configured(COMMANDS)) as context:
             context.meta[INTERRUPTION_REPORT] = meta
+            context.meta[WORDS] = tuple(words)
             group.invoke(context)
         return 0
     except click.exceptions.Exit as ending:

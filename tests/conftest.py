@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -11,6 +12,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support import stores
+
+# The readline of the first process gives its workers a width, as a shell does not; tests that need one set it.
+for variable in ("COLUMNS", "LINES"):
+    os.environ.pop(variable, None)
 
 # A busy machine is slow in making examples, which says nothing about the code.
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -81,11 +81,28 @@ class Comparison:
         if self.relation is Relation.DIVERGED:
             sure = "" if self.log.whole else "; first compare all of both logs with --deep, the difference may begin earlier"
             return f"to let {other} follow {one}, cut it: rmqstore truncate {other} --at {self.log.diverged}{sure}"
-        if self.relation is Relation.DAMAGED:
-            pairs = ((Validity.SECOND, one, other), (Validity.FIRST, other, one))
-            lines = [f"rmqstore recover {damaged} --from {copy}" for valid, damaged, copy in pairs if self.log.counts[valid]]
-            return f"take from the other copy what is damaged: {'; '.join(lines)}" if lines else None
-        return None
+        lines = self._healing
+        return f"take from the other copy what is damaged: {'; '.join(lines)}" if lines else None
+
+    @property
+    def command(self) -> str | None:
+        """Return the command to run next, None if there is none; one that changes a store shows its plan alone."""
+        one, other = quoted(self.one.name), quoted(self.other.name)
+        if self.relation is Relation.DIVERGED:
+            cut = f"rmqstore truncate {other} --at {self.log.diverged} --dry-run"
+            return cut if self.log.whole else f"rmqstore diff {one} {other} --deep"
+        if self.relation is Relation.GAPS:
+            return f"rmqstore doctor {one if len(self.one.written()) > 1 else other}"
+        return next((f"{line} --dry-run" for line in self._healing), None)
+
+    @property
+    def _healing(self) -> list[str]:
+        """Return the commands that take damaged records from the other copy."""
+        if self.relation is not Relation.DAMAGED:
+            return []
+        one, other = quoted(self.one.name), quoted(self.other.name)
+        pairs = ((Validity.SECOND, one, other), (Validity.FIRST, other, one))
+        return [f"rmqstore recover {damaged} --from {copy}" for valid, damaged, copy in pairs if self.log.counts[valid]]
 
     def as_json(self) -> dict[str, Any]:
         """Return the object that JSON output shows (docs/json.md)."""
@@ -203,6 +220,6 @@ def _reservation(found: Comparison) -> str:
 
 
 def _time(milliseconds: int) -> str:
-    from rmqstore.render.times import time_text
+    from rmqstore.times import time_text
 
     return str(time_text(milliseconds))

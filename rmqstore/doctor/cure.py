@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import shlex
 from enum import StrEnum
 
 from rmqstore.doctor.diagnosis import Diagnosis
+from rmqstore.doctor.nextsteps import START, Commands
+from rmqstore.findings import Severity
 
 _REPAIRS = frozenset({"recover", "rebuild-consumequeue", "rebuild-index", "rebuild-checkpoint"})
+
+_GONE = frozenset({"RMQ-CL-REMOVED"})
+"""Errors about messages that were gone before."""
 
 
 class Cure(StrEnum):
@@ -27,8 +31,19 @@ def cure_of(diagnosis: Diagnosis) -> Cure:
         return Cure.IN_USE
     if diagnosis.nothing_lost:
         return Cure.START
-    words = shlex.split(diagnosis.next)
+    words = diagnosis.next.split(" ")
     if words[0] == "rmqstore" and words[1] in _REPAIRS and "--dry-run" not in words:
         return Cure.REPAIR
     changes_setting = "RMQ-ST-SETTING" in codes and (words[0] == "echo" or words[:2] == ["rmqstore", "doctor"])
     return Cure.SETTING if changes_setting else Cure.COMMAND
+
+
+def after_repair(diagnosis: Diagnosis, commands: Commands, *, complete: bool) -> str:
+    """Return the step after a repair, never the same repair again. `complete`: it left neither errors nor anything to do."""
+    if not complete:
+        return commands.verify()
+    if cure_of(diagnosis) is not Cure.REPAIR:
+        return diagnosis.next
+    errors = {finding.code for finding in diagnosis.findings if finding.severity is Severity.ERROR}
+    # What is gone for good cannot be repaired, and a start changes nothing about it.
+    return START if diagnosis.starts and errors <= _GONE else commands.verify()

@@ -1,10 +1,6 @@
-"""Columns of a table or CSV of each part, and the form of times in them."""
+"""Columns of a table or CSV of each part."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from datetime import UTC, datetime
-from typing import Any
 
 from rmqstore.dump.message import MESSAGE_FIELDS
 from rmqstore.store.kinds.identify import FileKind
@@ -28,8 +24,6 @@ _LOG_TABLE = (
     "reason",
     "message",
 )
-_TIMES = ("store_timestamp", "begin_timestamp", "end_timestamp")
-_LATEST_MS = 253_402_300_799_999
 
 
 def is_tree(kind: FileKind) -> bool:
@@ -44,16 +38,3 @@ def columns(kind: FileKind, output_format: str) -> tuple[str, ...] | None:
     if output_format == "table":
         return _LOG_TABLE
     return ("type", *MESSAGE_FIELDS, "tags_code", "position", "body", "body_encoding", *_DAMAGE_FIELDS)
-
-
-def readable(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the object with times as ISO 8601 in UTC."""
-    return {name: iso_time(item) if name in _TIMES else item for name, item in value.items()}
-
-
-def iso_time(milliseconds: Any) -> Any:
-    """Return a time as `2024-01-31T12:00:00.500Z`; an implausible time is returned unchanged."""
-    if not isinstance(milliseconds, int) or not 0 < milliseconds <= _LATEST_MS:
-        return milliseconds
-    moment = datetime.fromtimestamp(milliseconds // 1000, UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{milliseconds % 1000:03d}Z"

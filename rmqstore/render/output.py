@@ -11,13 +11,19 @@ from typing import Any, Protocol, TextIO
 from rmqstore.findings import Finding
 from rmqstore.render.formulas import defused
 from rmqstore.render.text import cell, compact_json
-from rmqstore.terminal import printable, printable_json
+from rmqstore.terminal import printable, printable_json, warn
 
 FINDING_COLUMNS = tuple(name for name in Finding.__dataclass_fields__ if name != "store")
 
 
 class Output(Protocol):
     """Destination of a command's results; each method may be called many times, and at most a screenful is buffered."""
+
+    def verdict(self, text: str) -> None:
+        """Write the verdict of a command, one line that begins with a word in capitals; nothing in JSON, on standard error beside CSV."""
+
+    def next(self, text: str) -> None:
+        """Write the next step, a command or a sentence, as the last line; nothing in JSON and CSV."""
 
     def rows(self, rows: Iterable[Mapping[str, Any]], columns: Sequence[str] | None = None) -> None:
         """Write rows as they come; `columns` fixes which are shown in a table or CSV and in which order (default: the row's keys)."""
@@ -39,11 +45,18 @@ class Output(Protocol):
 
 
 def open_output(
-    output_format: str, *, color: str = "auto", quiet: bool = False, csv_raw: bool = False, stream: TextIO | None = None
+    output_format: str,
+    *,
+    color: str = "auto",
+    quiet: bool = False,
+    verbose: bool = False,
+    csv_raw: bool = False,
+    stream: TextIO | None = None,
 ) -> Output:
     """Return the output for `table`, `json` or `csv` on `stream` (standard output); `color` is auto, always or never.
 
-    `csv_raw`: cells of CSV are unchanged, also those that a spreadsheet would execute.
+    `quiet`: of text only the verdict and errors; `verbose`: also findings that need no action. `csv_raw`: cells of CSV are unchanged, also
+    those that a spreadsheet would execute.
     """
     target = sys.stdout if stream is None else stream
     if isinstance(target, io.TextIOWrapper):
@@ -58,7 +71,7 @@ def open_output(
         return Csv(target, raw=csv_raw)
     from rmqstore.render.console import Console
 
-    return Console(target, color=color, quiet=quiet)
+    return Console(target, color=color, quiet=quiet, verbose=verbose)
 
 
 class JsonLines:
@@ -67,6 +80,12 @@ class JsonLines:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._to_terminal = stream.isatty()
+
+    def verdict(self, text: str) -> None:
+        """Write nothing: objects have the verdict."""
+
+    def next(self, text: str) -> None:
+        """Write nothing: objects have the next step."""
 
     def rows(self, rows: Iterable[Mapping[str, Any]], columns: Sequence[str] | None = None) -> None:
         for row in rows:
@@ -100,6 +119,12 @@ class Csv:
         self._row = io.StringIO(newline="")
         self._writer = csv.writer(self._row, lineterminator="\r\n")
         self._header: tuple[str, ...] | None = None
+
+    def verdict(self, text: str) -> None:
+        warn(text)
+
+    def next(self, text: str) -> None:
+        """Write nothing: standard output is the table alone."""
 
     def rows(self, rows: Iterable[Mapping[str, Any]], columns: Sequence[str] | None = None) -> None:
         for row in rows:

@@ -12,7 +12,7 @@ from rmqstore.render.bars import TITLES, value_text
 from rmqstore.render.report_plots import PART_COLORS, color, columns, one_bar
 from rmqstore.render.sizes import size_text
 from rmqstore.render.timeline import hours
-from rmqstore.render.times import time_range
+from rmqstore.times import time_range
 
 Object = Mapping[str, Any]
 

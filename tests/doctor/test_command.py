@@ -49,8 +49,8 @@ def test_a_clean_store() -> None:
 
 def test_people_read_the_verdict_first() -> None:
     run = doctor(sample_store(CLEAN), "--broker-version", "5.3.3")
-    assert run.out.splitlines()[0].split(maxsplit=1) == ["verdict", "STARTS, NOTHING LOST"]
-    assert run.out.splitlines()[1].split(maxsplit=1) == ["next", "Start the broker."]
+    assert run.out.splitlines()[0] == "STARTS, NOTHING LOST"
+    assert run.out.splitlines()[-1] == "Start the broker."
 
 
 def test_findings_come_before_the_last_object(fresh_store: FreshStore) -> None:
@@ -133,7 +133,7 @@ def test_a_path_with_a_blank_is_quoted(tmp_path: Path, fresh_store: FreshStore) 
 @pytest.mark.parametrize(
     ("words", "status", "said"),
     [
-        (["{missing}"], FAILED, "does not exist"),
+        (["{missing}"], FAILED, "no such directory"),
         (["{store}/consumequeue"], USAGE, "is only the part consumequeue of a store"),
         (["{store}", "--broker-version", "9.9.9"], USAGE, "9.9.9"),
         (["{store}", "--broker-version", "new"], USAGE, "neither 'auto' nor a release"),

@@ -159,7 +159,7 @@ def test_behind_a_broken_record_the_next_one_follows(tmp_path: Path) -> None:
     (damage,) = damages(run.objects)
     assert (damage["physical_offset"], damage["length"], damage["reason"]) == (broken["position"], broken["size"], "illegal_magic")
     assert damage["file"] == FIRST_FILE
-    assert run.err == f"1 damaged range, {broken['size']} bytes; run `rmqstore verify` for details\n"
+    assert run.err == f"DAMAGED: 1 damaged range, {broken['size']} bytes; run `rmqstore verify` for details\n"
     assert rmqstore("dump", root, "--format", "json", "--quiet").err == ""
 
 

@@ -152,4 +152,7 @@ def test_damaged_configuration_is_refused_and_a_backup_is_used(tmp_path: Path) -
 def test_a_table_for_people(command: str) -> None:
     run = rmqstore(command, sample_store("broker-5.5.1-crash"))
     assert run.status == 0
-    assert len(run.out.splitlines()) == len(listed(command, sample_store("broker-5.5.1-crash"))) + 1
+    count = len(listed(command, sample_store("broker-5.5.1-crash")))
+    verdict, _, *lines, _, step = run.out.splitlines()
+    assert verdict.startswith(f"LISTED {count} ")
+    assert (len(lines), step) == (count, "Nothing to do.")

@@ -82,7 +82,8 @@ def test_info(stopped: Path) -> None:
     (told,) = rmqstore("info", stopped, "--format", "json").objects
     assert (told["unfinished"]["continue"], told["unfinished"]["undo"]) == _ways_out(stopped)
     table = rmqstore("info", stopped)
-    assert all(line in table.out.splitlines()[0] for line in _ways_out(stopped))
+    assert all(line in table.out.splitlines()[1] for line in _ways_out(stopped))
+    assert table.out.splitlines()[-1] == _ways_out(stopped)[0]
 
 
 def test_dry_runs(stopped: Path) -> None:

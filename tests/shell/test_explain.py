@@ -16,7 +16,7 @@ from rmqstore.cli import main
 def test_explains_a_code(spelling: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", spelling]) == 0
     text = capsys.readouterr().out
-    assert text.startswith("RMQ-CL-CRC  error\nbody checksum mismatch\n")
+    assert text.startswith("RMQ-CL-CRC  error  body checksum mismatch\n")
     assert "What a broker does\n  4.9.x       Clean start:" in text
     assert "What to do\n" in text
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 
 import pytest
 
@@ -142,11 +143,16 @@ def test_colours_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b[" not in plain.getvalue()
 
 
-def test_coloured_rows_are_not_wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_coloured_rows_have_the_width_of_plain_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     stream = io.StringIO()
-    open_output("table", stream=stream, color="always").rows([{"topic": "T" * 200}])
-    assert "T" * 200 in stream.getvalue()
+    open_output("table", stream=stream, color="always").rows([{"topic": "T" * 40, "queue": 1}])
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue())
+    assert "T" * 38 not in shown and max(map(len, shown.splitlines())) == 40
+    monkeypatch.delenv("COLUMNS")
+    wide = io.StringIO()
+    open_output("table", stream=wide, color="always").rows([{"topic": "T" * 200}])
+    assert "T" * 200 in wide.getvalue()
 
 
 def test_quiet_leaves_the_summary_out_for_people_only() -> None:
@@ -160,4 +166,4 @@ def test_object_for_people_is_a_tree() -> None:
     stream = io.StringIO()
     value = {"store": "s", "commit_log": {"min": 0, "files": 12}, "releases": ["4.9", "5.0"], "parts": [{"a": 1}], "codes": {}}
     open_output("table", stream=stream).object(value)
-    assert stream.getvalue() == "store     s\nreleases  4.9, 5.0\ncodes     none\n\ncommit log\n  min    0\n  files  12\n\nparts\na\n1\n"
+    assert stream.getvalue() == "store     s\nreleases  4.9, 5.0\ncodes     none\n\ncommit_log\n  min    0\n  files  12\n\nparts\na\n1\n"

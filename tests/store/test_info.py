@@ -55,7 +55,7 @@ def test_the_screen_names_what_matters(info: Info) -> None:
     result = info(str(stores.sample_store("5.3.3-plain-crash")))
     assert result.exit_code == 0
     assert len(result.stdout.splitlines()) <= 50
-    for text in ("crashed: abort exists", "5.2.0 to 5.3.4", "offsets 0 to 274891", "6 topics, 19 queues, 480 entries"):
+    for text in ("CRASHED: abort exists", "5.2.0 to 5.3.4", "offsets 0 to 274891", "6 topics, 19 queues, 480 entries"):
         assert text in result.stdout
 
 

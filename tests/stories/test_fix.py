@@ -22,7 +22,7 @@ def fix(root: Path, *options: str, base: str = CLEAN) -> Run:
 
 
 def last_line(run: Run) -> str:
-    return run.out.rstrip("\n").splitlines()[-1].removeprefix("next").strip()
+    return run.out.rstrip("\n").splitlines()[-1]
 
 
 @pytest.mark.parametrize("base", [CLEAN, "broker-5.5.1-crash"])

@@ -44,7 +44,7 @@ def test_errors(tmp_path: Path, damages: int, words: str) -> None:
 
     run = verified(root)
 
-    assert (run.status, run.out.splitlines()[-1]) == (1, words)
+    assert (run.status, run.out.splitlines()[-1]) == (1, f"DAMAGED: {words}")
     assert summary(verified(root, "--format", "json"))["errors"] == damages
 
 

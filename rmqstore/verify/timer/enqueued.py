@@ -20,6 +20,7 @@ from rmqstore.formats.naming import TIMER_TOPIC
 from rmqstore.store.mapped import MappedFileQueue, list_directory
 from rmqstore.store.parts import PartKind
 from rmqstore.store.window import read_at
+from rmqstore.times import time_text
 from rmqstore.verify.context import Context
 from rmqstore.verify.guard import Unmade
 from rmqstore.verify.timer.log import Offsets, integer_columns
@@ -127,7 +128,7 @@ def findings(context: Context, queue: TimerQueue, check: Any | None, *, goes_bac
         for code, message in _problems(context, entry):
             yield _of_entry(context, code, message, entry)
     for lost in queue.lost:
-        message = f"the message at {lost.entry.offset} is due at {lost.due} but was skipped: no entry of the timer log names it"
+        message = f"the message at {lost.entry.offset} is due at {time_text(lost.due)} but was skipped: no entry of the timer log names it"
         yield _of_entry(context, "RMQ-TM-LOST", message, lost.entry)
     if first is not None and goes_back:
         message = f"the check point includes {number} pending entries after the last entry of the timer log; a start adds them again"

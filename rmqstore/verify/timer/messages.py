@@ -16,6 +16,7 @@ from rmqstore.formats.record import MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, MIN_RECO
 from rmqstore.formats.timer import GIVEN_UP, UnitMagic
 from rmqstore.reading.records import LARGEST_RECORD
 from rmqstore.store.window import read_at
+from rmqstore.times import time_text
 from rmqstore.verify.context import Context
 
 _PREFIX = struct.Struct(struct_format(RECORD_PREFIX))
@@ -89,7 +90,8 @@ def _contradictions(offset: int, properties: Mapping[str, str], kind: int, slot_
     due = deliver_time(properties)
     if due is not None and not fits_slot(due, kind, slot_time):
         wanted = "later than" if kind & UnitMagic.ROLL else "at"
-        yield "RMQ-TM-UNIT", f"the message at {offset} is due at {due}, but its entry is for one due {wanted} {slot_time}"
+        slot = time_text(slot_time)
+        yield "RMQ-TM-UNIT", f"the message at {offset} is due at {time_text(due)}, but its entry is for one due {wanted} {slot}"
     deletes = bool(kind & UnitMagic.DELETE)
     if deletes != (TIMER_DEL_UNIQKEY in properties):
         said, found = ("a deletion", "an ordinary message") if deletes else ("an ordinary message", "a deletion")

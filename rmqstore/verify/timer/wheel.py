@@ -15,6 +15,7 @@ from rmqstore.formats.layout import fixed_layout
 from rmqstore.formats.naming import TIMER_TOPIC
 from rmqstore.store.ends import QueueEnds, queue_ends
 from rmqstore.store.parts import PartKind
+from rmqstore.times import time_text
 from rmqstore.verify.context import Context
 from rmqstore.verify.guard import Unmade, guarded, limited, limited_unmade
 from rmqstore.verify.timer import enqueued
@@ -233,7 +234,7 @@ def _implausible(context: Context, files: TimerFiles, fields: Any) -> Iterator[t
         yield "last_read_time_ms", "the read time is not set: everything of the last seven days is delivered again", None
     elif read_time % files.precision:
         floor = read_time - read_time % files.precision
-        yield "last_read_time_ms", f"the read time {read_time} is not a multiple of {files.precision} ms", floor
+        yield "last_read_time_ms", f"the read time {time_text(read_time)} is not a multiple of {files.precision} ms", floor
     elif read_time > time.time() * 1000 + _CLOCK_SLACK_MS:
         yield "last_read_time_ms", "the read time is in the future: nothing is delivered until then", None
     elif 0 < changed < read_time - _CLOCK_SLACK_MS:

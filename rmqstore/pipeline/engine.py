@@ -10,8 +10,9 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 
-from rmqstore.errors import UsageError
+from rmqstore.errors import RefusedError, UsageError
 from rmqstore.pipeline.job import Job, Runner
 from rmqstore.reading.progress import Advance
 
@@ -66,21 +67,39 @@ class Choice:
 
 
 def choose(wish: EngineOptions, size: int, pace: Throughput, *, remote: bool = False) -> Choice:
-    """Choose the engine for a job that reads `size` bytes, remote bytes if `remote`. Raises UsageError for contradicting options."""
+    """Choose the engine for a job that reads `size` bytes, remote bytes if `remote`.
+
+    Raises UsageError for contradicting options, RefusedError if Spark was requested and is not installed.
+    """
     if wish.engine == "local":
         if wish.master is not None or wish.conf:
             raise UsageError("--master and --spark-conf are for Spark.", "Leave them out, or use --engine spark.")
         return Choice("local", "it was requested")
+    if wish.engine == "spark" or wish.master is not None:
+        require_spark()
     if wish.engine == "spark":
         return Choice("spark", "it was requested")
     if wish.master is not None:
         return Choice("spark", f"--master names where it runs ({wish.master})")
+    if not spark_installed():
+        return Choice("local", "Spark is not installed")
     if remote:
         return Choice("spark", "remote stores are fetched by many tasks at a time")
     here, there = pace.local_seconds(size, wish.cores), pace.spark_seconds(size, len(os.sched_getaffinity(0)))
     if here <= there:
         return Choice("local", f"that should take {_seconds(here)}, and Spark {_seconds(there)} with its start")
     return Choice("spark", f"that should take {_seconds(there)} with its start, and this process {_seconds(here)}")
+
+
+def spark_installed() -> bool:
+    """Return whether the packages of `rmqstore[spark]` are installed."""
+    return find_spec("pyspark") is not None
+
+
+def require_spark() -> None:
+    """Raise RefusedError if Spark is not installed."""
+    if not spark_installed():
+        raise RefusedError("Spark is not installed.", "Run `pip install 'rmqstore[spark]'` with the Python that rmqstore is installed in.")
 
 
 class Starting:

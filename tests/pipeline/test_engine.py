@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from rmqstore.errors import RefusedError, UsageError
+from rmqstore.pipeline import engine
 from rmqstore.pipeline.engine import SPARK_START, Choice, EngineOptions, Throughput, choose
 from rmqstore.pipeline.spark import find_java, session
 from tests.support import stores
@@ -42,6 +43,18 @@ def test_what_was_asked_for_is_taken() -> None:
 def test_contradictions_are_refused() -> None:
     with pytest.raises(UsageError):
         choose(EngineOptions("local", conf={"spark.executor.memory": "2g"}), 0, PACE)
+
+
+def test_without_spark_its_jobs_are_done_here_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "find_spec", lambda name: None)
+    assert choose(EngineOptions(), 1 << 60, PACE) == Choice("local", "Spark is not installed")
+    assert choose(EngineOptions(), 0, PACE, remote=True).engine == "local"
+    for wish in (EngineOptions("spark"), EngineOptions(master="spark://there:7077")):
+        with pytest.raises(RefusedError, match="Spark is not installed") as refused:
+            choose(wish, 0, PACE)
+        assert "pip install 'rmqstore[spark]'" in refused.value.hint
+    run = rmqstore("sql", stores.sample_store("5.3.3-plain"), "select 1")
+    assert (run.status, run.err.splitlines()[0]) == (3, "error: Spark is not installed.")
 
 
 # Java

@@ -270,7 +270,7 @@ def test_columns_say_what_they_mean(spark: SparkSession) -> None:
         ({"set.maxIndexNum": "many"}, "store", "--set maxIndexNum=many: "),
         ({"pushdown": "perhaps"}, "store", "The option pushdown is 'perhaps'. -> Give true or false."),
         ({"part_bytes": "0"}, "store", "The option part_bytes is '0'. -> Give a number of bytes"),
-        ({}, "nowhere", "nowhere does not exist. -> "),
+        ({}, "nowhere", "nowhere: no such directory. -> "),
     ],
 )
 def test_mistakes_are_told_with_what_to_do(spark: SparkSession, options: dict[str, str], path: str, told: str, tmp_path: Path) -> None:

@@ -140,8 +140,15 @@ def test_the_member_named_by_the_configuration_is_taken(tmp_path: Path) -> None:
     assert opened.dledger.self_id == "n1"
 
 
+def test_a_mistyped_path_has_the_one_that_was_meant(tmp_path: Path) -> None:
+    (tmp_path / "broker-a" / "store").mkdir(parents=True)
+    with pytest.raises(UnreadableError, match="no such directory") as error:
+        Store.open(tmp_path / "brokr-a" / "store")
+    assert error.value.hint == f"Did you mean {tmp_path / 'broker-a' / 'store'}?"
+
+
 def test_paths_that_are_no_store_are_told(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableError, match="does not exist"):
+    with pytest.raises(UnreadableError, match="no such directory"):
         Store.open(tmp_path / "gone")
     with pytest.raises(NotAStoreError, match="is empty"):
         Store.open(tmp_path)

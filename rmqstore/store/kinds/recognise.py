@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from rmqstore.errors import NotAStoreError
+from rmqstore.errors import GoneError, NotAStoreError
 from rmqstore.formats import checkpoint
 from rmqstore.shellwords import quoted
 from rmqstore.store.entries import Entry
@@ -44,12 +44,32 @@ def require_directory(root: Path) -> None:
     """Raise UnreadableError if there is nothing at `root`, NotAStoreError if it is no directory."""
     try:
         root.stat()
+    except FileNotFoundError as error:
+        close = _similar_directory(root)
+        hint = "Check the path." if close is None else f"Did you mean {close}?"
+        raise GoneError(f"{root}: no such directory.", hint) from error
     except OSError as error:
         raise unreadable(root, error) from error
     if not root.is_dir():
         kind = "a file" if root.is_file() else "neither a file nor a directory"
         hint = "Give the broker's storePathRootDir; for a single file there is `rmqstore dump FILE`."
         raise NotAStoreError(f"{root} is {kind}, not a store.", hint)
+
+
+def _similar_directory(path: Path) -> Path | None:
+    """Return the directory with the most similar path, where the first missing name of a path is mistyped; None without one."""
+    from difflib import get_close_matches
+
+    missing = next(part for part in (path, *path.parents) if part.parent.exists())
+    try:
+        names = [child.name for child in missing.parent.iterdir()]
+    except OSError:
+        return None
+    for name in get_close_matches(missing.name, names, n=3, cutoff=0.7):
+        found = missing.parent / name / path.relative_to(missing)
+        if found.is_dir():
+            return found
+    return None
 
 
 def not_a_store(root: Path, entries: Sequence[Entry]) -> NotAStoreError:

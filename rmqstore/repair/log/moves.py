@@ -10,6 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 
 from rmqstore.formats.record import Record, RecordError, decode_record
@@ -72,6 +73,18 @@ class Moves:
         crosses = run is not None and run.end - run.last_size < offset < run.end
         return run.end - run.last_size if run is not None and crosses else self.taken_before(offset)
 
+    def of_whole_files(self, file_size: int) -> Iterator[Move]:
+        """Yield a move of all bytes of each file that is another one of the log: it holds most records of a file that has none in place."""
+        in_place = {run.file.path for run in self.placed}
+        for slot, group in groupby(self.moves, key=lambda move: move.start - move.start % file_size):
+            moves = tuple(group)
+            most = max(moves, key=lambda move: move.records)
+            number = bisect_left(self.placed, slot + file_size, key=lambda run: run.start)
+            empty = not number or self.placed[number - 1].end <= slot
+            majority = 2 * most.records > sum(move.records for move in moves)
+            if empty and majority and most.start - most.position == slot and most.file.path not in in_place:
+                yield most.part(slot, slot + min(file_size, most.file.length))
+
 
 def find_moves(
     files: Sequence[MappedFile],
@@ -104,7 +117,7 @@ def find_moves(
     found = list(_reachable(found, [file.start for file in files if _holds(placed, file)], {file.start for file in files}, file_size))
     bridged = list(_bridged(sorted(found, key=lambda move: move.start), placed, file_size))
     ranges = sorted([(move.start, move.end) for move in bridged] + [(one.start, one.end) for one in placed])
-    moves = tuple(_to_file_borders(bridged, own, ranges, file_size))
+    moves = tuple(_to_blank(bridged, ranges, file_size))
     return Moves(moves, tuple(ranges), placed, tuple(_copies(files, own, moves, placed)))
 
 
@@ -270,18 +283,9 @@ def _goes_on(move: Move, following: Move, placed: Sequence[Run], file_size: int)
     return same and not between and move.start // file_size == (following.end - 1) // file_size
 
 
-def _to_file_borders(moves: Sequence[Move], own: Sequence[Run], taken: Sequence[tuple[int, int]], file_size: int) -> Iterator[Move]:
-    """Yield the moves, with all bytes of a file that moved as a whole, and with the BLANK that ends a file."""
-    in_place = {run.file.path for run in own if not run.shift}
+def _to_blank(moves: Sequence[Move], taken: Sequence[tuple[int, int]], file_size: int) -> Iterator[Move]:
+    """Yield the moves, the last one of a file with the BLANK that ends it."""
     for move in moves:
-        slot = move.start - move.start % file_size
-        first = bisect_left(taken, (slot, 0))
-        last = bisect_left(taken, (slot + file_size, 0))
-        alone = taken[first:last] == [(move.start, move.end)] and (not first or taken[first - 1][1] <= slot)
-        shift = move.start - move.position
-        if alone and shift == slot and move.file.path not in in_place:
-            yield move.part(slot, slot + min(file_size, move.file.length))
-        elif taken[last - 1] == (move.start, move.end) and move.file.length - move.position_end >= 8:
-            yield move.part(move.start, move.end + (8 if blank_after(move, file_size) else 0))
-        else:
-            yield move
+        last = taken[bisect_left(taken, (move.start - move.start % file_size + file_size, 0)) - 1]
+        ends = last == (move.start, move.end) and move.file.length - move.position_end >= 8 and blank_after(move, file_size)
+        yield move.part(move.start, move.end + 8) if ends else move

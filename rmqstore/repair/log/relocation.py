@@ -99,7 +99,15 @@ def relocate(store: Store, log: LogFiles, staging: Staging) -> Relocation | None
     moves = find_moves(files, odd, log.file_size, lambda ranges: _Witnesses(store, ranges))
     if not moves.moves and not moves.copies:
         return None
-    return _Assembly(store, log, staging, with_exchanges(moves, log.files, log.file_size)).run()
+    whole = tuple(moves.of_whole_files(log.file_size))
+    if not whole:
+        return _Assembly(store, log, staging, with_exchanges(moves, log.files, log.file_size)).run()
+    # Blocks that were exchanged between files are found where both files are at their places.
+    renamed = _Assembly(store, log, staging, replace(moves, moves=whole, copies=())).run()
+    if len(whole) == len(moves.moves) and not moves.copies:
+        return renamed
+    rest = relocate(renamed.store, renamed.log, staging)
+    return renamed if rest is None else rest.after(renamed)
 
 
 def _plain_files(entry: OddEntry) -> Iterator[tuple[Path, int]]:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 
 from rmqstore.errors import RmqstoreError
 from rmqstore.store.root import Store
@@ -19,6 +20,8 @@ _PROC = Path("/proc")
 _WRITE_FLAGS = os.O_WRONLY | os.O_RDWR
 _START_TIME = 19
 """Position of `starttime` after the command's name in /proc/<pid>/stat."""
+_RECENT = 1.0
+"""Seconds for which `liveness` takes what it saw of all processes: a command asks up to eight times, and each look reads all of /proc."""
 _CLOCK_STEP = 2.0
 """Seconds by which the start of a process, known from the boot time in whole seconds, can seem too late."""
 
@@ -52,28 +55,44 @@ class Liveness:
         return self.lock_holder is not None or any(user.writes for user in self.users)
 
 
+_seen: dict[tuple[str, ...], tuple[float, tuple[tuple[StoreUser, ...], bool]]] = {}
+"""When the processes were inspected last, and what was found then, by the directories that were looked for."""
+
+
 def liveness(store: Store, users: tuple[tuple[StoreUser, ...], bool] | None = None) -> Liveness:
-    """Return the users of the store. Never raises for what the system does not show.
+    """Return the users of the store, at most a second old. Never raises for what the system does not show.
 
     `users` is the result of an earlier `store_users`, maybe with other rights.
     """
-    found, complete = store_users(store) if users is None else users
+    found, complete = _recent_users(_prefixes(store)) if users is None else users
     abort_pid = _abort_pid(store)
     alive = abort_pid is not None and _may_have_written(abort_pid, store.abort_path)
     return Liveness(_lock_holder(store.lock_path), found, abort_pid, alive, complete)
 
 
 def store_users(store: Store) -> tuple[tuple[StoreUser, ...], bool]:
-    """Return the processes with open files of the store, and whether all could be inspected. Opens no file of the store."""
-    prefixes = tuple(
-        os.path.realpath(path) + os.sep
-        for path in (
-            store.root,
-            *store.commitlog_directories.writable,
-            *store.commitlog_directories.read_only,
-            *(link.target for link in store.part_links()),
-        )
-    )
+    """Return the processes with open files of the store now, and whether all could be inspected. Opens no file of the store."""
+    return _users(_prefixes(store))
+
+
+def _recent_users(prefixes: tuple[str, ...]) -> tuple[tuple[StoreUser, ...], bool]:
+    """Return what `_users` does, or did less than a second ago."""
+    at, users = _seen.get(prefixes, (0.0, None))
+    if users is None or monotonic() - at >= _RECENT:
+        users = _users(prefixes)
+        _seen.clear()
+        _seen[prefixes] = monotonic(), users
+    return users
+
+
+def _prefixes(store: Store) -> tuple[str, ...]:
+    """Return the directories of a store without links, each with a separator at its end."""
+    directories = store.commitlog_directories
+    targets = (link.target for link in store.part_links())
+    return tuple(os.path.realpath(path) + os.sep for path in (store.root, *directories.writable, *directories.read_only, *targets))
+
+
+def _users(prefixes: tuple[str, ...]) -> tuple[tuple[StoreUser, ...], bool]:
     users = []
     complete = _PROC.is_dir()
     for pid in _processes():

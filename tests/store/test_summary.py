@@ -19,7 +19,7 @@ from rmqstore.scan.tail import tail_records
 from rmqstore.store import ends
 from rmqstore.store.ends import log_ends, queue_ends
 from rmqstore.store.kinds.writer import RELEASES, release_key
-from rmqstore.store.liveness import liveness, parse_locks
+from rmqstore.store.liveness import Liveness, liveness, parse_locks, store_users
 from rmqstore.store.root import Store
 from rmqstore.store.summary import State, StoreSummary, summarize
 from tests.store.test_writer import admits
@@ -237,11 +237,11 @@ sys.stdin.read()
 def test_a_process_that_holds_the_lock_is_seen(fresh_store: FreshStore) -> None:
     root = fresh_store("5.3.3-plain")
     before = stores.snapshot(root)
-    assert not liveness(Store.open(root)).in_use
+    assert not _used_now(root).in_use
     with subprocess.Popen([sys.executable, "-c", HOLDER, str(root)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"ready\n"
-        seen = liveness(Store.open(root))
+        seen = _used_now(root)
         summary = summarize(Store.open(root))
         # Looking must not have taken the lock away: closing any descriptor of a file drops a process's own locks on it.
         with (root / "lock").open("r+b") as stream, pytest.raises(OSError):
@@ -251,8 +251,25 @@ def test_a_process_that_holds_the_lock_is_seen(fresh_store: FreshStore) -> None:
     assert seen.lock_holder == holder.pid
     assert [(user.pid, user.files, user.writes) for user in seen.users] == [(holder.pid, 2, True)]
     assert summary.state is State.IN_USE
-    assert not liveness(Store.open(root)).in_use
+    assert not _used_now(root).in_use
     assert stores.snapshot(root) == before
+
+
+def _used_now(root: Path) -> Liveness:
+    store = Store.open(root)
+    return liveness(store, store_users(store))
+
+
+def test_processes_are_inspected_once_in_a_second(fresh_store: FreshStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[int] = []
+    monkeypatch.setattr("rmqstore.store.liveness._processes", lambda: looks.append(1) or iter(()))
+    first, second = fresh_store("5.3.3-plain"), fresh_store("5.3.2-plain")
+    for root in (first, first, second, second):
+        liveness(Store.open(root))
+    assert len(looks) == 2
+    monkeypatch.setattr("rmqstore.store.liveness._RECENT", 0.0)
+    liveness(Store.open(second))
+    assert len(looks) == 3
 
 
 def test_the_process_of_abort_is_looked_up(fresh_store: FreshStore) -> None:

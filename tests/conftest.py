@@ -23,7 +23,7 @@ settings.register_profile("explore", deadline=None, suppress_health_check=[Healt
 settings.register_profile("rmqstore", settings.get_profile("explore"), derandomize=True)
 settings.load_profile("rmqstore")
 
-CASES = 12
+CASES = 8
 """Cases of one test in a default run; a marker `sampled` names another number."""
 
 

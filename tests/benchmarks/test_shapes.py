@@ -46,6 +46,7 @@ def test_a_dimension_is_a_factor_in_size(dimension: shapes.Dimension) -> None:
     assert len(set(described)) == 3 or dimension.damage is shapes.damage_bodies
 
 
+@pytest.mark.exhaustive  # 36 whole processes
 def test_every_command_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shapes, "DIMENSIONS", [replace(DIMENSIONS[2], largest=32)])
     growths = list(shapes.measure_shapes(tmp_path, quick=False, say=lambda text: None))

@@ -90,13 +90,13 @@ def test_each_kind_of_damage_alone(kind: str, worker: Repairing, tmp_path: Path)
     _demand(alone(kind), worker, tmp_path)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("number", [_known(RANDOM, number) for number in range(CASES)])
 def test_random_damages(number: int, worker: Repairing, tmp_path: Path) -> None:
     _demand(random_case(SEED, number), worker, tmp_path)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("seed", "number"), [(seed, number) for seed, numbers in ONCE_BROKEN.items() for number in numbers])
 def test_damages_that_were_repaired_wrongly(seed: int, number: int, worker: Repairing, tmp_path: Path) -> None:
     _demand(random_case(seed, number), worker, tmp_path)

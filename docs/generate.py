@@ -1,13 +1,16 @@
-"""Writes docs/findings.md and docs/loglines.md from the catalogue, and docs/cli.md from the commands' own help.
+"""Writes docs/findings.md and docs/loglines.md from the catalogue, docs/cli.md from the commands' own help, docs/json.md from the schemas.
 
 python docs/generate.py
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -18,6 +21,13 @@ from rmqstore.cli import COMMANDS, group
 
 DOCS = Path(__file__).resolve().parent
 HELP_WIDTH = 110
+
+_OBJECTS = (
+    *("finding", "summary", "doctor", "unreadable", "gate", "recovery", "comparison", "plan", "transaction", "fix"),
+    *("queue", "topic", "group", "pending", "timer", "message", "snapshot", "diff", "info", "stats", "summary-of-stats"),
+    *("explanation", "code", "log_line", "message_id", "summary-of-explain"),
+)
+"""The schemas in the order of the page."""
 
 _FAMILIES = {
     "ST": "The store as a whole",
@@ -45,6 +55,42 @@ def loglines_page() -> str:
 def cli_page() -> str:
     """The text of docs/cli.md."""
     return "\n".join(_cli_lines())
+
+
+def json_page() -> str:
+    """The text of docs/json.md."""
+    return "\n".join(_json_lines())
+
+
+def _json_lines() -> Iterator[str]:
+    yield "# JSON of the commands"
+    yield ""
+    yield "<!-- Written by docs/generate.py from rmqstore/schemas. -->"
+    yield ""
+    yield "`--format json` (or `--json`) prints one JSON object per line. `type` names the kind of object; each table below is one of them, and a JSON Schema in the"
+    yield 'package: `importlib.resources.files("rmqstore") / "schemas"`. A member that is not marked *optional* is always there. `schema` is 1; it increases when a'
+    yield "member of an object changes its meaning or is removed. New members may be added at any time, so a program should ignore unknown ones."
+    yield "Offsets, positions and lengths are bytes unless the text says queue offset; times are milliseconds since the epoch."
+    folder = files("rmqstore") / "schemas"
+    for name in _OBJECTS:
+        yield from _object_lines(json.loads((folder / f"{name}.json").read_text("utf-8")))
+    yield ""
+
+
+def _object_lines(schema: Mapping[str, Any]) -> Iterator[str]:
+    yield from ("", f"## {schema['title']}", "", schema["description"], "", "| member | type | meaning |", "|---|---|---|")
+    for name, member in schema["properties"].items():
+        optional = "" if name in schema["required"] else ", optional"
+        yield f"| `{name}` | {_types_of(member)}{optional} | {member['description']} |"
+    if "$comment" in schema:
+        yield from ("", schema["$comment"])
+
+
+def _types_of(member: Mapping[str, Any]) -> str:
+    if "const" in member:
+        return "string"
+    types = member.get("type", "any")
+    return " or ".join("list" if one == "array" else one for one in ([types] if isinstance(types, str) else types))
 
 
 def _findings_lines() -> Iterator[str]:
@@ -168,6 +214,7 @@ def main() -> None:
     (DOCS / "findings.md").write_text(findings_page(), encoding="utf-8")
     (DOCS / "loglines.md").write_text(loglines_page(), encoding="utf-8")
     (DOCS / "cli.md").write_text(cli_page(), encoding="utf-8")
+    (DOCS / "json.md").write_text(json_page(), encoding="utf-8")
 
 
 if __name__ == "__main__":

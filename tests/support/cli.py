@@ -19,9 +19,10 @@ from tests.support.jsonobjects import misfits
 
 DESCRIBED = frozenset(
     {"doctor", "verify", "recover", "truncate", "rebuild-consumequeue", "rebuild-index", "rebuild-checkpoint", "apply", "undo"}
+    | {"explain", "info", "stats", "predict", "history"}
     | {"fix", "queues", "topics", "groups", "timers", "pending", "query", "diff", "snapshot", "offsets"}
 )
-"""Commands whose JSON docs/json.md describes."""
+"""Commands whose objects have a schema."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ def without_privileges(*arguments: str | Path) -> subprocess.CompletedProcess[st
 
 
 def _require_described(run: Run, *arguments: str) -> None:
-    """Every object of these commands that any test sees is one of docs/json.md."""
+    """Every object of these commands that any test sees has a schema and fits it."""
     if not DESCRIBED.isdisjoint(arguments) and ("json" in arguments or "--format=json" in arguments) and not run.crashed:
         wrong = {problem for value in run.objects for problem in misfits(value)}
         assert not wrong, f"rmqstore {' '.join(arguments)}: {sorted(wrong)}"

@@ -1,66 +1,57 @@
-"""The objects that docs/json.md describes: members and types as its tables have them, and whether an object that was printed fits."""
+"""The JSON Schemas of the package (rmqstore/schemas), and whether an object that was printed fits one of them."""
 
 from __future__ import annotations
 
 import functools
-import re
+import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from importlib.resources import files
 from typing import Any
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "json.md"
-_ROW = re.compile(r"\| `(\w+)` \| ([^|]+) \|")
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),
     "number": (int, float),
     "boolean": (bool,),
-    "list": (list,),
+    "array": (list,),
     "object": (dict,),
     "null": (type(None),),
-    "any": (object,),
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
-    """A member of an object: the types it may have."""
-
-    types: tuple[type, ...]
-    optional: bool
-
-    def holds(self, value: object) -> bool:
-        """Return whether a value has one of the types; `True` is no integer."""
-        return isinstance(value, self.types) and (not isinstance(value, bool) or bool in self.types or object in self.types)
-
-
 @functools.cache
-def described() -> dict[str, dict[str, Member]]:
-    """Return the members of each object of the page by name, by its `type`."""
-    found: dict[str, dict[str, Member]] = {}
-    for section in PAGE.read_text("utf-8").split("\n## ")[1:]:
-        title, _, text = section.partition("\n")
-        found[title.strip()] = {name: _member(types) for name, types in _ROW.findall(text)}
-    return found
+def described() -> dict[str, dict[str, Any]]:
+    """Return the schemas by title."""
+    schemas = (json.loads(file.read_text("utf-8")) for file in files("rmqstore").joinpath("schemas").iterdir())
+    return {schema["title"]: schema for schema in schemas}
 
 
-def _member(text: str) -> Member:
-    kinds, _, optional = text.partition(",")
-    return Member(tuple(one for kind in kinds.split(" or ") for one in _TYPES[kind.strip()]), optional.strip() == "optional")
+def misfits(value: Mapping[str, Any]) -> list[str]:
+    """Return what is wrong with an object that a command printed, one sentence each: against the schema of its `type` that fits best."""
+    schemas = [schema for schema in described().values() if schema["properties"]["type"]["const"] == value.get("type")]
+    if not schemas:
+        return [f"docs/json.md has no object {value.get('type')!r}"]
+    return min((list(_misfits(value, schema)) for schema in schemas), key=len)
 
 
-def misfits(value: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with an object that a command printed, one sentence each."""
-    members = described().get(str(value.get("type")))
-    if members is None:
-        yield f"docs/json.md has no object {value.get('type')!r}"
-        return
+def _misfits(value: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[str]:
+    members, title = schema["properties"], schema["title"]
     for name in value.keys() - members.keys():
-        yield f"{value['type']}: docs/json.md has no member {name}"
-    for name, member in members.items():
+        yield f"{title}: docs/json.md has no member {name}"
+    for name in schema["required"]:
         if name not in value:
-            if not member.optional:
-                yield f"{value['type']}: {name} is missing"
-        elif not member.holds(value[name]):
-            yield f"{value['type']}: {name} is {value[name]!r}"
+            yield f"{title}: {name} is missing"
+    for name in value.keys() & members.keys():
+        if not _holds(members[name], value[name]):
+            yield f"{title}: {name} is {value[name]!r}"
+
+
+def _holds(member: Mapping[str, Any], value: object) -> bool:
+    """Return whether a value has one of the types; `True` is no integer."""
+    if "const" in member:
+        return bool(value == member["const"])
+    if "type" not in member:
+        return True
+    names = [member["type"]] if isinstance(member["type"], str) else member["type"]
+    types = tuple(one for name in names for one in _TYPES[name])
+    return isinstance(value, types) and (not isinstance(value, bool) or bool in types)

@@ -189,6 +189,8 @@ def view_options(command: Callable[..., Any]) -> Callable[..., Any]:
         csv_raw: bool = False,
         **options: Any,
     ) -> Any:
+        given = click.get_current_context().find_root().params
+        quiet, color = quiet or given.get("quiet", False), color if color != "auto" else given.get("color", "auto")
         return command(*arguments, view=View(output_format, quiet, not no_progress, color, csv_raw, verbose), **options)
 
     for option in (

@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rmqstore.errors import UsageError
+
 if TYPE_CHECKING:
     from rmqstore.dump.request import Filters
 
 _TIMES = ("from_time", "to_time")
+topic_option = click.option("--topic", metavar="TOPIC", help="Only this topic.")
+queue_option = click.option("--queue", metavar="TOPIC/ID", help="Only this queue; ID alone: this queue id of any topic, or of --topic.")
 _OPTIONS = (
-    click.option("--topic", help="Only this topic."),
-    click.option("--queue", "queue_id", type=int, metavar="ID", help="Only this queue id."),
+    topic_option,
+    queue_option,
     click.option("--queue-offset", type=int, metavar="N", help="Only this offset in the queue."),
     click.option("--from-offset", type=int, metavar="BYTES", help="From this physical offset on; inside a record: from the next one."),
     click.option("--to-offset", type=int, metavar="BYTES", help="Up to this physical offset, which is not included."),
@@ -23,11 +27,11 @@ _OPTIONS = (
     click.option("--key", help="Only messages with this key or unique key; of an index: entries of this key, with --topic."),
     click.option("--tag", help="Only messages with exactly these TAGS, and consume queue entries with their hash."),
 )
-_NAMES = ("topic", "queue_id", "queue_offset", "from_offset", "to_offset", "from_time", "to_time", "key", "tag")
+_NAMES = ("topic", "queue", "queue_offset", "from_offset", "to_offset", "from_time", "to_time", "key", "tag")
 
 
 def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--topic to --tag → `filters: Filters`. Raises UsageError for an invalid time."""
+    """--topic to --tag → `filters: Filters`. Raises UsageError for an invalid time or queue."""
 
     @wraps(command)
     def with_filters(*arguments: Any, **options: Any) -> Any:
@@ -42,4 +46,17 @@ def _filters(wanted: dict[str, Any]) -> Filters:
     from rmqstore.dump.request import Filters, parse_time
 
     times = {name: parse_time(wanted[name]) for name in _TIMES if wanted[name] is not None}
-    return Filters(**{**wanted, **times})
+    topic, queue_id = topic_and_queue(wanted["topic"], wanted.pop("queue"))
+    return Filters(**{**wanted, **times, "topic": topic, "queue_id": queue_id})
+
+
+def topic_and_queue(topic: str | None, queue: str | None) -> tuple[str | None, int | None]:
+    """Return topic and queue id of --topic and --queue, None where any will do. Raises UsageError."""
+    if queue is None:
+        return topic, None
+    named, slash, number = queue.rpartition("/")
+    if not number.isascii() or not number.isdigit() or (slash and not named):
+        raise UsageError(f"{queue!r} is no queue.", "Give --queue TOPIC/ID, for example TopicA/0, or the id alone.")
+    if slash and topic is not None and topic != named:
+        raise UsageError(f"--topic {topic} and --queue {queue} name two topics.", "Leave one of them out.")
+    return named if slash else topic, int(number)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from rmqstore.commands import denied
-from rmqstore.commands.common import NOTHING_TO_DO, View, next_command, output_options, store_argument, store_options
+from rmqstore.commands.common import NOTHING_TO_DO, View, next_command, output_options, store_options
+from rmqstore.commands.engines import stores_argument
+from rmqstore.errors import RmqstoreError
 from rmqstore.render.sizes import size_text
+from rmqstore.wording import counted
 
 if TYPE_CHECKING:
     from rmqstore.store.kinds.writer import WriterGuess
@@ -21,21 +24,28 @@ SHOWN_LINES = 8
 
 
 @click.command("info", short_help="Show releases, sizes and offsets of a store, and whether it stopped cleanly.")
-@store_argument
+@stores_argument
 @store_options
 @output_options
-def command(store: Path, broker_conf: Path | None, settings: Mapping[str, str], view: View) -> None:
+def command(stores: tuple[Path, ...], broker_conf: Path | None, settings: Mapping[str, str], view: View) -> None:
     """Show a summary of STORE: which releases can have written it, clean or crashed, sizes, offsets, times, topics and queues.
 
     STORE is the broker's storePathRootDir, or a copied directory of one part, for example commitlog. Only file names, heads and ends
     are read, so this takes moments on a store of any size; `rmqstore verify` reads everything. Files without read permission are
-    findings at the end, and the exit status is 1.
+    findings at the end, and the exit status is 1. Several stores are a line each; one that cannot be read does not stop the others.
     """
     from rmqstore.scan.tail import tail_records
     from rmqstore.store.root import Store
     from rmqstore.store.summary import summarize
 
-    summary = summarize(Store.open(store, broker_conf=broker_conf, settings=settings), tail_records)
+    def look(store: Path) -> StoreSummary:
+        return summarize(Store.open(store, broker_conf=broker_conf, settings=settings), tail_records)
+
+    if len(stores) > 1:
+        _several(stores, look, view)
+        return
+    (store,) = stores
+    summary = look(store)
     output = view.output()
     output.verdict(_verdict(summary))
     output.object(summary.as_json() if view.format != "table" else for_people(summary))
@@ -44,6 +54,45 @@ def command(store: Path, broker_conf: Path | None, settings: Mapping[str, str], 
     stopped = summary.transactions.stopped
     output.next(step if stopped is None else stopped.resume_commands[0])
     denied.end(summary.denied)
+
+
+def _several(stores: Sequence[Path], look: Callable[[Path], StoreSummary], view: View) -> None:
+    """Write a line for each store; the exit status is that of the first one that could not be read."""
+    rows: list[dict[str, Any]] = []
+    status = 0
+    for store in stores:
+        try:
+            summary = look(store)
+        except RmqstoreError as error:
+            status = status or error.exit_status
+            rows.append({"type": "unreadable", "store": str(store), "verdict": error.message, "next": error.hint})
+        else:
+            rows.append({"store": str(store), **_line(summary)} if view.format == "table" else summary.as_json())
+    unread = sum(row.get("type") == "unreadable" for row in rows)
+    output = view.output()
+    output.verdict(f"UNREADABLE: {unread} of {counted(len(rows), 'store')}" if unread else f"LISTED {counted(len(rows), 'store')}")
+    if view.format == "table":
+        names = ("store", "state", "written by", "begin", "end", "last message", "queues", "problem")
+        output.rows(({**row, "problem": row.get("verdict")} for row in rows), names)
+    else:
+        for row in rows:
+            output.object(row)
+    output.next(NOTHING_TO_DO)
+    click.get_current_context().exit(status)
+
+
+def _line(summary: StoreSummary) -> dict[str, Any]:
+    """Return a store as a row of a table."""
+    from rmqstore.times import time_text
+
+    return {
+        "state": _verdict(summary).partition(":")[0],
+        "written by": _written_by(summary.writer),
+        "begin": summary.log.min_offset,
+        "end": summary.log.end_offset,
+        "last message": time_text(summary.log.last_store_timestamp),
+        "queues": summary.queues.queues,
+    }
 
 
 def for_people(summary: StoreSummary) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqstore.commands.common import View, output_options, store_argument, store_options, write_list
+from rmqstore.commands.filters import queue_option, topic_and_queue, topic_option
 from rmqstore.render.sizes import size_text
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ _SORTS = {
 
 @click.command("queues", short_help="List queues: offsets, entries, times, bytes.")
 @store_argument
-@click.option("--topic", metavar="TOPIC", help="Only queues of this topic.")
-@click.option("--queue", "queue_id", type=int, metavar="ID", help="Only this queue id.")
+@topic_option
+@queue_option
 @click.option("--sort", type=click.Choice(list(_SORTS)), default="topic", show_default=True, help="Order; by numbers the largest first.")
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help="At most N queues.")
 @store_options
@@ -33,7 +34,7 @@ _SORTS = {
 def command(
     store: Path,
     topic: str | None,
-    queue_id: int | None,
+    queue: str | None,
     sort: str,
     limit: int | None,
     broker_conf: Path | None,
@@ -47,6 +48,7 @@ def command(
     from rmqstore.listing.queues import list_queues
     from rmqstore.store.root import Store
 
+    topic, queue_id = topic_and_queue(topic, queue)
     rows = sorted(list_queues(Store.open(store, broker_conf=broker_conf, settings=settings), topic, queue_id), key=_SORTS[sort])
     write_list(view, "queue", [_for_people(row) if view.format == "table" else row.as_json() for row in rows[:limit]])
 

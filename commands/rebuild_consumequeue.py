@@ -18,7 +18,7 @@ def _queues(context: click.Context, parameter: click.Parameter, values: tuple[st
     for text in values:
         topic, slash, queue_id = text.rpartition("/")
         if not slash or not topic or not (queue_id.isascii() and queue_id.isdigit()):
-            raise click.BadParameter(f"{text!r} is not of the form TOPIC/QUEUE, for example TopicA/0", context, parameter)
+            raise click.BadParameter(f"{text!r} is not of the form TOPIC/ID, for example TopicA/0", context, parameter)
         named.add((topic, int(queue_id)))
     return frozenset(named)
 
@@ -26,7 +26,7 @@ def _queues(context: click.Context, parameter: click.Parameter, values: tuple[st
 @click.command(NAME, short_help="Rebuild consume queues from the commit log.")
 @store_argument
 @click.option("--topic", "topics", multiple=True, metavar="TOPIC", help="Only the queues of this topic. May be repeated.")
-@click.option("--queue", "queues", multiple=True, metavar="TOPIC/QUEUE", callback=_queues, help="Only this queue. May be repeated.")
+@click.option("--queue", "queues", multiple=True, metavar="TOPIC/ID", callback=_queues, help="Only this queue. May be repeated.")
 @click.option("--only-missing", is_flag=True, help="Only queues that have no files.")
 @click.option(
     "--mode",

@@ -12,6 +12,8 @@ import click
 from rmqstore.commands.common import NOTHING_TO_DO, View, on_interrupt, output_options, store_options
 from rmqstore.commands.engines import engine_options, stores_argument
 from rmqstore.commands.pacing import rate_limit_option
+from rmqstore.errors import RmqstoreError
+from rmqstore.render.progress import note
 
 if TYPE_CHECKING:
     from rmqstore.pipeline.engine import EngineOptions
@@ -42,7 +44,9 @@ SHOWN_VALUES = 20
 @engine_options
 @output_options
 @rate_limit_option
+@click.pass_context
 def command(
+    context: click.Context,
     stores: tuple[Path | str, ...],
     top: int,
     html: Path | None,
@@ -56,7 +60,7 @@ def command(
     The last table divides the bytes of the log: live messages, retries and dead letters, topics of the broker itself, messages that are
     past their retention time, before the start of their queue or of a deleted topic, and bytes that are not messages.
 
-    Several stores are added up, with a table by store. A store may be a URI (s3, gs, hdfs): a copy of it is counted and removed.
+    Several stores are added up, with a table by store; one that cannot be opened is left out and named (status 4). A store may be a URI (s3, gs, hdfs): a copy of it is counted and removed.
     """
     from rmqstore.pipeline.engine import STATS, choose, runner_of
     from rmqstore.pipeline.job import StoreAt
@@ -64,8 +68,18 @@ def command(
 
     started = time.monotonic()
     places = [StoreAt.of(store, broker_conf, settings) for store in dict.fromkeys(stores)]
+    size, status = 0, 0
+    for at in [at for at in places if not is_remote(at.path)]:
+        try:
+            size += at.open().message_log.length
+        except RmqstoreError as error:
+            if len(places) == 1:  # the only one, or the last of those that cannot be opened
+                raise
+            # Another store is counted all the same.
+            note(f"{error.message} {error.hint}")
+            places.remove(at)
+            status = error.exit_status
     here = [at for at in places if not is_remote(at.path)]
-    size = sum(at.open().message_log.length for at in here)
     choice = choose(wish, size, STATS, remote=len(here) < len(places))
     # Spark, if it is the engine, starts here, and slow imports happen meanwhile.
     runner = runner_of(choice, wish)
@@ -84,6 +98,7 @@ def command(
     if html is not None:
         _write_report(html, found, sums, stores)
     _print(found, {**sums, **engine}, view)
+    context.exit(status)
 
 
 def _run(job: StatsJob, runner: Runner, view: View) -> Counts:

@@ -67,10 +67,11 @@ def _json_lines() -> Iterator[str]:
     yield ""
     yield "<!-- Written by docs/generate.py from rmqstore/schemas. -->"
     yield ""
-    yield "`--format json` (or `--json`) prints one JSON object per line. `type` names the kind of object; each table below is one of them, and a JSON Schema in the"
-    yield 'package: `importlib.resources.files("rmqstore") / "schemas"`. A member that is not marked *optional* is always there. `schema` is 1; it increases when a'
-    yield "member of an object changes its meaning or is removed. New members may be added at any time, so a program should ignore unknown ones."
-    yield "Offsets, positions and lengths are bytes unless the text says queue offset; times are milliseconds since the epoch."
+    yield "`--format json` (or `--json`) prints one JSON object per line. `type` names the kind of object; each table below is one of them, and"
+    yield "a JSON Schema in the package: `importlib.resources.files('rmqstore') / 'schemas'`. A member that is not marked *optional* is always"
+    yield "there. `schema` is 1; it increases when a member of an object changes its meaning or is removed. New members may be added at any"
+    yield "time, so a program should ignore unknown ones. Offsets, positions and lengths are bytes unless the text says queue offset; times"
+    yield "are milliseconds since the epoch."
     folder = files("rmqstore") / "schemas"
     for name in _OBJECTS:
         yield from _object_lines(json.loads((folder / f"{name}.json").read_text("utf-8")))

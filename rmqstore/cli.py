@@ -129,8 +129,10 @@ def _suggestion(name: str) -> str:
     epilog="Exit status: 0 nothing wrong, 1 findings of severity error, 2 usage, 3 refused, 4 could not read or write, 130 interrupted.",
 )
 @click.option("--debug", is_flag=True, help="Show the traceback of an unexpected failure.")
+@click.option("--quiet", is_flag=True, help="As the option of the commands.")
+@click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="As the option of the commands.")
 @click.version_option(__version__, "-V", "--version", prog_name="rmqstore", message="%(prog)s %(version)s")
-def group(debug: bool) -> None:
+def group(debug: bool, quiet: bool, color: str) -> None:
     """Inspect, verify and repair the store directory of an Apache RocketMQ broker, offline. Every repair is a plan that can be undone."""
 
 
@@ -188,7 +190,9 @@ def _traceback(kind: type[BaseException], error: BaseException, trace: Traceback
 def _run(words: list[str], meta: dict[str, Any]) -> int:
     # click's own main() answers a closed pipe with status 1, which here means "findings"; so its steps are called one by one.
     try:
-        with group.make_context("rmqstore", list(words), default_map=defaults.configured(COMMANDS)) as context:
+        # --debug may be given anywhere; --quiet and --color of the group are looked up by the views of the commands.
+        anywhere = sorted(words, key=lambda word: word != "--debug")
+        with group.make_context("rmqstore", anywhere, default_map=defaults.configured(COMMANDS)) as context:
             context.meta[INTERRUPTION_REPORT] = meta
             context.meta[WORDS] = tuple(words)
             group.invoke(context)

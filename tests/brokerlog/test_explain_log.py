@@ -215,7 +215,7 @@ def test_a_line_for_people() -> None:
     run = rmqstore("explain", "2026-11-21", "10:00:00", "WARN", "main", "-", "found", "a", "illegal", "magic", "code", "0xdaa320a6")
     assert run.status == 0
     assert run.out.startswith(
-        "error    LOG-MAGIC  1 x WARN, 2026-11-21 10:00:00\n         found a illegal magic code 0x{magic}\n           magic: daa320a6\n"
+        "EXPLAINED 1 line\nerror    LOG-MAGIC  1 x WARN, 2026-11-21 10:00:00\n         found a illegal magic code 0x{magic}\n           magic: daa320a6\n"
     )
     assert "next: rmqstore verify STORE --part commitlog\n" in run.out
 

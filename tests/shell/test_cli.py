@@ -208,3 +208,34 @@ def test_every_setting_that_is_read_is_one_of_brokers() -> None:
         read |= set(re.findall(r'config\.(?:explicit|explicit_integer|integer|flag)\("(\w+)"', path.read_text()))
     assert len(read) > 20
     assert read <= NAMES
+
+
+@pytest.mark.parametrize("words", [("--quiet", "--debug", "info"), ("info", "--quiet", "--debug"), ("--quiet", "info", "--debug")])
+def test_options_before_and_after_the_command(words: tuple[str, ...]) -> None:
+    run = rmqstore(*words, stores.sample_store("5.3.3-plain"))
+    assert (run.status, run.out) == (0, "STOPPED CLEANLY: no abort file\n")
+    assert "\x1b[" in rmqstore("--color", "always", "topics", stores.sample_store("5.3.3-plain")).out
+
+
+@pytest.mark.parametrize(
+    "words", [("--queue", "TopicA/1"), ("--topic", "TopicA", "--queue", "1"), ("--topic", "TopicA", "--queue", "TopicA/1")]
+)
+def test_a_queue_is_named_alike_everywhere(words: tuple[str, ...]) -> None:
+    store = stores.sample_store("5.3.3-plain")
+    (queue,) = rmqstore("queues", store, *words, "--json").objects
+    assert (queue["topic"], queue["queue_id"]) == ("TopicA", 1)
+    found = rmqstore("dump", store, "--part", "commitlog", *words, "--json").objects
+    assert len(found) == queue["entries"]
+
+
+@pytest.mark.parametrize("words", [("--queue", "x"), ("--queue", "/1"), ("--queue", "Other/1", "--topic", "TopicA")])
+def test_a_queue_that_is_none(words: tuple[str, ...]) -> None:
+    assert rmqstore("queues", stores.sample_store("5.3.3-plain"), *words).status == 2
+
+
+@pytest.mark.parametrize("command", ["info", "stats", "doctor"])
+def test_a_bad_store_does_not_stop_the_others(command: str, tmp_path: Path) -> None:
+    run = rmqstore(command, tmp_path / "gone", stores.sample_store("5.3.3-plain"), stores.sample_store("5.3.3-plain-crash"))
+    assert run.status == (1 if command == "doctor" else 4)
+    assert "no such directory" in run.out + run.err
+    assert "5.3.3-plain-crash" in run.out

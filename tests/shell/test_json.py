@@ -1,4 +1,4 @@
-"""The schemas of the package against what commands print; every other test that prints such an object is held to it, too (tests/support/cli.py)."""
+"""The schemas of the package against what commands print; every other test that prints such an object is held to them, too."""
 
 from __future__ import annotations
 

@@ -60,7 +60,8 @@ def command(
     The last table divides the bytes of the log: live messages, retries and dead letters, topics of the broker itself, messages that are
     past their retention time, before the start of their queue or of a deleted topic, and bytes that are not messages.
 
-    Several stores are added up, with a table by store; one that cannot be opened is left out and named (status 4). A store may be a URI (s3, gs, hdfs): a copy of it is counted and removed.
+    Several stores are added up, with a table by store; one that cannot be opened is left out and named (status 4). A store may be a URI
+    (s3, gs, hdfs): a copy of it is counted and removed.
     """
     from rmqstore.pipeline.engine import STATS, choose, runner_of
     from rmqstore.pipeline.job import StoreAt

@@ -1,4 +1,5 @@
-"""Writes docs/findings.md and docs/loglines.md from the catalogue, docs/cli.md from the commands' own help, docs/json.md from the schemas.
+"""Writes docs/findings.md and docs/loglines.md from the catalogue, docs/cli.md and the man page from the commands' own help, docs/json.md
+from the schemas.
 
 python docs/generate.py
 """
@@ -21,6 +22,7 @@ from rmqstore.cli import COMMANDS, group
 
 DOCS = Path(__file__).resolve().parent
 HELP_WIDTH = 110
+MAN_WIDTH = 76
 
 _OBJECTS = (
     *("finding", "summary", "doctor", "unreadable", "gate", "recovery", "comparison", "plan", "transaction", "fix"),
@@ -57,6 +59,29 @@ def cli_page() -> str:
     return "\n".join(_cli_lines())
 
 
+def man_page() -> str:
+    """The text of docs/rmqstore.1, for `man`."""
+    return "\n".join(_man_lines())
+
+
+def _man_lines() -> Iterator[str]:
+    yield '.\\" Written by docs/generate.py from the help of the commands.'
+    yield '.TH RMQSTORE 1 "" "rmqstore" "User Commands"'
+    yield from (".SH NAME", r"rmqstore \- inspect, verify and repair the store directory of an Apache RocketMQ broker")
+    yield from (".SH SYNOPSIS", ".B rmqstore", "COMMAND STORE [OPTIONS]")
+    for name in ("", *COMMANDS):
+        path = f"rmqstore {name}".rstrip()
+        command = group.get_command(click.Context(group), name) if name else group
+        assert command is not None
+        yield f".SH {path.upper()}"
+        yield ".nf"
+        for line in _help_of(path, command, MAN_WIDTH).splitlines():
+            text = line.replace("\\", "\\e").replace("-", r"\-")
+            yield rf"\&{text}" if text.startswith((".", "'")) else text
+        yield ".fi"
+    yield ""
+
+
 def json_page() -> str:
     """The text of docs/json.md."""
     return "\n".join(_json_lines())
@@ -67,11 +92,11 @@ def _json_lines() -> Iterator[str]:
     yield ""
     yield "<!-- Written by docs/generate.py from rmqstore/schemas. -->"
     yield ""
-    yield "`--format json` (or `--json`) prints one JSON object per line. `type` names the kind of object; each table below is one of them, and"
-    yield "a JSON Schema in the package: `importlib.resources.files('rmqstore') / 'schemas'`. A member that is not marked *optional* is always"
-    yield "there. `schema` is 1; it increases when a member of an object changes its meaning or is removed. New members may be added at any"
-    yield "time, so a program should ignore unknown ones. Offsets, positions and lengths are bytes unless the text says queue offset; times"
-    yield "are milliseconds since the epoch."
+    yield "`--format json` (or `--json`) prints one JSON object per line. `type` names the kind of object; each table below is one of them,"
+    yield "and a JSON Schema in the package: `importlib.resources.files('rmqstore') / 'schemas'`. A member that is not marked *optional*"
+    yield "is always there. `schema` is 1; it increases when a member of an object changes its meaning or is removed. New members may be"
+    yield "added at any time, so a program should ignore unknown ones. Offsets, positions and lengths are bytes unless the text says queue"
+    yield "offset; times are milliseconds since the epoch."
     folder = files("rmqstore") / "schemas"
     for name in _OBJECTS:
         yield from _object_lines(json.loads((folder / f"{name}.json").read_text("utf-8")))
@@ -200,14 +225,16 @@ def _cli_lines() -> Iterator[str]:
 
 
 def _help_block(path: str, command: click.Command) -> Iterator[str]:
-    context = click.Context(
-        command, info_name=path, terminal_width=HELP_WIDTH, max_content_width=HELP_WIDTH, help_option_names=["-h", "--help"]
-    )
     yield ""
     yield "```"
     yield f"$ {path} --help"
-    yield command.get_help(context)
+    yield _help_of(path, command, HELP_WIDTH)
     yield "```"
+
+
+def _help_of(path: str, command: click.Command, width: int) -> str:
+    context = click.Context(command, info_name=path, terminal_width=width, max_content_width=width, help_option_names=["-h", "--help"])
+    return command.get_help(context)
 
 
 def main() -> None:
@@ -216,6 +243,7 @@ def main() -> None:
     (DOCS / "loglines.md").write_text(loglines_page(), encoding="utf-8")
     (DOCS / "cli.md").write_text(cli_page(), encoding="utf-8")
     (DOCS / "json.md").write_text(json_page(), encoding="utf-8")
+    (DOCS / "rmqstore.1").write_text(man_page(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -214,8 +214,10 @@ def test_a_dledger_store_has_its_records_behind_entry_headers(fresh_store: Calla
 def test_a_line_for_people() -> None:
     run = rmqstore("explain", "2026-11-21", "10:00:00", "WARN", "main", "-", "found", "a", "illegal", "magic", "code", "0xdaa320a6")
     assert run.status == 0
-    assert run.out.startswith(
-        "EXPLAINED 1 line\nerror    LOG-MAGIC  1 x WARN, 2026-11-21 10:00:00\n         found a illegal magic code 0x{magic}\n           magic: daa320a6\n"
+    verdict, text = run.out.split("\n", 1)
+    assert verdict == "EXPLAINED 1 line"
+    assert text.startswith(
+        "error    LOG-MAGIC  1 x WARN, 2026-11-21 10:00:00\n         found a illegal magic code 0x{magic}\n           magic: daa320a6\n"
     )
     assert "next: rmqstore verify STORE --part commitlog\n" in run.out
 

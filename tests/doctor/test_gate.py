@@ -65,4 +65,4 @@ def test_several_stores(tmp_path: Path) -> None:
     assert done.status == 1
     assert rmqstore("doctor", healthy, healthy).status == 0
     lines = rmqstore("doctor", healthy, crashed).out.splitlines()
-    assert len(lines) == 3
+    assert len(lines) == 6

@@ -35,7 +35,7 @@ def test_a_table_for_people(tmp_path: Path) -> None:
     lines = rmqstore("dump", small(tmp_path)).out.splitlines()
 
     assert lines[0].split()[:4] == ["type", "physical_offset", "size", "topic"]
-    assert "2023-11-14T22:13:20.001Z" in lines[1]
+    assert "2023-11-14 22:13:20.001Z" in lines[1]
     assert len(lines) == 3
 
 

@@ -38,6 +38,10 @@ def test_json_page_is_current(generate: ModuleType) -> None:
     assert (ROOT / "docs" / "json.md").read_text(encoding="utf-8") == generate.json_page(), "run: python docs/generate.py"
 
 
+def test_man_page_is_current(generate: ModuleType) -> None:
+    assert (ROOT / "docs" / "rmqstore.1").read_text(encoding="utf-8") == generate.man_page(), "run: python docs/generate.py"
+
+
 def test_cli_page_is_current(generate: ModuleType) -> None:
     assert (ROOT / "docs" / "cli.md").read_text(encoding="utf-8") == generate.cli_page(), "run: python docs/generate.py"
 

@@ -12,6 +12,7 @@ import click
 
 from rmqstore.commands.common import View, on_interrupt, output_options, store_options
 from rmqstore.commands.engines import spark_options, store_or_uri_argument
+from rmqstore.errors import RmqstoreError
 
 if TYPE_CHECKING:
     from rmqstore.pipeline.job import StoreAt
@@ -20,20 +21,23 @@ if TYPE_CHECKING:
 
 @click.command("sql", short_help="Query a store in SQL: messages, consume queues, index, timer, findings.")
 @store_or_uri_argument
-@click.argument("statement")
+@click.argument("statement", required=False)
 @spark_options
 @store_options
 @output_options
+@click.pass_context
 def command(
+    context: click.Context,
     store: Path | str,
-    statement: str,
+    statement: str | None,
     master: str | None,
     spark_conf: Mapping[str, str],
     broker_conf: Path | None,
     settings: Mapping[str, str],
     view: View,
 ) -> None:
-    """Answer STATEMENT, in the SQL of Spark, from the tables of STORE: messages, consumequeue, index, timer, findings.
+    """Answer STATEMENT, in the SQL of Spark, from the tables of STORE: messages, consumequeue, index, timer, findings. Without one,
+    statements are read from standard input, each up to a semicolon at the end of a line; on a terminal at a prompt with a history.
 
     Only statements that read are possible: select, with, values, describe, show, explain. `describe TABLE` lists the columns of a table.
     Only what a query needs is read: its columns, and files that can hold the offsets, times, topics and queues that it selects.
@@ -54,8 +58,28 @@ def command(
         at.open()
         # Slow imports happen while Spark starts.
         session = begin_session(master, {"spark.sql.session.timeZone": "UTC", **spark_conf})
-        _prepare(statement, view)
-        _answer(at, statement, session, view)
+        if statement is not None:
+            _prepare(statement, view)
+            _answer(at, statement, session, view)
+            return
+        context.exit(_answer_all(at, session, view))
+
+
+def _answer_all(at: StoreAt, session: Opener, view: View) -> int:
+    """Answer the statements of standard input; return the exit status, on a terminal 0, else that of the first one that is wrong."""
+    from rmqstore.commands.sql_prompt import statements
+    from rmqstore.render.progress import note
+
+    status = 0
+    for text in statements():
+        try:
+            _prepare(text, view)
+            _answer(at, text, session, view)
+        except RmqstoreError as error:
+            note(f"error: {error.message}")
+            note(f"hint: {error.hint}")
+            status = status or error.exit_status
+    return 0 if sys.stdin.isatty() else status
 
 
 def _answer(at: StoreAt, statement: str, session: Opener, view: View) -> None:

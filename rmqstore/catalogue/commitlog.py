@@ -120,15 +120,14 @@ ENTRIES = (
         "RMQ-CL-REMOVED",
         ERROR,
         "first files of the commit log removed",
-        meaning="The log does not begin at offset 0, and its first files have not expired: queue or index files that contain only their "
-        "messages still exist, which a broker deletes in the same round, and the last write came less than fileReservedTime after the "
-        "first record.",
+        meaning="The log does not begin at offset 0, and no broker removed its first files: queue or index files that contain only their "
+        "messages still exist, which a broker deletes in the same round, and no queue has lost its first file.",
         broker={
             ALL: "Starts without a warning. Queues begin with the first message in the log; groups that have not read the messages before "
             "it skip them."
         },
         mend="Look for the files in the other directories of storePathCommitLog, in a copy and on a replica, and put them back under their "
-        "own names before a start.",
+        "own names before a start. If there is no copy of them, nothing more is lost by a start.",
     ),
     Entry(
         "RMQ-CL-OVERLAP",

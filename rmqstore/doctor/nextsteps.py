@@ -83,7 +83,7 @@ WAYS_TO_START = ("--what-if", "abort=present,absent", "--what-if", "checkpoint=k
 # With one of these, nothing should be changed before the user has seen to it: a broker runs, or files are not where they should be.
 _NO_REPAIR = frozenset(
     {
-        *("RMQ-ST-IN-USE", "RMQ-ST-PATH", "RMQ-ST-EMPTY", "RMQ-CL-EMPTY", "RMQ-CL-NORECORD", "RMQ-CL-REMOVED", "RMQ-ST-UNREADABLE"),
+        *("RMQ-ST-IN-USE", "RMQ-ST-PATH", "RMQ-ST-EMPTY", "RMQ-CL-EMPTY", "RMQ-CL-NORECORD", "RMQ-ST-UNREADABLE"),
         *("RMQ-ST-UNFINISHED", "RMQ-ST-TRANSACTION"),
     }
 )
@@ -206,7 +206,6 @@ _BY_CODE: Mapping[str, Step] = {
     "RMQ-ST-PATH": lambda commands, finding: commands.info(),
     "RMQ-ST-EMPTY": lambda commands, finding: commands.info(),
     "RMQ-ST-SPACE": lambda commands, finding: commands.info(),
-    "RMQ-CL-REMOVED": lambda commands, finding: commands.explain(finding.code),
     "RMQ-CL-EMPTY": lambda commands, finding: commands.info(),
     "RMQ-CL-NORECORD": lambda commands, finding: commands.info(),
     "RMQ-CP-INDEX": lambda commands, finding: commands.repair("recover") or commands.verify("--part", "index"),

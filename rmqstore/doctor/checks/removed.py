@@ -1,8 +1,8 @@
-"""Log files that were removed and have not expired, with messages that no consumer has read.
+"""Log files that no broker removed, with messages that no consumer has read.
 
 A log that begins after offset 0 has lost its first files. A broker that removes them, because they are old or the disk is full, removes in
 the same round the queue files and index files before the new begin (fact sheet commit log §8.1). So the broker did not remove them where
-such files are left, no queue has lost its first file, and the broker has not run as long after the first record as it keeps a file.
+such files are left and no queue has lost its first file. Times of files are not asked: a copy can have other ones.
 
 The broker never removes the last file of a queue or of the index, and raises the begin of a queue in memory alone. So where no queue has a
 whole file for removed messages, the store looks the same after a full disk and after a removal by hand, and a note says what is unknown.
@@ -39,10 +39,11 @@ def check(prediction: Prediction, files: ConfigFiles, run: LastRun) -> Iterator[
     begin = context.log.min_offset
     if begin <= 0:
         return
-    young = not run.broker_runs and not context.store.rocksdb_queues and _is_younger_than_kept(context, run)
     cleaned = any(queue.files.files and queue.files.files[0].start > 0 for queue in prediction.queues.values())
-    count = _lost(prediction, files, begin) if young and not cleaned else 0
+    shown = not run.broker_runs and not context.store.rocksdb_queues and not cleaned
+    count = _lost(prediction, files, begin) if shown else 0
     if not count:
+        young = not run.broker_runs and not context.store.rocksdb_queues and _is_younger_than_kept(context, run)
         yield Effect(Area.COMMIT_LOG, State.OK, f"the log begins at offset {begin}: {_unknown(context, young=young, cleaned=cleaned)}")
         return
     known = files.texts[CONSUMER_OFFSETS].value is not None or files.texts[LMQ_OFFSETS].value is not None

@@ -58,6 +58,10 @@ def _remove(directory: str) -> Callable[[Path], None]:
     return lambda root: shutil.rmtree(root / directory)
 
 
+def _remove_first_log_file(root: Path) -> None:
+    (root / "commitlog" / f"{0:020}").unlink()
+
+
 def _scramble_checkpoint(root: Path) -> None:
     (root / "checkpoint").write_bytes(random.Random(5).randbytes(PAGE))
 
@@ -78,6 +82,9 @@ NIGHTS = {
     "4-index-gone": Night(CLEAN, _remove("index"), ("STARTS, BUT queries by key miss",), ("rebuild-index",)),
     "5-checkpoint-random": Night(CRASHED, _scramble_checkpoint, ("STARTS, NOTHING LOST",), ()),
     "6-disk-was-full": Night(CRASHED, _fill_disk, ("STARTS, BUT queries by key miss",), ("recover",)),
+    "7-first-log-file-gone": Night(
+        CLEAN, _remove_first_log_file, ("STARTS, BUT", "log files before offset 65536 were removed"), ("recover",)
+    ),
     "9-configuration-cut": Night(BROKER, _cut_configuration, ("STARTS, NOTHING LOST", "consumerOffset.json.bak is whole"), ()),
 }
 

@@ -25,7 +25,19 @@ HELP_WIDTH = 110
 MAN_WIDTH = 76
 
 _OBJECTS = (
-    *("finding", "summary", "doctor", "unreadable", "gate", "recovery", "comparison", "plan", "transaction", "fix"),
+    *(
+        "finding",
+        "summary",
+        "doctor",
+        "unreadable",
+        "gate",
+        "recovery",
+        "comparison",
+        "plan",
+        "transaction",
+        "transaction-of-history",
+        "fix",
+    ),
     *("queue", "topic", "group", "pending", "timer", "message", "snapshot", "diff", "info", "stats", "summary-of-stats"),
     *("explanation", "code", "log_line", "message_id", "summary-of-explain"),
 )

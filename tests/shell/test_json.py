@@ -13,7 +13,7 @@ from tests.support.jsonobjects import described, misfits
 # See below, tests/listing, tests/query, tests/doctor and tests/diff.
 ROWS = {"queue", "topic", "group", "timer", "pending", "message", "gate", "unreadable", "fix", "diff", "snapshot"} | {
     *("explanation", "code", "log_line", "message_id", "info", "stats"),
-    *("summary of explain", "summary of stats"),
+    *("summary of explain", "summary of stats", "transaction of history"),
 }
 
 

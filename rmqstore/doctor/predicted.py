@@ -16,6 +16,7 @@ from rmqstore.doctor.checks.scanrange import ScanRange
 from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding
 from rmqstore.formats import consumequeue
+from rmqstore.formats.message import MESSAGE_MAGIC_V1, smallest_record
 from rmqstore.prediction.consequences import Consequences, QueueFate, QueueOutcome
 from rmqstore.prediction.outcome import Outcome, QueueState
 from rmqstore.reading.entries import unit_at
@@ -27,12 +28,14 @@ from rmqstore.verify.queues.judgement import QueueJudge, dispatches_to_light_que
 from rmqstore.verify.queues.units import QueueKey
 from rmqstore.wording import counted
 
+_SMALLEST = smallest_record(MESSAGE_MAGIC_V1, 0)
+
 
 @dataclass(frozen=True, slots=True)
 class LaggingQueue:
     """A queue that ends before the log. `end` and `wanted` are queue offsets, `left` entries that the start does not add either.
 
-    Of a queue without files only the records of the scan range count. `code` and `remark`: of the finding about it.
+    `at_least`: there may be more of them, since messages of a queue without files may have expired. `code` and `remark`: of its finding.
     """
 
     topic: str
@@ -42,6 +45,7 @@ class LaggingQueue:
     left: int
     code: str
     remark: str = ""
+    at_least: bool = False
 
     @property
     def lasting(self) -> bool:
@@ -149,7 +153,14 @@ class Prediction:
                 continue
             code, remark = self._missing_code(judge, topic)
             if code is not None:
-                yield LaggingQueue(topic, queue_id, 0, span.next_offset, min(left, span.records), code, remark)
+                yield self._without_files(topic, queue_id, span.next_offset, left, span.records, code, remark)
+
+    def _without_files(self, topic: str, queue_id: int, wanted: int, left: int, seen: int, code: str, remark: str) -> LaggingQueue:
+        """Return a queue without files. `left`: queue offsets without an entry, `seen`: records of it that were read."""
+        if self.context.log.min_offset > 0:
+            return LaggingQueue(topic, queue_id, 0, wanted, min(left, seen), code, remark, at_least=True)
+        # Nothing has expired, so that all queue offsets before the last one have messages, as far as the log has room for them.
+        return LaggingQueue(topic, queue_id, 0, wanted, min(left, self.context.log.end_offset // _SMALLEST), code, remark)
 
     def _missing_code(self, judge: QueueJudge, topic: str) -> tuple[str | None, str]:
         """Return the judge's code and remark, but a topic for which consumers have offsets was not deleted."""
@@ -166,9 +177,11 @@ class Prediction:
             if state is None or state.max_offset <= 0:
                 code, remark = self._missing_code(judge, topic)
                 if code is not None:
-                    yield LaggingQueue(topic, queue_id, 0, sampled.next_offset, sampled.messages, code, remark)
+                    end = sampled.next_offset
+                    yield self._without_files(topic, queue_id, end, end, sampled.messages, code, remark)
             elif (left := _left(sampled, state, self._first_message(topic, queue_id, sampled, state))) > 0:
-                yield LaggingQueue(topic, queue_id, state.max_offset, sampled.next_offset, left, "RMQ-CQ-START")
+                read = min(left, sampled.messages)
+                yield LaggingQueue(topic, queue_id, state.max_offset, sampled.next_offset, read, "RMQ-CQ-START", at_least=read < left)
 
     def _first_message(self, topic: str, queue_id: int, sampled: SampledQueue, state: QueueState) -> int:
         """Return the first queue offset with a message: a queue that lost its files begins with fillers, of this or an earlier start."""
@@ -231,16 +244,18 @@ class Prediction:
             yield self.context.finding(queue.code, self._text(queue), **where)
 
     def _text(self, queue: LaggingQueue) -> str:
-        missing = counted(queue.wanted - queue.end, "message")
+        missing, left = counted(queue.wanted - queue.end, "message"), counted(queue.left, "message")
+        least = "at least " if queue.at_least else ""
         match queue.code:
             case "RMQ-CQ-BEHIND":
                 return f"the queue ends {missing} before the log{'; the start adds them' if self._recovers else ''}"
             case "RMQ-CQ-START":
                 if queue.wanted <= queue.end:
-                    return f"after the start the queue lacks its first {counted(queue.left, 'message')}, which are in the log"
-                return f"the queue ends {missing} before the log; {queue.left} of them stay invisible"
+                    return f"after the start the queue lacks its first messages, {least}{queue.left}, which are in the log"
+                return f"the queue ends {missing} before the log; {least}{queue.left} of them stay invisible"
             case _:
-                return f"at least {counted(queue.left, 'message')} of this queue are in the log, but the queue has no files{queue.remark}"
+                verb = "is" if queue.left == 1 else "are"
+                return f"{least}{left} of this queue {verb} in the log, but the queue has no files{queue.remark}"
 
     def _of_index(self) -> Iterator[Finding]:
         missed = self.unindexed
@@ -250,10 +265,10 @@ class Prediction:
 
 
 def _left(sampled: SampledQueue, state: QueueState, first: int) -> int:
-    """Return how many messages of the sample the queue lacks, at most: after its end or before its `first` one."""
+    """Return how many queue offsets of the sample the queue lacks: after its end or before its `first` one."""
     after_end = max(0, sampled.next_offset - state.max_offset)
     before = max(0, min(first, sampled.next_offset) - sampled.first_offset)
-    return min(after_end + before, sampled.messages)
+    return after_end + before
 
 
 def loss_text(loss: Loss) -> str:

@@ -77,7 +77,7 @@ NIGHTS = {
     "1-last-record-torn": Night(BROKER, lambda root: None, ("STARTS, NOTHING LOST",), ()),
     "2-page-of-zeros": Night(CRASHED, _zero_page, ("STARTS, BUT it discards 8 messages",), ("recover",)),
     "3-queue-gone": Night(
-        CLEAN, _remove("consumequeue/TopicA/1"), ("STARTS, BUT", "messages of TopicA/1 become invisible"), ("rebuild-consumequeue",)
+        CLEAN, _remove("consumequeue/TopicA/1"), ("STARTS, BUT 49 messages of TopicA/1 become invisible",), ("rebuild-consumequeue",)
     ),
     "4-index-gone": Night(CLEAN, _remove("index"), ("STARTS, BUT queries by key miss",), ("rebuild-index",)),
     "5-checkpoint-random": Night(CRASHED, _scramble_checkpoint, ("STARTS, NOTHING LOST",), ()),

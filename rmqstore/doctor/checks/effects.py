@@ -62,11 +62,12 @@ def _queues(fates: Sequence[QueueFate]) -> str:
 
 
 def _invisible(prediction: Prediction) -> Iterator[Effect]:
-    left = [(short_queue(queue.topic, queue.queue_id), queue.left) for queue in prediction.lagging if queue.lasting]
+    left = [queue for queue in prediction.lagging if queue.lasting]
     if left:
-        count = sum(number for _, number in left)
-        where = left[0][0] if len(left) == 1 else f"{len(left)} queues"
-        text = f"{counted(count, 'message')} of {where} {'becomes' if count == 1 else 'become'} invisible"
+        count = sum(queue.left for queue in left)
+        where = short_queue(left[0].topic, left[0].queue_id) if len(left) == 1 else f"{len(left)} queues"
+        least = "at least " if any(queue.at_least for queue in left) else ""
+        text = f"{least}{counted(count, 'message')} of {where} {'becomes' if count == 1 else 'become'} invisible"
         yield Effect(Area.QUEUES, State.LOSES, text, Harm.INVISIBLE, count)
 
 

@@ -158,7 +158,6 @@ class _Report:
         self._known = known
         self._settings = settings
         self._grouped = grouped
-        self._first: str | None = None
         self._bad: str | None = None
         self._output = view.output()
         self._counts: Counter[str] = Counter()
@@ -192,7 +191,6 @@ class _Report:
         from rmqstore.findings import Severity
         from rmqstore.verify.advice import spelled_out
 
-        self._first = self._first or root
         everything = list(found)
         new = self._new(everything)
         self._not_new += len(everything) - len(new)
@@ -295,16 +293,15 @@ class _Report:
         self._output.verdict(self._headline(summary["verdict"]))
 
     def _next(self) -> str:
-        """Return the next step: the diagnosis of the first store in which something is wrong or was not read."""
+        """Return the next step: the diagnosis of the first store in which something is wrong."""
         from rmqstore.pipeline.remote import is_remote
         from rmqstore.shellwords import command
 
-        root = self._bad or (self._first if self.not_checked else None)
-        if root is None:
+        if self._bad is None:
             return NOTHING_TO_DO
-        if is_remote(root):
-            return f"Copy {root} to this machine, and run `rmqstore doctor` on the copy."
-        return command("rmqstore", "doctor", root, *self._settings)
+        if is_remote(self._bad):
+            return f"Copy {self._bad} to this machine, and run `rmqstore doctor` on the copy."
+        return command("rmqstore", "doctor", self._bad, *self._settings)
 
     def _headline(self, verdict: str) -> str:
         """Return the verdict with a word in capitals at its begin."""

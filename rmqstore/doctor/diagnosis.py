@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from rmqstore.doctor.areas import Area, Effect, Harm, State
 from rmqstore.doctor.assumed import Assumed, assumptions, contradicted
-from rmqstore.doctor.checks import configuration, machine, otherparts, progress, removed, space, timerstart, traps
+from rmqstore.doctor.checks import configuration, forgotten, machine, otherparts, progress, removed, space, timerstart, traps
 from rmqstore.doctor.checks.configfiles import ConfigFiles
 from rmqstore.doctor.checks.configured import with_evidence
 from rmqstore.doctor.checks.due import Due, running
@@ -283,6 +283,7 @@ def _all(context: Context, seen: Observed, prediction: Prediction, files: Config
     checks: tuple[Callable[[], Iterator[Effect | Finding]], ...] = (
         lambda: effects_of(prediction),
         lambda: progress.check(context, files, due, prediction.after, known),
+        lambda: forgotten.check(context, files, prediction.after),
         lambda: otherparts.check(context, files, due, run, prediction.after, profile),
         lambda: removed.check(prediction, files, run),
         lambda: timerstart.check(context) if profile.newer_parts else iter(()),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rmqstore import shellwords
+from rmqstore.doctor.areas import Area
 from rmqstore.doctor.verdict import Class, Verdict, area_of
 from rmqstore.findings import Finding, Severity
 from rmqstore.store.access import way_to_read
@@ -242,6 +243,8 @@ _RECOVERED = frozenset({"CL", "CQ", "IX", "CP"})
 """Parts that agree after a recovery, so that the start after it is a clean one and deletes no index file."""
 START = "Start the broker."
 CUTS_ITSELF = "Start the broker: it will cut the unfinished record itself."
+GONE = "Start the broker: only another copy of the store can have what is gone."
+_OF_CONFIGURATION = frozenset({Area.PROGRESS, Area.TRANSACTIONS, Area.DELAYED})
 
 
 def the_next_step(commands: Commands, verdict: Verdict, findings: Sequence[Finding]) -> str:
@@ -260,7 +263,7 @@ def the_next_step(commands: Commands, verdict: Verdict, findings: Sequence[Findi
     about = [finding for finding in findings if area_of(finding) in harmed]
     relevant = [finding for finding in about if finding.severity is not Severity.INFO or finding.code == "RMQ-CP-INDEX"]
     if not relevant:
-        return commands.verify()
+        return GONE if verdict.cls is Class.STARTS_BUT and harmed <= _OF_CONFIGURATION else commands.verify()
     crashed = any(finding.code == "RMQ-ST-ABORT" for finding in findings)
     if crashed and verdict.cls is Class.STARTS_BUT and relevant[0].code.split("-")[1] in _RECOVERED:
         return commands.repair("recover") or next_step(commands, relevant[0])

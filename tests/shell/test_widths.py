@@ -125,6 +125,11 @@ def test_offsets_of_a_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     measure(("offsets", root, "--group", "g_dlq", "--to-end", "--dry-run"), monkeypatch, widths=(80,), color=False)
 
 
+def words_of(run: Run) -> set[str]:
+    """Return the words that were printed, a command in backquotes as on a line of its own."""
+    return {word.strip("`,") for word in run.out.split()}
+
+
 def measure(
     words: tuple[str | Path, ...],
     monkeypatch: pytest.MonkeyPatch,
@@ -138,13 +143,13 @@ def measure(
     before()
     wide = rmqstore(*words)
     assert not wide.crashed
-    whole = set(wide.out.split())
+    whole = words_of(wide)
     for width in widths:
         monkeypatch.setenv("COLUMNS", str(width))
         before()
         run = rmqstore(*words)
         assert too_long(run, width) == []
-        assert {word for word in run.out.split() if "…" not in word and not _CHANGING.fullmatch(word)} <= whole
+        assert {word for word in words_of(run) if "…" not in word and not _CHANGING.fullmatch(word)} <= whole
         assert _MILLISECONDS.findall(run.out) == []
         lines = run.out.splitlines()
         assert any(_VERDICT.match(line) for line in (lines[0], lines[-1])) or words[0] in ("dump", "query")

@@ -43,7 +43,7 @@ def test_a_broker_without_any_configuration_left_serves_its_topics(base: str, tm
 
     assert recovered.status == 0, recovered.err
     verdict = rmqstore("doctor", root, "--format", "json", "--broker-version", release, *options).objects[-1]
-    assert (verdict["starts"], verdict["next"]) == (True, "Start the broker.")
+    assert verdict["starts"] and verdict["next"].startswith("Start the broker")  # offsets of consumers are gone
     # Compacted topics are not served as they were stored.
     queues = [key for key in view.queues if not is_broker_topic(key[0]) and not (root / "compaction" / "compactionLog" / key[0]).is_dir()]
     stored = {(topic, int(queue_id)): len(view.units((topic, queue_id))) for topic, queue_id in queues}

@@ -53,6 +53,27 @@ ENTRIES = (
         mend="Nothing; the broker writes a new one.",
     ),
     Entry(
+        "RMQ-CM-RECORD",
+        ERROR,
+        "message of a compacted log is damaged",
+        meaning="compactionLog holds copies of messages one after another; only PHYSICALOFFSET differs from the commit log. Bytes of this "
+        "one are no message, the checksum of its body does not match, it is of another queue, or its QUEUEOFFSET does not ascend.",
+        broker={
+            R5X: "Starts, and delivers the bytes as they are; clients refuse or misread the message. The commit log is not read for it."
+        },
+        mend=_REBUILD,
+    ),
+    Entry(
+        "RMQ-CM-ENTRY",
+        ERROR,
+        "entry of a compacted queue is wrong",
+        meaning="Each message of a compacted log has one entry in compactionCq with its offset in that log, size, STORETIMESTAMP and "
+        "QUEUEOFFSET, and the entry of offset -1 and size 0 is the last one of a full file. The last message of a log may have no entry "
+        "after a crash.",
+        broker={R5X: "Starts. The messages concerned cannot be consumed; messages after the last valid entry are removed from the log."},
+        mend=_REBUILD,
+    ),
+    Entry(
         "RMQ-CM-GONE",
         ERROR,
         "compacted log of a topic is missing",

@@ -28,6 +28,7 @@ from rmqstore.verify.log.commitlog import FileResult, FileVerifier, Surroundings
 from rmqstore.verify.log.runs import Run
 from rmqstore.verify.parts import (
     checkpoint,
+    compacted,
     compaction,
     config,
     configbackups,
@@ -63,6 +64,7 @@ BEFORE_LOG = (
     Check(files.check),
     Check(manifest.check, ("store",)),
     Check(compaction.check, ("consumequeue",)),
+    Check(compacted.check, ("consumequeue",)),
     Check(ext.check_lengths, ("consumequeue",)),
 )
 BESIDE_LOG = Check(surroundings.check, ("store",))

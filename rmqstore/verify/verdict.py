@@ -14,7 +14,7 @@ def verdict(errors: int, not_checked: Sequence[NotChecked], limits: Sequence[str
     """Return the verdict: `errors` are new ones, `known` those that were reported before, `limits` what was left out on request."""
     areas = list(dict.fromkeys(one.area for one in not_checked))
     was = "was" if len(areas) == 1 and areas[0].endswith("/") else "were"
-    rest = [*([f"{_listed(areas)} {was} not read"] if areas else []), *limits]
+    rest = [*([f"{_listed(areas)} {was} not read in depth"] if areas else []), *limits]
     if errors:
         return "; ".join([counted(errors, "error"), *rest])
     head = f"no new error, {counted(known, 'finding')} known before" if known else "HEALTHY"

@@ -206,7 +206,7 @@ def _index(place: Place, name: str, before: bytes, after: bytes | None) -> str |
 
 
 def _compaction(place: Place, name: str, before: bytes, after: bytes | None) -> str | None:
-    return "compaction/ was not read, and verify says so" if after is not None and len(after) == len(before) else None
+    return "not compared with the commit log, as verify says" if after is not None and len(after) == len(before) else None
 
 
 def _because(text: str) -> Callable[[Place, str, bytes, bytes | None], str | None]:

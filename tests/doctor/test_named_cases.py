@@ -24,6 +24,7 @@ from tests.doctor.test_observed_starts import OBSERVED, SETTINGS
 from tests.support import sparse
 from tests.support.cli import needs_permissions, rmqstore, without_privileges
 from tests.support.stores import case
+from tests.verify.one_check import patch
 
 PLAIN = "5.3.3-plain"
 
@@ -104,6 +105,20 @@ CASES: list[tuple[str, Callable[[Path], None], str, Area, int | None]] = [
         "the begin of the queue of a compacted log",
         zeros(f"compaction/compactionCq/{COMPACTED}"),
         f"STARTS, BUT 1 queue file of compacted logs have no entries: compaction/compactionCq/{COMPACTED}",
+        Area.OTHER,
+        1,
+    ),
+    (  # of a fourth message only the properties are overwritten, which no checksum of the copy covers
+        "bytes in the middle of a compacted log",
+        lambda root: patch(root / "compaction" / "compactionLog" / COMPACTED, 10_000, b"\xa5" * 1000),
+        "STARTS, BUT 3 messages of compact/0 are damaged in the compacted log",
+        Area.OTHER,
+        3,
+    ),
+    (
+        "an entry of a compacted queue",
+        lambda root: patch(root / "compaction" / "compactionCq" / COMPACTED, 460, bytes(46)),
+        "STARTS, BUT 1 message of compact/0 is missing in the compacted queue",
         Area.OTHER,
         1,
     ),

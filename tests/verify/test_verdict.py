@@ -51,8 +51,8 @@ def test_errors(tmp_path: Path, damages: int, words: str) -> None:
 @pytest.mark.parametrize(
     ("name", "areas", "verdict"),
     [
-        (COMPACTED, ["compaction/"], "HEALTHY as far as looked: compaction/ was not read"),
-        (ROCKSDB, ["RocksDB queues"], "HEALTHY as far as looked: RocksDB queues were not read"),
+        (COMPACTED, ["compaction/"], "HEALTHY as far as looked: compaction/ was not read in depth"),
+        (ROCKSDB, ["RocksDB queues"], "HEALTHY as far as looked: RocksDB queues were not read in depth"),
     ],
 )
 def test_what_holds_data_and_was_not_read(name: str, areas: list[str], verdict: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rmqstore.doctor.areas import Area, Effect, Harm, State
+from rmqstore.doctor.areas import Area, Effect, Harm, State, short_queue
 from rmqstore.doctor.checks.configfiles import ConfigFiles
 from rmqstore.doctor.checks.due import Due
 from rmqstore.doctor.checks.lastrun import LastRun
@@ -24,6 +24,8 @@ from rmqstore.store.entries import Entry
 from rmqstore.store.mapped import list_directory
 from rmqstore.store.parts import PartKind
 from rmqstore.verify.context import Context
+from rmqstore.verify.guard import limited
+from rmqstore.verify.parts.compacted import compacted_faults, data_bytes
 from rmqstore.verify.parts.compaction import without_records, without_units
 from rmqstore.verify.parts.config import CONSUMER_OFFSETS, GROUPS, TOPICS
 from rmqstore.verify.parts.config import State as Loaded
@@ -39,6 +41,8 @@ _LASTING_SETTINGS = {
     "messageRequestMode.json": ("the modes of consumer groups, POP or PULL, are lost", Harm.SETTINGS),
 }
 """Configuration that clients do not send again (fact sheet timer §3.3), and what a start without it does."""
+_READ_COMPACTED = 256 << 20
+"""Bytes of compacted logs and their queues up to which all of them are read."""
 _CLOCK_SLACK_MS = 86_400_000
 _ENQUEUED_MS = 5_000
 """A running timer has taken a message from its queue by then, and written that to timercheck, which it does every second."""
@@ -232,7 +236,7 @@ def _timer_found(context: Context, path: Path, text: str, harm: Harm, count: int
 def _compaction(context: Context, files: ConfigFiles, queues: Queues) -> Iterator[Found]:
     """Yield compacted topics without compacted logs: their messages are served from there alone, and nothing rebuilds them.
 
-    Of existing compacted logs and their queues only the first bytes of each file are read.
+    Existing compacted logs and their queues are read up to a size, beyond it only the first bytes of each file.
     """
     foreign = list(without_records(context.store))
     if foreign:
@@ -242,6 +246,10 @@ def _compaction(context: Context, files: ConfigFiles, queues: Queues) -> Iterato
     if empty:
         text = f"{counted(len(empty), 'queue file')} of compacted logs have no entries: {context.store.relative(empty[0])}"
         yield Effect(Area.OTHER, State.LOSES, text, Harm.INVISIBLE, len(empty))
+    if data_bytes(context.store) <= _READ_COMPACTED:
+        yield from _compacted_content(context)
+    else:
+        yield Effect(Area.OTHER, State.OK, "the messages of compacted logs were not read: `verify` reads them")
     compacted = {topic for topic, one in files.table(TOPICS, "topicConfigTable").items() if _is_compacted(one)}
     if not compacted or context.store.rocksdb_queues:
         return
@@ -257,6 +265,25 @@ def _compaction(context: Context, files: ConfigFiles, queues: Queues) -> Iterato
         text = f"{counted(count, 'message')} of {which} cannot be consumed: their compacted log is missing"
         yield Effect(Area.OTHER, State.LOSES, text, Harm.INVISIBLE, count)
         yield context.finding("RMQ-CM-GONE", text, file=context.store.path_of(PartKind.COMPACTION), found=len(missing))
+
+
+def _compacted_content(context: Context) -> Iterator[Found]:
+    """Yield damaged messages of compacted logs, and wrong entries of their queues."""
+    found = list(compacted_faults(context.store))
+    path = context.store.path_of(PartKind.COMPACTION)
+    yield from limited(context, path, (fault.finding(context) for fault in found))
+    for in_queue, what, harm in (
+        (False, "damaged in the compacted log", Harm.LOST),
+        (True, "missing in the compacted queue", Harm.INVISIBLE),
+    ):
+        faults = [fault for fault in found if fault.in_queue is in_queue]
+        queues = {(fault.topic, fault.queue_id) for fault in faults}
+        if faults:
+            count = sum(fault.count for fault in faults)
+            which = short_queue(*min(queues)) if len(queues) == 1 else f"{len(queues)} queues"
+            yield Effect(
+                Area.OTHER, State.LOSES, f"{counted(count, 'message')} of {which} {'is' if count == 1 else 'are'} {what}", harm, count
+            )
 
 
 def _is_compacted(topic: Any) -> bool:

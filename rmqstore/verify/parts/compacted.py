@@ -6,7 +6,7 @@ brokers do not compute again for the copy: only the checksum of the body can be 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +28,8 @@ from rmqstore.wording import counted
 _COLUMNS = np.dtype([(name, np.int64) for name in ("position", "size", "queue_offset", "queue_id", "store_timestamp", "topic", "faults")])
 _COMPARED = {"size": "size", "msg_base_offset": "queue_offset", "store_time": "store_timestamp"}
 """Fields of an entry, and the column of the message that each repeats."""
+_LONGEST = (1 << 31) - 1
+"""Bytes of the longest file that brokers map. A log file is at least five times as long as its queue file (fact sheet queues §5)."""
 _UNWRITTEN = 1
 """Messages at the end of the last file of which a broker that is killed may not have written the entry."""
 
@@ -67,8 +69,8 @@ def check(context: Context) -> Iterator[Finding]:
 def compacted_faults(store: Store, *, bodies: bool = True) -> Iterator[CompactedFault]:
     """Yield the faults of all compacted logs and their queues, by queue and file. Reads all of their written bytes.
 
-    Files that begin without a record, queue files that begin without an entry and files without a counterpart are faults of
-    `compaction.py`, and their lack is not reported here again. Raises UnreadableError, StoreChangedError.
+    Files that begin without a record, queue files that begin without an entry, files without a counterpart and those that
+    are too long are faults of `compaction.py`, and not reported here again. Raises UnreadableError, StoreChangedError.
     """
     queues = {(one.topic, one.queue_id): one for one in store.compaction_queue_directories()}
     scanner = LogScanner(checks=Check.BODY_CRC if bodies else Check(0))
@@ -96,8 +98,9 @@ class _Entries:
 
 
 def _queue(scanner: LogScanner, log: QueueDirectory, queue: QueueDirectory | None) -> Iterator[CompactedFault]:
-    named: Mapping[str, MappedFile] = {} if queue is None else {file.path.name: file for file in queue.files.files}
-    files = log.files.files
+    of_queue = () if queue is None else queue.files.files
+    named = {file.path.name: file for file in of_queue if file.length <= _LONGEST // 5}
+    files = [file for file in log.files.files if file.length <= _LONGEST]
     before = -1
     for file in files:
         other = named.get(file.path.name)

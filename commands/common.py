@@ -38,12 +38,15 @@ class View:
     csv_raw: bool = False
     verbose: bool = False
 
-    def output(self, *, data: bool = False) -> Output:
-        """Return the writer of standard output for the chosen format; `data`: for output that --quiet does not leave out."""
+    def output(self, *, data: bool = False, plain: bool = False) -> Output:
+        """Return the writer of standard output for the chosen format; `data`: for output that --quiet does not leave out.
+
+        `plain`: for rows that are no objects of the package, which have no schema.
+        """
         from rmqstore.render.output import open_output
 
         quiet = self.quiet and not data
-        return open_output(self.format, color=self.color, quiet=quiet, verbose=self.verbose, csv_raw=self.csv_raw)
+        return open_output(self.format, color=self.color, quiet=quiet, verbose=self.verbose, csv_raw=self.csv_raw, plain=plain)
 
     def verdict_of_data(self, text: str, *, bad: bool = False) -> None:
         """Write the verdict of a command that prints data alone to standard error; beside JSON only a bad one, and not with --quiet."""

@@ -14,6 +14,7 @@ from rmqstore.commands.doctor import commands_on, diagnosis_of
 from rmqstore.commands.engines import engine_options
 from rmqstore.commands.writing import PlanDialog, RepairRunner, dry_run_option, outcome, yes_option
 from rmqstore.errors import RefusedError
+from rmqstore.jsonschema import SCHEMA
 
 if TYPE_CHECKING:
     from rmqstore.doctor.cure import Cure
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 NAME = "fix"
 EXIT_NOT_FIXED = 1
-SCHEMA = 1
 STARTS = "Start the broker"
 
 

@@ -100,7 +100,7 @@ def _answer(at: StoreAt, statement: str, session: Opener, view: View) -> None:
                 count += 1
                 yield row
 
-        view.output(data=True).rows(counted(), result.columns)
+        view.output(data=True, plain=True).rows(counted(), result.columns)
         view.verdict_of_data(f"ANSWERED: {count} {'row' if count == 1 else 'rows'}")
 
 

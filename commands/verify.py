@@ -17,6 +17,7 @@ from rmqstore.commands.common import NOTHING_TO_DO, View, on_interrupt, output_o
 from rmqstore.commands.engines import engine_options, stores_argument
 from rmqstore.commands.pacing import rate_limit_option
 from rmqstore.errors import UnreadableError
+from rmqstore.jsonschema import SCHEMA
 
 if TYPE_CHECKING:
     from rmqstore.findings import Finding
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 PARTS = ("commitlog", "consumequeue", "index", "checkpoint", "timer", "config", "store")
 EXIT_FINDINGS = 1
-_SCHEMA = 1  # incremented if a member of the summary changes its meaning or is removed (docs/json.md)
 
 
 @dataclass(slots=True)
@@ -261,7 +261,7 @@ class _Report:
 
         self.not_checked = list(dict.fromkeys(totals.not_checked))
         summary: dict[str, Any] = {
-            "schema": _SCHEMA,
+            "schema": SCHEMA,
             "verdict": verdict(self.errors, self.not_checked, list(limits), self._not_new),
             "errors": self.errors,
             "not_checked": [one.as_json() for one in self.not_checked],

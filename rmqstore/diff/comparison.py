@@ -10,12 +10,10 @@ from typing import Any
 from rmqstore.diff.copies import Copy, Range
 from rmqstore.diff.derived import Derived, compare_derived
 from rmqstore.diff.logs import LogDifference, Validity, compare_logs
+from rmqstore.jsonschema import SCHEMA
 from rmqstore.reading.progress import Advance, silent
 from rmqstore.shellwords import quoted
 from rmqstore.wording import counted
-
-SCHEMA = 1
-"""Version of the schema, increased when a member of the object changes its meaning or is removed (docs/json.md)."""
 
 _COUNTED = 1 << 30
 

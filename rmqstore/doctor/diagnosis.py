@@ -32,6 +32,7 @@ from rmqstore.doctor.severity import weighed
 from rmqstore.doctor.verdict import Class, Verdict, area_of, conclude
 from rmqstore.errors import RmqstoreError, UsageError
 from rmqstore.findings import Finding, Severity
+from rmqstore.jsonschema import SCHEMA
 from rmqstore.prediction.blockers import BlockerCode
 from rmqstore.prediction.consequences import consequences_of
 from rmqstore.prediction.growth import goes_on
@@ -50,8 +51,6 @@ from rmqstore.verify.parts.config import TOPICS, consumed_topics
 from rmqstore.verify.queues.units import QueueKey
 from rmqstore.versions import PROFILES, profile_of
 
-SCHEMA = 1
-"""Version of the JSON object; it rises when a member changes its meaning or is removed."""
 _LOOKS, _LOOKING = 4, 6.0
 """Looks at a store that a writer changes before a loss counts, and the seconds that they take at least together."""
 IN_USE, CONFIGURATION = "in-use", "configuration"

@@ -9,11 +9,10 @@ from rmqstore.doctor.areas import State
 from rmqstore.doctor.diagnosis import Diagnosis
 from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Severity
+from rmqstore.jsonschema import SCHEMA
 from rmqstore.store.root import Store
 from rmqstore.verify.context import Options
 from rmqstore.verify.engine import Verification
-
-SCHEMA = 1
 
 
 def gate(store: Store, diagnosis: Diagnosis, *, deep: bool) -> dict[str, Any]:

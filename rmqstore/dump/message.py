@@ -9,6 +9,7 @@ from typing import Any
 from rmqstore.dump.bodies import BodyError, decompress, encode
 from rmqstore.dump.request import BodyForm
 from rmqstore.formats.record import Record
+from rmqstore.jsonschema import SCHEMA, with_schema
 
 MESSAGE_FIELDS = (
     "physical_offset",
@@ -36,15 +37,15 @@ MESSAGE_FIELDS = (
 
 
 def json_line(value: Mapping[str, Any]) -> bytes:
-    """Return one line of JSON, UTF-8, with its line end; a lone surrogate is written as its escape."""
-    return (json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n").encode("utf-8", "backslashreplace")
+    """Return an object with the version of its schema as a line of JSON, UTF-8; a lone surrogate is written as its escape."""
+    return (json.dumps(with_schema(value), ensure_ascii=False, separators=(",", ":")) + "\n").encode("utf-8", "backslashreplace")
 
 
 def message_object(
     record: Record, position: int, delay_levels: Sequence[int], body: BodyForm = BodyForm.NONE, unpack: bool = False
 ) -> dict[str, Any]:
     """Return a record found at the log offset `position`, with consistent lengths. It has `faults` only if something is wrong with it."""
-    value: dict[str, Any] = {"type": "message"}
+    value: dict[str, Any] = {"type": "message", "schema": SCHEMA}
     for name in MESSAGE_FIELDS:
         value[name] = getattr(record, name)
     value["tags_code"] = record.tags_code(delay_levels)

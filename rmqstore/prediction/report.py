@@ -7,12 +7,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from rmqstore.jsonschema import SCHEMA
 from rmqstore.prediction.consequences import Consequences
 from rmqstore.prediction.outcome import Dispatched, Outcome, QueueState, State
 from rmqstore.store.parts import relative_to_root
-
-SCHEMA = 1
-"""Increased when a member of the object changes its meaning or is removed (docs/json.md)."""
 
 
 def as_json(outcome: Outcome, root: Path, consequences: Consequences | None = None) -> dict[str, Any]:

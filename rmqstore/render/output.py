@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, TextIO
 
 from rmqstore.findings import Finding
+from rmqstore.jsonschema import with_schema
 from rmqstore.render.formulas import defused
 from rmqstore.render.text import cell, compact_json
 from rmqstore.terminal import printable, printable_json, warn
@@ -51,12 +52,13 @@ def open_output(
     quiet: bool = False,
     verbose: bool = False,
     csv_raw: bool = False,
+    plain: bool = False,
     stream: TextIO | None = None,
 ) -> Output:
     """Return the output for `table`, `json` or `csv` on `stream` (standard output); `color` is auto, always or never.
 
     `quiet`: of text only the verdict and errors; `verbose`: also findings that need no action. `csv_raw`: cells of CSV are unchanged, also
-    those that a spreadsheet would execute.
+    those that a spreadsheet would execute. `plain`: objects of JSON are written as they are, without the version of a schema.
     """
     target = sys.stdout if stream is None else stream
     if isinstance(target, io.TextIOWrapper):
@@ -66,7 +68,7 @@ def open_output(
         else:
             target.reconfigure(encoding="utf-8", errors="backslashreplace")
     if output_format == "json":
-        return JsonLines(target)
+        return JsonLines(target, plain=plain)
     if output_format == "csv":
         return Csv(target, raw=csv_raw)
     from rmqstore.render.console import Console
@@ -77,9 +79,10 @@ def open_output(
 class JsonLines:
     """One JSON object per line; key order is the order of the object."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, *, plain: bool) -> None:
         self._stream = stream
         self._to_terminal = stream.isatty()
+        self._plain = plain
 
     def verdict(self, text: str) -> None:
         """Write nothing: objects have the verdict."""
@@ -92,7 +95,7 @@ class JsonLines:
             self.object(row)
 
     def object(self, value: Mapping[str, Any]) -> None:
-        line = compact_json(value)
+        line = compact_json(value if self._plain else with_schema(value))
         self._stream.write((printable_json(line) if self._to_terminal else line) + "\n")
 
     def finding(self, finding: Finding) -> None:

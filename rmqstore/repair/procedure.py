@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from rmqstore.errors import RefusedError
 from rmqstore.findings import Severity
+from rmqstore.jsonschema import SCHEMA
 from rmqstore.reading.progress import Advance, silent
 from rmqstore.repair.derived.requests import Planning, Rebuilder
 from rmqstore.repair.files import beneath, lock, rights
@@ -32,9 +33,6 @@ from rmqstore.repair.transaction.perform import ForeignChangeError
 from rmqstore.repair.transaction.undo import plan_undo
 from rmqstore.store.kinds.recognise import require_directory
 from rmqstore.store.root import Store
-
-SCHEMA = 1
-"""Version of the schema, increased when a member of the object of a result changes its meaning or is removed (docs/json.md)."""
 
 Planner = Callable[[Planning, Store], None]
 """A function that reads a store and passes changes to the builder; new files of any size are made in the staging area."""

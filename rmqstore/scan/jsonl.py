@@ -13,6 +13,7 @@ import numpy as np
 
 from rmqstore.formats.naming import SCHEDULE_TOPIC
 from rmqstore.formats.properties import DELAY, KEYS, TAGS, UNIQ_KEY
+from rmqstore.jsonschema import SCHEMA
 from rmqstore.scan.kernels.declare import kernel, part
 from rmqstore.scan.kernels.offsets import (
     BODY_CRC,
@@ -130,7 +131,7 @@ _FRONT = (
 _FRONT_KINDS = np.array([kind for _, kind, _ in _FRONT], np.int64)
 _FRONT_PLACES = np.array([place for _, _, place in _FRONT], np.int64)
 _TEXTS = [
-    *(("," if number else '{"type":"message",') + f'"{key}":' for number, (key, _, _) in enumerate(_FRONT)),
+    *(("," if number else f'{{"type":"message","schema":{SCHEMA},') + f'"{key}":' for number, (key, _, _) in enumerate(_FRONT)),
     ',"topic":"',
     '","properties":{',
     '":"',

@@ -58,12 +58,25 @@ def test_a_message_with_all_its_fields(tmp_path: Path) -> None:
     (one,) = dump(tmp_path, "--body", "text")
 
     assert list(one) == [
-        *("type", "physical_offset", "size", "magic", "body_crc", "queue_id", "flag", "queue_offset", "sys_flag", "born_timestamp"),
+        *(
+            "type",
+            "schema",
+            "physical_offset",
+            "size",
+            "magic",
+            "body_crc",
+            "queue_id",
+            "flag",
+            "queue_offset",
+            "sys_flag",
+            "born_timestamp",
+        ),
         *("born_host", "store_timestamp", "store_host", "reconsume_times", "prepared_transaction_offset", "body_length", "topic"),
         *("properties", "tags", "keys", "unique_key", "offset_message_id", "tags_code", "position", "body", "body_encoding"),
     ]
     assert one == {
         "type": "message",
+        "schema": 1,
         "physical_offset": 0,
         "size": 91 + len("TopicA") + len("hello") + len("TAGS_TagA_KEYS_k1 k2_UNIQ_KEY_U1_"),
         "magic": 0xDAA320A7,

@@ -40,6 +40,7 @@ def test_units_of_all_queues(tmp_path: Path) -> None:
     assert [(one["physical_offset"], one["size"]) for one in units] == places[::2] + places[1::2]
     assert units[1] == {
         "type": "unit",
+        "schema": 1,
         "topic": "TopicA",
         "queue_id": 0,
         "queue_offset": 1,
@@ -164,6 +165,7 @@ def test_checkpoint_abort_and_lock(tmp_path: Path) -> None:
     assert dump(root / "checkpoint") == [
         {
             "type": "checkpoint",
+            "schema": 1,
             "physic_msg_timestamp": 1,
             "logics_msg_timestamp": 2,
             "index_msg_timestamp": 3,
@@ -174,8 +176,8 @@ def test_checkpoint_abort_and_lock(tmp_path: Path) -> None:
         }
     ]
     assert dump(root, "--part", "checkpoint") == dump(root / "checkpoint")
-    assert dump(root, "--part", "abort") == [{"type": "abort", "content": "4711", "process_id": 4711, "file": "abort"}]
-    assert dump(root, "--part", "lock") == [{"type": "lock", "content": "lock", "as_written": True, "file": "lock"}]
+    assert dump(root, "--part", "abort") == [{"type": "abort", "schema": 1, "content": "4711", "process_id": 4711, "file": "abort"}]
+    assert dump(root, "--part", "lock") == [{"type": "lock", "schema": 1, "content": "lock", "as_written": True, "file": "lock"}]
 
 
 def test_ext_units_are_found_by_the_addresses_in_the_queue() -> None:

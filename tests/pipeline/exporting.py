@@ -69,7 +69,7 @@ def dumped(name: str, root: Path, *options: str) -> list[Message]:
     run = rmqstore("dump", root, "--format", "json", *case(name).set_options(root), *options)
     assert run.status == 0, run.err
     found = (one.get("message") if one["type"] == "dledger_entry" else one for one in run.objects)
-    return [{key: item for key, item in one.items() if key != "type"} for one in found if one and one["type"] == "message"]
+    return [{key: item for key, item in one.items() if key not in ("type", "schema")} for one in found if one and one["type"] == "message"]
 
 
 def parts_of(out: Path, format: str) -> list[Path]:
@@ -93,7 +93,7 @@ def spelled(messages: list[Message]) -> list[dict[str, str]]:
 
 def _jsonl(path: Path) -> list[Message]:
     found = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    return [{key: item for key, item in one.items() if key != "type"} for one in found]
+    return [{key: item for key, item in one.items() if key not in ("type", "schema")} for one in found]
 
 
 def _csv(path: Path) -> list[Message]:

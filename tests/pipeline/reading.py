@@ -58,4 +58,4 @@ def _messages(objects: Iterable[Row]) -> Iterable[Row]:
 
 def _message(value: Row) -> Row:
     row = {"faults": None} | value | {"body": bytes.fromhex(value["body"])}
-    return {name: row[name] for name in row if name not in ("type", "body_encoding")}
+    return {name: row[name] for name in row if name not in ("type", "schema", "body_encoding")}

@@ -91,7 +91,7 @@ def test_findings_are_those_of_verify(damage: str, tmp_path: Path) -> None:
     rows = rows_of("findings", at_sample(sample, root))
 
     assert printed
-    assert [{**row, "type": "finding"} for row in rows] == [
+    assert [{**row, "type": "finding", "schema": 1} for row in rows] == [
         one | {name: as_text(one[name]) for name in ("expected", "found")} for one in printed
     ]
 

@@ -45,16 +45,24 @@ def test_json_lines_are_compact_and_keep_characters() -> None:
     output.object({"type": "store", "size": 1})
     output.summary({"records": 2})
     assert stream.getvalue() == (
-        '{"type":"message","topic":"Topicä","properties":{"a":"b"}}\n{"type":"store","size":1}\n{"type":"summary","records":2}\n'
+        '{"type":"message","schema":1,"topic":"Topicä","properties":{"a":"b"}}\n{"type":"store","schema":1,"size":1}\n'
+        '{"type":"summary","schema":1,"records":2}\n'
     )
+
+
+def test_rows_that_are_no_objects_of_the_package_stay_as_they_are() -> None:
+    stream = io.StringIO()
+    open_output("json", plain=True, stream=stream).rows([{"type": "NORMAL", "topic": "orders"}])
+    assert stream.getvalue() == '{"type":"NORMAL","topic":"orders"}\n'
 
 
 def test_json_of_a_finding_has_every_documented_key() -> None:
     stream = io.StringIO()
     open_output("json", stream=stream).finding(FINDING)
     assert stream.getvalue() == (
-        '{"type":"finding","code":"RMQ-CL-CRC","severity":"error","file":"commitlog/00000000000000000000","position":200,"length":91,"offset":200,'
-        '"topic":"Topicä","queue_id":3,"queue_offset":17,"message":"body checksum mismatch","expected":1,"found":2,"mend":"restore it"}\n'
+        '{"type":"finding","schema":1,"code":"RMQ-CL-CRC","severity":"error","file":"commitlog/00000000000000000000","position":200,'
+        '"length":91,"offset":200,"topic":"Topicä","queue_id":3,"queue_offset":17,"message":"body checksum mismatch",'
+        '"expected":1,"found":2,"mend":"restore it"}\n'
     )
 
 
@@ -159,7 +167,7 @@ def test_quiet_leaves_the_summary_out_for_people_only() -> None:
     table, lines = io.StringIO(), io.StringIO()
     open_output("table", stream=table, quiet=True).summary({"records": 1})
     open_output("json", stream=lines, quiet=True).summary({"records": 1})
-    assert (table.getvalue(), lines.getvalue()) == ("", '{"type":"summary","records":1}\n')
+    assert (table.getvalue(), lines.getvalue()) == ("", '{"type":"summary","schema":1,"records":1}\n')
 
 
 def test_object_for_people_is_a_tree() -> None:

@@ -67,6 +67,7 @@ def test_a_whole_log_the_worst_first(tmp_path: Path) -> None:
     assert (unknown["codes"], unknown["next"], unknown["then"], unknown["store"]) == ([], None, None, None)
     assert summary == {
         "type": "summary",
+        "schema": 1,
         "lines": 14,
         "first_time": "2026-11-21 10:00:00",
         "last_time": "2026-11-21 10:00:09",

@@ -337,7 +337,7 @@ def test_a_faithful_rebuild_puts_messages_where_a_broker_puts_them(restarted: St
 
 
 def test_queues_that_may_be_missing_on_purpose_are_rebuilt_by_name_only(six: StoreBuilder) -> None:
-    six.file("config/topics.json", b'{"topicConfigTable":{}}').build()
+    six.file("config/topics.json", b'{"topicConfigTable":{"SELF_TEST_TOPIC":{}}}').build()
     shutil.rmtree(six.root / "consumequeue" / "TopicA")
     store = Store.open(six.root, settings=six.settings)
 

@@ -51,6 +51,31 @@ DAMAGES = {
 }
 
 
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("text", [b"{}", b'{"%s":{}}'])
+@pytest.mark.parametrize("name", [config.TOPICS, config.GROUPS])
+def test_a_file_without_entries_is_replaced_by_its_valid_copy(name: str, text: bytes, store: Damaged) -> None:
+    """No broker writes these files without its own topics and groups; a start would not read the `.bak`."""
+    path = store.root / "config" / name
+    valid = path.read_bytes()
+    path.with_name(f"{name}.bak").write_bytes(valid)
+    path.write_bytes(text.replace(b"%s", config.TABLES[name].encode()))
+    result = store.recover()
+    assert (result.errors, result.left) == ({}, 0)
+    assert path.read_bytes() == valid
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("name", [config.TOPICS, config.GROUPS])
+def test_a_file_and_its_copy_without_entries_are_written_again(name: str, store: Damaged) -> None:
+    names = set(table(text_of(store, name), name))
+    path = put(store, name, b'{"%s":{}}' % config.TABLES[name].encode())
+    result = store.recover()
+    assert (result.errors, result.left) == ({}, 0)
+    found = set(table(path.read_bytes(), name))
+    assert {one for one in names if one.startswith(("orders", "g_orders"))} <= found
+
+
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("name", [name for name in config.TABLES if name != config.LMQ_OFFSETS])

@@ -34,7 +34,12 @@ def given_store(root: Path, **files: str) -> Path:
     builder.build()
     directory = root / "config"
     directory.mkdir()
-    texts = {"topics__json": TOPICS, "consumerOffset__json": OFFSETS, "subscriptionGroup__json": '{"subscriptionGroupTable":{}}', **files}
+    texts = {
+        "topics__json": TOPICS,
+        "consumerOffset__json": OFFSETS,
+        "subscriptionGroup__json": '{"subscriptionGroupTable":{"TOOLS_CONSUMER":{}}}',
+        **files,
+    }
     for name, text in texts.items():
         (directory / name.replace("__", ".")).write_text(text)
     return directory
@@ -51,6 +56,13 @@ def test_a_store_without_configuration_gives_nothing(tmp_path: Path) -> None:
 
 
 # One file
+
+
+@pytest.mark.parametrize(("name", "table"), [("topics", "topicConfigTable"), ("subscriptionGroup", "subscriptionGroupTable")])
+def test_a_table_that_is_never_empty(name: str, table: str, tmp_path: Path) -> None:
+    given_store(tmp_path, **{f"{name}__json": json.dumps({table: {}})})
+    found = only(run(config, tmp_path), "RMQ-CF-EMPTY")
+    assert (found.file, found.severity) == (f"config/{name}.json", Severity.ERROR)
 
 
 @pytest.mark.parametrize("text", [TOPICS[:50], "\0" * 40, TOPICS + "}", TOPICS + " x", "7", '"text"', "garbage"])

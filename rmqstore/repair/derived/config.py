@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rmqstore.formats.naming import LMQ_PREFIX, SCHEDULE_TOPIC
 from rmqstore.repair.derived.delays import Levels, levels_of
-from rmqstore.repair.derived.rescue.plan import BROKEN, Both, Rescue
+from rmqstore.repair.derived.rescue.plan import BROKEN, Both, Rescue, restored
 from rmqstore.repair.derived.rescue.sources import Rescued
 from rmqstore.repair.log.future import FutureLog
 from rmqstore.repair.plan.builder import PlanBuilder
@@ -56,7 +56,7 @@ class FutureQueues:
 def plan_configuration(builder: PlanBuilder, store: Store, queues: FutureQueues, *, restores: bool) -> None:
     """Plan as `plan_backups`, if it `restores`, and offsets within their queues. Raises UnreadableError, StoreChangedError."""
     found = _read(store)
-    texts = {name: config.in_use(*both) for name, both in found.items()}
+    texts = {name: restored(*both) if restores else config.in_use(*both) for name, both in found.items()}
     rescue = Rescue(store, found, queues.log, queues.ends, profile_of(builder.broker_version).newer_parts)
     rescued = rescue.run() if restores else {}
     texts |= {name: config.Text(one.path, config.State.WHOLE, value=one.value) for name, one in rescued.items()}
@@ -126,7 +126,7 @@ def _plan(
 ) -> None:
     """Plan backups for broken files, and integers; files that are `rescued` are left out."""
     for name, (text, backup) in found.items():
-        source = config.in_use(text, backup)
+        source = restored(text, backup) if restores else config.in_use(text, backup)
         integers = changes.get(source.path, {})
         broken = restores and text.state in BROKEN
         if name in rescued:

@@ -59,6 +59,8 @@ TABLES = {
     "transactionMetrics": "transactionCount",
 }
 """The table that every release writes into a file, empty or not: brokers load nothing of a file without it (fact sheet timer §3.3)."""
+_NEVER_EMPTY = {TOPICS: "topic", GROUPS: "group"}
+"""Files in which each broker has topics or groups of its own, SELF_TEST_TOPIC and TOOLS_CONSUMER among them, and what they contain."""
 _LASTING = frozenset({TOPICS, "topicQueueMapping.json", GROUPS, CONSUMER_OFFSETS, LMQ_OFFSETS, DELAY_OFFSETS})
 """Files whose contents clients do not send again."""
 # Databases that replace topics.json, subscriptionGroup.json and consumerOffset.json (fact sheet timer §3.6).
@@ -77,7 +79,7 @@ class State(Enum):
     MISSING = auto()
     EMPTY = auto()
     NOTHING = auto()  # parsed, but into nothing
-    TABLELESS = auto()  # an object without its table; no release reads the .bak then
+    TABLELESS = auto()  # an object without its table, or with an empty one that no broker writes; no release reads the .bak then
     DAMAGED = auto()
     WHOLE = auto()
 
@@ -174,9 +176,12 @@ def _read_once(path: Path) -> Text:
         return Text(path, State.NOTHING, "null" if value is None else "an empty list")
     if not isinstance(value, dict):
         return Text(path, State.DAMAGED, "not an object")
-    table = TABLES.get(path.name.removesuffix(".bak"))
+    name = path.name.removesuffix(".bak")
+    table = TABLES.get(name)
     if table is not None and table not in value:
         return Text(path, State.TABLELESS, f"without {table}")
+    if name in _NEVER_EMPTY and value[table] == {}:
+        return Text(path, State.TABLELESS, f"without any {_NEVER_EMPTY[name]}")
     return Text(path, State.WHOLE, "whole", value, _foreign(data, parsed.leniencies))
 
 

@@ -44,6 +44,11 @@ _NO_OFFSETS = (
 )
 
 
+def restored(text: Text, backup: Text) -> Text:
+    """Return the one of a file and its `.bak` that a repair keeps: a file that is not whole gives way to a whole `.bak`."""
+    return backup if text.state is not State.WHOLE and backup.state is State.WHOLE else text
+
+
 @dataclass(frozen=True)
 class Rescue:
     """The files of a store that need a rescue: `found` of each its text and that of its `.bak`, `log` and `built` queues as they will be.
@@ -112,7 +117,7 @@ class Rescue:
 
     @cached_property
     def _known(self) -> Known:
-        texts = {name: config.in_use(*both) for name, both in self.found.items()}
+        texts = {name: restored(*both) for name, both in self.found.items()}
         for name, rescued in self.results.items():
             texts[name] = Text(rescued.path, State.WHOLE, value=rescued.value)
         return known(self.store, self.log, self.built, texts)
@@ -121,11 +126,11 @@ class Rescue:
         """Return the topics that topics.json lacks: where it can be read, those with queues and with offsets of consumers."""
         if TOPICS in self.results or (self._missing(TOPICS) and self._whole_broker):
             return sorted(self._known.topics)
-        text = config.in_use(*self.found[TOPICS])
+        text = restored(*self.found[TOPICS])
         if text.state is not State.WHOLE or self._in_database(TOPICS) or self.store.rocksdb_queues:
             return []
         table = config.table_of(text)
-        offsets = (topic for name in _OFFSETS for topic in config.topics_of_offsets(config.in_use(*self.found[name])))
+        offsets = (topic for name in _OFFSETS for topic in config.topics_of_offsets(restored(*self.found[name])))
         lost = {topic for topic in offsets if topic not in table and not is_broker_topic(topic)}
         return sorted(topic for topic in lost if topic in self._known.topics and self._known.topics[topic].has_queues) if lost else []
 

@@ -242,7 +242,8 @@ def _write_configuration(directory: Path, shape: WideShape) -> None:
         "topics.json": {"dataVersion": version, "topicConfigTable": topics},
         "consumerOffset.json": {"dataVersion": version, "offsetTable": offsets},
         "subscriptionGroup.json": {"dataVersion": version, "forbiddenTable": {}, "subscriptionGroupTable": {
-            group: {"consumeEnable": True, "groupName": group, "retryQueueNums": 1, "retryMaxTimes": 16} for group in groups
+            group: {"consumeEnable": True, "groupName": group, "retryQueueNums": 1, "retryMaxTimes": 16}
+            for group in ["TOOLS_CONSUMER", *groups]
         }},
         "delayOffset.json": {"dataVersion": version, "offsetTable": {}},
     }  # fmt: skip

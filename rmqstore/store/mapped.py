@@ -207,10 +207,11 @@ def infer_file_size(files: Sequence[MappedFile], expected_size: int | None = Non
     distances = Counter(right.start - left.start for left, right in itertools.pairwise(files))
     candidates = [size for size in {*lengths, *distances, expected_size or 0} if size > 0]
 
-    def votes(size: int) -> tuple[int, int, int, int]:
+    def votes(size: int) -> tuple[int, bool, int, int, int]:
         fitting = sum(file.start % size == 0 for file in files)
-        # A distance is a length only if no file is missing, so it can confirm lengths but is never worth more than one.
-        return lengths[size] + distances[size] + fitting, fitting, lengths[size], -size
+        # A distance is a length only if no file is missing, so it can confirm lengths but is never worth more than one, and
+        # less than a length that several files have: a file under a wrong name is likelier than several files of a wrong length.
+        return lengths[size] + distances[size] + fitting, lengths[size] > 1, fitting, lengths[size], -size
 
     return max(candidates, key=votes)
 

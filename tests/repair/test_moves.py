@@ -15,6 +15,7 @@ from rmqstore.repair.transaction.folder import transactions
 from rmqstore.verify.engine import verify
 from tests.repair.recovering import Damaged, messages_of
 from tests.support import stores
+from tests.support.cli import rmqstore
 
 PLAIN, SMALL = "5.3.3-plain", "5.5.1-manyfiles"
 Harm = Callable[[Path], None]
@@ -108,10 +109,20 @@ def lost_sector_without_queues(log: Path) -> None:
     shutil.rmtree(log.with_name("index"))
 
 
+def both(*harms: Harm) -> Harm:
+    def harm(log: Path) -> None:
+        for one in harms:
+            one(log)
+
+    return harm
+
+
 # name: (base store, harm, whether the log comes back byte for byte)
 WHOLE: dict[str, tuple[str, Harm]] = {
     "two files exchanged": (PLAIN, exchanged_files(1, 3)),
     "the first and the last file exchanged": (PLAIN, exchanged_files(0, -1)),
+    "both files exchanged, then pages of them": ("4.9.8-lmq", both(exchanged_files(0, 1), exchanged_blocks(0, 40960, 1, 28672, 4096))),
+    "sectors exchanged and a backup beside": (PLAIN, both(copied_beside(1, lost=False), exchanged_blocks(1, 15360, 1, 8192, 512))),
     "a name that is no offset of a file": (PLAIN, renamed_file(2, lambda file: offset_to_file_name(int(file.name) + 1))),
     "a name beyond the end of the log": (PLAIN, renamed_file(1, lambda file: offset_to_file_name(int(file.name) + (20 << 16)))),
     "the name of a backup": (PLAIN, renamed_file(2, lambda file: f"{file.name}.bak")),
@@ -151,6 +162,7 @@ PARTLY: dict[str, tuple[str, Harm]] = {
     "an inserted sector": (PLAIN, inserted_sector(0, 11776)),
     "sectors exchanged": (PLAIN, exchanged_blocks(1, 33280, 4, 15360, 512)),
     "a lost sector and no queues": ("5.3.3-schedule", lost_sector_without_queues),
+    "an inserted sector in one of two exchanged files": (PLAIN, both(inserted_sector(1, 11776), exchanged_files(1, 2))),
     "a file copied over another": (PLAIN, lambda log: shutil.copy2(log_files(log)[0], log_files(log)[2]) and None),
 }
 
@@ -264,3 +276,15 @@ def test_a_run_of_records_of_another_place_is_one_finding(harm: Harm, said: list
     assert len(moved) == len(said)
     assert all(message.startswith(text) for message, text in zip(moved, said, strict=True))
     assert not any(finding.code == "RMQ-CL-PHYOFFSET" for finding in findings)
+
+
+def test_one_of_two_files_under_a_wrong_name_comes_back_without_settings(tmp_path: Path) -> None:
+    """Both have the same length, which counts for more than the distance of their names."""
+    root = stores.fresh_store("4.9.8-schedule", tmp_path)
+    log = root / "commitlog"
+    before = {file.name: file.read_bytes() for file in log_files(log)}
+    renamed_file(1, lambda file: offset_to_file_name(int(file.name) + 512))(log)
+
+    assert rmqstore("recover", root, "--yes").status == 0
+
+    assert {file.name: file.read_bytes() for file in log_files(log)} == before

@@ -7,7 +7,7 @@ if their own place holds no valid records. Pure: files are read, nothing is writ
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from rmqstore.formats.record import Record, RecordError, decode_record
 from rmqstore.repair.log.corrections import is_proven
-from rmqstore.store.mapped import MappedFile
+from rmqstore.store.mapped import MappedFile, parse_offset_name
 from rmqstore.store.window import read_at
 from rmqstore.verify.log.runs import LogBytes, Run, blank_after, joined, runs_of
 from rmqstore.verify.queues.judgement import union
@@ -74,16 +74,31 @@ class Moves:
         return run.end - run.last_size if run is not None and crosses else self.taken_before(offset)
 
     def of_whole_files(self, file_size: int) -> Iterator[Move]:
-        """Yield a move of all bytes of each file that is another one of the log: it holds most records of a file that has none in place."""
+        """Yield a move of all bytes of each file that is another one of the log: it holds most records of a file that has none in place.
+
+        Some of them have to be where they belong in that file; blocks of it may have moved as well. Bytes of the former file that are to
+        be moved are in the way, unless all of that file moves.
+        """
         in_place = {run.file.path for run in self.placed}
+        sources = {move.file.path for move in self.moves}
+        whole: dict[int, Move] = {}
         for slot, group in groupby(self.moves, key=lambda move: move.start - move.start % file_size):
             moves = tuple(group)
-            most = max(moves, key=lambda move: move.records)
+            records: Counter[Path] = Counter()
+            for move in moves:
+                records[move.file.path] += move.records
+            (path, most), *_ = records.most_common(1)
             number = bisect_left(self.placed, slot + file_size, key=lambda run: run.start)
             empty = not number or self.placed[number - 1].end <= slot
-            majority = 2 * most.records > sum(move.records for move in moves)
-            if empty and majority and most.start - most.position == slot and most.file.path not in in_place:
-                yield most.part(slot, slot + min(file_size, most.file.length))
+            exact = next((move for move in moves if move.file.path == path and move.start - move.position == slot), None)
+            if empty and exact is not None and 2 * most > records.total() and path not in in_place:
+                whole[slot] = exact.part(slot, slot + min(file_size, exact.file.length))
+        while True:
+            in_the_way = {parse_offset_name(path.name) for path in sources - {move.file.path for move in whole.values()}}
+            if not in_the_way & whole.keys():
+                break
+            whole = {slot: move for slot, move in whole.items() if slot not in in_the_way}
+        yield from whole.values()
 
 
 def find_moves(
@@ -106,7 +121,8 @@ def find_moves(
     witness = witnesses(union([(run.start, run.end) for run in candidates]))
     found: list[Move] = []
     taken = [(one.start, one.end) for one in placed]
-    for run in sorted(candidates, key=lambda run: (-run.records, run.start)):
+    # Blocks exchanged inside the log count before copies beside it: they also say which bytes around them moved.
+    for run in sorted(candidates, key=lambda run: (run.file.path in foreign_paths, -run.records, run.start)):
         for move in tuple(_free_parts(run, taken)):  # each move that is found changes `taken`
             share = witness(move)
             exact = run.file.path in foreign_paths

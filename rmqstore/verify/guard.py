@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 from rmqstore.errors import RmqstoreError
-from rmqstore.findings import Finding
+from rmqstore.findings import Finding, Severity
 from rmqstore.verify.context import Context
 
 SHOWN = 20
@@ -28,12 +29,23 @@ def guarded(context: Context, path: Path, findings: Callable[[], Iterable[Findin
 
 
 def limited(context: Context, path: Path, findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Yield the first findings of each code; those left out are counted in one more finding of that code about `path`."""
-    return limited_unmade(context, path, ((found.code, partial(replace, found, offset=found.offset)) for found in findings))
+    """Yield the first findings of each code; those left out are counted in one more finding of that code, as severe, about `path`."""
+    worst: dict[str, Severity] = {}
+
+    def unmade() -> Iterator[Unmade]:
+        for found in findings:
+            worst[found.code] = max(found.severity, worst.get(found.code, found.severity), key=list(Severity).index)
+            yield found.code, partial(replace, found, offset=found.offset)
+
+    return limited_unmade(context, path, unmade(), worst)
 
 
-def limited_unmade(context: Context, path: Path, findings: Iterable[Unmade]) -> Iterator[Finding]:
+def limited_unmade(
+    context: Context, path: Path, findings: Iterable[Unmade], severities: Mapping[str, Severity] = MappingProxyType({})
+) -> Iterator[Finding]:
     """Yield as `limited` does, for findings that may come by the million: only those that are shown are created.
+
+    `severities`: of the codes whose findings are not as severe as the catalogue says.
 
     Those left out are counted in a finding at the lowest physical offset of them, if all of them have one.
     """
@@ -49,4 +61,5 @@ def limited_unmade(context: Context, path: Path, findings: Iterable[Unmade]) -> 
         lowest[code] = None if offset is None or before is None else min(before, offset)
     for code, offset in lowest.items():
         more = numbers[code] - SHOWN
-        yield context.finding(code, f"{more} more findings of this kind below {path.name}", file=path, offset=offset, count=more)
+        rest = context.finding(code, f"{more} more findings of this kind below {path.name}", file=path, offset=offset, count=more)
+        yield replace(rest, severity=severities.get(code, rest.severity))

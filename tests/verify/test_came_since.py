@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from rmqstore.doctor import diagnosis
 from rmqstore.doctor.areas import Area, State
 from rmqstore.doctor.checks import losses as counted_by_doctor
 from rmqstore.doctor.nextsteps import Commands
+from rmqstore.findings import Severity
 from rmqstore.formats.consumequeue import UNIT_SIZE
 from rmqstore.prediction import simulation
 from rmqstore.store.mapped import listing_once
@@ -124,3 +126,10 @@ def test_what_is_only_counted_begins_at_its_lowest_offset(odd: int | None, offse
 
     assert shown == found[:SHOWN]
     assert (rest.count, rest.offset) == (5, offset)
+
+
+def test_what_is_only_counted_is_as_severe_as_the_worst(store: StoreBuilder) -> None:
+    context = Context(Store.open(store.root), Options())
+    found = [replace(context.finding("RMQ-CF-DIFFERS", "an offset goes back"), severity=Severity.WARNING)] * (SHOWN + 2)
+    *_, rest = limited(context, store.root / "config" / "consumerOffset.json", found)
+    assert (rest.count, rest.severity) == (2, Severity.WARNING)

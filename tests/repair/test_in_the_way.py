@@ -325,3 +325,23 @@ def test_a_directory_on_another_file_system_stays_with_a_note(name: str, status:
 
     assert (done.status, "move it away by hand" in " ".join(done.out.split())) == (status, True)
     assert (_state(store.root), _state(volume)) == before
+
+
+def test_a_directory_in_a_second_directory_of_the_log_is_moved_out(tmp_path: Path) -> None:
+    root = stores.fresh_store("5.5.1-multipath", tmp_path)
+    foreign = root / "commitlog2" / "core.1234" / "core"
+    foreign.parent.mkdir()
+    foreign.write_bytes(b"x")
+    assert rmqstore("recover", root, *stores.case("5.5.1-multipath").set_options(root), "--yes").status == 0
+    assert not foreign.parent.exists()
+    assert [path.read_bytes() for path in (root / ".rmqstore").glob("*/quarantine/**/core")] == [b"x"]
+
+
+def test_a_file_in_the_place_of_a_topic_is_moved_out_by_a_rebuild(tmp_path: Path) -> None:
+    root = stores.fresh_store(BASE, tmp_path)
+    topic = root / "consumequeue" / "TopicA"
+    before = {path.relative_to(topic): path.read_bytes() for path in topic.rglob("*") if path.is_file()}
+    shutil.rmtree(topic)
+    topic.write_bytes(b"x")
+    assert rmqstore("rebuild-consumequeue", root, "--topic", "TopicA", *stores.case(BASE).set_options(root), "--yes").status == 0
+    assert {path.relative_to(topic): path.read_bytes() for path in topic.rglob("*") if path.is_file()} == before

@@ -6,10 +6,11 @@ requested ones. All other queues are left as they are, however unusual their his
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import numpy as np
 
@@ -33,6 +34,7 @@ from rmqstore.repair.log.pointers import unit_pieces
 from rmqstore.repair.plan.builder import PlanBuilder
 from rmqstore.scan.ranges import in_ranges
 from rmqstore.scan.unitruns import UNIT_ROWS
+from rmqstore.store.obstacles import Obstacle, kind_of
 from rmqstore.store.root import QueueDirectory, Store
 from rmqstore.verify.parts import config
 from rmqstore.verify.queues.batchqueue import UNIT_DTYPE
@@ -120,6 +122,8 @@ class ChosenQueues:
         rebuilt = {(queue.topic, queue.queue_id): queue for queue in result.queues}
         keys = {key for key in {*queues.simple, *queues.batch} if choice(key)} | rebuilt.keys()
         _require_named(wish, keys, queues)
+        for key in sorted(rebuilt.keys() - (queues.simple.keys() | queues.batch.keys())):
+            _clear_way(builder, store, rebuilt[key])
         placeholders = _placeholders(store, self.log) if wish.lost_units is LostUnits.PLACEHOLDER else {}
         evidence = evidence_of(store)
         settings = evidence.settings if self.request is None else self.request.settings(evidence.settings)
@@ -288,6 +292,16 @@ def _placeholders(store: Store, log: FutureLog) -> dict[QueueKey, dict[int, byte
 
 
 # Notes for the user
+
+
+def _clear_way(builder: PlanBuilder, store: Store, queue: RebuiltQueue) -> None:
+    """Plan to move out what is no directory where the directories of a new queue belong."""
+    parents = {parent for path in (*queue.files, *queue.ext_files) for parent in PurePosixPath(path).parents}
+    for parent in sorted(parents, key=lambda path: len(path.parts)):
+        path = store.root / parent
+        if os.path.lexists(path) and not path.is_dir():
+            obstacle = Obstacle(path, kind_of(path), "directory")
+            builder.quarantine(path, reason=obstacle.reason, code="RMQ-ST-KIND")
 
 
 def _parts(changed: list[RebuiltQueue]) -> set[str]:

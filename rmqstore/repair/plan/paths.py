@@ -104,12 +104,13 @@ class Places:
         plain = PurePosixPath(name)
         if plain.as_posix() != name or ".." in plain.parts or "\0" in name or not plain.parts:
             return None
-        directory = self.at(name).parent
-        among_log_files = directory in self.log_directories
+        parents = set(self.at(name).parents)
+        # Whatever is below a directory of the log can be moved out of it; a root that is one itself has other files as well.
+        in_log = any(directory in parents for directory in self.log_directories if directory != self.root)
         if plain.is_absolute():
-            return Phase.COMMITLOG if among_log_files and not Path(name).is_relative_to(self.root) else None
-        # Whatever is in a directory of the log can be moved out of it; a root that is one itself has other files as well.
-        in_log = among_log_files and (directory != self.root or parse_offset_name(plain.name) is not None)
+            return Phase.COMMITLOG if in_log and not Path(name).is_relative_to(self.root) else None
+        if self.root in self.log_directories and len(plain.parts) == 1:
+            in_log = in_log or parse_offset_name(plain.name) is not None
         kind = part_kind(plain.parts[0])
         if kind is PartKind.COMPACTION:
             # The first name below it decides: a directory in the place of such a file is moved with its content.

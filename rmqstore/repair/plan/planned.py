@@ -6,6 +6,7 @@ store, of the staging area, or, where a plan changes bytes in place, of a copy. 
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -28,6 +29,8 @@ from rmqstore.store.root import Store
 from rmqstore.store.window import read_descriptor, redirected
 
 _MARGIN = 16 << 20
+_IN_THE_WAY = frozenset({errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENOTEMPTY})
+_REPAIR_ALL = "Repair the whole store with `rmqstore recover`: it moves what is in the way out of the store."
 _OTHER_PLACE = "Set TMPDIR to a directory with more free space."
 _READABLE = stat.S_IRUSR | stat.S_IWUSR
 
@@ -40,7 +43,7 @@ class NoRoomError(RefusedError):
 def planned_store(plan: Plan, store: Store, staging: Staging) -> Iterator[Store]:
     """Yield the store that `store` will be after `plan`, whose new files are in `staging`.
 
-    Raises NoRoomError, LinkError, UnreadableError, OSError.
+    Raises NoRoomError, RefusedError if an entry of another kind is in the place of a planned one, LinkError, UnreadableError, OSError.
     """
     try:
         directory = private_directory("rmqstore-planned-")
@@ -55,6 +58,8 @@ def planned_store(plan: Plan, store: Store, staging: Staging) -> Iterator[Store]
         except OSError as error:
             if not Path(error.filename or directory).is_relative_to(directory):
                 raise
+            if error.errno in _IN_THE_WAY:
+                raise RefusedError(f"The plan does not fit the store: {error}.", _REPAIR_ALL) from error
             raise NoRoomError(f"{directory.parent} cannot hold the planned store: {error}.", _OTHER_PLACE) from error
         planned = Store(tree.twin(store.root), _config(store.config, tree), store.only)
         with redirected(tree.redirects), beneath.pinned(Places(planned).tops):

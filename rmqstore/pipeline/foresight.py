@@ -55,10 +55,15 @@ def _index_after(store: Store, outcome: Outcome) -> IndexAfter:
 
 
 def _dispatched_from(outcome: Outcome) -> int | None:
-    """Return the physical offset from which all messages are dispatched, None for none."""
+    """Return the physical offset from which all messages are dispatched, None for none.
+
+    Records of an older file in the place of another have offsets before the scan: brokers dispatch them, and not what was there.
+    """
     load, start = outcome.dispatched_in_load or Dispatched(), outcome.dispatched_after_start or Dispatched()
     if load.first is None or load.last is None or load.last_size is None:
         return start.first
+    if outcome.scan is not None and not int(outcome.scan.first_file) <= load.first <= load.last:
+        return None
     return load.first if start.first is None or start.first <= load.last + load.last_size else start.first
 
 

@@ -149,7 +149,7 @@ def _next(diagnosis: Diagnosis, result: Result | None, commands: Commands) -> st
         return diagnosis.next
     if result.left or (result.transaction is None and not result.plan.empty):
         return commands.repair(NAME) or diagnosis.next
-    return after_repair(diagnosis, commands, complete=not result.errors)
+    return after_repair(diagnosis, commands, complete=not result.errors, whole=True)
 
 
 def _end(view: View, cure: Cure, copied: list[Copy], verdicts: tuple[Diagnosis, Diagnosis], result: Result | None, step: str) -> None:

@@ -131,7 +131,7 @@ class RepairRunner:
         asked = "" if self._broker_version == "auto" else self._broker_version
         commands = Commands(self._store.root, self._at.options, asked)
         diagnosis = diagnose(self._at.open(), self._broker_version, commands)
-        return after_repair(diagnosis, commands, complete=result.complete)
+        return after_repair(diagnosis, commands, complete=result.complete, whole=result.plan.command == "recover")
 
     def run(self, name: str, planner: Planner, *, passes: int, second: Planner | None = None) -> Result:
         """Run the procedure. `passes`: how often the planner reads the log."""

@@ -38,10 +38,13 @@ def cure_of(diagnosis: Diagnosis) -> Cure:
     return Cure.SETTING if changes_setting else Cure.COMMAND
 
 
-def after_repair(diagnosis: Diagnosis, commands: Commands, *, complete: bool) -> str:
-    """Return the step after a repair, never the same repair again. `complete`: it left neither errors nor anything to do."""
+def after_repair(diagnosis: Diagnosis, commands: Commands, *, complete: bool, whole: bool) -> str:
+    """Return the step after a repair, never the same repair again.
+
+    `complete`: it left neither errors nor anything to do. `whole`: it was one of the whole store.
+    """
     if not complete:
-        return commands.verify()
+        return (None if whole else commands.repair("recover")) or commands.verify()
     if cure_of(diagnosis) is not Cure.REPAIR:
         return diagnosis.next
     errors = {finding.code for finding in diagnosis.findings if finding.severity is Severity.ERROR}

@@ -179,6 +179,18 @@ def _restore(commands: Commands, finding: Finding) -> str:
     return commands.repair("recover") or commands.explain(code)
 
 
+def _moved_out(commands: Commands, finding: Finding) -> str:
+    """Return the repair, which moves what no broker puts there out of the store."""
+    return commands.repair("recover") or commands.explain(finding.code)
+
+
+def _where_log_should_be(commands: Commands, finding: Finding) -> str:
+    """Return the command that shows which volume is in the place of the commit log."""
+    path = commands.store / finding.file if finding.file is not None else commands.store
+    there = next((place for place in (path, *path.parents) if place.is_dir()), commands.store)
+    return shellwords.command("df", "-h", there)
+
+
 def _link(commands: Commands, finding: Finding) -> str:
     """Return `verify` with the setting that names the target of a part; any other link is explained."""
     return commands.explain(finding.code) if finding.expected is None else commands.verify("--set", str(finding.expected))
@@ -195,6 +207,9 @@ _BY_CODE: Mapping[str, Step] = {
     "RMQ-ST-OWNER": lambda commands, finding: commands.grant_access(finding),
     "RMQ-ST-MODE": lambda commands, finding: commands.grant_access(finding),
     "RMQ-ST-UNREADABLE": lambda commands, finding: commands.grant_access(finding),
+    "RMQ-ST-KIND": _moved_out,
+    "RMQ-ST-FOREIGN": _moved_out,
+    "RMQ-CQ-BEYOND": lambda commands, finding: _of_error(commands, finding, "recover") or _queue(commands, finding),
     "RMQ-CF-LOST": _restore,
     "RMQ-CF-DELAY": lambda commands, finding: commands.repair("recover") or commands.explain(finding.code),
     "RMQ-TM-GONE": _timer_file,
@@ -207,8 +222,8 @@ _BY_CODE: Mapping[str, Step] = {
     "RMQ-ST-PATH": lambda commands, finding: commands.info(),
     "RMQ-ST-EMPTY": lambda commands, finding: commands.info(),
     "RMQ-ST-SPACE": lambda commands, finding: commands.info(),
-    "RMQ-CL-EMPTY": lambda commands, finding: commands.info(),
-    "RMQ-CL-NORECORD": lambda commands, finding: commands.info(),
+    "RMQ-CL-EMPTY": _where_log_should_be,
+    "RMQ-CL-NORECORD": _where_log_should_be,
     "RMQ-CP-INDEX": lambda commands, finding: commands.repair("recover") or commands.verify("--part", "index"),
     "RMQ-CF-JSON": _backup,
     "RMQ-CF-EMPTY": _backup,
@@ -241,6 +256,8 @@ def next_step(commands: Commands, finding: Finding) -> str:
 
 _RECOVERED = frozenset({"CL", "CQ", "IX", "CP"})
 """Parts that agree after a recovery, so that the start after it is a clean one and deletes no index file."""
+_ONE_BY_ONE = frozenset({"CQ", "IX"})
+"""Parts with a repair of their own."""
 START = "Start the broker."
 CUTS_ITSELF = "Start the broker: it will cut the unfinished record itself."
 GONE = "Start the broker: only another copy of the store can have what is gone."
@@ -263,14 +280,24 @@ def the_next_step(commands: Commands, verdict: Verdict, findings: Sequence[Findi
     about = [finding for finding in findings if area_of(finding) in harmed]
     relevant = [finding for finding in about if finding.severity is not Severity.INFO or finding.code == "RMQ-CP-INDEX"]
     if not relevant:
-        return GONE if verdict.cls is Class.STARTS_BUT and harmed <= _OF_CONFIGURATION else commands.verify()
+        if verdict.cls is not Class.STARTS_BUT:
+            return commands.verify()
+        return GONE if harmed <= _OF_CONFIGURATION else commands.repair("recover") or commands.verify()
     crashed = any(finding.code == "RMQ-ST-ABORT" for finding in findings)
     if crashed and verdict.cls is Class.STARTS_BUT and relevant[0].code.split("-")[1] in _RECOVERED:
         return commands.repair("recover") or next_step(commands, relevant[0])
     # A finding that costs something is worth a repair, also where a crash explains it.
     costs = verdict.cls in (Class.DOES_NOT_START, Class.STARTS_BUT)
     first = _of_all_queues(relevant)
+    if costs and first.code.split("-")[1] in _ONE_BY_ONE and len(_damaged_parts(findings)) > 1:
+        return commands.repair("recover") or next_step(commands, first)
     return next_step(commands, replace(first, severity=Severity.ERROR) if costs else first)
+
+
+def _damaged_parts(findings: Sequence[Finding]) -> set[str]:
+    """Return the parts of log, queues and index with findings that a repair of another part alone would leave."""
+    parts = {finding.code.split("-")[1] for finding in findings if finding.severity is not Severity.INFO}
+    return parts & {"CL", *_ONE_BY_ONE}
 
 
 def _of_all_queues(findings: Sequence[Finding]) -> Finding:

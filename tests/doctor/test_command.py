@@ -72,9 +72,7 @@ def test_a_store_that_does_not_start(fresh_store: FreshStore) -> None:
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize(
-    "damage", ["body-flip-last", "cq-tail-zero-5", "file-last-short", "checkpoint-missing", "index-short", "log-emptied"]
-)
+@pytest.mark.parametrize("damage", ["body-flip-last", "cq-tail-zero-5", "file-last-short", "checkpoint-missing", "index-short"])
 def test_every_command_it_names_runs(damage: str, fresh_store: FreshStore) -> None:
     root = damaged(fresh_store, CLEAN, damage)
     run = doctor(root, "--broker-version", "5.3.3", "--format", "json")

@@ -15,15 +15,13 @@ from pathlib import Path
 import pytest
 
 from tests.doctor.diagnosing import FreshStore
-from tests.support.cli import needs_permissions, rmqstore, without_privileges
+from tests.stories.following import START, follow
+from tests.support.cli import needs_permissions, without_privileges
 from tests.support.stores import case
 
 CLEAN = "5.3.3-plain"
 CRASHED = "5.3.3-plain-crash"
 BROKER = "broker-5.5.1-crash"
-START = "Start the broker"
-STEPS = 6
-CHANGING = frozenset({"recover", "rebuild-consumequeue", "rebuild-index", "rebuild-checkpoint", "truncate", "fix"})
 PAGE = 4096
 
 
@@ -130,26 +128,3 @@ def test_night_10_a_file_without_permission(fresh_store: FreshStore) -> None:
     assert stat.S_IMODE(log.stat().st_mode) & 0o400 or os.geteuid() == 0
     after = without_privileges("doctor", root, *case(CLEAN).set_options(root))
     assert after.stdout.rstrip("\n").splitlines()[-1].startswith(START)
-
-
-def follow(words: list[str]) -> tuple[list[str], tuple[str, ...]]:
-    """Run a command and what is printed at its end, until that is the start; return the outputs and the names of the commands.
-
-    A command that changes the store gets the consent that a person gives; a line that is no command of the tool is run by a shell.
-    After such a line, the first command is run again, as the person does.
-    """
-    first, seen, steps = words, [], []
-    for _ in range(STEPS):
-        run = rmqstore(*words, *(("--yes",) if words[0] in CHANGING else ()))
-        assert not run.crashed
-        seen.append(run.out)
-        step = run.out.rstrip("\n").splitlines()[-1]
-        if step.startswith(START):
-            return seen, tuple(steps)
-        if step.startswith("rmqstore "):
-            words = shlex.split(step)[1:]
-        else:
-            subprocess.run(["bash", "-euc", step], check=True)
-            words = first
-        steps.append(shlex.split(step)[1] if step.startswith("rmqstore ") else shlex.split(step)[0])
-    raise AssertionError(f"no end after {steps}: {seen[-1]}")

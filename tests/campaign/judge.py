@@ -63,6 +63,9 @@ def repair(task: Task) -> Repair:
     return _Repaired(task).judged()
 
 
+_QUEUE_FILE = re.compile(r"consumequeue/[^/]+/\d+/\d{20}")
+
+
 class _Repaired:
     def __init__(self, task: Task) -> None:
         self._task = task
@@ -71,7 +74,7 @@ class _Repaired:
         self._root = stores.fresh_store(task.case.base, task.scratch)
         task.case.damage(self._root)
         self._before = state_of(self._root)
-        self._has_queue_files = any(path.startswith("consumequeue/") and values[0] == "-" for path, values in self._before.items())
+        self._has_queue_files = any(_QUEUE_FILE.fullmatch(path) and values[0] == "-" for path, values in self._before.items())
         """Without any, nothing may tell how long a queue file is."""
         undamaged = stores.sample_store(task.case.base)
         self._promise = Promise(self._sample, undamaged, self._root, task.case.operations)

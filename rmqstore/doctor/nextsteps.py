@@ -179,8 +179,8 @@ def _restore(commands: Commands, finding: Finding) -> str:
     return commands.repair("recover") or commands.explain(code)
 
 
-def _moved_out(commands: Commands, finding: Finding) -> str:
-    """Return the repair, which moves what no broker puts there out of the store."""
+def _recover(commands: Commands, finding: Finding) -> str:
+    """Return the repair of the whole store, which also moves what no broker puts there out of it."""
     return commands.repair("recover") or commands.explain(finding.code)
 
 
@@ -207,11 +207,11 @@ _BY_CODE: Mapping[str, Step] = {
     "RMQ-ST-OWNER": lambda commands, finding: commands.grant_access(finding),
     "RMQ-ST-MODE": lambda commands, finding: commands.grant_access(finding),
     "RMQ-ST-UNREADABLE": lambda commands, finding: commands.grant_access(finding),
-    "RMQ-ST-KIND": _moved_out,
-    "RMQ-ST-FOREIGN": _moved_out,
+    "RMQ-ST-KIND": _recover,
+    "RMQ-ST-FOREIGN": _recover,
     "RMQ-CQ-BEYOND": lambda commands, finding: _of_error(commands, finding, "recover") or _queue(commands, finding),
     "RMQ-CF-LOST": _restore,
-    "RMQ-CF-DELAY": lambda commands, finding: commands.repair("recover") or commands.explain(finding.code),
+    "RMQ-CF-DELAY": _recover,
     "RMQ-TM-GONE": _timer_file,
     "RMQ-CM-GONE": lambda commands, finding: commands.explain(finding.code),
     "RMQ-IX-INCOMPLETE": lambda commands, finding: commands.repair("rebuild-index") or commands.verify("--part", "index"),

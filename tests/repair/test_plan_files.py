@@ -30,6 +30,8 @@ from rmqstore.repair.plan.model import (
     Plan,
     TakenRange,
 )
+from rmqstore.repair.plan.paths import Places
+from rmqstore.store.root import Store
 from tests.repair.every_action import SAMPLE, Changing
 from tests.support import stores
 from tests.support.cli import rmqstore
@@ -217,3 +219,11 @@ def test_an_empty_plan_is_shown_with_its_empty_lists() -> None:
     shown = codec.shown_object(Plan("recover", "/store", "5.3.3"))
     assert (shown["type"], shown["actions"], shown["lost"], shown["notes"]) == ("plan", [], [], [])
     assert "files" not in shown
+
+
+def test_a_directory_of_the_log_above_the_store_opens_no_other_place_in_it(tmp_path: Path) -> None:
+    root = stores.fresh_store("5.3.3-plain", tmp_path)
+    places = Places(Store.open(root, settings={"storePathCommitLog": str(root.parent)}))
+    for name in ("notes.txt", "notes/0/1"):
+        with pytest.raises(ValueError, match="not a place"):
+            places.name(name)

@@ -45,6 +45,7 @@ class Places:
         self.root = store.root
         directories = store.commitlog_directories
         self.log_directories = (*directories.writable, *directories.read_only)
+        self._log_alone = tuple(one for one in self.log_directories if not self.root.is_relative_to(one))
         self.outside = tuple(directory for directory in self.log_directories if not directory.is_relative_to(self.root))
         links = store.part_links()
         self.linked = {link.path: link.named for link in links if link.named is not None}
@@ -104,13 +105,12 @@ class Places:
         plain = PurePosixPath(name)
         if plain.as_posix() != name or ".." in plain.parts or "\0" in name or not plain.parts:
             return None
-        parents = set(self.at(name).parents)
-        # Whatever is below a directory of the log can be moved out of it; a root that is one itself has other files as well.
-        in_log = any(directory in parents for directory in self.log_directories if directory != self.root)
+        directory = self.at(name).parent
+        # Whatever is below a directory of the log can be moved out of it; one that has the root below it has other files as well.
+        below_log = directory in self.log_directories or any(one in directory.parents for one in self._log_alone)
         if plain.is_absolute():
-            return Phase.COMMITLOG if in_log and not Path(name).is_relative_to(self.root) else None
-        if self.root in self.log_directories and len(plain.parts) == 1:
-            in_log = in_log or parse_offset_name(plain.name) is not None
+            return Phase.COMMITLOG if below_log and not Path(name).is_relative_to(self.root) else None
+        in_log = below_log and (directory != self.root or parse_offset_name(plain.name) is not None)
         kind = part_kind(plain.parts[0])
         if kind is PartKind.COMPACTION:
             # The first name below it decides: a directory in the place of such a file is moved with its content.

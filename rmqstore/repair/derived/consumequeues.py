@@ -7,7 +7,7 @@ requested ones. All other queues are left as they are, however unusual their his
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
@@ -122,8 +122,7 @@ class ChosenQueues:
         rebuilt = {(queue.topic, queue.queue_id): queue for queue in result.queues}
         keys = {key for key in {*queues.simple, *queues.batch} if choice(key)} | rebuilt.keys()
         _require_named(wish, keys, queues)
-        for key in sorted(rebuilt.keys() - (queues.simple.keys() | queues.batch.keys())):
-            _clear_way(builder, store, rebuilt[key])
+        _clear_way(builder, store, [rebuilt[key] for key in rebuilt.keys() - (queues.simple.keys() | queues.batch.keys())])
         placeholders = _placeholders(store, self.log) if wish.lost_units is LostUnits.PLACEHOLDER else {}
         evidence = evidence_of(store)
         settings = evidence.settings if self.request is None else self.request.settings(evidence.settings)
@@ -291,17 +290,16 @@ def _placeholders(store: Store, log: FutureLog) -> dict[QueueKey, dict[int, byte
     return units
 
 
-# Notes for the user
-
-
-def _clear_way(builder: PlanBuilder, store: Store, queue: RebuiltQueue) -> None:
-    """Plan to move out what is no directory where the directories of a new queue belong."""
-    parents = {parent for path in (*queue.files, *queue.ext_files) for parent in PurePosixPath(path).parents}
-    for parent in sorted(parents, key=lambda path: len(path.parts)):
+def _clear_way(builder: PlanBuilder, store: Store, queues: Iterable[RebuiltQueue]) -> None:
+    """Plan to move out what is no directory where the directories of new queues belong."""
+    files = (path for queue in queues for path in (*queue.files, *queue.ext_files))
+    for parent in sorted({parent for path in files for parent in PurePosixPath(path).parents}):  # a directory before those in it
         path = store.root / parent
         if os.path.lexists(path) and not path.is_dir():
-            obstacle = Obstacle(path, kind_of(path), "directory")
-            builder.quarantine(path, reason=obstacle.reason, code="RMQ-ST-KIND")
+            builder.quarantine(path, reason=Obstacle(path, kind_of(path), "directory").reason, code="RMQ-ST-KIND")
+
+
+# Notes for the user
 
 
 def _parts(changed: list[RebuiltQueue]) -> set[str]:

@@ -14,6 +14,7 @@ from rmqstore.findings import Finding, Severity
 from rmqstore.verify.context import Context
 
 SHOWN = 20
+_BY_SEVERITY = tuple(Severity).index
 Unmade = tuple[str, partial[Finding]]
 """A finding that is not created yet: its code, and the call that creates it."""
 
@@ -34,7 +35,7 @@ def limited(context: Context, path: Path, findings: Iterable[Finding]) -> Iterat
 
     def unmade() -> Iterator[Unmade]:
         for found in findings:
-            worst[found.code] = max(found.severity, worst.get(found.code, found.severity), key=list(Severity).index)
+            worst[found.code] = max(found.severity, worst.get(found.code, found.severity), key=_BY_SEVERITY)
             yield found.code, partial(replace, found, offset=found.offset)
 
     return limited_unmade(context, path, unmade(), worst)
@@ -45,9 +46,8 @@ def limited_unmade(
 ) -> Iterator[Finding]:
     """Yield as `limited` does, for findings that may come by the million: only those that are shown are created.
 
-    `severities`: of the codes whose findings are not as severe as the catalogue says.
-
-    Those left out are counted in a finding at the lowest physical offset of them, if all of them have one.
+    Those left out are counted in a finding at the lowest physical offset of them, if all of them have one. `severities`: of the codes
+    whose findings are not as severe as the catalogue says.
     """
     numbers: Counter[str] = Counter()
     lowest: dict[str, int | None] = {}

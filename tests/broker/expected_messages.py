@@ -160,7 +160,8 @@ class Promise:
         """The queues of the message at physical offset 0, if it is expired.
 
         Every release takes its bytes from whatever file is the first one, and until a minute after the start, when the cleaning service
-        has run, the queue still has its unit: a consumer that asks for it gets bytes that are no message.
+        has run, the queue still has its unit: a consumer that asks for it gets bytes that are no message. A queue whose messages have all
+        expired or are lost keeps that unit for good.
         """
         self._without_trace = _without_trace(self.damaged, self._intact_end, before, after, damaged)
         self.planted = _planted(operations, case.max_phy_offset)
@@ -214,7 +215,8 @@ class Promise:
         """Promises about the messages of the sample. Messages of `hidden` topics cannot be pulled and are found by key and id alone."""
         for item in lost.without_reason(self.damaged, [*self.planted, *self.torn], self.changed):
             yield f"gives up what is not damaged: {dict(item)}"
-        pulled = {line["physicalOffset"]: line for of_queue in start.pulled.values() for line in of_queue if "physicalOffset" in line}
+        lines = (line for queue in start.pulled for line in self._pulled(queue, start))
+        pulled = {line["physicalOffset"]: line for line in lines if "physicalOffset" in line}
         for message in self.intact:
             yield from _at_its_places(message, start, hidden)
             found = pulled.get(message.start)
@@ -237,6 +239,13 @@ class Promise:
                 yield f"{message} is {'served and listed as lost' if there else 'neither served nor listed as lost'}"
         yield from self._extras(start)
 
+    def _pulled(self, queue: QueueKey, start: Start) -> Sequence[Line]:
+        """What a consumer of a queue gets, without the bytes of the first file in the place of the message at physical offset 0."""
+        lines = start.pulled[queue]
+        of_units = start.units.get(queue, {}).values()
+        odd = queue in self._of_the_very_first and lines and lines[0].get("physicalOffset") not in of_units
+        return lines[1:] if odd else lines
+
     def _stands_in(self, line: Line) -> bool:
         """Whether a consumer gets what was put in the place of a lost message: only queues in RocksDB cannot be led past it."""
         return self._rocksdb and (line["topic"] == FILLER_TOPIC or PLACEHOLDER_PROPERTIES.items() <= line["properties"].items())
@@ -254,7 +263,7 @@ class Promise:
                 in_units = [start for start in in_units if start not in damaged]
             with_repeats = [*in_units[:1], *_with_repeats(sorted(units.items()), places, queue)]
             as_units = _is_part(in_units, got) and _is_part(got, with_repeats)  # a pull that goes on across a gap repeats nothing
-            if not as_units and not (queue in self._of_the_very_first and got == [-1, *in_units]):
+            if not as_units and not (queue in self._of_the_very_first and got[1:] == in_units):
                 yield f"a consumer of {queue} gets {len(got)} messages, not those of the {len(in_units)} units"
             for number, (offset, physical) in enumerate(sorted(units.items())):
                 due = places.get((queue, offset))

@@ -289,9 +289,14 @@ class Look:
             return
         light_queues = judgement.dispatches_to_light_queues(context, around.queues)
         judge = judgement.QueueJudge(context, judgement.known_topics(context), light_queues)
-        for key in sorted(around.queues):
-            if self.options.wants_topic(key[0]):
-                yield from self._judged(judge, key, around, histories.get(key))
+        wanted = [key for key in sorted(around.queues) if self.options.wants_topic(key[0])]
+        found = {key: list(self._judged(judge, key, around, histories.get(key))) for key in wanted}
+        try:
+            judge.add_other_sides(around.queues, found)
+        except RmqstoreError as error:
+            yield context.finding("RMQ-ST-UNREADABLE", error.message)
+        for key in wanted:
+            yield from found.pop(key)
         for key in sorted(set(histories) - set(around.queues) - set(around.batch_queues)):
             if histories[key].runs:
                 yield from judge.missing(key, histories[key])

@@ -43,6 +43,7 @@ EXCHANGES = [
     ("5.3.3-plain", "TopicA/2/00000000000000000400", "TopicA/1/00000000000000000800"),
     ("4.9.8-headless", "%DLQ%group_x/0", "T/2"),  # queues with units of expired messages
     ("4.9.8-headless", "TopicA/3/00000000000000000000", "Orders/6/00000000000000000000"),
+    ("4.9.8-headless", "T/1", "topic-b_2/0"),  # all messages of T/1 have expired
 ]
 
 

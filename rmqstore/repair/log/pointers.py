@@ -20,8 +20,9 @@ from rmqstore.store.root import QueueDirectory, Store
 from rmqstore.store.window import data_extents, map_window
 from rmqstore.verify.context import Context, LogFacts, Options
 from rmqstore.verify.queues.batchqueue import UNIT_DTYPE as BATCH_UNIT_ROWS
-from rmqstore.verify.queues.exchanged import Held, exchanged_files
+from rmqstore.verify.queues.exchanged import Held, exchanged_files, other_sides
 from rmqstore.verify.queues.targets import Targets
+from rmqstore.verify.queues.units import QueueKey
 
 _CHUNK = 1 << 22
 
@@ -42,17 +43,21 @@ def lost_units(store: Store, log: LogFacts, odd: Sequence[tuple[int, int]]) -> l
     UnreadableError, StoreChangedError.
     """
     ranges = sorted([*log.damages, *odd])
+    simple = store.path_of(PartKind.CONSUMEQUEUE)
     # Records whose queue is in doubt decide where files belong only where no other records do.
     lookups = [_Lookup(store, replace(log, damages=ranges)), _Lookup(store, log)]
-    held: dict[Path, Mapping[Path, Held]] = {}
-    found: set[LostUnit] = set()
     odd_ones = OutOfOrder()
-    for queue, file, unit in _units_into(store, ranges, odd_ones):
-        if queue.directory not in held:
-            simple = queue.directory.is_relative_to(store.path_of(PartKind.CONSUMEQUEUE))
-            answers = (lookup.held(queue) for lookup in lookups) if simple else ()
-            held[queue.directory] = next((answer for answer in answers if answer), {})
-        place = held[queue.directory].get(file.path)
+    pointing = list(_units_into(store, ranges, odd_ones))
+    queues = {(queue.topic, queue.queue_id): queue for queue, _, _ in pointing if queue.directory.is_relative_to(simple)}
+    held: dict[Path, Held] = {}
+    for queue in queues.values():
+        answers = (lookup.held(queue) for lookup in lookups)
+        held |= next((answer for answer in answers if answer), {})
+    for files in lookups[0].other_sides(queues, held).values() if held else ():
+        held |= files
+    found: set[LostUnit] = set()
+    for _, file, unit in pointing:
+        place = held.get(file.path)
         if place is not None:
             queue_offset = unit.queue_offset - file.start // UNIT_ROWS.itemsize + place.first
             unit = replace(unit, topic=place.owner[0], queue_id=place.owner[1], queue_offset=queue_offset)
@@ -77,6 +82,10 @@ class _Lookup:
     def held(self, queue: QueueDirectory) -> Mapping[Path, Held]:
         """Return those of one queue with the place that each one holds. Raises UnreadableError, StoreChangedError."""
         return exchanged_files(self._context, self._targets, (queue.topic, queue.queue_id), queue)
+
+    def other_sides(self, queues: Mapping[QueueKey, QueueDirectory], held: Mapping[Path, Held]) -> Mapping[QueueKey, Mapping[Path, Held]]:
+        """Return the files that show nothing, by what the others show. Raises UnreadableError, StoreChangedError."""
+        return other_sides(self._context, self._targets, queues, held)
 
 
 def _units_into(

@@ -40,7 +40,8 @@ class Held:
 def exchanged_files(context: Context, targets: Targets, key: QueueKey, directory: QueueDirectory) -> dict[Path, Held]:
     """Return the files of queue `key` that hold units of another place: all point at records of one queue, in their order.
 
-    A file whose units show nothing, as their messages expired, is judged like the other files of its directory. Raises UnreadableError.
+    A file whose units show nothing, as their messages expired, is judged like the other files of its directory. `other_sides` finds
+    directories of which no file shows anything. Raises UnreadableError.
     """
     shifts = {file.path: _shift(context, targets, key, file) for file in directory.files.files}
     named = {shift for shift in shifts.values() if shift is not None}
@@ -53,6 +54,57 @@ def exchanged_files(context: Context, targets: Targets, key: QueueKey, directory
         if first >= 0 and (owner != key or (shift and shift * UNIT_SIZE % file.length == 0)):
             found[file.path] = Held(owner, first)
     return found
+
+
+def other_sides(
+    context: Context, targets: Targets, queues: Mapping[QueueKey, QueueDirectory], exchanged: Mapping[Path, Held]
+) -> dict[QueueKey, dict[Path, Held]]:
+    """Return what files of directories hold whose units show nothing, and whose own units are in the directory of one other queue.
+
+    They hold those of the other queue: so the files of a queue whose messages have all expired are known after an exchange. `exchanged` are
+    the files that show what they hold. Raises UnreadableError.
+    """
+    holders: dict[QueueKey, set[QueueKey]] = {}
+    for key, directory in queues.items():
+        files = directory.files.files
+        held = [exchanged.get(file.path) for file in files]
+        owners = {one.owner for one in held if one is not None}
+        holders.update({owner: holders.get(owner, set()) | {key} for owner in owners})
+    found: dict[QueueKey, dict[Path, Held]] = {}
+    for owner, places in holders.items():
+        (place, *more) = places
+        here, there = queues.get(owner), queues[place]
+        if more or here is None or place in holders or place == owner or any(file.path in exchanged for file in here.files.files):
+            continue
+        in_place = all(exchanged.get(file.path) == Held(owner, file.start // UNIT_SIZE) for file in there.files.files)
+        unshown = all(_shift(context, targets, owner, file) is None for file in here.files.files)
+        if in_place and unshown and _are_of_two_queues(here, there):
+            found[owner] = {file.path: Held(place, file.start // UNIT_SIZE) for file in here.files.files}
+    return found
+
+
+def _are_of_two_queues(one: QueueDirectory, other: QueueDirectory) -> bool:
+    """Return whether the units of one directory are no earlier state, and no first files, of those in the other one."""
+    (first, last), (begin, _) = _ends(one), _ends(other)
+    if first == last or last == begin:
+        return False
+    file, there = one.files.find(first), other.files.find(first)
+    if file is None or there is None:
+        return True
+    return read_at(file, first - file.start, UNIT_SIZE) != read_at(there, first - there.start, UNIT_SIZE)
+
+
+def _ends(directory: QueueDirectory) -> tuple[int, int]:
+    """Return where the first unit of a queue that is not zero begins and the last one ends, in bytes of the queue; else 0, 0."""
+    used: list[int] = []
+    for file in directory.files.files:
+        for start, end in data_extents(file):
+            first = start // UNIT_SIZE
+            units = np.frombuffer(read_at(file, first * UNIT_SIZE, (end // UNIT_SIZE - first) * UNIT_SIZE), UNIT_ROWS)
+            filled = np.flatnonzero(units["size"] > 0)
+            if filled.size:
+                used += [file.start + (first + int(filled[0])) * UNIT_SIZE, file.start + (first + int(filled[-1]) + 1) * UNIT_SIZE]
+    return (used[0], used[-1]) if used else (0, 0)
 
 
 def _shift(context: Context, targets: Targets, key: QueueKey, file: MappedFile) -> tuple[QueueKey, int] | None:

@@ -26,7 +26,8 @@ from rmqstore.verify.guard import limited
 from rmqstore.verify.log.commitlog import FileResult
 from rmqstore.verify.parts import config
 from rmqstore.verify.queues.courses import contradicted, courses_of, jump_finding, queue_offset_finding
-from rmqstore.verify.queues.exchanged import Held, exchanged_files, summed_up
+from rmqstore.verify.queues.exchanged import CODE as EXCHANGED
+from rmqstore.verify.queues.exchanged import Held, exchanged_files, other_sides, summed_up
 from rmqstore.verify.queues.multidispatch import Deviation, Renumbered
 from rmqstore.verify.queues.targets import TargetKind, Targets, UnitTarget
 from rmqstore.verify.queues.units import QueueKey
@@ -187,6 +188,19 @@ class QueueJudge:
                 yield from summed_up(self._context, key, directory, exchanged, findings)
                 return
         yield from findings
+
+    def add_other_sides(self, queues: Mapping[QueueKey, QueueDirectory], found: dict[QueueKey, list[Finding]]) -> None:
+        """Enter what the queues that were judged show of each other, and replace the findings that it explains in `found`.
+
+        Raises UnreadableError.
+        """
+        for key, exchanged in other_sides(self._context, self._targets, queues, self.exchanged).items() if self.exchanged else ():
+            self.exchanged |= exchanged
+            place = next(held.owner for held in exchanged.values())
+            for one in {key, place} & found.keys():
+                files = {file.path: self.exchanged[file.path] for file in queues[one].files.files}
+                others = [finding for finding in found[one] if finding.code != EXCHANGED]
+                found[one] = list(summed_up(self._context, one, queues[one], files, others))
 
     def _by_unit(self, key: QueueKey, directory: QueueDirectory, history: QueueHistory | None) -> Iterator[Finding]:
         rows = history.rows() if history is not None and history.runs else np.zeros(0, _RUN)

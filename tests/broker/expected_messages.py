@@ -255,6 +255,8 @@ class Promise:
         places = {place: message for message in (*self.intact, *self.damaged) for place in message.places}
         damaged = {message.start for message in self.damaged}
         planted = {(queue, offset): start for start, (queue, offset) in self.planted.items()}
+        lines = (line for of_queue in start.pulled.values() for line in of_queue) if self._rocksdb else ()
+        placeholders = {line["physicalOffset"] for line in lines if "physicalOffset" in line and self._stands_in(line)}
         for queue, units in start.units.items():
             in_units = [units[offset] for offset in sorted(units)]
             got = start.offsets(queue)
@@ -270,7 +272,7 @@ class Promise:
                 if due is not None and physical == due.start:
                     continue
                 neighbours = in_units[max(0, number - 1) : number + 2 : 2] if number else in_units[1:2]
-                repeats = due is not None and due.start in damaged and physical in neighbours
+                repeats = due is not None and due.start in damaged and (physical in neighbours or physical in placeholders)
                 # Messages at the end of a queue that jump ahead keep their QUEUEOFFSETs; before them the last message is repeated.
                 repeats = repeats or (due is None and physical in neighbours and _next_other(in_units, number) in damaged)
                 if not repeats and physical not in damaged and planted.get((queue, offset)) != physical:

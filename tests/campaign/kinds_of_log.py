@@ -6,7 +6,7 @@ from random import Random
 
 from rmqstore.formats.naming import offset_to_file_name
 from tests.campaign.kinds import PAGE, SECTOR, kind
-from tests.support.damages import FAR_FUTURE, set_field
+from tests.support.damages import FAR_FUTURE, set_field, set_field_of
 from tests.support.operations import Copy, Create, CutOut, Exchange, Noise, Op, PutIn, Rename, Resize, Swap, Touch, Write, Zero
 from tests.support.storeview import LogFile, LogRecord, StoreView
 
@@ -181,7 +181,7 @@ def _clock_jump(random: Random, view: StoreView) -> list[Op]:
     first = random.randrange(len(view.records))
     by = random.choice((-86_400_000, -3_600_000, 3_600_000, 10 * 365 * 86_400_000))
     return [
-        set_field(record, "store_timestamp", record.record.store_timestamp + by)
+        set_field_of(record, "store_timestamp", record.record.store_timestamp + by)
         for record in view.records[first : first + random.choice((1, 5, 50))]
     ]
 

@@ -16,7 +16,7 @@ from rmqstore.formats import checkpoint, consumequeue, index
 from rmqstore.formats.layout import fixed_layout
 from rmqstore.formats.naming import offset_to_file_name
 from rmqstore.formats.record import BLANK_MAGIC, MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, SysFlag
-from tests.support.operations import Copy, Create, Delete, Flip, MakeDirectory, Move, Noise, Op, Resize, Write, Zero, apply
+from tests.support.operations import Copy, Create, Delete, Flip, MakeDirectory, Move, Noise, Op, Resize, Write, WriteField, Zero, apply
 from tests.support.storeview import UNIT_SIZE, LogRecord, StoreView, Unit
 
 __all__ = ["DAMAGES", "apply"]
@@ -71,6 +71,13 @@ def set_field(target: LogRecord, name: str, value: int) -> Op:
     """Writes a two's complement integer of the field's width."""
     place = target.fields[name]
     return Write(target.path, place.offset, (value % (1 << 8 * place.width)).to_bytes(place.width, "big"))
+
+
+def set_field_of(target: LogRecord, name: str, value: int) -> Op:
+    """Writes a field of a record, unless an earlier damage moved the record away."""
+    place = target.fields[name]
+    data = (value % (1 << 8 * place.width)).to_bytes(place.width, "big")
+    return WriteField(target.path, place.offset, data, target.fields["physical_offset"].offset, target.record.physical_offset)
 
 
 def flip_field(target: LogRecord, name: str) -> Op:

@@ -49,6 +49,21 @@ class Write(Op):
 
 
 @dataclass(frozen=True, slots=True)
+class WriteField(Write):
+    """Overwrites a field of the record whose PHYSICALOFFSET is at `marked`, unless an earlier change put other bytes there."""
+
+    marked: int
+    physical_offset: int
+
+    def change(self, target: Path) -> None:
+        with target.open("rb") as stream:
+            stream.seek(self.marked)
+            if stream.read(8) != self.physical_offset.to_bytes(8, "big"):
+                return
+        Write.change(self, target)
+
+
+@dataclass(frozen=True, slots=True)
 class Flip(Op):
     """Inverts the bits of `mask` in one byte."""
 

@@ -35,6 +35,22 @@ def with_exchanges(moves: Moves, files: Sequence[MappedFile], file_size: int) ->
 
     Raises UnreadableError, StoreChangedError.
     """
+    exchanged, settled, single = _found(moves, files, file_size)
+    rest = [move for move in single if not _overlaps(settled, move)]
+    taken = sorted([*subtract(moves.taken, settled), *settled])
+    return replace(moves, moves=tuple(sorted([*rest, *exchanged], key=lambda one: one.start)), taken=tuple(taken))
+
+
+def only_exchanges(moves: Moves, files: Sequence[MappedFile], file_size: int) -> Moves:
+    """Return the moves of whole blocks that were exchanged with each other, without all others. Raises as `with_exchanges` does."""
+    exchanged, settled, _ = _found(moves, files, file_size)
+    placed = [(run.start, run.end) for run in moves.placed]
+    taken = sorted([*subtract(placed, settled), *settled])
+    return replace(moves, moves=tuple(sorted(exchanged, key=lambda one: one.start)), taken=tuple(taken), copies=())
+
+
+def _found(moves: Moves, files: Sequence[MappedFile], file_size: int) -> tuple[list[Move], list[tuple[int, int]], list[Move]]:
+    """Return the moves of exchanged blocks, the ranges of the log that these leave valid, ascending, and the other moves."""
     by_start, by_path = {file.start: file for file in files}, {file.path: file for file in files}
     single: list[Move] = []
     exchanged: list[Move] = []
@@ -48,9 +64,7 @@ def with_exchanges(moves: Moves, files: Sequence[MappedFile], file_size: int) ->
             settled.sort()
         else:
             single += [move, *(block.move for block in blocks)]
-    rest = [move for move in single if not _overlaps(settled, move)]
-    taken = sorted([*subtract(moves.taken, settled), *settled])
-    return replace(moves, moves=tuple(sorted([*rest, *exchanged], key=lambda one: one.start)), taken=tuple(taken))
+    return exchanged, settled, single
 
 
 def _overlaps(settled: Sequence[tuple[int, int]], move: Move) -> bool:
@@ -70,14 +84,14 @@ def _exchange(moves: Moves, move: Move, here: MappedFile, there: MappedFile) -> 
         inside = here.start <= low < high <= here.end and there.start <= low - shift < high - shift <= there.end
         if not inside or abs(shift) < high - low:
             continue
-        opposite = _placed(moves, Move(here, low - here.start, low - shift, high - low, 0), there)
-        if opposite is None:
-            continue
-        own = _placed(moves, Move(there, low - shift - there.start, low, high - low, move.records), here)
-        if own is not None:
+        away = Move(here, low - here.start, low - shift, high - low, 0)
+        back = Move(there, low - shift - there.start, low, high - low, move.records)
+        own, opposite = _placed(moves, (back, away), here), _placed(moves, (away, back), there)
+        if own is not None and opposite is not None:
             return own, opposite
-        if not alone and moves.is_free(opposite.move.start, opposite.move.end):
-            alone = (opposite,)
+        only = None if alone else _placed(moves, (away,), there)
+        if only is not None and moves.is_free(away.start, away.end):
+            alone = (only,)
     return alone
 
 
@@ -89,15 +103,19 @@ def _borders(move: Move, shift: int) -> Iterator[tuple[int, int]]:
             yield from ((low, high) for high in (-(-move.end // block) * block, move.end - move.end % block) if high > low)
 
 
-def _placed(moves: Moves, move: Move, file: MappedFile) -> _Block | None:
-    """Return the block of a move in its place in `file`; None where the records there are not all valid with it."""
+def _placed(moves: Moves, blocks: Sequence[Move], file: MappedFile) -> _Block | None:
+    """Return the first of some blocks in its place in `file`; None where the records there are not all valid with them."""
+    move = blocks[0]
     start, limit = moves.record_before(move.start), min(moves.taken_after(move.end), file.end, move.end + LARGEST_BORDER)
     start = max(start, file.start)
     if move.start - start > LARGEST_BORDER:
         return None
-    around = read_at(file, start - file.start, limit - start)
-    data = around[: move.start - start] + read_at(move.file, move.position, move.length) + around[move.end - start :]
-    end = records_end(data, start, file.end, move.end)
+    data = bytearray(read_at(file, start - file.start, limit - start))
+    for block in blocks:
+        low, high = max(block.start, start), min(block.end, limit)
+        if low < high:
+            data[low - start : high - start] = read_at(block.file, block.position + low - block.start, high - low)
+    end = records_end(bytes(data), start, file.end, move.end)
     return None if end is None else _Block(move, start, end)
 
 

@@ -21,6 +21,9 @@ from rmqstore.verify.log.runs import LogBytes, Run, blank_after, joined, runs_of
 from rmqstore.verify.queues.judgement import union
 
 _MOST_ENTRIES = 0.5
+_HEAD = 64  # bytes of damage that show whether anything was written there
+_COMPARED = 1 << 16
+"""Bytes before a place in which a copy has to be equal to the log, if it has as many."""
 SECTOR, PAGE = 512, 4096
 """Bytes that are written, lost or exchanged at once: all that moved together is between borders of such blocks."""
 
@@ -101,21 +104,25 @@ class Moves:
         yield from whole.values()
 
 
+def all_runs(files: Sequence[MappedFile]) -> list[Run]:
+    """Return the runs of valid records in files, by their place. Raises UnreadableError, StoreChangedError."""
+    return [*joined(run for file in files for run in _well_formed(file))]
+
+
 def find_moves(
     files: Sequence[MappedFile],
-    others: Sequence[MappedFile],
+    own: Sequence[Run],
+    foreign: Sequence[Run],
     file_size: int,
     witnesses: Callable[[Sequence[tuple[int, int]]], Witness],
 ) -> Moves:
     """Return the moves of a log.
 
-    `files` are those of the log by their names, `others` are further files of its directories, whose names say nothing. `witnesses`
+    `own` are the runs of its `files`, `foreign` those of further files of its directories, whose names say nothing. `witnesses`
     returns what derived files know of ranges of the log, ascending and apart from each other.
     Raises UnreadableError, StoreChangedError.
     """
-    foreign_paths = {file.path for file in others}
-    own = [*joined(run for file in files for run in _well_formed(file))]
-    foreign = [*joined(run for file in others for run in _well_formed(file))]
+    foreign_paths = {run.file.path for run in foreign}
     placed = tuple(run for run in own if not run.shift)
     candidates = [run for run in (*own, *foreign) if run.shift or run.file.path in foreign_paths]
     witness = witnesses(union([(run.start, run.end) for run in candidates]))
@@ -126,7 +133,7 @@ def find_moves(
         for move in tuple(_free_parts(run, taken)):  # each move that is found changes `taken`
             share = witness(move)
             exact = run.file.path in foreign_paths
-            belongs = _fits(run, move, placed, file_size, only_exact=exact) if share is None else share >= _MOST_ENTRIES
+            belongs = _fits(run, move, placed, found, file_size, only_exact=exact) if share is None else share >= _MOST_ENTRIES
             if belongs and (share == 1 or _is_in_time(run, move, placed, file_size, pointed_at=share is not None)):
                 found.append(move)
                 _take(taken, move)
@@ -203,16 +210,18 @@ def _is_in_time(run: Run, move: Move, placed: Sequence[Run], file_size: int, *, 
     return in_time or all(_touches(run, move, placed, file_size))
 
 
-def _fits(run: Run, move: Move, placed: Sequence[Run], file_size: int, *, only_exact: bool) -> bool:
+def _fits(run: Run, move: Move, placed: Sequence[Run], found: Sequence[Move], file_size: int, *, only_exact: bool) -> bool:
     """Return whether a part of a run that no queue entry points into belongs to its place.
 
-    With `only_exact` it has to touch both sides, or to follow on the last file of the log.
+    With `only_exact` it has to touch both sides, or to follow on the last file of the log, or to replace damaged bytes after records or
+    moves (`found`) that it holds as well.
 
     Blocks of a disk and files moved by whole sectors; other bytes, such as a record inside of a message, have to fit exactly.
     """
     begins, ends = _touches(run, move, placed, file_size)
     if only_exact:
-        return begins and (ends or _ends_log(run, move, placed, file_size))
+        fits = begins and (ends or _ends_log(run, move, placed, file_size))
+        return fits or _replaces(run, move, (*placed, *found))
     if run.shift % SECTOR:
         return begins and ends
     return run.records > 1 or begins or ends or None not in _around(move, placed)
@@ -225,6 +234,19 @@ def _ends_log(run: Run, move: Move, placed: Sequence[Run], file_size: int) -> bo
         return False
     first, last = _record_in(run.file, run.position), _record_in(before.file, before.position)
     return before.end > move.start - file_size and first is not None and last is not None and first.store_host == last.store_host
+
+
+def _replaces(run: Run, move: Move, around: Sequence[LogBytes]) -> bool:
+    """Return whether a run has the bytes of the log before its place as well, and that place holds other bytes than zeros.
+
+    `around` are records in their place and moves.
+    """
+    before = next((one for one in around if one.end == move.start and one.start < move.start), None)
+    if before is None or run.start >= move.start:
+        return False
+    length = min(move.start - max(run.start, before.start), _COMPARED)
+    same = read_at(before.file, before.position_end - length, length) == read_at(run.file, move.position - length, length)
+    return same and any(read_at(before.file, before.position_end, min(_HEAD, before.file.length - before.position_end)))
 
 
 def _record_in(file: MappedFile, position: int, stop: int | None = None) -> Record | None:

@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -21,8 +21,8 @@ from rmqstore.formats.naming import offset_to_file_name
 from rmqstore.repair.files import beneath
 from rmqstore.repair.log.corrections import is_proven
 from rmqstore.repair.log.evidence import indexed_starts
-from rmqstore.repair.log.exchanges import LARGEST_BORDER, records_end, with_exchanges
-from rmqstore.repair.log.moves import PAGE, SECTOR, Move, Moves, find_moves
+from rmqstore.repair.log.exchanges import LARGEST_BORDER, only_exchanges, records_end, with_exchanges
+from rmqstore.repair.log.moves import PAGE, SECTOR, Move, Moves, all_runs, find_moves
 from rmqstore.repair.log.pointers import units_into
 from rmqstore.repair.log.segments import LogFiles
 from rmqstore.repair.plan.model import TakenRange
@@ -96,7 +96,13 @@ def relocate(store: Store, log: LogFiles, staging: Staging) -> Relocation | None
     lengths = {file.path: file.length for file in store.commitlog.files}
     files = [replace(file, length=lengths[file.path]) for file in log.files]
     odd = [MappedFile(path, 0, length, 0) for entry in log.odd if entry.kind in _SOURCES for path, length in _plain_files(entry)]
-    moves = find_moves(files, odd, log.file_size, lambda ranges: _Witnesses(store, ranges))
+    own, foreign = all_runs(files), all_runs(odd)
+    if foreign:
+        # Blocks that were exchanged inside the log go back before a copy beside it fills what is missing there.
+        blocks = only_exchanges(find_moves(files, own, (), log.file_size, partial(_Witnesses, store)), log.files, log.file_size)
+        if blocks.moves:
+            return _with_rest(_Assembly(store, log, staging, blocks).run(), staging)
+    moves = find_moves(files, own, foreign, log.file_size, partial(_Witnesses, store))
     if not moves.moves and not moves.copies:
         return None
     whole = tuple(moves.of_whole_files(log.file_size))
@@ -106,8 +112,13 @@ def relocate(store: Store, log: LogFiles, staging: Staging) -> Relocation | None
     renamed = _Assembly(store, log, staging, replace(moves, moves=whole, copies=())).run()
     if len(whole) == len(moves.moves) and not moves.copies:
         return renamed
-    rest = relocate(renamed.store, renamed.log, staging)
-    return renamed if rest is None else rest.after(renamed)
+    return _with_rest(renamed, staging)
+
+
+def _with_rest(relocation: Relocation, staging: Staging) -> Relocation:
+    """Return a relocation with what is still to move after it."""
+    rest = relocate(relocation.store, relocation.log, staging)
+    return relocation if rest is None else rest.after(relocation)
 
 
 def _plain_files(entry: OddEntry) -> Iterator[tuple[Path, int]]:

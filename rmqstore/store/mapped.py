@@ -101,6 +101,12 @@ def parse_offset_name(name: str) -> int | None:
     return None
 
 
+def _former_file(entry: OddEntry) -> MappedFile | None:
+    """Return a file whose name is an offset with more after it, such as `.bak`, under that offset."""
+    start = parse_offset_name(entry.path.name[:OFFSET_NAME_LENGTH]) if entry.kind is ProblemKind.FOREIGN_NAME else None
+    return MappedFile(entry.path, start, entry.length, 0) if start is not None and entry.length else None
+
+
 @dataclass(frozen=True, slots=True)
 class MappedFileQueue:
     """The files of one queue in offset order, and the other entries of its directories. `file_size` is the length all files should have."""
@@ -141,7 +147,11 @@ class MappedFileQueue:
                 files[result.start] = result
         ordered = tuple(files[start] for start in sorted(files))
         odd.sort(key=lambda entry: (entry.path.name, entry.path))
-        return cls(ordered, tuple(odd), configured_size or infer_file_size(ordered, expected_size))
+        # A single file says little about its length; files with more after the offset in their names were files of this queue as well.
+        former = [] if len(ordered) != 1 else [file for entry in odd if (file := _former_file(entry)) is not None]
+        beside = [file for file in former if file.start not in files]
+        alike = sorted([*ordered, *beside], key=attrgetter("start"))
+        return cls(ordered, tuple(odd), configured_size or infer_file_size(alike, expected_size))
 
     def find(self, offset: int) -> MappedFile | None:
         """Return the file that holds `offset` (bytes), or None in a gap, before the first or after the last file."""

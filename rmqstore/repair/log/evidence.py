@@ -19,6 +19,7 @@ from rmqstore.formats.javahash import index_key_hash
 from rmqstore.formats.properties import property_crc_matches
 from rmqstore.formats.record import Record, decode_record
 from rmqstore.reading.entries import unit_at
+from rmqstore.rebuild.queues import is_path_name
 from rmqstore.repair.log.corrections import Correction
 from rmqstore.scan.columns import Fault
 from rmqstore.scan.ranges import in_ranges
@@ -88,10 +89,16 @@ class Evidence:
         return True in given and False not in given
 
     def has_no_place(self, proposal: Proposal) -> bool:
-        """Return whether the records around it in its present queue follow each other there, which leaves it no queue offset."""
-        near = self._near[proposal.present]
-        follow_each_other = near.position == proposal.position and near.end_before == near.begin_after >= 0
-        return follow_each_other and proposal.present.queue_offset != near.end_before
+        """Return whether the record has no place in its present queue: the ones around it there leave no room for its queue offset.
+
+        A queue whose topic is no name of a directory has no place for any record.
+        """
+        if not is_path_name(proposal.present.topic):
+            return True
+        near, offset = self._near[proposal.present], proposal.present.queue_offset
+        if near.position != proposal.position or not 0 <= near.end_before <= near.begin_after:
+            return False
+        return offset != near.end_before if near.end_before == near.begin_after else not near.end_before <= offset < near.begin_after
 
     def _gives(self, witness: Witness, proposal: Proposal) -> bool | None:
         """Return whether `witness` gives the proposed value (True), another one (False), or none (None)."""
@@ -246,9 +253,10 @@ def indexed_starts(store: Store, ranges: Sequence[tuple[int, int]]) -> list[int]
 
 
 def indexed_behind(store: Store, end: int) -> list[int]:
-    """Return the physical offsets from `end` on that the last index entries point at; none unless several, in ascending order.
+    """Return the physical offsets from `end` on that the last index entries point at, in ascending order.
 
-    Brokers add entries in the order of the log, so a damaged entry has others after it, or is the only one. Raises UnreadableError.
+    Brokers add entries in the order of the log, so a damaged entry has others after it, or is the only one. The last entry alone counts if
+    the header of its file ends there as well. Raises UnreadableError.
     """
     views = [view for view in open_views(Context(store, Options()))[0] if view.items]
     if not views or views[-1].last_offset < end:
@@ -262,7 +270,8 @@ def indexed_behind(store: Store, end: int) -> list[int]:
             last.append(offsets[int(before[-1]) + 1 if before.size else 0 :].astype(np.int64))
     behind = np.concatenate(last) if last else np.zeros(0, np.int64)
     starts = np.unique(behind)
-    return starts.tolist() if starts.size > 1 and bool((np.diff(behind) >= 0).all()) else []
+    confirmed = behind.size > 1 or (behind.size == 1 and views[-1].last_offset == behind[0])
+    return starts.tolist() if confirmed and bool((np.diff(behind) >= 0).all()) else []
 
 
 def _entries(view: IndexView, wanted: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:

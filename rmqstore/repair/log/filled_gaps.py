@@ -12,11 +12,13 @@ from rmqstore.formats.message import BLANK_SIZE
 from rmqstore.formats.naming import LMQ_PREFIX
 from rmqstore.formats.record import Record
 from rmqstore.repair.log.edits import Edit
-from rmqstore.repair.log.fillers import LostRecord, Neighbour, Segment, Style, blank, filler, is_placeholder, lay_out
+from rmqstore.repair.log.fillers import LostRecord, Neighbour, Segment, Style, blank, filler, is_placeholder, lay_out, placeholder_size
 from rmqstore.repair.log.future import LostUnit
+from rmqstore.repair.log.gaps import Gap
 from rmqstore.repair.plan.model import LostMessage
 from rmqstore.store.mapped import MappedFile
 from rmqstore.verify.queues.judgement import union
+from rmqstore.verify.queues.units import QueueKey
 
 ReadRecord = Callable[[int], Record | None]
 """A function that returns the record that begins at a physical offset, None where there is none."""
@@ -26,7 +28,8 @@ ReadRecord = Callable[[int], Record | None]
 class FilledGap:
     """A hole: bytes [start, end) of `file` (of full length), its reason, and the records that are known to have been there.
 
-    `closes`: nothing after it in the file is a record, so a BLANK ends it; `new_file`: the file is a new one, and fillers cost nothing.
+    `closes`: nothing after it in the file is a record, so a BLANK ends it; `new_file`: the file is a new one, and fillers cost nothing;
+    `placed`: records whose queue offsets are known, and whose placeholders are put at any position between the known ones.
     """
 
     file: MappedFile
@@ -37,6 +40,7 @@ class FilledGap:
     known: tuple[LostRecord, ...] = ()
     closes: bool = False
     new_file: bool = False
+    placed: tuple[LostRecord, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +118,36 @@ def lost_message(record: Record, why: str) -> LostMessage:
     return LostMessage(record.topic, record.queue_id, record.queue_offset, record.physical_offset, record.size, why)
 
 
+def with_placeholders(plugs: Sequence[FilledGap], gaps: Sequence[Gap], style: Style) -> list[FilledGap]:
+    """Return gaps that `widened` made with placeholders for queue offsets that the log leaves out across them, as far as there is room.
+
+    Queues that a broker builds from the log in RocksDB have no entries for queue offsets that the log leaves out, and it does not serve
+    the messages before such a gap (seen with 5.2.0 and 5.3.3).
+    """
+    result = list(plugs)
+    starts = [plug.start for plug in plugs]
+    known = {(record.topic, record.queue_id, record.queue_offset) for plug in plugs for record in plug.known}
+    for gap in sorted(gaps, key=lambda gap: gap.before):
+        across = range(bisect_left(starts, gap.after), bisect_left(starts, gap.before))
+        room = sum(plugs[number].end - plugs[number].start for number in across) // style.smallest
+        offsets = range(gap.start, gap.end) if gap.end - gap.start <= room else range(0)
+        for queue_offset in (offset for offset in offsets if (*gap.key, offset) not in known):
+            number = next((number for number in across if _placed_in(result[number], gap.key, queue_offset, style) is not None), None)
+            found = _placed_in(result[number], gap.key, queue_offset, style) if number is not None else None
+            if number is not None and found is not None:
+                result[number] = replace(result[number], placed=(*result[number].placed, found))
+    return result
+
+
+def _placed_in(plug: FilledGap, key: QueueKey, queue_offset: int, style: Style) -> LostRecord | None:
+    """Return the place of one more placeholder in a gap, after those that it has; None without room."""
+    start = max((record.end for record in (*plug.known, *plug.placed)), default=plug.start)
+    size = placeholder_size(LostRecord(start, 0, key[0], key[1], queue_offset), style)
+    left = plug.end - (BLANK_SIZE if plug.closes else 0) - start - size
+    fits = size > 0 and (left >= style.smallest or left == 0 or (plug.closes and left >= 0))
+    return LostRecord(start, size, key[0], key[1], queue_offset) if fits else None
+
+
 def fill(plugs: Sequence[FilledGap], read: ReadRecord, last: Neighbour, style: Style) -> Filled:
     """Return the fillers of gaps that `widened` made; `last`: the values that fillers after all records take over."""
     edits: list[Edit] = []
@@ -159,14 +193,15 @@ def _filled_up_to(plug: FilledGap, style: Style) -> int:
     if not plug.closes:
         return plug.end
     limit = plug.end - BLANK_SIZE
-    if plug.new_file or (plug.start == plug.file.start and not plug.known):
+    if plug.new_file or (plug.start == plug.file.start and not plug.known and not plug.placed):
         return limit if limit - plug.start >= style.smallest else plug.start
-    return max((record.end for record in plug.known if record.size >= style.smallest and record.end <= limit), default=plug.start)
+    records = (*plug.known, *plug.placed)
+    return max((record.end for record in records if record.size >= style.smallest and record.end <= limit), default=plug.start)
 
 
 def _segments(plug: FilledGap, style: Style) -> list[Segment]:
     end = _filled_up_to(plug, style)
-    return lay_out(plug.start, end, plug.known, style) if end > plug.start else []
+    return lay_out(plug.start, end, (*plug.known, *plug.placed), style) if end > plug.start else []
 
 
 def _closing(plug: FilledGap, style: Style) -> int | None:

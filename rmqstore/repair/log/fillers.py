@@ -135,6 +135,13 @@ def _split(piece: Segment, style: Style) -> Iterator[Segment]:
     yield Segment(start, piece.end, piece.lost)
 
 
+def placeholder_size(lost: LostRecord, style: Style) -> int:
+    """Return the bytes of the smallest placeholder for a message, 0 where none can represent it."""
+    topic, properties = _text_of(lost, 0)
+    fits = style.placeholders and _can_be_named(lost) and len(topic) <= _V1_TOPIC_LIMIT
+    return style.smallest - 1 + len(topic) + len(properties) if fits else 0
+
+
 def is_placeholder(segment: Segment, style: Style) -> bool:
     """Return whether the filler of a segment represents its message in the queue."""
     return style.placeholders and segment.lost is not None and _can_be_named(segment.lost) and _fits(segment, style, segment.lost)

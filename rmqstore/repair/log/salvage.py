@@ -159,9 +159,10 @@ class _Salvage:
             )
         self._close_log(self._kept[-1])
         ready, sacrificed = filled_gaps.widened(self._plugs, self._record_at, self._style)
+        gaps = gaps_of(self._courses, self._starts, from_zero=self._from_zero)
+        ready = filled_gaps.with_placeholders(ready, gaps, self._style) if self._store.rocksdb_queues else ready
         filled = filled_gaps.fill(ready, self._record_at, self._last_neighbour(), self._style)
         self._end = max([self._end, *(plug.end for plug in ready if not plug.closes)])
-        gaps = gaps_of(self._courses, self._starts, from_zero=self._from_zero)
         lost = named_by_gaps(
             [*sacrificed, *filled.lost],
             gaps,
@@ -548,7 +549,7 @@ def _contradicted(refused: Sequence[Proposal]) -> str:
 def _without_place(proposal: Proposal) -> LostMessage:
     entry = proposal.proposed
     why = (
-        f"it is there, but its queue has no place for it: the records before and after it have consecutive queue offsets; "
+        f"it is there, but its queue has no place for it: it is no queue, or the records before and after it leave other queue offsets; "
         f"the entry of {entry.topic}/{entry.queue_id} at queue offset {entry.queue_offset} pointed at it"
     )
     return filled_gaps.lost_message(decode_record(proposal.raw), why)

@@ -28,6 +28,7 @@ from tests.support.stores import Case
 _LOG_DIRECTORIES = ("commitlog", "commitlog2")
 _MAGICS = {magic.to_bytes(4, "big") for magic in (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2)}
 _BLOCK = 512
+_BORN_HOST = 48  # bytes before it in a record
 _PIECE = 64
 _QUEUE_ID = re.compile("[0-9]{1,10}")
 _MOST_HITS = 64
@@ -57,6 +58,11 @@ class LogBytes:
     def hold(self, data: bytes) -> bool:
         """Whether the bytes are somewhere in a file of the log directories, whatever its name."""
         return any(data in content for content in self._everything.values())
+
+    def hold_with_another_time(self, record: bytes) -> bool:
+        """Whether a record is there with another STORETIMESTAMP as well, which no checksum covers."""
+        after_time = record.index(decode_record(record).store_timestamp.to_bytes(8, "big"), _BORN_HOST) + 8
+        return sum(content.count(record[after_time:]) - content.count(record) for content in self._everything.values()) > 0
 
     def changed_blocks(self, other: LogBytes) -> frozenset[int]:
         """Numbers of the blocks of this log, counted from physical offset 0, that are not the same in another one."""
@@ -144,14 +150,13 @@ class Promise:
         self.moved: list[Message] = []
         """Messages whose bytes are complete in the log directories, but not at their place.
 
-        Where a copy differs from a sound record in its place by STORETIMESTAMP alone, which no checksum covers, nothing tells which one is
-        right: the record stays.
+        Where a copy differs from a sound record by STORETIMESTAMP alone, which no checksum covers, nothing tells which one is right.
         """
         self.damaged: list[Message] = []
         for message in there:
             data = before.at(message.start, message.line["size"])
             found = after.at(message.start, len(data))
-            moved = after.hold(data) and not _has_another_time(found, data)
+            moved = after.hold(data) and not _has_another_time(found, data) and not after.hold_with_another_time(data)
             (self.in_place if found == data else self.moved if moved else self.damaged).append(message)
         self.intact = sorted([*self.in_place, *self.moved], key=lambda message: message.start)
         in_intact = (message.start - message.start % file_size for message in self.moved)

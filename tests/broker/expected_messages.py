@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any
 from rmqstore.formats.batchconsumequeue import UNIT_SIZE as BATCH_UNIT_SIZE
 from rmqstore.formats.consumequeue import UNIT_SIZE
 from rmqstore.formats.naming import offset_to_file_name
+from rmqstore.formats.properties import property_crc_matches
 from rmqstore.formats.record import MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, RecordError, decode_record
 from rmqstore.repair.log.fillers import FILLER_TOPIC, PLACEHOLDER_PROPERTIES
 from tests.broker.consumed_messages import Line, Questions, QueueKey, Served, Start
@@ -150,13 +151,13 @@ class Promise:
         self.moved: list[Message] = []
         """Messages whose bytes are complete in the log directories, but not at their place.
 
-        Where a copy differs from a sound record by STORETIMESTAMP alone, which no checksum covers, nothing tells which one is right.
+        Where a copy differs from a sound record only in bytes that no checksum covers, nothing tells which one is right.
         """
         self.damaged: list[Message] = []
         for message in there:
             data = before.at(message.start, message.line["size"])
             found = after.at(message.start, len(data))
-            moved = after.hold(data) and not _has_another_time(found, data) and not after.hold_with_another_time(data)
+            moved = after.hold(data) and not _looks_valid(found, data) and not after.hold_with_another_time(data)
             (self.in_place if found == data else self.moved if moved else self.damaged).append(message)
         self.intact = sorted([*self.in_place, *self.moved], key=lambda message: message.start)
         in_intact = (message.start - message.start % file_size for message in self.moved)
@@ -305,13 +306,15 @@ class Promise:
                 yield f"after the second start {queue} serves {len(served.second.offsets(queue))} messages instead of {len(due)}"
 
 
-def _has_another_time(found: bytes, sent: bytes) -> bool:
-    """Whether the bytes in the place of a message are the record that was sent, but for its STORETIMESTAMP."""
+def _looks_valid(found: bytes, sent: bytes) -> bool:
+    """Whether the bytes in the place of a message are a record of its size with its body, which no checksum contradicts."""
     record = decode_record(sent)
     try:
-        return replace(decode_record(found), store_timestamp=record.store_timestamp) == record
+        there = decode_record(found)
     except RecordError:
         return False
+    same = (there.physical_offset, there.size, there.body) == (record.physical_offset, record.size, record.body)
+    return same and property_crc_matches(found, there.properties) is not False
 
 
 def _is_part(part: Sequence[int], whole: Sequence[int]) -> bool:

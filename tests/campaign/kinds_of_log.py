@@ -6,7 +6,7 @@ from random import Random
 
 from rmqstore.formats.naming import offset_to_file_name
 from tests.campaign.kinds import PAGE, SECTOR, kind
-from tests.support.damages import FAR_FUTURE, set_field, set_field_of
+from tests.support.damages import FAR_FUTURE, set_field_of
 from tests.support.operations import Copy, Create, CutOut, Exchange, Noise, Op, PutIn, Rename, Resize, Swap, Touch, Write, Zero
 from tests.support.storeview import LogFile, LogRecord, StoreView
 
@@ -148,7 +148,7 @@ def _stray_record(random: Random, view: StoreView) -> list[Op]:
 @kind("log-sysflag-ones")
 def _sysflag_ones(random: Random, view: StoreView) -> list[Op]:
     record = _record(random, view)
-    return [set_field(record, "sys_flag", -1)] if record else []
+    return [set_field_of(record, "sys_flag", -1)] if record else []
 
 
 @kind("log-queueoffset-jump")
@@ -158,7 +158,7 @@ def _queue_offset_jump(random: Random, view: StoreView) -> list[Op]:
     if record is None:
         return []
     if random.random() < 0.25:
-        return [set_field(record, "queue_offset", record.record.queue_offset + random.choice((1, 7, 1000, 1 << 40)))]
+        return [set_field_of(record, "queue_offset", record.record.queue_offset + random.choice((1, 7, 1000, 1 << 40)))]
     queue = (record.record.topic, record.record.queue_id)
     of_queue = [one for one in view.records if (one.record.topic, one.record.queue_id) == queue]
     first = of_queue.index(record)
@@ -166,7 +166,7 @@ def _queue_offset_jump(random: Random, view: StoreView) -> list[Op]:
     alike = random.choice(_JUMPS)
     by = [alike] * count if random.random() < 0.75 else random.choices(_JUMPS, k=count)
     return [
-        set_field(one, "queue_offset", one.record.queue_offset + jump)
+        set_field_of(one, "queue_offset", one.record.queue_offset + jump)
         for one, jump in zip(of_queue[first : first + count], by, strict=False)
     ]
 

@@ -149,7 +149,7 @@ def _verdict(summary: StoreSummary) -> str:
     if summary.transactions.stopped is not None:
         return f"UNFINISHED: {summary.transactions.stopped.message}"
     text = _state(summary)
-    head = next(head for head in ("in use", "unknown", "stopped cleanly", "crashed") if text.startswith(head))
+    head = next(head for head in ("in use", "unknown", "no commit log", "stopped cleanly", "crashed") if text.startswith(head))
     return head.upper() + text[len(head) :]
 
 
@@ -160,6 +160,9 @@ def _state(summary: StoreSummary) -> str:
         return f"in use by process {', '.join(map(str, pids))}"
     if summary.only is not None:
         return "unknown: only the root of a store shows how its broker stopped"
+    entries = summary.queues.entries + summary.index.items
+    if entries and not summary.log.files and summary.log.end_offset is not None:
+        return f"no commit log: its files are not there, but queues and index have {entries} items"
     if not summary.abort:
         return "stopped cleanly: no abort file"
     unsure = "" if live.complete else " (not every process could be checked)"

@@ -126,3 +126,10 @@ def test_a_file_for_a_directory_and_a_directory_for_a_file(part: str, fresh_stor
     if part not in ("commitlog", "config"):
         wanted = "file" if part in ("checkpoint", "abort", "lock") else "directory"
         assert f"where a {wanted} belongs" in " ".join(result.stdout.split())
+
+
+def test_a_store_without_its_log_is_not_called_stopped_cleanly(fresh_store: FreshStore, info: Info) -> None:
+    root = fresh_store("5.5.1-plain")
+    for path in (root / "commitlog").iterdir():
+        path.unlink()
+    assert info(str(root)).stdout.startswith("NO COMMIT LOG: its files are not there, but queues and index have ")

@@ -62,7 +62,7 @@ def _dispatched_from(outcome: Outcome) -> int | None:
     load, start = outcome.dispatched_in_load or Dispatched(), outcome.dispatched_after_start or Dispatched()
     if load.first is None or load.last is None or load.last_size is None:
         return start.first
-    if outcome.scan is not None and not int(outcome.scan.first_file) <= load.first <= load.last:
+    if not load.ascending or (outcome.scan is not None and load.first < int(outcome.scan.first_file)):
         return None
     return load.first if start.first is None or start.first <= load.last + load.last_size else start.first
 

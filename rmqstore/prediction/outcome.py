@@ -36,21 +36,27 @@ class Scan:
 
 @dataclass(slots=True)
 class Dispatched:
-    """The number of records that went through the dispatchers; offsets as stored in the records."""
+    """The number of records that went through the dispatchers; offsets as stored in the records.
+
+    `ascending`: each of them has a greater PHYSICALOFFSET than the one before, as in a log without bytes of another place.
+    """
 
     count: int = 0
     first: int | None = None
     last: int | None = None
     last_size: int | None = None
+    ascending: bool = True
 
     def add(self, records: npt.NDArray[np.void]) -> None:
         """Count records in their order."""
         if not len(records):
             return
+        offsets = records["physical_offset"]
         if self.first is None:
-            self.first = int(records["physical_offset"][0])
+            self.first = int(offsets[0])
+        self.ascending &= (self.last is None or self.last < int(offsets[0])) and bool((offsets[:-1] < offsets[1:]).all())
         self.count += len(records)
-        self.last = int(records["physical_offset"][-1])
+        self.last = int(offsets[-1])
         self.last_size = int(records["size"][-1])
 
 

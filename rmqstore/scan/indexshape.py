@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,8 @@ _SLOT = np.dtype(f">i{declared.SLOT_SIZE}")
 _ITEM = np.dtype([(name, f">i{place.width}") for name, place in fixed_layout(declared.ITEM).items()])
 _SEARCHED = 64 << 20
 """Bytes at the start of a file in which its first entry is searched, and whose entries are followed."""
+_CERTAIN = 8
+"""Entries without a fitting header that show a division, and how many of them have to be right for each wrong one."""
 _TRIED = 32
 _LOOKED_AT = 64
 """Divisions of a file whose chains are followed, those whose first so many entries are the most plausible."""
@@ -38,7 +41,8 @@ def guess_geometry(files: Sequence[MappedFile]) -> tuple[int, int] | None:
     """Return (slots, entries) found by trial: with the right number of slots every entry is in the chain of its own slot.
 
     Tries all divisions of the length of a file into slots and entries for which entry 0 is empty and entry 1 begins at the header's begin
-    offset; the newest file with an answer decides. Raises UnreadableError, StoreChangedError.
+    offset; with a damaged header those that nearly all entries and slots fit. The newest file with an answer decides.
+    Raises UnreadableError, StoreChangedError.
     """
     for file in sorted(files, key=lambda each: each.start, reverse=True):
         found = _guess(file)
@@ -49,18 +53,44 @@ def guess_geometry(files: Sequence[MappedFile]) -> tuple[int, int] | None:
 
 def _guess(file: MappedFile) -> tuple[int, int] | None:
     header = declared.HEADER.parse(read_at(file, 0, declared.HEADER_SIZE))
-    count = int(header["index_count"])
-    if count < 2:
-        return None
     data = np.frombuffer(read_at(file, 0, min(file.length, _SEARCHED)), np.uint8)
     # The entries extend to the end of the file, which limits where they can begin. Entry 1 stores the begin offset and has no
     # earlier entry; entry 0 before it is empty.
     skipped = file.length % declared.ITEM_SIZE
     rows = np.frombuffer(data, _ITEM, (len(data) - skipped) // declared.ITEM_SIZE, skipped)
     empty = (rows["key_hash"] == 0) & (rows["phy_offset"] == 0) & (rows["time_diff"] == 0) & (rows["prev_index"] == 0)
-    first_items = (rows["phy_offset"][1:] == header["begin_phy_offset"]) & (rows["prev_index"][1:] == 0) & ~empty[1:] & empty[:-1]
-    best: tuple[int, int, tuple[int, int]] | None = None
-    for row in _likely(rows, np.flatnonzero(first_items), count).tolist():
+    may_begin = (rows["prev_index"][1:] == 0) & ~empty[1:] & empty[:-1]
+    places, count = np.flatnonzero(may_begin & (rows["phy_offset"][1:] == header["begin_phy_offset"])), int(header["index_count"])
+    found = _best(file, data, rows, dict.fromkeys(_likely(rows, places, count).tolist(), count)) if count >= 2 else None
+    if found is None and len(data) == file.length and not empty.all():
+        # The header is damaged: the entries extend to the last one that is not empty.
+        end = int(np.flatnonzero(~empty)[-1]) + 1
+        fits = int(rows["phy_offset"][end - 1]) == header["end_phy_offset"]
+        begins = _likely(rows, places if fits and places.size else np.flatnonzero(may_begin), end)
+        found = _best(file, data, rows, {row: end - row for row in begins.tolist() if end - row >= 2})
+        if found is not None and not fits and not found.wrong * _CERTAIN <= found.entries >= _CERTAIN:
+            return None
+    return None if found is None else found.shape
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A division of a file into slots and entries, with how many slots and entries are wrong with it, of so many entries."""
+
+    wrong: int
+    wrong_links: int
+    shape: tuple[int, int]
+    entries: int
+
+
+def _best(file: MappedFile, data: npt.NDArray[np.uint8], rows: npt.NDArray[np.void], counts: Mapping[int, int]) -> _Found | None:
+    """Return the division that most entries fit, None without any. `counts`: the number of entries with entry 0, by the row of that."""
+    skipped, end_offset = (
+        file.length % declared.ITEM_SIZE,
+        int(declared.HEADER.parse(data[: declared.HEADER_SIZE].tobytes())["end_phy_offset"]),
+    )
+    possible: list[_Found] = []
+    for row, count in counts.items():
         slots, rest = divmod(skipped + row * declared.ITEM_SIZE - declared.HEADER_SIZE, declared.SLOT_SIZE)
         items = (file.length - skipped) // declared.ITEM_SIZE - row
         if slots < 1 or rest or items < count:
@@ -68,10 +98,10 @@ def _guess(file: MappedFile) -> tuple[int, int] | None:
         followed = rows[row + 1 : row + count]
         wrong, astray = _astray(data, followed, slots, whole=len(followed) == count - 1)
         last = declared.ITEM.parse(read_at(file, declared.item_position(count - 1, slots), declared.ITEM_SIZE))
-        found = (wrong + astray + (int(last.phy_offset) != header["end_phy_offset"]), wrong, (slots, items))
         if wrong * 2 < len(followed) + 1:
-            best = found if best is None else min(best, found)
-    return best[2] if best else None
+            all_wrong = wrong + astray + (int(last.phy_offset) != end_offset)
+            possible.append(_Found(all_wrong, wrong, (slots, items), len(followed)))
+    return min(possible, key=lambda one: (one.wrong, one.wrong_links, one.shape), default=None)
 
 
 def _likely(rows: npt.NDArray[np.void], places: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64]:

@@ -122,7 +122,7 @@ def command(
 
 
 def _verify_one(report: _Report, store: Store, at: StoreAt, options: Options, choice: Choice, runner: Runner) -> None:
-    from rmqstore.pipeline.foresight import foresee
+    from rmqstore.doctor.foresight import foresee
     from rmqstore.pipeline.verify import PATIENCE, passes_of
     from rmqstore.verify.engine import Verification
     from rmqstore.verify.verdict import limits_of

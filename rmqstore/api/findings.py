@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import overload
 
 from rmqstore.api.html import table
+from rmqstore.doctor.foresight import foresee
 from rmqstore.findings import Finding, Severity
-from rmqstore.pipeline.foresight import foresee
 from rmqstore.pipeline.job import StoreAt
 from rmqstore.pipeline.verify import PATIENCE
 from rmqstore.verify.advice import spelled_out

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from rmqstore.doctor.areas import Area, Effect, Harm, State
 from rmqstore.doctor.assumed import Assumed, assumptions, contradicted
-from rmqstore.doctor.checks import configuration, forgotten, machine, otherparts, progress, removed, space, timerstart, traps
+from rmqstore.doctor.checks import configuration, contents, forgotten, otherparts, progress, removed, space, timerstart, traps
 from rmqstore.doctor.checks.configfiles import ConfigFiles
 from rmqstore.doctor.checks.configured import with_evidence
 from rmqstore.doctor.checks.due import Due, running
@@ -240,7 +240,7 @@ def _diagnose(store: Store, asked_release: str, commands: Commands, before: Mark
     effects = [_stopping(store, reason) for reason in reasons]
     for one in _all(context, seen, prediction, files, run):
         effects.append(one) if isinstance(one, Effect) else found.append(one)
-    effects = only_known([*effects, *machine.effects(found)], seen.denied, outcome)
+    effects = only_known([*effects, *space.effects(found)], seen.denied, outcome)
     if before is not None and is_written(store.reopened(), before, ()):
         horizon = Horizon(before.log_end, before, before)
         found = [one for one in found if not horizon.explains(one)]
@@ -286,6 +286,7 @@ def _all(context: Context, seen: Observed, prediction: Prediction, files: Config
         lambda: otherparts.check(context, files, due, run, prediction.after, profile),
         lambda: removed.check(prediction, files, run),
         lambda: timerstart.check(context) if profile.newer_parts else iter(()),
+        lambda: contents.check(prediction),
     )
     for check in checks:
         yield from _guarded(context, check)

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from rmqstore.catalogue import finding
+from rmqstore.doctor.foresight import foresee
 from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding
-from rmqstore.pipeline.foresight import foresee
 from rmqstore.pipeline.job import MapOnly, Packet, Part, Runner, StoreAt
 from rmqstore.pipeline.remote import at_hand, is_remote, log_size
 from rmqstore.reading.progress import Advance

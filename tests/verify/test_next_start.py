@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from rmqstore.doctor.foresight import foresee
 from rmqstore.findings import Finding, Severity
 from rmqstore.formats.index import HEADER, HEADER_SIZE, ITEM, ITEM_SIZE, item_position
-from rmqstore.pipeline.foresight import foresee
 from rmqstore.prediction.simulation import simulate
 from rmqstore.store.root import Store
 from rmqstore.verify.context import Options

@@ -40,9 +40,6 @@ def _log(prediction: Prediction) -> Iterator[Effect]:
     if prediction.cuts_log:
         text = f"it discards {loss_text(prediction.loss)}"
         yield Effect(Area.COMMIT_LOG, State.LOSES, text, Harm.LOST, prediction.loss.messages)
-    sample = prediction.sample
-    if sample.unread:
-        yield Effect(Area.COMMIT_LOG, State.OK, f"{sample.unread} bytes were not read; `rmqstore verify` reads them")
 
 
 def _fates(prediction: Prediction) -> Iterator[Effect]:

@@ -26,7 +26,7 @@ _HEAD = 64  # bytes, enough to distinguish a file of zeros from one with records
 class ScanRange:
     """The contents of the range: its findings, the queues that its records belong to, the offset after its last record, its bytes.
 
-    `unread` are the files after the range that hold something.
+    `start_offset`: where its first file begins, after the log without one. `unread` are the files after the range that hold something.
     """
 
     findings: tuple[Finding, ...]
@@ -34,6 +34,7 @@ class ScanRange:
     end_offset: int
     last_timestamp: int
     bytes: int
+    start_offset: int
     unread: tuple[MappedFile, ...]
 
 
@@ -75,6 +76,7 @@ def read_range(context: Context, scan: Scan | None, queues: Mapping[QueueKey, Qu
         max((result.end_offset for result in read), default=0),
         reached,
         sum(file.length for file in files[first : last + 1]),
+        files[first].start if first <= last else context.store.message_log.max_offset,
         tuple(unread),
     )
 

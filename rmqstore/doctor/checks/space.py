@@ -6,10 +6,11 @@ Limits: fact sheet commit log §8.1. The least used of several commit log direct
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rmqstore.doctor.areas import Area, Effect, Harm, State
 from rmqstore.findings import Finding
 from rmqstore.store.brokerconf import BrokerConfig
 from rmqstore.verify.context import Context
@@ -72,3 +73,18 @@ def _judge(context: Context, space: Space, what: str, needed: int) -> Iterator[F
     elif space.free < needed:
         text = f"{state}: the next {PREALLOCATED} commit log files need {needed}"
         yield context.finding("RMQ-ST-SPACE", text, file=space.path, expected=needed, found=space.free)
+
+
+def effects(findings: Sequence[Finding]) -> Iterator[Effect]:
+    """Yield the effects of a full disk, and of a directory that is not where the settings say."""
+    for finding in findings:
+        if finding.code == "RMQ-ST-SPACE":
+            if finding.expected in (CLEAN_AT, FULL_AT):
+                yield Effect(
+                    Area.MACHINE, State.LOSES, f"a disk is {finding.found} % full: the broker deletes the oldest messages", Harm.LOST
+                )
+            else:
+                yield Effect(Area.MACHINE, State.OK, finding.message)
+        elif finding.code == "RMQ-ST-PATH":
+            text = f"a directory of the log is empty or missing, is its volume mounted? {finding.file}"
+            yield Effect(Area.COMMIT_LOG, State.LOSES, text, Harm.NOT_MOUNTED)

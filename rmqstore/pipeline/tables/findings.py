@@ -55,7 +55,7 @@ class Findings:
     def read(self, part: Part, selection: Selection, advance: Advance) -> Iterator[pa.RecordBatch]:
         """Yield all findings that meet the conditions."""
         assert isinstance(part, StorePart)
-        from rmqstore.pipeline.foresight import foresee
+        from rmqstore.doctor.foresight import foresee
         from rmqstore.scan.compilation import compile_kernels
         from rmqstore.verify.advice import spelled_out
         from rmqstore.verify.engine import Verification

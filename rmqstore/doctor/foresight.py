@@ -24,20 +24,24 @@ def foresee(store: Store, release: str | None = None) -> NextStart | None:
     if store.only is not None:
         return None
     try:
-        chosen = choose_release(store, release or AUTO).release
-        outcome = simulate(store, chosen, counts_lost=False)
-        if not outcome.starts or outcome.after_start is None:
-            return None
-        after = _index_after(store, outcome)
+        return next_start(store, simulate(store, choose_release(store, release or AUTO).release, counts_lost=False))
     except RmqstoreError:
         return None
-    queues = outcome.after_start.queues
+
+
+def next_start(store: Store, outcome: Outcome) -> NextStart | None:
+    """Return the content of queues and index after a simulated start, None if that is unknown, and if the broker does not start.
+
+    Raises UnreadableError, StoreChangedError.
+    """
+    if not outcome.starts or outcome.after_start is None:
+        return None
+    after, queues = _index_after(store, outcome), outcome.after_start.queues
     if queues is None:
-        return NextStart(chosen, None, after)
+        return NextStart(outcome.release, None, after)
     ends = {name: (queue.min_offset, queue.max_offset) for name, queue in queues.items() if not queue.shifted}
-    return NextStart(
-        chosen, {(topic, int(number)): end for name, end in ends.items() for topic, _, number in [name.rpartition("/")]}, after
-    )
+    numbered = {(topic, int(number)): end for name, end in ends.items() for topic, _, number in [name.rpartition("/")]}
+    return NextStart(outcome.release, numbered, after)
 
 
 def _index_after(store: Store, outcome: Outcome) -> IndexAfter:

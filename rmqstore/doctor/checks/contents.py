@@ -1,0 +1,80 @@
+"""Entries of queues and index, compared with the log where that is small: damage that a start neither makes nor repairs.
+
+Of a larger log the areas name what was not compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rmqstore.doctor.areas import Area, Effect, Harm, State, short_queue
+from rmqstore.doctor.checks.progress import Found
+from rmqstore.doctor.foresight import next_start
+from rmqstore.doctor.predicted import Prediction
+from rmqstore.findings import Finding, Severity
+from rmqstore.formats.consumequeue import UNIT_SIZE
+from rmqstore.verify.context import Options
+from rmqstore.verify.engine import Verification
+from rmqstore.wording import counted
+
+_PARTS = frozenset({"consumequeue", "index"})
+# Entries that lead consumers to no message or to a wrong one; entries of messages that are lost themselves are the log's damage.
+_MISLEADING = frozenset(
+    {"RMQ-CQ-UNIT", "RMQ-CQ-SIZE", "RMQ-CQ-TAGS", "RMQ-CQ-HOLE", "RMQ-CQ-GAP", "RMQ-CQ-SHIFTED", "RMQ-CQ-EXCHANGED", "RMQ-CQ-BEYOND"}
+)
+_NOT_FOUND_BY_KEY = frozenset(
+    {"RMQ-IX-SLOT", "RMQ-IX-CHAIN", "RMQ-IX-ITEM", "RMQ-IX-MISSING", "RMQ-IX-HEADER", "RMQ-IX-COUNT", "RMQ-IX-ORDER"} | {"RMQ-IX-BEYOND"}
+)
+
+
+def check(prediction: Prediction) -> Iterator[Found]:
+    """Yield damage in entries of queues and index, and what was not compared. Raises UnreadableError, StoreChangedError."""
+    store, scanned = prediction.context.store, prediction.range
+    begin, end = store.message_log.min_offset, scanned.start_offset
+    yield from _unread_log(prediction, begin, end)
+    if prediction.sample.unread or store.dledger is not None or not prediction.sample.bytes:
+        if begin < end and prediction.queues:
+            yield Effect(
+                Area.QUEUES, State.OK, f"entries of messages before offset {end} were not compared; `rmqstore verify` compares them"
+            )
+        if any(file.length for file in store.index_files()):
+            yield Effect(Area.INDEX, State.OK, "entries were not compared with the log; `rmqstore verify` compares them")
+        return
+    start = next_start(store, prediction.outcome)
+    found = Verification(store, Options(parts=_PARTS, quick=True, threads=1), foresight=lambda store: start).run()
+    errors = [one for one in found if one.severity is Severity.ERROR]
+    known = {(one.topic, one.queue_id) for one in prediction.findings() if one.code == "RMQ-CQ-BEYOND"}
+    errors = [one for one in errors if one.code != "RMQ-CQ-BEYOND" or (one.topic, one.queue_id) not in known]
+    yield from _of_queues([one for one in errors if one.code in _MISLEADING])
+    yield from _of_index([one for one in errors if one.code in _NOT_FOUND_BY_KEY])
+
+
+def _unread_log(prediction: Prediction, begin: int, end: int) -> Iterator[Effect]:
+    """Yield the bytes that a start does not read, in which a damage changes nothing at the start."""
+    ranges = [(begin, end)] if begin < end else []
+    ranges += [(file.start, file.end) for file in prediction.range.unread]
+    if ranges:
+        first, more = ranges[0], sum(after - before for before, after in ranges[1:])
+        rest = f" and {counted(more, 'byte')} after the range that the start reads" if more else ""
+        text = f"bytes {first[0]} to {first[1]}{rest} were not verified; `rmqstore verify` reads them"
+        yield Effect(Area.COMMIT_LOG, State.OK, text)
+
+
+def _of_queues(errors: Sequence[Finding]) -> Iterator[Found]:
+    if not errors:
+        return
+    queues = sorted({(one.topic or "", one.queue_id or 0) for one in errors})
+    count = sum(max(1, (one.length or 0) // UNIT_SIZE) for one in errors)
+    where = short_queue(*queues[0]) if len(queues) == 1 else counted(len(queues), "queue")
+    text = f"{count} {'entry' if count == 1 else 'entries'} of {where} {'leads' if count == 1 else 'lead'} to no message, or to a wrong one"
+    yield Effect(Area.QUEUES, State.LOSES, text, Harm.INVISIBLE, count)
+    yield from errors
+
+
+def _of_index(errors: Sequence[Finding]) -> Iterator[Found]:
+    if not errors:
+        return
+    files = sorted({one.file or "" for one in errors})
+    where = files[0] if len(files) == 1 else counted(len(files), "index file")
+    yield Effect(Area.INDEX, State.LOSES, f"queries by key miss messages: {where} is damaged", Harm.UNREACHABLE, len(errors))
+    yield from errors

@@ -11,7 +11,7 @@ from tests.support.damages import DAMAGES, apply
 from tests.support.stores import case
 from tests.support.storeview import StoreView
 
-BASES = ["4.9.8-plain", "5.3.3-plain", "5.5.1-plain", "4.9.8-plain-crash", "5.3.3-plain-crash", "5.5.1-plain-crash"]
+BASES = ["4.9.8-plain", "5.3.3-plain-crash", "5.5.1-plain"]
 
 
 LOG_ELSEWHERE = "df"

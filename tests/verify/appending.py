@@ -289,11 +289,12 @@ def _beside_writer(
 
 
 def _doctor_problems(objects: list[dict[str, Any]]) -> Iterator[str]:
-    """What is said to be lost at a start beside a writer that loses nothing; entries of the index are what every crash costs."""
+    """What is said to be lost at a start beside a writer that loses nothing; entries of a whole index are what every crash costs."""
     if not objects or objects[-1]["type"] != "doctor":
         yield "no verdict"
         return
-    yield from (json.dumps(one) for one in objects[-1]["areas"] if one["state"] == "loses or repeats" and one["area"] != "index")
+    losing = (one for one in objects[-1]["areas"] if one["state"] == "loses or repeats")
+    yield from (json.dumps(one) for one in losing if one["area"] != "index" or "damaged" in one["reason"])
     yield from (one["message"] for one in objects if one["type"] == "finding" and one["code"] in LOSSES)
 
 

@@ -154,9 +154,10 @@ class QueueBuilder:
 
     def _create(self, key: QueueKey, number: int) -> None:
         topic, queue_id = key
-        if not is_path_name(topic):
+        can_be = can_exist(topic, queue_id) or (self._mode is Mode.FAITHFUL and is_path_name(topic))
+        if not can_be:
             self._unwritable.append(key)
-        if not is_path_name(topic) or (self._wanted is not None and not self._wanted(topic, queue_id)):
+        if not can_be or (self._wanted is not None and not self._wanted(topic, queue_id)):
             self._table.rows["gate"][number] = SKIP
         elif self._profile.batch_queues and topic in self._settings.batch_topics:
             self._table.rows["gate"][number] = SKIP
@@ -181,6 +182,11 @@ class QueueBuilder:
         directory = f"batchconsumequeue/{topic}/{queue_id}"
         files = UnitFiles(directory, batchconsumequeue.UNIT_SIZE, size, self._sink, self._buffers, self._table, number)
         return BatchQueue(topic, queue_id, files, self._table, number, self._mode)
+
+
+def can_exist(topic: str, queue_id: int) -> bool:
+    """Return whether a broker can have created a queue: the topic names a directory, and the queue id is not negative."""
+    return queue_id >= 0 and is_path_name(topic)
 
 
 def is_path_name(topic: str) -> bool:

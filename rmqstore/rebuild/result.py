@@ -86,7 +86,7 @@ class RebuiltQueue:
 
 @dataclass(frozen=True, slots=True)
 class QueueResult:
-    """All queues by topic and queue id. `refused` = records that no unit may point at; `unwritable` = queues whose name is no path."""
+    """All queues by topic and queue id. `refused` = records that no unit may point at; `unwritable` = queues that cannot exist."""
 
     queues: tuple[RebuiltQueue, ...]
     refused: int

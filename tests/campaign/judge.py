@@ -63,7 +63,7 @@ def repair(task: Task) -> Repair:
     return _Repaired(task).judged()
 
 
-_QUEUE_FILE = re.compile(r"consumequeue/[^/]+/\d+/\d{20}")
+_QUEUE_FILE = re.compile(r"(?:batch)?consumequeue/[^/]+/\d+/\d{20}")
 
 
 class _Repaired:
@@ -74,9 +74,11 @@ class _Repaired:
         self._root = stores.fresh_store(task.case.base, task.scratch)
         task.case.damage(self._root)
         self._before = state_of(self._root)
-        self._has_queue_files = any(_QUEUE_FILE.fullmatch(path) and values[0] == "-" for path, values in self._before.items())
-        """Without any, nothing may tell how long a queue file is."""
         undamaged = stores.sample_store(task.case.base)
+        had = {path.relative_to(undamaged).parts[0] for path in undamaged.glob("*consumequeue/*/*/*")}
+        has = {path.partition("/")[0] for path, values in self._before.items() if _QUEUE_FILE.fullmatch(path) and values[0] == "-"}
+        self._has_queue_files = had <= has
+        """Without any of a kind, nothing may tell how long such a file is."""
         self._promise = Promise(self._sample, undamaged, self._root, task.case.operations)
         self._size = int(self._sample.settings(undamaged)["mappedFileSizeCommitLog"])
         self._original = LogBytes(undamaged, self._size)

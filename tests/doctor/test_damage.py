@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from rmqstore.doctor.areas import Area, State
+from rmqstore.doctor.verdict import Class
 from tests.doctor.diagnosing import FreshStore, codes, damaged, diagnosis_of
 from tests.prediction.recorded_cases import Case, cases_of
 from tests.support.stores import case
@@ -114,6 +116,30 @@ def test_queues_that_stay_behind_the_log(damage: str, fresh_store: FreshStore) -
     assert short <= told
     assert "invisible" in found.sentence
     assert not found.nothing_lost
+
+
+@pytest.mark.parametrize(
+    ("damage", "area", "code"),
+    [
+        ("index-slots-garbage", Area.INDEX, "RMQ-IX-SLOT"),
+        ("index-loop", Area.INDEX, "RMQ-IX-CHAIN"),
+        ("cq-unit-offset", Area.QUEUES, "RMQ-CQ-UNIT"),
+        ("cq-unit-tags", Area.QUEUES, "RMQ-CQ-TAGS"),
+        ("file-last-is-copy", Area.QUEUES, "RMQ-CQ-BEYOND"),
+    ],
+)
+def test_entries_that_a_start_does_not_read(damage: str, area: Area, code: str, fresh_store: FreshStore) -> None:
+    found = diagnosis_of(damaged(fresh_store, CLEAN, damage), CLEAN)
+    assert found.verdict.cls is Class.STARTS_BUT
+    assert found.verdict.areas[list(Area).index(area)].state is State.LOSES
+    assert code in codes(found)
+
+
+def test_bytes_that_a_start_does_not_read_are_named(fresh_store: FreshStore) -> None:
+    found = diagnosis_of(damaged(fresh_store, CLEAN, "body-flip-first"), CLEAN)
+    assert found.outcome.scan is not None
+    assert found.nothing_lost
+    assert found.verdict.areas[0].reason.startswith(f"bytes 0 to {int(found.outcome.scan.first_file)} were not verified")
 
 
 def test_queues_behind_the_log_that_the_start_mends(fresh_store: FreshStore) -> None:

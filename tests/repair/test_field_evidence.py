@@ -73,6 +73,23 @@ def equal_lengths(tmp_path: Path) -> StoreBuilder:
     return builder
 
 
+def test_a_queue_that_cannot_exist_is_no_value(tmp_path: Path) -> None:
+    """No neighbour in its queue supports the entry, but no broker writes a negative QUEUEID."""
+    builder = StoreBuilder(tmp_path / "store", log_file_size=4096)
+    for number in range(4):
+        builder.message(topic=f"topic{number}", queue_id=0, body=bytes([number]) * 100)
+    builder.build()
+    before = contents(builder.root)
+    with (builder.root / "commitlog" / offset_to_file_name(0)).open("r+b") as stream:
+        stream.seek(12)
+        stream.write(b"\xea\xd2\x21\xc3")
+
+    result = recover(builder)
+
+    assert (result.errors, result.left, result.plan.lost) == ({}, 0, ())
+    assert contents(builder.root) == before
+
+
 def test_topics_of_equal_length_keep_their_records_when_their_queues_are_exchanged(equal_lengths: StoreBuilder) -> None:
     root = equal_lengths.root
     before = contents(root)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,21 @@ def test_slots_of_the_index_files_of_brokers(name: str) -> None:
             assert guess_geometry([mapped]) == shape, file.path
             header = rmqstore("dump", file.path, "--format", "json").objects[0]
             assert header["slots"] == shape[0]
+
+
+@pytest.mark.parametrize("header", [bytes(40), random.Random(5).randbytes(40)], ids=["zeros", "random"])
+def test_slots_of_an_index_file_with_a_damaged_header(header: bytes, fresh_store: Callable[[str], Path]) -> None:
+    """The content alone shows them, so that `verify` reports the header and `recover` brings the file back."""
+    root = fresh_store("5.5.1-batchcq")
+    (path,) = (root / "index").iterdir()
+    sound = path.read_bytes()
+    path.write_bytes(header + sound[40:])
+
+    assert rmqstore("verify", root).status == 1
+    assert rmqstore("recover", root, "--yes").status == 0
+
+    (path,) = (root / "index").iterdir()
+    assert path.read_bytes() == sound
 
 
 def test_slots_of_a_file_with_room_for_many(tmp_path: Path) -> None:

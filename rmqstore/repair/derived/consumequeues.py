@@ -310,7 +310,7 @@ def _parts(changed: list[RebuiltQueue]) -> set[str]:
 
 def _note(builder: PlanBuilder, result: QueueResult, changed: list[RebuiltQueue]) -> None:
     notes = [note for queue in changed for note in _notes_of(queue)]
-    notes += [f"The records of {topic}/{queue_id} got no entry: the name of the topic is no path." for topic, queue_id in result.unwritable]
+    notes += [f"The records of {topic}/{queue_id} got no entry: no queue can have this name." for topic, queue_id in result.unwritable]
     for note in notes[:_MOST_NOTES]:
         builder.note(note)
     if len(notes) > _MOST_NOTES:

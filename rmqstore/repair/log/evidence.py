@@ -19,7 +19,7 @@ from rmqstore.formats.javahash import index_key_hash
 from rmqstore.formats.properties import property_crc_matches
 from rmqstore.formats.record import Record, decode_record
 from rmqstore.reading.entries import unit_at
-from rmqstore.rebuild.queues import is_path_name
+from rmqstore.rebuild.queues import can_exist
 from rmqstore.repair.log.corrections import Correction
 from rmqstore.scan.columns import Fault
 from rmqstore.scan.ranges import in_ranges
@@ -84,16 +84,19 @@ class Evidence:
         self._hashes = index_hashes(store, moved) if moved else {}
 
     def confirms(self, proposal: Proposal) -> bool:
-        """Return whether a witness that may confirm the field gives the proposed value, and none gives another."""
+        """Return whether a witness that may confirm the field gives the proposed value, and none gives another.
+
+        A queue that cannot exist is no value that a broker wrote: there the queue entry is enough.
+        """
         given = {self._gives(witness, proposal) for witness in CONFIRMED_BY[proposal.change.field]}
-        return True in given and False not in given
+        return (True in given or not can_exist(proposal.present.topic, proposal.present.queue_id)) and False not in given
 
     def has_no_place(self, proposal: Proposal) -> bool:
         """Return whether the record has no place in its present queue: the ones around it there leave no room for its queue offset.
 
-        A queue whose topic is no name of a directory has no place for any record.
+        A queue that cannot exist has no place for any record.
         """
-        if not is_path_name(proposal.present.topic):
+        if not can_exist(proposal.present.topic, proposal.present.queue_id):
             return True
         near, offset = self._near[proposal.present], proposal.present.queue_offset
         if near.position != proposal.position or not 0 <= near.end_before <= near.begin_after:
@@ -121,7 +124,8 @@ class Evidence:
 
     def _by_neighbours(self, proposal: Proposal) -> bool | None:
         """Return whether the records of the queue before and after this one, by QUEUEOFFSET, are before and after it in the log."""
-        present = self._beside(proposal.present, proposal.position)
+        exists = can_exist(proposal.present.topic, proposal.present.queue_id)
+        present = self._beside(proposal.present, proposal.position) if exists else (False, False)
         # Within one queue both neighbours of the proposed place count for more than one of the present place.
         speak_for_present = all if proposal.change.field == "QUEUEOFFSET" else any
         if proposal.present != proposal.proposed and speak_for_present(present):

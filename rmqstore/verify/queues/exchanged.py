@@ -10,6 +10,7 @@ import numpy as np
 
 from rmqstore.findings import Finding
 from rmqstore.formats.consumequeue import PRE_BLANK_SIZE, UNIT_SIZE
+from rmqstore.rebuild.queues import can_exist
 from rmqstore.scan.ranges import in_ranges
 from rmqstore.scan.unitruns import UNIT_ROWS
 from rmqstore.store.mapped import MappedFile
@@ -128,7 +129,9 @@ def _shift(context: Context, targets: Targets, key: QueueKey, file: MappedFile) 
         shifts[places < 0] = shifts[shown][0] if shown.any() else 0
         if np.count_nonzero(rows >= 0) < _KNOWN * len(rows):
             return None
-        found |= {(keys[row], shift) for row, shift in set(zip(rows.tolist(), shifts.tolist(), strict=True)) if row >= 0}
+        # A record of a queue that no broker creates has a damaged field.
+        pairs = set(zip(rows.tolist(), shifts.tolist(), strict=True))
+        found |= {(keys[row], shift) for row, shift in pairs if row >= 0 and can_exist(*keys[row])}
         if len(found) > 1:
             return None
     return found.pop() if found else None

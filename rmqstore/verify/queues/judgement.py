@@ -149,7 +149,7 @@ class QueueJudge:
     def missing(self, key: QueueKey, history: QueueHistory) -> Iterator[Finding]:
         """Yield the finding about a queue of the log without directory."""
         code, remark = self.missing_code(key[0])
-        if code is None:
+        if code is None or key[1] < 0:  # no broker creates queues with a negative id: the record has a damaged field, which is named
             return
         rows = history.rows()
         first = rows[0]

@@ -17,6 +17,7 @@ from rmqstore.verify.context import Options
 from rmqstore.verify.engine import Verification
 from rmqstore.wording import counted
 
+_MOST_QUEUES = 1000
 _PARTS = frozenset({"consumequeue", "index"})
 # Entries that lead consumers to no message or to a wrong one; entries of messages that are lost themselves are the log's damage.
 _MISLEADING = frozenset(
@@ -32,7 +33,8 @@ def check(prediction: Prediction) -> Iterator[Found]:
     store, scanned = prediction.context.store, prediction.range
     begin, end = store.message_log.min_offset, scanned.start_offset
     yield from _unread_log(prediction, begin, end)
-    if prediction.sample.unread or store.dledger is not None or not prediction.sample.bytes:
+    queues = len(prediction.queues) + len(prediction.batch_queues)
+    if prediction.sample.unread or queues > _MOST_QUEUES or store.dledger is not None or not prediction.sample.bytes:
         if begin < end and prediction.queues:
             yield Effect(
                 Area.QUEUES, State.OK, f"entries of messages before offset {end} were not compared; `rmqstore verify` compares them"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, islice
 
 from rmqstore.errors import RefusedError
 from rmqstore.formats.message import BLANK_SIZE
@@ -18,7 +19,6 @@ from rmqstore.repair.log.gaps import Gap
 from rmqstore.repair.plan.model import LostMessage
 from rmqstore.store.mapped import MappedFile
 from rmqstore.verify.queues.judgement import union
-from rmqstore.verify.queues.units import QueueKey
 
 ReadRecord = Callable[[int], Record | None]
 """A function that returns the record that begins at a physical offset, None where there is none."""
@@ -124,28 +124,26 @@ def with_placeholders(plugs: Sequence[FilledGap], gaps: Sequence[Gap], style: St
     Queues that a broker builds from the log in RocksDB have no entries for queue offsets that the log leaves out, and it does not serve
     the messages before such a gap (seen with 5.2.0 and 5.3.3).
     """
-    result = list(plugs)
     starts = [plug.start for plug in plugs]
     known = {(record.topic, record.queue_id, record.queue_offset) for plug in plugs for record in plug.known}
+    reached = [max((record.end for record in plug.known), default=plug.start) for plug in plugs]
+    placed: dict[int, list[LostRecord]] = defaultdict(list)
     for gap in sorted(gaps, key=lambda gap: gap.before):
+        size = placeholder_size(LostRecord(0, 0, *gap.key, gap.start), style)
         across = range(bisect_left(starts, gap.after), bisect_left(starts, gap.before))
         room = sum(plugs[number].end - plugs[number].start for number in across) // style.smallest
-        offsets = range(gap.start, gap.end) if gap.end - gap.start <= room else range(0)
-        for queue_offset in (offset for offset in offsets if (*gap.key, offset) not in known):
-            number = next((number for number in across if _placed_in(result[number], gap.key, queue_offset, style) is not None), None)
-            found = _placed_in(result[number], gap.key, queue_offset, style) if number is not None else None
-            if number is not None and found is not None:
-                result[number] = replace(result[number], placed=(*result[number].placed, found))
-    return result
+        offsets = (offset for offset in range(gap.start, gap.end) if (*gap.key, offset) not in known)
+        for number in across if size and gap.end - gap.start <= room else ():
+            for queue_offset in islice(offsets, _places(plugs[number], reached[number], size, style)):
+                placed[number].append(LostRecord(reached[number], size, *gap.key, queue_offset))
+                reached[number] += size
+    return [replace(plug, placed=tuple(placed[number])) if number in placed else plug for number, plug in enumerate(plugs)]
 
 
-def _placed_in(plug: FilledGap, key: QueueKey, queue_offset: int, style: Style) -> LostRecord | None:
-    """Return the place of one more placeholder in a gap, after those that it has; None without room."""
-    start = max((record.end for record in (*plug.known, *plug.placed)), default=plug.start)
-    size = placeholder_size(LostRecord(start, 0, key[0], key[1], queue_offset), style)
-    left = plug.end - (BLANK_SIZE if plug.closes else 0) - start - size
-    fits = size > 0 and (left >= style.smallest or left == 0 or (plug.closes and left >= 0))
-    return LostRecord(start, size, key[0], key[1], queue_offset) if fits else None
+def _places(plug: FilledGap, start: int, size: int, style: Style) -> int:
+    """Return how many placeholders of a size there is room for in a gap from `start` on: a rest has to be large enough for a filler."""
+    room = plug.end - start - (BLANK_SIZE if plug.closes else style.smallest)
+    return max(0, room // size)
 
 
 def fill(plugs: Sequence[FilledGap], read: ReadRecord, last: Neighbour, style: Style) -> Filled:

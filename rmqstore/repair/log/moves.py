@@ -128,14 +128,16 @@ def find_moves(
     witness = witnesses(union([(run.start, run.end) for run in candidates]))
     found: list[Move] = []
     taken = [(one.start, one.end) for one in placed]
+    ends: dict[int, LogBytes] = {one.end: one for one in placed}
     # Blocks exchanged inside the log count before copies beside it: they also say which bytes around them moved.
     for run in sorted(candidates, key=lambda run: (run.file.path in foreign_paths, -run.records, run.start)):
         for move in tuple(_free_parts(run, taken)):  # each move that is found changes `taken`
             share = witness(move)
-            exact = run.file.path in foreign_paths
-            belongs = _fits(run, move, placed, found, file_size, only_exact=exact) if share is None else share >= _MOST_ENTRIES
+            exact, before = run.file.path in foreign_paths, ends.get(move.start)
+            belongs = _fits(run, move, placed, before, file_size, only_exact=exact) if share is None else share >= _MOST_ENTRIES
             if belongs and (share == 1 or _is_in_time(run, move, placed, file_size, pointed_at=share is not None)):
                 found.append(move)
+                ends[move.end] = move
                 _take(taken, move)
     found = list(_reachable(found, [file.start for file in files if _holds(placed, file)], {file.start for file in files}, file_size))
     bridged = list(_bridged(sorted(found, key=lambda move: move.start), placed, file_size))
@@ -210,18 +212,18 @@ def _is_in_time(run: Run, move: Move, placed: Sequence[Run], file_size: int, *, 
     return in_time or all(_touches(run, move, placed, file_size))
 
 
-def _fits(run: Run, move: Move, placed: Sequence[Run], found: Sequence[Move], file_size: int, *, only_exact: bool) -> bool:
+def _fits(run: Run, move: Move, placed: Sequence[Run], before: LogBytes | None, file_size: int, *, only_exact: bool) -> bool:
     """Return whether a part of a run that no queue entry points into belongs to its place.
 
-    With `only_exact` it has to touch both sides, or to follow on the last file of the log, or to replace damaged bytes after records or
-    moves (`found`) that it holds as well.
+    With `only_exact` it has to touch both sides, or to follow on the last file of the log, or to replace damaged bytes after bytes of the
+    log that it holds as well: `before` are the records or the move that end where its place begins.
 
     Blocks of a disk and files moved by whole sectors; other bytes, such as a record inside of a message, have to fit exactly.
     """
     begins, ends = _touches(run, move, placed, file_size)
     if only_exact:
         fits = begins and (ends or _ends_log(run, move, placed, file_size))
-        return fits or _replaces(run, move, (*placed, *found))
+        return fits or (before is not None and _replaces(run, move, before))
     if run.shift % SECTOR:
         return begins and ends
     return run.records > 1 or begins or ends or None not in _around(move, placed)
@@ -236,13 +238,9 @@ def _ends_log(run: Run, move: Move, placed: Sequence[Run], file_size: int) -> bo
     return before.end > move.start - file_size and first is not None and last is not None and first.store_host == last.store_host
 
 
-def _replaces(run: Run, move: Move, around: Sequence[LogBytes]) -> bool:
-    """Return whether a run has the bytes of the log before its place as well, and that place holds other bytes than zeros.
-
-    `around` are records in their place and moves.
-    """
-    before = next((one for one in around if one.end == move.start and one.start < move.start), None)
-    if before is None or run.start >= move.start:
+def _replaces(run: Run, move: Move, before: LogBytes) -> bool:
+    """Return whether a run has the bytes `before` its place as well, and that place holds other bytes than zeros."""
+    if run.start >= move.start:
         return False
     length = min(move.start - max(run.start, before.start), _COMPARED)
     same = read_at(before.file, before.position_end - length, length) == read_at(run.file, move.position - length, length)

@@ -238,10 +238,11 @@ def _diagnose(store: Store, asked_release: str, commands: Commands, before: Mark
     found += _abort_gone(context, outcome, found)
     found += _empty_volumes(context, found)
     effects = [_stopping(store, reason) for reason in reasons]
-    for one in _all(context, seen, prediction, files, run):
+    written = before is not None and is_written(store.reopened(), before, ())
+    for one in _all(context, seen, prediction, files, run, written=written):
         effects.append(one) if isinstance(one, Effect) else found.append(one)
     effects = only_known([*effects, *space.effects(found)], seen.denied, outcome)
-    if before is not None and is_written(store.reopened(), before, ()):
+    if before is not None and (written or is_written(store.reopened(), before, ())):
         horizon = Horizon(before.log_end, before, before)
         found = [one for one in found if not horizon.explains(one)]
     findings = weighed(without_guesses(store, found, seen.denied), effects, prediction, files)
@@ -273,7 +274,9 @@ def _diagnose(store: Store, asked_release: str, commands: Commands, before: Mark
     )
 
 
-def _all(context: Context, seen: Observed, prediction: Prediction, files: ConfigFiles, run: LastRun) -> Iterator[Effect | Finding]:
+def _all(
+    context: Context, seen: Observed, prediction: Prediction, files: ConfigFiles, run: LastRun, *, written: bool
+) -> Iterator[Effect | Finding]:
     """Yield what the start does to every area, as effects and findings; what cannot be read becomes a finding."""
     profile = profile_of(seen.chosen.release)
     known = frozenset((queue.topic, queue.queue_id) for queue in prediction.lagging)
@@ -286,7 +289,7 @@ def _all(context: Context, seen: Observed, prediction: Prediction, files: Config
         lambda: otherparts.check(context, files, due, run, prediction.after, profile),
         lambda: removed.check(prediction, files, run),
         lambda: timerstart.check(context) if profile.newer_parts else iter(()),
-        lambda: contents.check(prediction),
+        lambda: contents.check(prediction, written=written),
     )
     for check in checks:
         yield from _guarded(context, check)

@@ -28,13 +28,16 @@ _NOT_FOUND_BY_KEY = frozenset(
 )
 
 
-def check(prediction: Prediction) -> Iterator[Found]:
-    """Yield damage in entries of queues and index, and what was not compared. Raises UnreadableError, StoreChangedError."""
+def check(prediction: Prediction, *, written: bool) -> Iterator[Found]:
+    """Yield damage in entries of queues and index, and what was not compared; of a store that is `written` to meanwhile nothing is.
+
+    Raises UnreadableError, StoreChangedError.
+    """
     store, scanned = prediction.context.store, prediction.range
     begin, end = store.message_log.min_offset, scanned.start_offset
     yield from _unread_log(prediction, begin, end)
     queues = len(prediction.queues) + len(prediction.batch_queues)
-    if prediction.sample.unread or queues > _MOST_QUEUES or store.dledger is not None or not prediction.sample.bytes:
+    if written or prediction.sample.unread or queues > _MOST_QUEUES or store.dledger is not None or not prediction.sample.bytes:
         if begin < end and prediction.queues:
             yield Effect(
                 Area.QUEUES, State.OK, f"entries of messages before offset {end} were not compared; `rmqstore verify` compares them"

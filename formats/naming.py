@@ -20,6 +20,8 @@ LITE_PREFIX = "%LMQ%$"  # of the queues of lite topics (5.5.0 and later)
 SYSTEM_PREFIX = "rmq_sys_"
 FILLER_TOPIC = "RMQSTORE_FILLER"  # of records that a repair puts in place of lost ones; cut if there is no room for all of it
 
+_MOST_NAME_BYTES = 255  # of a file name
+
 # Letters, digits, `%`, `|`, `_`, `-`; `+` and `$` occur in names that brokers make.
 _LEGAL_TOPIC = re.compile(rb"[a-zA-Z0-9%|_\-+$]+")
 
@@ -54,3 +56,14 @@ def is_broker_topic(topic: str) -> bool:
 def is_broker_group(group: str) -> bool:
     """Return whether brokers make a consumer group of this name automatically."""
     return group in _BROKER_GROUPS or group.startswith("CID_RMQ_SYS_")
+
+
+def can_exist(topic: str, queue_id: int) -> bool:
+    """Return whether a broker can have created a queue: the topic names a directory, and the queue id is not negative."""
+    return queue_id >= 0 and is_path_name(topic)
+
+
+def is_path_name(topic: str) -> bool:
+    """Return whether a topic names exactly one directory."""
+    encoded = topic.encode("utf-8", "surrogatepass")
+    return topic not in ("", ".", "..") and b"/" not in encoded and b"\0" not in encoded and len(encoded) <= _MOST_NAME_BYTES

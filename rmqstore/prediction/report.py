@@ -69,4 +69,5 @@ def _queues(queues: Mapping[str, QueueState]) -> dict[str, list[int]]:
 
 
 def _dispatched(dispatched: Dispatched | None) -> dict[str, int | None] | None:
-    return None if dispatched is None else asdict(dispatched)
+    names = ("count", "first", "last", "last_size")
+    return None if dispatched is None else {name: getattr(dispatched, name) for name in names}

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rmqstore.formats import batchconsumequeue, consumequeue
+from rmqstore.formats.naming import can_exist, is_path_name
 from rmqstore.rebuild.batchqueue import BatchQueue
 from rmqstore.rebuild.ext import ExtFiles
 from rmqstore.rebuild.further import Expanded, expand
@@ -30,7 +31,6 @@ QueueKey = tuple[str, int]
 """Topic and queue id."""
 Placing = FaithfulPlacing | UsefulPlacing
 
-_MOST_NAME_BYTES = 255
 _NO_UNIT = 4  # bit of prepared and of rolled back records in SYSFLAG
 
 
@@ -182,14 +182,3 @@ class QueueBuilder:
         directory = f"batchconsumequeue/{topic}/{queue_id}"
         files = UnitFiles(directory, batchconsumequeue.UNIT_SIZE, size, self._sink, self._buffers, self._table, number)
         return BatchQueue(topic, queue_id, files, self._table, number, self._mode)
-
-
-def can_exist(topic: str, queue_id: int) -> bool:
-    """Return whether a broker can have created a queue: the topic names a directory, and the queue id is not negative."""
-    return queue_id >= 0 and is_path_name(topic)
-
-
-def is_path_name(topic: str) -> bool:
-    """Return whether a topic names exactly one directory."""
-    encoded = topic.encode("utf-8", "surrogatepass")
-    return topic not in ("", ".", "..") and b"/" not in encoded and b"\0" not in encoded and len(encoded) <= _MOST_NAME_BYTES

@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from rmqstore.formats.index import message_keys
 from rmqstore.formats.javahash import index_key_hash
+from rmqstore.formats.naming import can_exist
 from rmqstore.formats.properties import property_crc_matches
 from rmqstore.formats.record import Record, decode_record
 from rmqstore.reading.entries import unit_at
-from rmqstore.rebuild.queues import can_exist
 from rmqstore.repair.log.corrections import Correction
 from rmqstore.scan.columns import Fault
 from rmqstore.scan.ranges import in_ranges

@@ -10,7 +10,7 @@ import numpy as np
 
 from rmqstore.findings import Finding
 from rmqstore.formats.consumequeue import PRE_BLANK_SIZE, UNIT_SIZE
-from rmqstore.rebuild.queues import can_exist
+from rmqstore.formats.naming import can_exist
 from rmqstore.scan.ranges import in_ranges
 from rmqstore.scan.unitruns import UNIT_ROWS
 from rmqstore.store.mapped import MappedFile

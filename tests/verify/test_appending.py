@@ -16,7 +16,7 @@ from tests.verify.appending import run_all
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize(("rate", "runs"), [(20, 10), (500, 20), (0, 60)])
+@pytest.mark.parametrize(("rate", "runs"), [(20, 10), (500, 30), (0, 20)])
 def test_no_finding_that_a_writer_explains(tmp_path: Path, rate: int, runs: int) -> None:
     told = run_all(tmp_path, runs, rate, seed=rate + 7)
 

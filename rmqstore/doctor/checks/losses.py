@@ -38,10 +38,11 @@ def losses_after(files: Sequence[MappedFile], end: int, unread: Sequence[MappedF
     UnreadableError.
     """
     counted = [file for file in files if file.start <= end < file.end]
+    known = {file.start for file in counted}
     left = max(budget, CHEAP)
     skipped: list[int] = []
     for file in unread:
-        if file.end <= end or file in counted:
+        if file.end <= end or file.start in known:
             continue
         size = _data_bytes(file)
         if size <= left:

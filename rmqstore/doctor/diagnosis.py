@@ -1,6 +1,6 @@
 """The whole triage of a store: the start is simulated, what decides it is checked, and findings are sorted by danger.
 
-Nothing is read that a start does not read, except names, sizes and the first bytes of files; all other bytes cost nothing.
+What a start does not read is not read either, except names, sizes, the first bytes of files, and all of a small store.
 """
 
 from __future__ import annotations

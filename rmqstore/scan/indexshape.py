@@ -85,10 +85,8 @@ class _Found:
 
 def _best(file: MappedFile, data: npt.NDArray[np.uint8], rows: npt.NDArray[np.void], counts: Mapping[int, int]) -> _Found | None:
     """Return the division that most entries fit, None without any. `counts`: the number of entries with entry 0, by the row of that."""
-    skipped, end_offset = (
-        file.length % declared.ITEM_SIZE,
-        int(declared.HEADER.parse(data[: declared.HEADER_SIZE].tobytes())["end_phy_offset"]),
-    )
+    skipped = file.length % declared.ITEM_SIZE
+    header = declared.HEADER.parse(data[: declared.HEADER_SIZE].tobytes())
     possible: list[_Found] = []
     for row, count in counts.items():
         slots, rest = divmod(skipped + row * declared.ITEM_SIZE - declared.HEADER_SIZE, declared.SLOT_SIZE)
@@ -99,7 +97,7 @@ def _best(file: MappedFile, data: npt.NDArray[np.uint8], rows: npt.NDArray[np.vo
         wrong, astray = _astray(data, followed, slots, whole=len(followed) == count - 1)
         last = declared.ITEM.parse(read_at(file, declared.item_position(count - 1, slots), declared.ITEM_SIZE))
         if wrong * 2 < len(followed) + 1:
-            all_wrong = wrong + astray + (int(last.phy_offset) != end_offset)
+            all_wrong = wrong + astray + (int(last.phy_offset) != header["end_phy_offset"])
             possible.append(_Found(all_wrong, wrong, (slots, items), len(followed)))
     return min(possible, key=lambda one: (one.wrong, one.wrong_links, one.shape), default=None)
 

@@ -376,7 +376,10 @@ def test_a_log_that_does_not_begin_at_zero_says_so(clean: Path, tmp_path: Path) 
     assert "nothing here shows whether it did" in reason
     assert "(1 hour)" in note_of(triage(root, fileReservedTime="1"))
     old = note_of(triage(root, fileReservedTime="0"))
-    assert old.startswith("the log begins at offset 1048576: the files before it have expired or are missing, and nothing here shows which")
+    assert old == (
+        "the log begins at offset 1048576: the files before it have expired or are missing, and nothing here shows which; "
+        "bytes 1048576 to 3145728 were not verified; `rmqstore verify` reads them"
+    )
 
 
 @pytest.mark.parametrize(

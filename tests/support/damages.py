@@ -67,7 +67,7 @@ def _none(view: StoreView) -> list[Op]:
 # ---- one field of one record
 
 
-def set_field(target: LogRecord, name: str, value: int) -> Op:
+def set_field(target: LogRecord, name: str, value: int) -> Write:
     """Writes a two's complement integer of the field's width."""
     place = target.fields[name]
     return Write(target.path, place.offset, (value % (1 << 8 * place.width)).to_bytes(place.width, "big"))
@@ -75,9 +75,8 @@ def set_field(target: LogRecord, name: str, value: int) -> Op:
 
 def set_field_of(target: LogRecord, name: str, value: int) -> Op:
     """Writes a field of a record, unless an earlier damage moved the record away."""
-    place = target.fields[name]
-    data = (value % (1 << 8 * place.width)).to_bytes(place.width, "big")
-    return WriteField(target.path, place.offset, data, target.fields["physical_offset"].offset, target.record.physical_offset)
+    write = set_field(target, name, value)
+    return WriteField(write.path, write.position, write.data, target.fields["physical_offset"].offset, target.record.physical_offset)
 
 
 def flip_field(target: LogRecord, name: str) -> Op:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,12 +66,11 @@ def other_sides(
     They hold those of the other queue: so the files of a queue whose messages have all expired are known after an exchange. `exchanged` are
     the files that show what they hold. Raises UnreadableError.
     """
-    holders: dict[QueueKey, set[QueueKey]] = {}
+    holders: dict[QueueKey, set[QueueKey]] = defaultdict(set)
     for key, directory in queues.items():
-        files = directory.files.files
-        held = [exchanged.get(file.path) for file in files]
-        owners = {one.owner for one in held if one is not None}
-        holders.update({owner: holders.get(owner, set()) | {key} for owner in owners})
+        for file in directory.files.files:
+            if file.path in exchanged:
+                holders[exchanged[file.path].owner].add(key)
     found: dict[QueueKey, dict[Path, Held]] = {}
     for owner, places in holders.items():
         (place, *more) = places

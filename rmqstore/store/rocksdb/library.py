@@ -107,7 +107,7 @@ def probe(database: Database, limit: int = EVERYTHING) -> Report:
 
 
 @functools.lru_cache(maxsize=256)
-def _probe(database: Database, limit: int, state: tuple[tuple[int, int], ...]) -> Report:
+def _probe(database: Database, limit: int, state: tuple[tuple[int, ...], ...]) -> Report:
     for name in database.files:
         if not os.access(database.directory / name, os.R_OK):
             return Report(database, failed=f"{name}: permission denied")
@@ -120,10 +120,10 @@ def _probe(database: Database, limit: int, state: tuple[tuple[int, int], ...]) -
         return _report(database, said, links)
 
 
-def _state(database: Database) -> tuple[tuple[int, int], ...]:
-    """Return length and modification time of every file, which identify a state of a database."""
+def _state(database: Database) -> tuple[tuple[int, ...], ...]:
+    """Return length and times of every file, which identify a state of a database: programs can set the modification time back."""
     status = [(database.directory / name).stat() for name in database.files]
-    return tuple((one.st_size, one.st_mtime_ns) for one in status)
+    return tuple((one.st_size, one.st_mtime_ns, one.st_ctime_ns) for one in status)
 
 
 def _ask(directory: str, limit: int, mode: str, seconds: float) -> Mapping[str, Any]:

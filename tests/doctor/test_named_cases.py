@@ -18,6 +18,8 @@ from rmqstore.doctor.diagnosis import Diagnosis, diagnose
 from rmqstore.doctor.nextsteps import Commands
 from rmqstore.doctor.verdict import Class
 from rmqstore.findings import Severity
+from rmqstore.formats.batchconsumequeue import UNIT
+from rmqstore.formats.layout import fixed_layout
 from rmqstore.store.root import Store
 from tests.doctor.diagnosing import FreshStore, diagnosis_of
 from tests.doctor.test_observed_starts import OBSERVED, SETTINGS
@@ -239,6 +241,24 @@ def test_a_page_of_zeros_in_the_wheel_loses_its_messages(fresh_store: FreshStore
         assert (area(found, Area.DELAYED)[0] is State.LOSES) == bool(lacking)
         harmed += lacking
     assert harmed
+
+
+@pytest.mark.parametrize(
+    "field", ["physical_offset", "size", "tags_code", "store_time", "msg_base_offset", "batch_size", "compacted_offset"]
+)
+def test_a_batch_entry_that_differs_from_its_message(field: str, fresh_store: FreshStore) -> None:
+    root = fresh_store("broker-5.5.1-crash")
+    path = root / "batchconsumequeue" / "bcq" / "0" / f"{0:020d}"
+    place = fixed_layout(UNIT)[field]
+    position = UNIT.sizeof() + place.offset + place.width - 1
+    with path.open("r+b") as stream:
+        stream.seek(position)
+        (old,) = stream.read(1)
+        stream.seek(position)
+        stream.write(bytes([old ^ 1]))
+    verdict = diagnosis_of(root, "broker-5.5.1-crash").verdict
+    assert verdict.cls is Class.STARTS_BUT
+    assert verdict.effects[0].text in ("1 entry of bcq/0 does not match its message", "2 entries of bcq/0 do not match their messages")
 
 
 def test_a_message_that_a_client_sent_shows_that_there_was_a_configuration(clean: Path, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from rmqstore.doctor.checks.progress import Found
 from rmqstore.doctor.foresight import next_start
 from rmqstore.doctor.predicted import Prediction
 from rmqstore.findings import Finding, Severity
+from rmqstore.formats.batchconsumequeue import UNIT_SIZE as BATCH_UNIT_SIZE
 from rmqstore.formats.consumequeue import UNIT_SIZE
 from rmqstore.verify.context import Options
 from rmqstore.verify.engine import Verification
@@ -19,12 +20,10 @@ from rmqstore.wording import counted
 
 _MOST_QUEUES = 1000
 _PARTS = frozenset({"consumequeue", "index"})
-# Entries that lead consumers to no message or to a wrong one; entries of messages that are lost themselves are the log's damage.
-_MISLEADING = frozenset(
-    {"RMQ-CQ-UNIT", "RMQ-CQ-SIZE", "RMQ-CQ-TAGS", "RMQ-CQ-HOLE", "RMQ-CQ-GAP", "RMQ-CQ-SHIFTED", "RMQ-CQ-EXCHANGED", "RMQ-CQ-BEYOND"}
-)
-_NOT_FOUND_BY_KEY = frozenset(
-    {"RMQ-IX-SLOT", "RMQ-IX-CHAIN", "RMQ-IX-ITEM", "RMQ-IX-MISSING", "RMQ-IX-HEADER", "RMQ-IX-COUNT", "RMQ-IX-ORDER"} | {"RMQ-IX-BEYOND"}
+# What other checks count: messages of damaged parts of the log, entries that the start writes or not, files that it does not accept.
+_COUNTED_ELSEWHERE = frozenset(
+    {"RMQ-CQ-LOST", "RMQ-CQ-START", "RMQ-CQ-MISSING", "RMQ-CQ-GONE", "RMQ-CQ-DELETED", "RMQ-CQ-FILELEN", "RMQ-CQ-ZEROLEN", "RMQ-CQ-NAME"}
+    | {"RMQ-IX-FILELEN", "RMQ-IX-NAME"}
 )
 
 
@@ -47,11 +46,11 @@ def check(prediction: Prediction, *, written: bool) -> Iterator[Found]:
         return
     start = next_start(store, prediction.outcome)
     found = Verification(store, Options(parts=_PARTS, quick=True, threads=1), foresight=lambda store: start).run()
-    errors = [one for one in found if one.severity is Severity.ERROR]
+    errors = [one for one in found if one.severity is Severity.ERROR and one.code not in _COUNTED_ELSEWHERE]
     known = {(one.topic, one.queue_id) for one in prediction.findings() if one.code == "RMQ-CQ-BEYOND"}
     errors = [one for one in errors if one.code != "RMQ-CQ-BEYOND" or (one.topic, one.queue_id) not in known]
-    yield from _of_queues([one for one in errors if one.code in _MISLEADING])
-    yield from _of_index([one for one in errors if one.code in _NOT_FOUND_BY_KEY])
+    yield from _of_queues([one for one in errors if one.code.startswith("RMQ-CQ-")])
+    yield from _of_index([one for one in errors if one.code.startswith("RMQ-IX-")])
 
 
 def _unread_log(prediction: Prediction, begin: int, end: int) -> Iterator[Effect]:
@@ -69,9 +68,10 @@ def _of_queues(errors: Sequence[Finding]) -> Iterator[Found]:
     if not errors:
         return
     queues = sorted({(one.topic or "", one.queue_id or 0) for one in errors})
-    count = sum(max(1, (one.length or 0) // UNIT_SIZE) for one in errors)
+    count = sum(max(1, (one.length or 0) // (BATCH_UNIT_SIZE if one.code == "RMQ-CQ-BATCH" else UNIT_SIZE)) for one in errors)
     where = short_queue(*queues[0]) if len(queues) == 1 else counted(len(queues), "queue")
-    text = f"{count} {'entry' if count == 1 else 'entries'} of {where} {'leads' if count == 1 else 'lead'} to no message, or to a wrong one"
+    match = "entry of {} does not match its message" if count == 1 else "entries of {} do not match their messages"
+    text = f"{count} {match.format(where)}"
     yield Effect(Area.QUEUES, State.LOSES, text, Harm.INVISIBLE, count)
     yield from errors
 

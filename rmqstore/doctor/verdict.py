@@ -66,6 +66,7 @@ _AREA_OF_DIRECTORY = {
     "abort": Area.MACHINE,
     "lock": Area.MACHINE,
     "config/consumerOffset.json": Area.PROGRESS,
+    "config/consumerOffsets": Area.PROGRESS,
     "config/lmqConsumerOffset.json": Area.PROGRESS,
     "config/delayOffset.json": Area.DELAYED,
     "config/timercheck": Area.DELAYED,
@@ -113,8 +114,9 @@ def area_of(finding: Finding) -> Area:
         return Area.TRANSACTIONS
     if finding.code in _AREA_OF_CODE:
         return _AREA_OF_CODE[finding.code]
-    if part in ("ST", "CF") and finding.file is not None:
-        for name in (finding.file.removesuffix(".bak"), finding.file.partition("/")[0]):
+    if part in ("ST", "CF", "RD") and finding.file is not None:
+        directories = finding.file.split("/")
+        for name in (finding.file.removesuffix(".bak"), "/".join(directories[:2]), directories[0]):
             if name in _AREA_OF_DIRECTORY:
                 return _AREA_OF_DIRECTORY[name]
     return _AREAS.get(part, Area.OTHER)

@@ -158,10 +158,11 @@ ENTRIES = (
     ),
     Entry(
         "RMQ-TM-LOST",
-        WARNING,
+        ERROR,
         "pending timer message without timer log entry",
         meaning="The queue of rmq_sys_wheel_timer has an entry that the timer skipped although it was not due: no entry of the timer log "
-        "refers to it. The timer log was removed, cut or written with errors, or the entry was skipped while its message was unreadable.",
+        "refers to it. The timer log was removed, cut or written with errors, or the entry was skipped while its message was unreadable. "
+        "It is a warning if the message was due before the broker stopped.",
         broker={
             R5X: "Not noticed: the message is never delivered. A start reads only queue entries after that of the last timer log entry it "
             "finds."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -57,3 +58,40 @@ def test_a_flipped_bit_of_timercheck(field: int, mask: int, words: str, tmp_path
     assert verdict.cls is Class.STARTS_BUT
     assert words in verdict.headline
     assert verdict.effects[0].harm is Harm.REPEATED
+
+
+def test_a_timercheck_that_lost_all_but_its_first_bytes(tmp_path: Path) -> None:
+    root = fresh_store(BASE, tmp_path)
+    os.truncate(root / "config" / "timercheck", 5)
+    verdict = diagnosis_of(root, BASE).verdict
+    # A broker of 5.3.3 delivered 230 messages of such a store again.
+    assert "timed messages delivered again: the queue offset in timercheck is 0" in verdict.headline
+    assert verdict.effects[0].harm is Harm.REPEATED
+
+
+def test_the_last_entries_of_the_timer_log_overwritten(tmp_path: Path) -> None:
+    root = fresh_store(BASE, tmp_path)
+    log = root / "timerlog" / f"{2 * 8192:020d}"
+    data = log.read_bytes()
+    end = -(-len(data.rstrip(b"\0")) // UNIT) * UNIT
+    patch(log, end - UNIT - 19, bytes(range(1, 65)))
+    verdict = diagnosis_of(root, BASE).verdict
+    # A 5.5.1 broker delivered 282 messages instead of 284.
+    assert verdict.headline == "STARTS, BUT 2 timed messages never delivered: no entry of the timer log leads to them"
+    assert verdict.effects[0].harm is Harm.LOST
+
+
+@pytest.mark.parametrize(
+    ("release", "file", "cls"),
+    [
+        ("5.5.1", 0, Class.DOES_NOT_START),
+        ("5.5.1", 2, Class.STARTS_BUT),
+        ("5.1.1", 2, Class.DOES_NOT_START),
+    ],
+)
+def test_an_empty_file_of_the_timer_log(release: str, file: int, cls: Class, tmp_path: Path) -> None:
+    root = fresh_store(BASE, tmp_path)
+    os.truncate(root / "timerlog" / f"{file * 8192:020d}", 0)
+    verdict = diagnosis_of(root, BASE, release).verdict
+    assert verdict.cls is cls, verdict.headline
+    assert cls is not Class.DOES_NOT_START or "of the timer log is 0 bytes long instead of 8192" in verdict.headline

@@ -143,7 +143,7 @@ def test_a_unit_of_a_message_that_is_due_at_another_time_is_left_alone(tmp_path:
     patch(tmp_path / "timerlog" / f"{0:020d}", store.units[2] + 28, struct.pack(">qi", store.messages[1].offset, 1))
     log = store.log()
 
-    assert store.recover().errors == {"RMQ-TM-MESSAGE": 1}
+    assert store.recover().errors == {"RMQ-TM-MESSAGE": 1, "RMQ-TM-LOST": 1}
     assert store.log() == log
 
 

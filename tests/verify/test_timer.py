@@ -370,7 +370,19 @@ def test_a_pending_message_that_the_timer_passed_over(tmp_path: Path) -> None:
 
     (found,) = run(wheel, tmp_path)
 
-    assert (found.code, found.severity, found.offset, found.queue_offset) == ("RMQ-TM-LOST", Severity.WARNING, lost.offset, 1)
+    assert (found.code, found.severity, found.offset, found.queue_offset) == ("RMQ-TM-LOST", Severity.ERROR, lost.offset, 1)
+
+
+def test_a_message_that_the_timer_passed_over_and_that_is_due_by_now(tmp_path: Path) -> None:
+    store = timer_store(tmp_path)
+    store.put(SOON)
+    store.message(READ_TIME - 1000)
+    store.put(SOON + 2000)
+    store.build()
+
+    (found,) = run(wheel, tmp_path)
+
+    assert (found.code, found.severity) == ("RMQ-TM-LOST", Severity.WARNING)
 
 
 def test_many_of_them_among_files_of_the_log(tmp_path: Path) -> None:

@@ -29,7 +29,8 @@ from rmqstore.verify.parts.compacted import compacted_faults, data_bytes
 from rmqstore.verify.parts.compaction import without_records, without_units
 from rmqstore.verify.parts.config import CONSUMER_OFFSETS, GROUPS, TOPICS
 from rmqstore.verify.parts.config import State as Loaded
-from rmqstore.verify.timer.files import Slots, TimerFiles, open_timer
+from rmqstore.verify.timer.enqueued import never_delivered
+from rmqstore.verify.timer.files import Slots, TimerFiles, open_timer, timer_queue
 from rmqstore.verify.timer.slots import faults, forgotten_units
 from rmqstore.versions import Profile
 from rmqstore.wording import counted
@@ -158,7 +159,16 @@ def _entered_again(context: Context, files: TimerFiles, state: QueueState) -> in
     if cursor >= state.max_offset or not files.log.queue.files:
         return 0
     first = stored_at(context, TIMER_TOPIC, 0, cursor)
-    return state.max_offset - cursor if first is None or first + _ENQUEUED_MS < files.read_time else 0
+    return state.max_offset - cursor if first is None or first + _ENQUEUED_MS < _last_run(context, files) else 0
+
+
+def _last_run(context: Context, files: TimerFiles) -> int:
+    """Return a time (ms) at which the timer ran: its read time, or when the last message that it put into the timer log was stored."""
+    for _ in files.log.windows(files.log.replay_start(files.flushed)):
+        pass  # so that it is known where the log ends
+    resumes = files.resumes_at(context.record_at)
+    stored = None if resumes is None else stored_at(context, TIMER_TOPIC, 0, resumes - 1)
+    return max(files.read_time, stored or 0)
 
 
 def _cursor(files: TimerFiles) -> int:
@@ -194,6 +204,7 @@ def _pending(context: Context, files: TimerFiles) -> Iterator[Found]:
             yield from _timer_found(context, context.store.path_of(PartKind.TIMERLOG), text, Harm.LOST, count)
     if files.read_time > 0:
         yield from _forgotten(context, files)
+        yield from _without_entry(context, files)
     elif files.slots is None and len(log.files) > _REPLAYED_FILES:
         first = len(log.files) - _REPLAYED_FILES
         text = f"timed messages in the first {first} files of the timer log are never delivered: the wheel is missing"
@@ -223,6 +234,14 @@ def _forgotten(context: Context, files: TimerFiles) -> Iterator[Found]:
             slots = int(broken.sum())
             text = f"the timed messages of {counted(slots, 'slot')} are not delivered: their entries in the timer log are damaged"
             yield from _timer_found(context, context.store.path_of(PartKind.TIMERLOG), text, Harm.LOST, slots)
+
+
+def _without_entry(context: Context, files: TimerFiles) -> Iterator[Found]:
+    """Yield pending messages whose entries of the timer log are gone, and which a start does not put into the timer again."""
+    count = never_delivered(context, timer_queue(context.store), files)
+    if count:
+        text = f"{counted(count, 'timed message')} never delivered: no entry of the timer log leads to {'it' if count == 1 else 'them'}"
+        yield from _timer_found(context, context.store.path_of(PartKind.TIMERLOG), text, Harm.LOST, count)
 
 
 def _timer_found(context: Context, path: Path, text: str, harm: Harm, count: int | None) -> Iterator[Found]:

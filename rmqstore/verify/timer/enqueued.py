@@ -7,7 +7,8 @@ sheet timer §1.6, §1.7, §1.9 (C5, Q1, Q2, Q3).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from rmqstore.findings import Finding, Severity
 from rmqstore.formats import consumequeue
 from rmqstore.formats.naming import TIMER_TOPIC
 from rmqstore.store.mapped import MappedFileQueue, list_directory
@@ -23,6 +25,7 @@ from rmqstore.store.window import read_at
 from rmqstore.times import time_text
 from rmqstore.verify.context import Context
 from rmqstore.verify.guard import Unmade
+from rmqstore.verify.timer.files import TimerFiles
 from rmqstore.verify.timer.log import Offsets, integer_columns
 from rmqstore.verify.timer.messages import Problem, deliver_time, message_problems
 
@@ -129,13 +132,40 @@ def findings(context: Context, queue: TimerQueue, check: Any | None, *, goes_bac
             yield _of_entry(context, code, message, entry)
     for lost in queue.lost:
         message = f"the message at {lost.entry.offset} is due at {time_text(lost.due)} but was skipped: no entry of the timer log names it"
-        yield _of_entry(context, "RMQ-TM-LOST", message, lost.entry)
+        code, make = _of_entry(context, "RMQ-TM-LOST", message, lost.entry)
+        yield code, make if lost.due > known.last_sign else partial(_milder, make)
     if first is not None and goes_back:
         message = f"the check point includes {number} pending entries after the last entry of the timer log; a start adds them again"
         yield _of_entry(context, "RMQ-TM-CHECK", message, first)
     elif first is not None:
         message = f"{number} pending messages were skipped, and no last entry leads a start back to them: it never adds them again"
         yield _of_entry(context, "RMQ-TM-LOST", message, first)
+
+
+def never_delivered(context: Context, queue: MappedFileQueue, files: TimerFiles) -> int:
+    """Return how many messages of `queue` are pending, but no unit names them and no start puts them into the timer again.
+
+    Reads the timer log and the queue whole, and the record of each entry that no unit names. Raises UnreadableError, StoreChangedError.
+    """
+    known = CheckPoint.of(context, files.check)
+    if files.check is None or not known.passed:
+        return 0
+    columns = [(window.offsets[window.accepted], window.units["offset_py"][window.accepted]) for window in files.log.windows()]
+    end = files.log.end(files.flushed)
+    kept = [offset_py[offsets < end].astype(np.int64) for offsets, offset_py in columns]
+    named = np.unique(np.concatenate([np.empty(0, np.int64), *kept]))
+    # Units of older messages went with their files, when all of them were delivered.
+    oldest = int(named[0]) if named.size else 0
+    resumes = files.resumes_at(context.record_at)
+    passed = min(known.passed if resumes is None else resumes, int(files.check.master_timer_queue_offset))
+    entries, count = _Entries(queue), 0
+    while (chunk := entries.up_to(context.log.end_offset - 1)) is not None:
+        numbers, offsets, sizes = chunk
+        rows = np.flatnonzero((numbers < passed) & (offsets > oldest) & ~np.isin(offsets, named))
+        for entry in (Entry(int(numbers[i]), int(offsets[i]), int(sizes[i])) for i in rows):
+            due = _due(context, entry)
+            count += due is not None and due > known.last_sign
+    return count
 
 
 def _passed(context: Context, check: Any | None) -> int:
@@ -168,6 +198,10 @@ def _problems(context: Context, entry: Entry) -> Iterator[Problem]:
     record = context.record_at(entry.offset)
     if record is not None and record.topic == TIMER_TOPIC:
         yield from message_problems(context, entry.offset, entry.size, record.properties)
+
+
+def _milder(make: Callable[[], Finding]) -> Finding:
+    return replace(make(), severity=Severity.WARNING)
 
 
 def _of_entry(context: Context, code: str, message: str, entry: Entry) -> Unmade:

@@ -61,18 +61,18 @@ class TimerFiles:
         at_home = slots.time % timer.WHEEL_SLOTS == slots.number
         return np.asarray(self.is_live(slots.time) & at_home & (slots.last >= self.log.end(self.flushed)))
 
-    def goes_back(self, record_at: Callable[[int], Record | None]) -> bool:
-        """Return whether a start can read the message that the last unit names, and continues after it, whatever the check point says.
+    def resumes_at(self, record_at: Callable[[int], Record | None]) -> int | None:
+        """Return the queue offset after the message of the last unit, where a start continues whatever the check point says.
 
-        Not without units, and not where the log ends with a file: then a start reads the end mark and not the unit before it.
-        To be called after the units were read; `record_at` returns the record at a physical offset.
+        None if a start cannot read that message: without units, and where the log ends with a file, because then a start reads the end
+        mark and not the unit before it. To be called after the units were read; `record_at` returns the record at a physical offset.
         """
         end = self.log.end(self.flushed)
         if end <= self.log.replay_start(self.flushed) or end % self.log.file_size == 0:
-            return False
+            return None
         unit = self.log.units_at(np.array([end - timer.LOG_UNIT_SIZE]))[0]
         record = record_at(int(unit["offset_py"])) if unit["size_py"] != timer.GIVEN_UP else None
-        return record is not None and record.size <= int(unit["size_py"])
+        return None if record is None or record.size > int(unit["size_py"]) else int(record.queue_offset) + 1
 
     def slot_time(self, units: Units) -> Offsets:
         """Return the slot time of each unit, in units of the precision."""

@@ -45,11 +45,15 @@ _SMALLEST_PRECISION_MS = 100
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Consecutive units of a file: `offsets` in the timer log, `sound` those that a start accepts and that break no rule of a writer."""
+    """Consecutive units of a file, with their `offsets` in the timer log.
+
+    `accepted`: those that a start and the timer take for units; `sound`: those of them that break no rule of a writer.
+    """
 
     file: MappedFile
     offsets: Offsets
     units: Units
+    accepted: Mask
     sound: Mask
 
 
@@ -121,7 +125,7 @@ class TimerLog:
                 accepted = (units["size"] == timer.LOG_UNIT_SIZE) & ((units["magic"] | 0xF) == 0xF)
                 sound = accepted & _keeps_rules(units)
                 self._note(state, positions, units, accepted, sound)
-                yield Window(file, file.start + positions, units, sound)
+                yield Window(file, file.start + positions, units, accepted, sound)
             state.blank = self._blank_problem(file)
 
     def _note(self, state: _FileState, positions: Offsets, units: Units, accepted: Mask, sound: Mask) -> None:

@@ -58,7 +58,7 @@ def _check(context: Context) -> Iterator[Finding]:
         yield from _check_file(context, files)
     if context.store.only is None and context.log.end_offset > 0 and not damages:
         yield from limited_unmade(
-            context, log_path, enqueued.findings(context, queue, files.check, goes_back=files.goes_back(context.record_at))
+            context, log_path, enqueued.findings(context, queue, files.check, goes_back=files.resumes_at(context.record_at) is not None)
         )
 
 

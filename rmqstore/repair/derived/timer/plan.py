@@ -158,8 +158,8 @@ def _limits(store: Store, context: Context, log: FutureLog, files: TimerFiles, q
     if queue_end is None and queue.files:
         queue_end = queue_ends(queue).max_offset
     limits = {} if queue_end is None else dict.fromkeys(_POINTERS, (queue_end, "the queue of the timer ends there"))
-    stays = files.goes_back(partial(_timer_message, log))
-    first = None if stays else _first_passed_over(context, files, TimerQueue(context, queue))
+    resumes = files.resumes_at(partial(_timer_message, log)) is not None
+    first = None if resumes else _first_passed_over(context, files, TimerQueue(context, queue))
     if first is not None and (queue_end is None or first < queue_end):
         limits["last_timer_queue_offset"] = first, "a start continues there, with messages whose entries are lost"
     return limits

@@ -66,8 +66,8 @@ ENTRIES = (
         "RMQ-CF-BAK",
         WARNING,
         "backup of a configuration file is unusable",
-        meaning="The .bak file beside a configuration file is empty or cannot be parsed. It is only read when the file itself fails. Up to "
-        "5.3.3 a broker that started from a valid .bak overwrites it with the damaged text.",
+        meaning="The .bak file beside a configuration file is empty or cannot be parsed. It is only read when the file itself fails, and "
+        "is an error if the file is missing. Up to 5.3.3 a broker that started from a valid .bak overwrites it with the damaged text.",
         broker={
             R49: "Not noticed while the file itself is complete; an empty .bak counts as none.",
             R5X: "As 4.9.x; the next write replaces it.",

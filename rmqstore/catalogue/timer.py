@@ -101,10 +101,10 @@ ENTRIES = (
     ),
     Entry(
         "RMQ-TM-CHECK",
-        WARNING,
+        ERROR,
         "timer check point has implausible values",
         meaning="config/timercheck holds the read time, the flushed position and the next queue offset of the timer. One of them is "
-        "outside of what wheel, log and queue allow, or the file is too short.",
+        "outside of what wheel, log and queue allow, or the file is too short. It is a warning while the read time is valid.",
         broker={
             R5X: "Read time in the future: nothing is delivered from the wheel until then. Zero: all messages of the last seven days are "
             "delivered again. Queue offset beyond the queue: up to 5.3.1 new delayed messages are lost, later releases reduce it to the "

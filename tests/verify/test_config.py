@@ -106,6 +106,12 @@ def test_a_damaged_backup_of_a_whole_file(tmp_path: Path) -> None:
     assert found[0].severity is Severity.WARNING
 
 
+def test_a_damaged_backup_of_a_missing_file(tmp_path: Path) -> None:
+    directory = given_store(tmp_path, topics__json__bak=TOPICS[:50])
+    (directory / "topics.json").unlink()
+    assert only(run(config, tmp_path), "RMQ-CF-BAK").severity is Severity.ERROR
+
+
 def test_a_missing_file_with_a_backup(tmp_path: Path) -> None:
     directory = given_store(tmp_path)
     (directory / "topics.json").rename(directory / "topics.json.bak")

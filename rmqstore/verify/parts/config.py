@@ -227,7 +227,9 @@ def _file(context: Context, name: str, texts: dict[str, Text]) -> Iterator[Findi
         case State.MISSING if backup.state is not State.MISSING and not _elsewhere(context, name):
             yield context.finding("RMQ-CF-MISSING", f"{name} is missing; {beside}", file=path)
     if backup.state in (State.EMPTY, State.NOTHING, State.TABLELESS, State.DAMAGED):
-        yield context.finding("RMQ-CF-BAK", f"{backup.path.name} is {backup.why}; {name} is {text.why}", file=backup.path)
+        found = context.finding("RMQ-CF-BAK", f"{backup.path.name} is {backup.why}; {name} is {text.why}", file=backup.path)
+        needed = backup.state is State.DAMAGED and text.state is State.MISSING and not _elsewhere(context, name)
+        yield replace(found, severity=Severity.ERROR) if needed else found
 
 
 def _elsewhere(context: Context, name: str) -> bool:

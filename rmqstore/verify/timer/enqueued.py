@@ -136,7 +136,8 @@ def findings(context: Context, queue: TimerQueue, check: Any | None, *, goes_bac
         yield code, make if lost.due > known.last_sign else partial(_milder, make)
     if first is not None and goes_back:
         message = f"the check point includes {number} pending entries after the last entry of the timer log; a start adds them again"
-        yield _of_entry(context, "RMQ-TM-CHECK", message, first)
+        code, make = _of_entry(context, "RMQ-TM-CHECK", message, first)
+        yield code, partial(_milder, make)
     elif first is not None:
         message = f"{number} pending messages were skipped, and no last entry leads a start back to them: it never adds them again"
         yield _of_entry(context, "RMQ-TM-LOST", message, first)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from rmqstore.findings import Finding
+from rmqstore.findings import Finding, Severity
 from rmqstore.formats import timer
 from rmqstore.formats.layout import fixed_layout
 from rmqstore.formats.naming import TIMER_TOPIC
@@ -213,6 +214,15 @@ class _Order:
 
 
 def _check_file(context: Context, files: TimerFiles) -> Iterator[Finding]:
+    """Yield findings about timercheck: errors if the timer has entries and no time from which on it delivers them."""
+    now = time.time() * 1000 + _CLOCK_SLACK_MS
+    holds_entries = files.log.has_units or (files.slots is not None and files.slots.number.size > 0)
+    severe = holds_entries and not 0 < files.read_time <= now
+    for found in _check_findings(context, files, now):
+        yield found if severe else replace(found, severity=Severity.WARNING)
+
+
+def _check_findings(context: Context, files: TimerFiles, now: float) -> Iterator[Finding]:
     path, fields = files.check_path, files.check
     if fields is None:
         yield context.finding("RMQ-TM-CHECK", "there is no timercheck: everything of the last seven days is delivered again", file=path)
@@ -221,21 +231,21 @@ def _check_file(context: Context, files: TimerFiles) -> Iterator[Finding]:
     if length < timer.CHECK_FILE_SIZE:
         message = f"timercheck is {length} bytes long instead of {timer.CHECK_FILE_SIZE}; what is missing counts as zero"
         yield context.finding("RMQ-TM-CHECK", message, file=path, expected=timer.CHECK_FILE_SIZE, found=length)
-    for field, message, expected in _implausible(context, files, fields):
+    for field, message, expected in _implausible(context, files, fields, now):
         place = _CHECK[field]
         yield context.finding(
             "RMQ-TM-CHECK", message, file=path, position=place.offset, length=place.width, expected=expected, found=fields[field]
         )
 
 
-def _implausible(context: Context, files: TimerFiles, fields: Any) -> Iterator[tuple[str, str, int | None]]:
+def _implausible(context: Context, files: TimerFiles, fields: Any, now: float) -> Iterator[tuple[str, str, int | None]]:
     read_time, changed = fields.last_read_time_ms, fields.data_version_timestamp
     if read_time <= 0:
         yield "last_read_time_ms", "the read time is not set: everything of the last seven days is delivered again", None
     elif read_time % files.precision:
         floor = read_time - read_time % files.precision
         yield "last_read_time_ms", f"the read time {time_text(read_time)} is not a multiple of {files.precision} ms", floor
-    elif read_time > time.time() * 1000 + _CLOCK_SLACK_MS:
+    elif read_time > now:
         yield "last_read_time_ms", "the read time is in the future: nothing is delivered until then", None
     elif 0 < changed < read_time - _CLOCK_SLACK_MS:
         yield "last_read_time_ms", f"the read time is {read_time - changed} ms later than the moment it was written at", changed

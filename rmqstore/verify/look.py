@@ -22,6 +22,7 @@ from rmqstore.store.root import QueueDirectory, Store
 from rmqstore.store.window import read_at
 from rmqstore.verify.context import Context, LogFacts, Options
 from rmqstore.verify.index import coverage, structure
+from rmqstore.verify.index.match import IndexOrder
 from rmqstore.verify.index.views import IndexView, open_views
 from rmqstore.verify.log import displaced, tail
 from rmqstore.verify.log.commitlog import FileResult, FileVerifier, Surroundings
@@ -222,6 +223,7 @@ class Look:
             batch_directories,
             ext_directories,
             views,
+            IndexOrder(views),
             compare_queues and not store.rocksdb_queues,
             options.wants("index") and bool(log_files),
             last_file_with_data(log_files),

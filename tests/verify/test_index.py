@@ -10,7 +10,12 @@ import pytest
 from rmqstore.findings import Severity
 from rmqstore.formats.index import HEADER, ITEM, ITEM_SIZE, item_position, slot_position
 from rmqstore.formats.javahash import index_key_hash
+from rmqstore.store.root import Store
+from rmqstore.verify.context import Context, Options
+from rmqstore.verify.index.match import IndexOrder
+from rmqstore.verify.index.views import IndexView, open_views
 from tests.support.builder import FIRST_TIMESTAMP, StoreBuilder
+from tests.support.stores import case, fresh_store
 from tests.support.verifying import verify
 from tests.verify.small_stores import SIZE, codes, filled, index_files, log_name, patch, place, verified
 
@@ -389,3 +394,17 @@ def test_a_record_that_lost_its_keys(tmp_path: Path, number: int) -> None:
     covered = [at for finding in told for at in range(finding.position or 0, (finding.position or 0) + (finding.length or 0), ITEM_SIZE)]
     assert covered == [item_position(3 * number + each, SLOTS) for each in (2, 3)]
     assert set(codes(told)) == {"IX-ITEM"}
+
+
+@pytest.mark.parametrize("base", ["4.9.8-manyfiles-crash", "5.4.0-manyfiles"])
+def test_the_file_that_reaches_an_offset_is_found_without_reading(base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = fresh_store(base, tmp_path)
+    store = Store.open(root, settings=case(base).settings(root))
+    views = open_views(Context(store, Options()))[0]
+    assert len(views) > 1
+    ends = {view: [view.item_offset(number) for number in range(max(1, view.items - 1), view.items + 1)] for view in views}
+    order = IndexOrder(views)
+    monkeypatch.setattr(IndexView, "item_offset", None)
+    for offset in {0, *(end + step for several in ends.values() for end in several for step in (-1, 0, 1))}:
+        reaching = [number for number, view in enumerate(views) if max(ends[view]) >= offset]
+        assert order.first_reaching(offset) == (reaching[0] if reaching else len(views))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
@@ -37,11 +39,24 @@ class IndexMatch:
     leftovers: list[tuple[IndexView, int, int]] = field(default_factory=list)  # entries [from, to) without a key in the log
 
 
+class IndexOrder:
+    """The index files with entries, in the order of their names, and up to where each of them and those before it reach."""
+
+    def __init__(self, views: Iterable[IndexView]) -> None:
+        self.views = [view for view in views if view.items]
+        self._reached = list(accumulate((view.reach for view in self.views), max))
+
+    def first_reaching(self, offset: int) -> int:
+        """Return the number of the first file that reaches physical offset `offset`; the number of files for none."""
+        return bisect_left(self._reached, offset)
+
+
 class IndexCursor:
     """A cursor over the entries of all index files beside the records of one commit-log file."""
 
-    def __init__(self, views: Sequence[IndexView]) -> None:
-        self._views = [view for view in views if view.items]
+    def __init__(self, order: IndexOrder) -> None:
+        self._order = order
+        self._views = order.views
         self.result = IndexMatch()
         self._file = 0
         self._item = 1
@@ -56,11 +71,9 @@ class IndexCursor:
 
     def seek(self, offset: int) -> None:
         """Go to the first entry whose physical offset is not below `offset`."""
-        for number, view in enumerate(self._views):
-            if view.last_offset >= offset or _runs_past(view, offset):
-                self._file, self._item = number, 1 if view.first_offset >= offset else first_item(view, offset)
-                return
-        self._file, self._item = len(self._views), 1
+        self._file, self._item = self._order.first_reaching(offset), 1
+        if self._file < len(self._views) and self._views[self._file].first_offset < offset:
+            self._item = first_item(self._views[self._file], offset)
 
     def _load(self, view: IndexView) -> tuple[int, bool]:
         """Buffer entries at the cursor, and return (number of them, whether the buffer reaches the last entry)."""
@@ -162,8 +175,3 @@ class IndexCursor:
 def _is_outlier(view: IndexView) -> bool:
     """Return whether the offset of entry 1 is after that of entry 2: then it does not show where the file begins."""
     return view.items > 1 and view.item_offset(2) < view.first_offset
-
-
-def _runs_past(view: IndexView, offset: int) -> bool:
-    """Return whether the file reaches `offset` although its last entry does not show it."""
-    return view.items > 1 and view.item_offset(view.items - 1) >= offset

@@ -48,6 +48,7 @@ class IndexView:
     first_offset: int  # physical offset of entry 1's record
     first_hash: int  # key hash of entry 1
     last_offset: int  # of the last entry
+    reach: int  # the highest physical offset of the last two entries: one of them may be damaged
 
     def item_position(self, item: int) -> int:
         """Return the position in the file of an entry."""
@@ -113,6 +114,7 @@ def _open(context: Context, file: MappedFile, slots: int, capacity: int, earlier
     first_hash = stored(1, "key_hash")
     first_offset = _first_offset(context, stored(1, "phy_offset"), header["begin_phy_offset"], first_hash) if items else 0
     begin = _begin(context, header["begin_timestamp"], first_offset)
+    last_offset = stored(items, "phy_offset")
     return IndexView(
         file,
         slots,
@@ -122,7 +124,8 @@ def _open(context: Context, file: MappedFile, slots: int, capacity: int, earlier
         first_seconds=_whole_seconds(earlier_end, begin),
         first_offset=first_offset,
         first_hash=first_hash,
-        last_offset=stored(items, "phy_offset"),
+        last_offset=last_offset,
+        reach=max(last_offset, stored(items - 1, "phy_offset")) if items > 1 else last_offset,
         **header,
     )
 

@@ -24,7 +24,7 @@ from rmqstore.scan.walk import Batch, Damage, FileEnd, LogScanner
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import QueueDirectory
 from rmqstore.verify.context import Context
-from rmqstore.verify.index.match import IndexCursor, IndexMatch
+from rmqstore.verify.index.match import IndexCursor, IndexMatch, IndexOrder
 from rmqstore.verify.index.views import IndexView
 from rmqstore.verify.log.displaced import displaced_runs, rows_of, runs_inside
 from rmqstore.verify.log.live import LiveRecords, Overflow, Tail
@@ -95,6 +95,7 @@ class Surroundings:
     batch_queues: Mapping[QueueKey, QueueDirectory]
     ext_queues: Mapping[QueueKey, QueueDirectory]
     index: Sequence[IndexView]
+    index_order: IndexOrder
     compare_queues: bool
     compare_index: bool
     last_data_file: MappedFile | None
@@ -115,7 +116,7 @@ class FileVerifier:
         self._scanner = LogScanner(checks=checks, delays=context.delays, lead=self._lead)
         self._claims = QueueClaims(self._scanner, around.queues, frozenset(around.batch_queues), around.compare_queues)
         self._dispatches = Dispatches(context, around.queues, self._scanner)
-        self._cursor = IndexCursor(around.index)
+        self._cursor = IndexCursor(around.index_order)
         self._neighbours = Neighbours(context)
         self._ext = ExtReader(context, around.ext_queues)
         self._latest = context.last_write_ms + _CLOCK_SKEW_MS

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from rmqstore.doctor.areas import Harm
 from rmqstore.doctor.verdict import Class
+from rmqstore.store.root import Store
+from rmqstore.verify.timer.files import open_timer
 from tests.doctor.diagnosing import diagnosis_of
 from tests.support.cli import rmqstore
 from tests.support.stores import fresh_store
@@ -95,3 +98,20 @@ def test_an_empty_file_of_the_timer_log(release: str, file: int, cls: Class, tmp
     verdict = diagnosis_of(root, BASE, release).verdict
     assert verdict.cls is cls, verdict.headline
     assert cls is not Class.DOES_NOT_START or "of the timer log is 0 bytes long instead of 8192" in verdict.headline
+
+
+@pytest.mark.parametrize(("damage", "cls"), [("time of the entry", Class.NOTHING_LOST), ("entry of the slot", Class.STARTS_BUT)])
+def test_a_slot_and_an_entry_of_different_times(damage: str, cls: Class, tmp_path: Path) -> None:
+    """A timer follows the slot, and does not look at the time of the entry (a 5.3.3 broker delivered all messages of such a store)."""
+    root = fresh_store(BASE, tmp_path)
+    files = open_timer(Store.open(root), 0)
+    assert files.slots is not None
+    live = np.flatnonzero(files.is_live(files.slots.time) & (files.slots.last < 8192))
+    first, second = live[:2]
+    if damage == "time of the entry":
+        patch(root / "timerlog" / f"{0:020d}", int(files.slots.last[first]) + 20, b"\x5a")
+    else:
+        last = int(files.slots.last[second]).to_bytes(8, "big")
+        patch(root / "timerwheel", int(files.slots.number[first]) * 32 + 16, last)
+    verdict = diagnosis_of(root, BASE).verdict
+    assert verdict.cls is cls, verdict.headline

@@ -31,7 +31,8 @@ from rmqstore.verify.parts.config import CONSUMER_OFFSETS, GROUPS, TOPICS
 from rmqstore.verify.parts.config import State as Loaded
 from rmqstore.verify.timer.enqueued import never_delivered
 from rmqstore.verify.timer.files import Slots, TimerFiles, open_timer, timer_queue
-from rmqstore.verify.timer.slots import faults, forgotten_units
+from rmqstore.verify.timer.log import Mask
+from rmqstore.verify.timer.slots import faults, forgotten_units, is_reached
 from rmqstore.versions import Profile
 from rmqstore.wording import counted
 
@@ -229,11 +230,17 @@ def _forgotten(context: Context, files: TimerFiles) -> Iterator[Found]:
         yield from _timer_found(context, files.wheel, text, Harm.LOST, count)
     if files.slots is not None and files.log.queue.files:
         wrong = faults(files, files.slots)
-        broken = wrong.foreign & ~np.isin(files.slots.number, list(rewritten))
+        broken = wrong.foreign & ~np.isin(files.slots.number, list(rewritten)) & ~_of_damaged_time(files, files.slots)
         if broken.any():
             slots = int(broken.sum())
             text = f"the timed messages of {counted(slots, 'slot')} are not delivered: their entries in the timer log are damaged"
             yield from _timer_found(context, context.store.path_of(PartKind.TIMERLOG), text, Harm.LOST, slots)
+
+
+def _of_damaged_time(files: TimerFiles, slots: Slots) -> Mask:
+    """Return which slots lead to an entry whose own time has no slot that leads to it: the timer delivers it without looking at that."""
+    units = files.log.units_at(slots.last)
+    return np.asarray((units["size"] == timer.LOG_UNIT_SIZE) & ~is_reached(slots, files.slot_time(units), slots.last))
 
 
 def _without_entry(context: Context, files: TimerFiles) -> Iterator[Found]:

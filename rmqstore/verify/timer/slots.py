@@ -63,11 +63,11 @@ def forgotten_units(files: TimerFiles, times: Offsets, offsets: Offsets) -> Mask
     """
     if files.slots is None and files.wheel.is_file() and files.wheel.stat().st_size > 0:
         return np.zeros(len(times), np.bool_)
-    return np.asarray((offsets < files.log.replay_start(files.flushed)) & ~_reached(files.slots, times, offsets))
+    return np.asarray((offsets < files.log.replay_start(files.flushed)) & ~is_reached(files.slots, times, offsets))
 
 
-def _reached(slots: Slots | None, times: Offsets, offsets: Offsets) -> Mask:
-    """Return whether the slot of each time reaches the unit at the offset."""
+def is_reached(slots: Slots | None, times: Offsets, offsets: Offsets) -> Mask:
+    """Return whether the wheel has the slot of each time (in units of the precision), with its newest unit at the offset or after it."""
     if slots is None or not slots.number.size:
         return np.zeros(len(times), np.bool_)
     number = times % timer.WHEEL_SLOTS

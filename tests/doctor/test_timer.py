@@ -84,6 +84,13 @@ def test_the_last_entries_of_the_timer_log_overwritten(tmp_path: Path) -> None:
     assert verdict.effects[0].harm is Harm.LOST
 
 
+def test_the_first_file_of_the_timer_log_removed(tmp_path: Path) -> None:
+    root = fresh_store(BASE, tmp_path)
+    (root / "timerlog" / f"{0:020d}").unlink()
+    # A 5.5.1 broker delivered 160 messages instead of 284.
+    assert diagnosis_of(root, BASE).verdict.headline.startswith("STARTS, BUT 124 timed messages never delivered")
+
+
 @pytest.mark.parametrize(
     ("release", "file", "cls"),
     [

@@ -155,14 +155,13 @@ def never_delivered(context: Context, queue: MappedFileQueue, files: TimerFiles)
     end = files.log.end(files.flushed)
     kept = [offset_py[offsets < end].astype(np.int64) for offsets, offset_py in columns]
     named = np.unique(np.concatenate([np.empty(0, np.int64), *kept]))
-    # Units of older messages went with their files, when all of them were delivered.
-    oldest = int(named[0]) if named.size else 0
     resumes = files.resumes_at(context.record_at)
     passed = min(known.passed if resumes is None else resumes, int(files.check.master_timer_queue_offset))
     entries, count = _Entries(queue), 0
     while (chunk := entries.up_to(context.log.end_offset - 1)) is not None:
         numbers, offsets, sizes = chunk
-        rows = np.flatnonzero((numbers < passed) & (offsets > oldest) & ~np.isin(offsets, named))
+        # A file of the timer log is deleted when the messages of all its units have expired.
+        rows = np.flatnonzero((numbers < passed) & (offsets >= context.log.min_offset) & ~np.isin(offsets, named))
         for entry in (Entry(int(numbers[i]), int(offsets[i]), int(sizes[i])) for i in rows):
             due = _due(context, entry)
             count += due is not None and due > known.last_sign

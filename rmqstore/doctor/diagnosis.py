@@ -6,7 +6,7 @@ What a start does not read is not read either, except names, sizes, the first by
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -174,19 +174,23 @@ def diagnose(store: Store, asked_release: str, commands: Commands) -> Diagnosis:
 
 
 def _confirmed(store: Store, asked_release: str, commands: Commands) -> Diagnosis:
-    """Diagnose a store; if it is written to meanwhile, every look must find the loss: parts are read one after the other."""
+    """Diagnose a store; if it is written to meanwhile, every look must find the loss: parts are read one after the other.
+
+    From the second look on, of the findings in front of the writer only those count that the look before had as well.
+    """
     began, looks = time.monotonic(), 1
+    sighted: Sequence[Finding] | None = None
     while looks < _LOOKS or time.monotonic() < began + _LOOKING:
         looks += 1
         before = mark_of(store)
         with listing_once():
-            found = _diagnose(store, asked_release, commands, before)
+            found = _diagnose(store, asked_release, commands, before, sighted)
         loses = any(effect.state is State.LOSES and effect.harm is not Harm.UNREACHABLE for effect in found.verdict.effects)
-        store = store.reopened()
+        store, sighted = store.reopened(), found.findings
         if not loses or before is None or not is_written(store, before, found.findings):
             return found
     with listing_once():
-        return _diagnose(store, asked_release, commands, mark_of(store))
+        return _diagnose(store, asked_release, commands, mark_of(store), sighted)
 
 
 def _ended(store: Store, asked_release: str, commands: Commands, error: RmqstoreError | OSError) -> Diagnosis:
@@ -217,7 +221,10 @@ def _ended(store: Store, asked_release: str, commands: Commands, error: Rmqstore
     )
 
 
-def _diagnose(store: Store, asked_release: str, commands: Commands, before: Mark | None) -> Diagnosis:
+def _diagnose(
+    store: Store, asked_release: str, commands: Commands, before: Mark | None, sighted: Sequence[Finding] | None = None
+) -> Diagnosis:
+    """Diagnose a store once. `before`: how far it was written; `sighted`: the findings of the look before, None for the first look."""
     context = Context(store, Options(threads=1))
     seen = observe(context, asked_release)
     outcome, files = seen.outcome, seen.files
@@ -244,7 +251,7 @@ def _diagnose(store: Store, asked_release: str, commands: Commands, before: Mark
     effects = only_known([*effects, *space.effects(found)], seen.denied, outcome)
     if before is not None and (written or is_written(store.reopened(), before, ())):
         horizon = Horizon(before.log_end, before, before)
-        found = [one for one in found if not horizon.explains(one)]
+        found = list(horizon.remaining(found if sighted is None else sighted, found))
     findings = weighed(without_guesses(store, found, seen.denied), effects, prediction, files)
     stopped = seen.transactions.stopped
     commands = replace(commands, repairs=may_repair(findings), resume_commands=() if stopped is None else stopped.resume_commands)

@@ -176,7 +176,7 @@ def diagnose(store: Store, asked_release: str, commands: Commands) -> Diagnosis:
 def _confirmed(store: Store, asked_release: str, commands: Commands) -> Diagnosis:
     """Diagnose a store; if it is written to meanwhile, every look must find the loss: parts are read one after the other.
 
-    From the second look on, of the findings in front of the writer only those count that the look before had as well.
+    From the second look on, of the findings before the end of the log only those count that the look before had as well.
     """
     began, looks = time.monotonic(), 1
     sighted: Sequence[Finding] | None = None

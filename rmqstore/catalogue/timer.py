@@ -167,9 +167,9 @@ ENTRIES = (
             R5X: "Not noticed: the message is never delivered. A start reads only queue entries after that of the last timer log entry it "
             "finds."
         },
-        mend="`rmqstore recover STORE` makes a start read the queue entries after that of the last timer log entry again. Only the safe "
-        "reset of RMQ-TM-LOG-UNIT restores a message between others; messages that are due already and still in the queue are then "
-        "delivered once more.",
+        mend="`rmqstore recover STORE` makes a start read the queue entries after that of the last timer log entry again, or builds timer "
+        "log and wheel from the commit log if the first files of the timer log are gone: what is still to be delivered is, once. An entry "
+        "between others is written again if its place shows which message it was for.",
     ),
     Entry(
         "RMQ-TM-LOG-ZEROLEN",

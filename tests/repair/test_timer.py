@@ -147,6 +147,27 @@ def test_a_unit_of_a_message_that_is_due_at_another_time_is_left_alone(tmp_path:
     assert store.log() == log
 
 
+def test_a_log_whose_first_file_is_gone_is_built_from_the_commit_log(tmp_path: Path) -> None:
+    store = Given(tmp_path, tuple(range(0, 1000 * (UNITS_PER_FILE + 3), 1000)))
+    (tmp_path / "timerlog" / f"{0:020d}").unlink()
+
+    result = store.recover()
+
+    assert (result.errors, result.left) == ({}, 0)
+    named = [struct.unpack_from(">qi", unit, 28) for unit in _units(store) if unit[:4] == struct.pack(">i", UNIT)]
+    assert [offset for offset, size in named if size > 0] == [message.offset for message in store.messages]
+
+
+def _units(store: Given) -> list[bytes]:
+    """The places of units in all files of the timer log."""
+    log = store.log()
+    return [
+        log[start + UNIT * number : start + UNIT * (number + 1)]
+        for start in range(0, len(log), LOG_FILE)
+        for number in range(UNITS_PER_FILE)
+    ]
+
+
 def test_slots_of_units_that_the_log_lost_become_empty(tmp_path: Path) -> None:
     store = Given(tmp_path)
     wheel = store.wheel()

@@ -29,7 +29,7 @@ from rmqstore.verify.parts.compacted import compacted_faults, data_bytes
 from rmqstore.verify.parts.compaction import without_records, without_units
 from rmqstore.verify.parts.config import CONSUMER_OFFSETS, GROUPS, TOPICS
 from rmqstore.verify.parts.config import State as Loaded
-from rmqstore.verify.timer.enqueued import never_delivered
+from rmqstore.verify.timer.enqueued import entered_again, never_delivered
 from rmqstore.verify.timer.files import Slots, TimerFiles, open_timer, timer_queue
 from rmqstore.verify.timer.log import Mask
 from rmqstore.verify.timer.slots import faults, forgotten_units, is_reached
@@ -160,7 +160,9 @@ def _entered_again(context: Context, files: TimerFiles, state: QueueState) -> in
     if cursor >= state.max_offset or not files.log.queue.files:
         return 0
     first = stored_at(context, TIMER_TOPIC, 0, cursor)
-    return state.max_offset - cursor if first is None or first + _ENQUEUED_MS < _last_run(context, files) else 0
+    if first is not None and first + _ENQUEUED_MS >= _last_run(context, files):
+        return 0
+    return entered_again(context, timer_queue(context.store), files, cursor)
 
 
 def _last_run(context: Context, files: TimerFiles) -> int:
@@ -245,7 +247,7 @@ def _of_damaged_time(files: TimerFiles, slots: Slots) -> Mask:
 
 def _without_entry(context: Context, files: TimerFiles) -> Iterator[Found]:
     """Yield pending messages whose entries of the timer log are gone, and which a start does not put into the timer again."""
-    count = never_delivered(context, timer_queue(context.store), files)
+    count = never_delivered(context, timer_queue(context.store), files).total
     if count:
         text = f"{counted(count, 'timed message')} never delivered: no entry of the timer log leads to {'it' if count == 1 else 'them'}"
         yield from _timer_found(context, context.store.path_of(PartKind.TIMERLOG), text, Harm.LOST, count)

@@ -143,29 +143,63 @@ def findings(context: Context, queue: TimerQueue, check: Any | None, *, goes_bac
         yield _of_entry(context, "RMQ-TM-LOST", message, first)
 
 
-def never_delivered(context: Context, queue: MappedFileQueue, files: TimerFiles) -> int:
-    """Return how many messages of `queue` are pending, but no unit names them and no start puts them into the timer again.
+class NeverDelivered(NamedTuple):
+    """Numbers of pending messages that no unit names and no start puts into the timer again; `first`: those before any with a unit."""
+
+    total: int
+    first: int
+
+
+def never_delivered(context: Context, queue: MappedFileQueue, files: TimerFiles) -> NeverDelivered:
+    """Return how many messages of `queue` are pending and never delivered.
 
     Reads the timer log and the queue whole, and the record of each entry that no unit names. Raises UnreadableError, StoreChangedError.
     """
     known = CheckPoint.of(context, files.check)
     if files.check is None or not known.passed:
-        return 0
-    columns = [(window.offsets[window.accepted], window.units["offset_py"][window.accepted]) for window in files.log.windows()]
-    end = files.log.end(files.flushed)
-    kept = [offset_py[offsets < end].astype(np.int64) for offsets, offset_py in columns]
-    named = np.unique(np.concatenate([np.empty(0, np.int64), *kept]))
+        return NeverDelivered(0, 0)
+    named = _named_messages(files)
     resumes = files.resumes_at(context.record_at)
     passed = min(known.passed if resumes is None else resumes, int(files.check.master_timer_queue_offset))
+    entries, lost, first_named = _Entries(queue), [], -1
+    while (chunk := entries.up_to(context.log.end_offset - 1)) is not None:
+        numbers, offsets, sizes = chunk
+        has_unit = np.isin(offsets, named)
+        if first_named < 0 and has_unit.any():
+            first_named = int(numbers[np.argmax(has_unit)])
+        # A file of the timer log is deleted when the messages of all its units have expired.
+        rows = np.flatnonzero((numbers < passed) & (offsets >= context.log.min_offset) & ~has_unit)
+        for entry in (Entry(int(numbers[i]), int(offsets[i]), int(sizes[i])) for i in rows):
+            due = _due(context, entry)
+            if due is not None and due > known.last_sign:
+                lost.append(entry.queue_offset)
+    return NeverDelivered(len(lost), sum(number < first_named for number in lost))
+
+
+def entered_again(context: Context, queue: MappedFileQueue, files: TimerFiles, cursor: int) -> int:
+    """Return how many messages of `queue` from queue offset `cursor` on have a unit, or were due before the read time.
+
+    Reads the timer log and the queue whole, and the record of each entry from there on that no unit names. Raises UnreadableError,
+    StoreChangedError.
+    """
+    named = _named_messages(files)
     entries, count = _Entries(queue), 0
     while (chunk := entries.up_to(context.log.end_offset - 1)) is not None:
         numbers, offsets, sizes = chunk
-        # A file of the timer log is deleted when the messages of all its units have expired.
-        rows = np.flatnonzero((numbers < passed) & (offsets >= context.log.min_offset) & ~np.isin(offsets, named))
-        for entry in (Entry(int(numbers[i]), int(offsets[i]), int(sizes[i])) for i in rows):
-            due = _due(context, entry)
-            count += due is not None and due > known.last_sign
+        has_unit = np.isin(offsets, named)
+        count += int((has_unit & (numbers >= cursor)).sum())
+        for i in np.flatnonzero(~has_unit & (numbers >= cursor)):
+            due = _due(context, Entry(int(numbers[i]), int(offsets[i]), int(sizes[i])))
+            count += due is not None and due <= files.read_time
     return count
+
+
+def _named_messages(files: TimerFiles) -> Offsets:
+    """Return the physical offsets of the messages that units name which a start keeps, ascending. Reads the timer log."""
+    columns = [(window.offsets[window.accepted], window.units["offset_py"][window.accepted]) for window in files.log.windows()]
+    end = files.log.end(files.flushed)
+    kept = [offset_py[offsets < end].astype(np.int64) for offsets, offset_py in columns]
+    return np.unique(np.concatenate([np.empty(0, np.int64), *kept]))
 
 
 def _passed(context: Context, check: Any | None) -> int:

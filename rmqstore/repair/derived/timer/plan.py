@@ -51,10 +51,10 @@ def plan_timer(builder: PlanBuilder, store: Store, log: FutureLog, last_timestam
     files = open_timer(store, last_timestamp)
     for _ in files.log.windows():
         pass  # so that it is known what can be used of the log
-    if needs_rebuild(store, files) and plan_rebuilt(builder, store, log, files):
-        return
     context = Context(store, Options())
     context.log = LogFacts(log.min_offset, log.end_offset, damages=list(log.damages))
+    if needs_rebuild(context, files) and plan_rebuilt(builder, store, log, files):
+        return
     forgotten: set[int] = set()
     without_message: list[int] = []
     for window in files.log.windows():

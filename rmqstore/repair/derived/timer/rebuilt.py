@@ -1,4 +1,4 @@
-"""Plans for a timer log that is missing, has a wrong length, or has no entries at all: log and wheel are built from the commit log.
+"""Plans for a timer log that is missing, has a wrong length, or lacks entries: log and wheel are built from the commit log.
 
 The new log holds one unit for each message that is still to be delivered. Left out are messages whose delivery, or whose next roll, is in
 the commit log, and those that were due before the read time of the timer, which a running timer had delivered by then. A start continues
@@ -26,7 +26,9 @@ from rmqstore.repair.plan.builder import PlanBuilder
 from rmqstore.store.mapped import ProblemKind
 from rmqstore.store.parts import PartKind
 from rmqstore.store.root import Store
-from rmqstore.verify.timer.files import SLOT, TimerFiles
+from rmqstore.verify.context import Context
+from rmqstore.verify.timer.enqueued import never_delivered
+from rmqstore.verify.timer.files import SLOT, TimerFiles, timer_queue
 from rmqstore.verify.timer.log import UNIT
 from rmqstore.verify.timer.messages import deliver_time
 from rmqstore.wording import counted
@@ -67,11 +69,17 @@ class _Topic:
                 return
 
 
-def needs_rebuild(store: Store, files: TimerFiles) -> bool:
-    """Return whether the timer log cannot be used as it is; its units were read before. Not without timercheck, or with snapshots."""
+def needs_rebuild(context: Context, files: TimerFiles) -> bool:
+    """Return whether the timer log cannot be used as it is; its units were read before. Not without timercheck, or with snapshots.
+
+    It cannot if its first files are gone: a start does not go back to messages before others. Single units are corrected in their places.
+    """
+    store = context.store
     if files.check is None or files.read_time <= 0 or files.wheel.name != PartKind.TIMERWHEEL or files.check.last_timer_queue_offset <= 0:
         return False
-    return _has_wrong_files(store) or not files.log.has_units
+    if _has_wrong_files(store) or not files.log.has_units:
+        return True
+    return never_delivered(context, timer_queue(store), files).first > 0
 
 
 def _has_wrong_files(store: Store) -> bool:

@@ -44,6 +44,7 @@ def offset_of_message(data: bytearray) -> None:
 HARMS: dict[str, Change] = {
     "three entries": zero(10 * UNIT, 3 * UNIT),
     "the first entry": zero(0, UNIT),
+    "all before the first pending entries, and these": zero(0, 33 * UNIT),
     "a page": zero(4096, 4096),
     "bits": flip,
     "the offset of a message": offset_of_message,

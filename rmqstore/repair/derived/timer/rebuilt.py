@@ -72,14 +72,16 @@ class _Topic:
 def needs_rebuild(context: Context, files: TimerFiles) -> bool:
     """Return whether the timer log cannot be used as it is; its units were read before. Not without timercheck, or with snapshots.
 
-    It cannot if its first files are gone: a start does not go back to messages before others. Single units are corrected in their places.
+    It cannot if its first files are gone with pending messages, because a start does not go back to them. Damaged units are written again
+    in their places instead.
     """
     store = context.store
     if files.check is None or files.read_time <= 0 or files.wheel.name != PartKind.TIMERWHEEL or files.check.last_timer_queue_offset <= 0:
         return False
     if _has_wrong_files(store) or not files.log.has_units:
         return True
-    return never_delivered(context, timer_queue(store), files).first > 0
+    begins_later = files.log.queue.min_offset > 0 and not any(files.log.damages())
+    return begins_later and never_delivered(context, timer_queue(store), files).first > 0
 
 
 def _has_wrong_files(store: Store) -> bool:

@@ -180,6 +180,12 @@ class MappedFileQueue:
         """Return the bytes that the file system spent on the files."""
         return sum(file.allocated for file in self.files)
 
+    @property
+    def last_name(self) -> str:
+        """The name that sorts last, of files and of other entries, empty without any: brokers delete an empty file of that name."""
+        # Names of files are offsets of 20 digits, so they sort as the files do.
+        return max([*(file.path.name for file in self.files[-1:]), *(entry.path.name for entry in self.odd)], default="")
+
     def problems(self) -> Iterator[Problem]:
         """Yield everything that does not fit, in offset order, foreign entries last."""
         previous: MappedFile | None = None

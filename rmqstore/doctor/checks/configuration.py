@@ -71,16 +71,13 @@ def stopping_files(store: Store, profile: Profile) -> Iterator[Stopping]:
 
 def _timer_log(store: Store, *, deletes_empty_last_file: bool) -> Iterator[Stopping]:
     """Yield files of the wrong length, which stop the load; an empty one that sorts last is deleted instead by some releases."""
-    queue = store.timerlog
-    # Names of files are offsets of 20 digits, so they sort as the files do.
-    last = max([*(file.path.name for file in queue.files[-1:]), *(entry.path.name for entry in queue.odd)], default="")
-    for problem in queue.problems():
+    deleted = store.timerlog.last_name if deletes_empty_last_file else ""
+    for problem in store.timerlog.problems():
         path = problem.path
-        empty = problem.kind is ProblemKind.ZERO_LENGTH and not (deletes_empty_last_file and path.name == last)
+        empty = problem.kind is ProblemKind.ZERO_LENGTH and path.name != deleted
         if empty or problem.kind is ProblemKind.WRONG_LENGTH:
-            length = path.stat().st_size
-            line = f"{path}\t{length} length not matched message store config value, please check it manually"
-            yield Stopping(path, f"{path.name} of the timer log is {length} bytes long instead of {problem.expected}", line, False)
+            line = f"{path}\t{problem.found} length not matched message store config value, please check it manually"
+            yield Stopping(path, f"{path.name} of the timer log is {problem.found} bytes long instead of {problem.expected}", line, False)
 
 
 def _wheel(store: Store) -> Iterator[Stopping]:

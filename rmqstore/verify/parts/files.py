@@ -95,8 +95,7 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _problems(context: Context, kind: _Kind, queue: MappedFileQueue, **where: Any) -> Iterator[Finding]:
-    # Names of files are offsets of 20 digits, so they sort as the files do.
-    last_name = max([*(file.path.name for file in queue.files[-1:]), *(entry.path.name for entry in queue.odd)], default="")
+    last_name = queue.last_name
     for problem in _without_consequences(queue):
         found = None if problem.kind in _NAMES else problem.found
         detail = _detail(problem, problem.path.name == last_name)

@@ -22,7 +22,7 @@ from rmqstore.store.root import QueueDirectory, Store
 from rmqstore.store.window import read_at
 from rmqstore.verify.context import Context, LogFacts, Options
 from rmqstore.verify.index import coverage, structure
-from rmqstore.verify.index.match import IndexOrder
+from rmqstore.verify.index.match import IndexFiles
 from rmqstore.verify.index.views import IndexView, open_views
 from rmqstore.verify.log import displaced, tail
 from rmqstore.verify.log.commitlog import FileResult, FileVerifier, Surroundings
@@ -188,7 +188,7 @@ class Look:
             unread = [file for file in log_files if file.path not in self._settled]
             passes = [] if self._passes else [pool.submit(self._pass, around, file, advance) for file in unread]
             # After the passes: while the queues are judged, chains are still followed, and the surroundings of the data are checked.
-            chains = [pool.submit(self._follow, view) for view in around.index]
+            chains = [pool.submit(self._follow, view) for view in around.index.views]
             beside = pool.submit(with_listings(self._beside))
             try:
                 outcomes = self._passes(unread, advance) if self._passes else [future.result() for future in passes]
@@ -222,8 +222,7 @@ class Look:
             queue_directories,
             batch_directories,
             ext_directories,
-            views,
-            IndexOrder(views),
+            IndexFiles(views),
             compare_queues and not store.rocksdb_queues,
             options.wants("index") and bool(log_files),
             last_file_with_data(log_files),
@@ -279,7 +278,7 @@ class Look:
             yield from self._queues(results, around)
         yield from beside.result()
         if options.wants("index"):
-            yield from self._index(results, around.index, chains)
+            yield from self._index(results, around.index.views, chains)
 
     def _queues(self, results: list[FileResult], around: Surroundings) -> Iterator[Finding]:
         context = self.context

@@ -12,7 +12,7 @@ from rmqstore.formats.index import HEADER, ITEM, ITEM_SIZE, item_position, slot_
 from rmqstore.formats.javahash import index_key_hash
 from rmqstore.store.root import Store
 from rmqstore.verify.context import Context, Options
-from rmqstore.verify.index.match import IndexOrder
+from rmqstore.verify.index.match import IndexFiles
 from rmqstore.verify.index.views import IndexView, open_views
 from tests.support.builder import FIRST_TIMESTAMP, StoreBuilder
 from tests.support.stores import case, fresh_store
@@ -403,8 +403,8 @@ def test_the_file_that_reaches_an_offset_is_found_without_reading(base: str, tmp
     views = open_views(Context(store, Options()))[0]
     assert len(views) > 1
     ends = {view: [view.item_offset(number) for number in range(max(1, view.items - 1), view.items + 1)] for view in views}
-    order = IndexOrder(views)
+    files = IndexFiles(views)
     monkeypatch.setattr(IndexView, "item_offset", None)
     for offset in {0, *(end + step for several in ends.values() for end in several for step in (-1, 0, 1))}:
         reaching = [number for number, view in enumerate(views) if max(ends[view]) >= offset]
-        assert order.first_reaching(offset) == (reaching[0] if reaching else len(views))
+        assert files.first_reaching(offset) == (reaching[0] if reaching else len(views))

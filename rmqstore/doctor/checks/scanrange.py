@@ -15,7 +15,7 @@ from rmqstore.store.window import read_at
 from rmqstore.verify.context import Context
 from rmqstore.verify.engine import last_file_with_data
 from rmqstore.verify.guard import limited
-from rmqstore.verify.index.match import IndexOrder
+from rmqstore.verify.index.match import IndexFiles
 from rmqstore.verify.log import tail
 from rmqstore.verify.log.commitlog import FileResult, FileVerifier, Surroundings
 from rmqstore.verify.queues.units import QueueKey, QueueSpan
@@ -45,7 +45,7 @@ def read_range(context: Context, scan: Scan | None, queues: Mapping[QueueKey, Qu
     Files that cannot be read become findings.
     """
     files = _whole_files(context)
-    surroundings = Surroundings(queues, {}, {}, [], IndexOrder([]), False, False, last_file_with_data(files))
+    surroundings = Surroundings(queues, {}, {}, IndexFiles([]), False, False, last_file_with_data(files))
     first, last = _range(files, scan, surroundings.last_data_file)
     results: list[FileResult] = []
     found: list[Finding] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -39,24 +39,25 @@ class IndexMatch:
     leftovers: list[tuple[IndexView, int, int]] = field(default_factory=list)  # entries [from, to) without a key in the log
 
 
-class IndexOrder:
-    """The index files with entries, in the order of their names, and up to where each of them and those before it reach."""
+class IndexFiles:
+    """The index files in the order of their names, those of them with entries (`filled`), and up to where these reach."""
 
-    def __init__(self, views: Iterable[IndexView]) -> None:
-        self.views = [view for view in views if view.items]
-        self._reached = list(accumulate((view.reach for view in self.views), max))
+    def __init__(self, views: Sequence[IndexView]) -> None:
+        self.views = views
+        self.filled = [view for view in views if view.items]
+        self._reached = list(accumulate((view.reach for view in self.filled), max))
 
     def first_reaching(self, offset: int) -> int:
-        """Return the number of the first file that reaches physical offset `offset`; the number of files for none."""
+        """Return the number of the first file in `filled` that reaches physical offset `offset`; the number of them for none."""
         return bisect_left(self._reached, offset)
 
 
 class IndexCursor:
     """A cursor over the entries of all index files beside the records of one commit-log file."""
 
-    def __init__(self, order: IndexOrder) -> None:
-        self._order = order
-        self._views = order.views
+    def __init__(self, files: IndexFiles) -> None:
+        self._files = files
+        self._views = files.filled
         self.result = IndexMatch()
         self._file = 0
         self._item = 1
@@ -71,7 +72,7 @@ class IndexCursor:
 
     def seek(self, offset: int) -> None:
         """Go to the first entry whose physical offset is not below `offset`."""
-        self._file, self._item = self._order.first_reaching(offset), 1
+        self._file, self._item = self._files.first_reaching(offset), 1
         if self._file < len(self._views) and self._views[self._file].first_offset < offset:
             self._item = first_item(self._views[self._file], offset)
 

@@ -7,7 +7,7 @@ results in offset order.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,8 +24,7 @@ from rmqstore.scan.walk import Batch, Damage, FileEnd, LogScanner
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import QueueDirectory
 from rmqstore.verify.context import Context
-from rmqstore.verify.index.match import IndexCursor, IndexMatch, IndexOrder
-from rmqstore.verify.index.views import IndexView
+from rmqstore.verify.index.match import IndexCursor, IndexFiles, IndexMatch
 from rmqstore.verify.log.displaced import displaced_runs, rows_of, runs_inside
 from rmqstore.verify.log.live import LiveRecords, Overflow, Tail
 from rmqstore.verify.log.record_findings import Neighbours, damage_findings, fault_findings
@@ -94,8 +93,7 @@ class Surroundings:
     queues: Mapping[QueueKey, QueueDirectory]
     batch_queues: Mapping[QueueKey, QueueDirectory]
     ext_queues: Mapping[QueueKey, QueueDirectory]
-    index: Sequence[IndexView]
-    index_order: IndexOrder
+    index: IndexFiles
     compare_queues: bool
     compare_index: bool
     last_data_file: MappedFile | None
@@ -116,7 +114,7 @@ class FileVerifier:
         self._scanner = LogScanner(checks=checks, delays=context.delays, lead=self._lead)
         self._claims = QueueClaims(self._scanner, around.queues, frozenset(around.batch_queues), around.compare_queues)
         self._dispatches = Dispatches(context, around.queues, self._scanner)
-        self._cursor = IndexCursor(around.index_order)
+        self._cursor = IndexCursor(around.index)
         self._neighbours = Neighbours(context)
         self._ext = ExtReader(context, around.ext_queues)
         self._latest = context.last_write_ms + _CLOCK_SKEW_MS

@@ -26,13 +26,17 @@ from rmqstore.times import time_text
 from rmqstore.verify.context import Context
 from rmqstore.verify.guard import Unmade
 from rmqstore.verify.timer.files import TimerFiles
-from rmqstore.verify.timer.log import Offsets, integer_columns
+from rmqstore.verify.timer.log import Mask, Offsets, integer_columns
 from rmqstore.verify.timer.messages import Problem, deliver_time, message_problems
 
 _UNIT = integer_columns(consumequeue.UNIT)
 _CHUNK_UNITS = 20_000
 # The write time of a unit is a multiple of the precision, and what was due before it was never put into the log.
 _SLACK_MS = 1000
+
+
+Chunk = tuple[Offsets, Offsets, npt.NDArray[np.int32]]
+"""Columns of consecutive entries: queue offsets, physical offsets and sizes of the messages."""
 
 
 class Entry(NamedTuple):
@@ -161,15 +165,15 @@ def never_delivered(context: Context, queue: MappedFileQueue, files: TimerFiles)
     named = _named_messages(files)
     resumes = files.resumes_at(context.record_at)
     passed = min(known.passed if resumes is None else resumes, int(files.check.master_timer_queue_offset))
-    entries, lost, first_named = _Entries(queue), [], -1
-    while (chunk := entries.up_to(context.log.end_offset - 1)) is not None:
-        numbers, offsets, sizes = chunk
-        has_unit = _contains(named, offsets)
+    lost: list[int] = []
+    first_named = -1
+    for chunk, has_unit in _beside_units(context, queue, named):
+        numbers, offsets, _ = chunk
         if first_named < 0 and has_unit.any():
             first_named = int(numbers[np.argmax(has_unit)])
         # A file of the timer log is deleted when the messages of all its units have expired.
-        rows = np.flatnonzero((numbers < passed) & (offsets >= context.log.min_offset) & ~has_unit)
-        for entry in (Entry(int(numbers[i]), int(offsets[i]), int(sizes[i])) for i in rows):
+        for i in np.flatnonzero((numbers < passed) & (offsets >= context.log.min_offset) & ~has_unit):
+            entry = Entry(*(int(column[i]) for column in chunk))
             due = _due(context, entry)
             if due is not None and due > known.last_sign:
                 lost.append(entry.queue_offset)
@@ -182,16 +186,23 @@ def entered_again(context: Context, queue: MappedFileQueue, files: TimerFiles, c
     Reads the timer log and the queue whole, and the record of each entry from there on that no unit names. Raises UnreadableError,
     StoreChangedError.
     """
-    named = _named_messages(files)
-    entries, count = _Entries(queue), 0
-    while (chunk := entries.up_to(context.log.end_offset - 1)) is not None:
-        numbers, offsets, sizes = chunk
-        has_unit = _contains(named, offsets)
-        count += int((has_unit & (numbers >= cursor)).sum())
-        for i in np.flatnonzero(~has_unit & (numbers >= cursor)):
-            due = _due(context, Entry(int(numbers[i]), int(offsets[i]), int(sizes[i])))
+    count = 0
+    for chunk, has_unit in _beside_units(context, queue, _named_messages(files)):
+        later = chunk[0] >= cursor
+        count += int((has_unit & later).sum())
+        for i in np.flatnonzero(later & ~has_unit):
+            due = _due(context, Entry(*(int(column[i]) for column in chunk)))
             count += due is not None and due <= files.read_time
     return count
+
+
+def _beside_units(context: Context, queue: MappedFileQueue, named: Offsets) -> Iterator[tuple[Chunk, Mask]]:
+    """Yield the entries of `queue` a chunk at a time, and whether a unit names the message of each. Raises UnreadableError."""
+    entries = _Entries(queue)
+    while (chunk := entries.up_to(context.log.end_offset - 1)) is not None:
+        offsets = chunk[1]
+        places = np.minimum(np.searchsorted(named, offsets), max(0, named.size - 1))
+        yield chunk, named[places] == offsets if named.size else np.zeros(offsets.size, np.bool_)
 
 
 def _named_messages(files: TimerFiles) -> Offsets:
@@ -203,14 +214,6 @@ def _named_messages(files: TimerFiles) -> Offsets:
     named = np.concatenate([np.empty(0, np.int64), *kept])
     named.sort()
     return named
-
-
-def _contains(ascending: Offsets, values: Offsets) -> npt.NDArray[np.bool_]:
-    """Return which values are in an ascending array."""
-    places = np.searchsorted(ascending, values)
-    found = places < ascending.size
-    found[found] = ascending[places[found]] == values[found]
-    return found
 
 
 def _passed(context: Context, check: Any | None) -> int:
@@ -264,7 +267,7 @@ class _Entries:
         self._file = 0
         self._number = 0
 
-    def up_to(self, limit: int) -> tuple[Offsets, Offsets, npt.NDArray[np.int32]] | None:
+    def up_to(self, limit: int) -> Chunk | None:
         """Return (queue offsets, physical offsets, sizes) of the next entries up to physical offset `limit`, None if there are no more."""
         while self._file < len(self._files):
             file = self._files[self._file]

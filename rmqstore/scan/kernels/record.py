@@ -662,8 +662,7 @@ def resync(base: int, at: int, end: int, file_end: int, origin: int, displaced: 
             return start, _STOP_BLANK
         if reason == _STOP_WINDOW:
             return start, _STOP_WINDOW
-        own_place = be64(base, start + PHYSICAL_OFFSET) == origin + start
-        if reason == 0 and (own_place or displaced != 0):
+        if reason == 0 and (displaced != 0 or be64(base, start + PHYSICAL_OFFSET) == origin + start):
             stored = be32u(base, start + BODY_CRC)
             if (crc32(base, body, body_length) & 0x7FFFFFFF) == stored:
                 return start, 0

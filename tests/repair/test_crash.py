@@ -286,7 +286,7 @@ def test_killed_again_and_again(case: Case, seed: int) -> None:
     assert changing.state == case.before
 
 
-@pytest.mark.parametrize("part", [0.6, 0.75, 0.9])
+@pytest.mark.parametrize("part", [0.75, 0.85, 0.95])
 def test_a_process_that_really_dies(case: Case, part: float) -> None:
     changing = case.fresh()
     child = os.fork()

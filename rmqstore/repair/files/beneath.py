@@ -86,6 +86,13 @@ def directory(path: Path) -> Iterator[int]:
 
 
 @contextmanager
+def entry(path: Path) -> Iterator[int]:
+    """Open a file or directory for fsync. Raises LinkError, OSError."""
+    with _opened(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC) as descriptor:
+        yield descriptor
+
+
+@contextmanager
 def regular_file(path: Path, flags: int) -> Iterator[int]:
     """Open an existing regular file; a named pipe or a device is refused without waiting. Raises LinkError, UnreadableError, OSError."""
     with _opened(path, flags | os.O_NONBLOCK | os.O_CLOEXEC) as descriptor:

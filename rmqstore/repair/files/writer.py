@@ -11,7 +11,7 @@ import ctypes
 import errno
 import fcntl
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -23,6 +23,9 @@ from rmqstore.repair.plan.model import Attributes
 _KEEP_SIZE_PUNCH_HOLE = 0x01 | 0x02
 _FICLONE = 0x40049409
 _NO_CLONE = frozenset({errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOTTY, errno.ENOSYS, errno.EPERM, errno.ETXTBSY})
+
+_MOST_SINGLE = 256
+"""Files and directories that are forced to the disk one by one."""
 
 Result = TypeVar("Result")
 
@@ -142,10 +145,20 @@ class Writer:
         with beneath.directory(path) as descriptor:
             self.fsync(descriptor, path)
 
-    def sync_file_system(self, directory: Path) -> None:
-        """Force everything that was written to the file system of a directory to the disk."""
-        with beneath.directory(directory) as descriptor:
-            self._do(Primitive.FSYNC, directory, lambda: _sync_file_system(descriptor))
+    def fsync_all(self, paths: Sequence[Path]) -> None:
+        """Force files and directories to the disk: one by one, or, which is faster for many, each file system as a whole."""
+        if len(paths) <= _MOST_SINGLE:
+            for path in paths:
+                with beneath.entry(path) as descriptor:
+                    self.fsync(descriptor, path)
+            return
+        synced: set[int] = set()
+        for path in paths:
+            with beneath.entry(path) as descriptor:
+                device = os.fstat(descriptor).st_dev
+                if device not in synced:
+                    self._do(Primitive.FSYNC, path, lambda: _sync_file_system(descriptor))
+                    synced.add(device)
 
     def rename(self, source: Path, target: Path) -> None:
         """Rename an entry on the same file system."""

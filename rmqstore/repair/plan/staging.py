@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 _NO_ROOM = 16 * mmap.PAGESIZE
 """Free bytes: a system with fewer of them may refuse a page already."""
 
-_MOST_SINGLE = 256
-"""Files that are forced to the disk one by one; for more of them, the file system is faster as a whole."""
-
 
 @dataclass(frozen=True, slots=True)
 class StagedFile:
@@ -197,12 +194,7 @@ class Staging:
         """Force the names of all staged files to the disk, and the bytes of those that were created without being open. Raises OSError."""
         if not self.forced or not beneath.is_directory(self.directory):
             return
-        if len(self._unforced) > _MOST_SINGLE:
-            self._writer.sync_file_system(self.directory)
-        else:
-            for path in self._unforced:
-                with self._writer.hold(path) as descriptor:
-                    self._writer.fsync(descriptor, path)
+        self._writer.fsync_all(self._unforced)
         self._unforced.clear()
         self._writer.fsync_directory(self.directory)
 

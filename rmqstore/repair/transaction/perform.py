@@ -17,6 +17,7 @@ from rmqstore.errors import RefusedError
 from rmqstore.repair.files import beneath, copies, entries
 from rmqstore.repair.files.writer import Writer
 from rmqstore.repair.plan import fingerprint
+from rmqstore.repair.plan.attributes import of_status
 from rmqstore.repair.plan.fingerprint import BLOCK, blocks_with_data
 from rmqstore.repair.plan.model import Action, ActionKind, Attributes, FileStamp
 from rmqstore.repair.plan.paths import Places
@@ -85,9 +86,7 @@ class Performer:
             if beneath.is_directory(path):
                 self._writer.set_directory_attributes(path, attributes)
         self._unsettled.clear()
-        for directory in sorted(self._unsynced):
-            if beneath.is_directory(directory):
-                self._writer.fsync_directory(directory)
+        self._writer.fsync_all([directory for directory in sorted(self._unsynced) if beneath.is_directory(directory)])
         self._unsynced.clear()
 
     # Bytes of a file that stays
@@ -192,9 +191,12 @@ class Performer:
         if entries.is_special_status(found):
             self._writer.rename(source, target)  # a rename leaves its attributes as they are
         elif copies.same_device(source, target.parent):
-            with self._writer.hold(source) as descriptor:
-                self._writer.set_attributes(descriptor, source, attributes)
-                self._writer.fsync(descriptor, source)
+            # By its modification time a file that was moved is recognised, so that must be on the disk before the name is; it is since
+            # the transaction was prepared, unless an earlier version did that.
+            if of_status(found) != attributes:
+                with self._writer.hold(source) as descriptor:
+                    self._writer.set_attributes(descriptor, source, attributes)
+                    self._writer.fsync(descriptor, source)
             self._writer.rename(source, target)
         else:
             # No second name may ever be in a directory of the log, so the copy has its final name from the start.

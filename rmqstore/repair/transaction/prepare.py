@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from rmqstore.errors import RefusedError
@@ -37,10 +38,14 @@ def prepare(transaction: Transaction, places: Places, writer: Writer) -> None:
     require_space(transaction, places)
     _empty(transaction.undo, writer)
     around = _Surroundings(places)
+    sources: list[Path] = []
     with Journal.open(transaction.journal_path, writer, 0) as journal:
         for number, action in enumerate(plan.actions):
             _stage(transaction, number, action, writer)
-            journal.before(_before(transaction, number, action, around, writer))
+            before = _before(transaction, number, action, around, writer)
+            journal.before(before)
+            sources += _settled_source(transaction, number, action, before, around, writer)
+        writer.fsync_all(sources)
         for directory in (transaction.undo, transaction.staged, transaction.directory):
             if beneath.is_directory(directory):
                 writer.fsync_directory(directory)
@@ -109,6 +114,19 @@ def _copy(transaction: Transaction, number: int, path: Path, writer: Writer) -> 
     with beneath.reading(path) as read:
         status = os.fstat(read)
         copies.copy_descriptor(writer, read, path, 0, status.st_size, copy, of_status(status))
+
+
+def _settled_source(
+    transaction: Transaction, number: int, action: Action, before: Before, around: _Surroundings, writer: Writer
+) -> Iterator[Path]:
+    """Give the file that an action will rename its attributes, and yield it; nothing if it will be copied, or is no regular file."""
+    if action.in_place or action.contents is None or action.attributes is None:
+        return
+    source, target = transaction.source(number, action), entries.path_of(around.places, action)
+    if not entries.is_special(source) and around.devices.of(source) == around.devices.of(target.parent):
+        with writer.hold(source) as descriptor:
+            writer.set_attributes(descriptor, source, replace(action.attributes, mtime_ns=before.placed))
+        yield source
 
 
 def _placed(transaction: Transaction, number: int, action: Action) -> int | None:

@@ -14,7 +14,7 @@ from rmqstore.formats import batchconsumequeue, consumequeue
 from rmqstore.formats.naming import can_exist, is_path_name
 from rmqstore.rebuild.batchqueue import BatchQueue
 from rmqstore.rebuild.ext import ExtFiles
-from rmqstore.rebuild.further import Expanded, expand
+from rmqstore.rebuild.further import Expanded, Expansion
 from rmqstore.rebuild.kernels_append import SKIP, append_units
 from rmqstore.rebuild.placing import MESSAGE_COLUMNS, FaithfulPlacing, Message, UsefulPlacing
 from rmqstore.rebuild.requests import QueueOf, requests_of
@@ -67,6 +67,7 @@ class QueueBuilder:
         self._unwritable: list[QueueKey] = []
         self._refused = 0
         self._last: tuple[int, int] | None = None
+        self._expansion = Expansion(settings, profile, self._number, queue_of)
 
     def put(self, batch: Batch) -> None:
         """Append the next records of the log. The batch is not needed any more afterwards."""
@@ -76,8 +77,7 @@ class QueueBuilder:
             return
         numbers = self._numbers_of(batch.records["queue"])
         self._note_last(batch.records)
-        expanded = expand(batch, numbers, self._settings, self._profile, self._number, self._queue_of)
-        self._append(expanded)
+        self._append(self._expansion.expand(batch, numbers))
         if self._batch_queues:
             self._append_batches(batch, numbers)
 

@@ -31,6 +31,7 @@ SHARES = (
     ),
     (
         "rmqstore.scan.jsonl",
+        "rmqstore.scan.kernels.further",
         "rmqstore.scan.kernels.index",
         "rmqstore.scan.kernels.queue",
         "rmqstore.scan.kernels.raw",

@@ -12,14 +12,16 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE, Stop
+from rmqstore.scan.columns import KEY_DTYPE, RECORD_DTYPE, Fault, Mark, Oddity, Stop
+from rmqstore.scan.further import FurtherQueues
 from rmqstore.scan.kernels.index import ITEM_SIZE, LINK_DTYPE, MATCHED_DTYPE, ODDITY_DTYPE, SCRATCH_BYTES, follow_chains, match_items
 from rmqstore.scan.kernels.offsets import ENTRY_HEADER_SIZE, QUEUE_ID
 from rmqstore.scan.kernels.raw import first_nonzero
 from rmqstore.scan.kernels.record import resync, walk
 from rmqstore.scan.names import TOPIC_LENGTH, TOPIC_START, QueueRegistry
+from rmqstore.scan.walk import Batch
 from tests.scan.samples import encoded, varied
-from tests.scan.walking import EVERYTHING
+from tests.scan.walking import EVERYTHING, walked
 
 PAGE = mmap.PAGESIZE
 ROOM = 4 * PAGE
@@ -86,6 +88,21 @@ def through(base: int, data: bytes, file_end: int, lead: int) -> None:
         names.learn(topic, int.from_bytes(data[queue_id : queue_id + 4], "big", signed=True))
 
 
+def further(memory: Guarded) -> None:
+    """Reads the further queues of records whose properties end where the bytes do."""
+    generator = random.Random(7)
+    block = b"INNER_MULTI_DISPATCH\x01%LMQ%a,b\x02INNER_MULTI_QUEUE_OFFSET\x0112,13"
+    for length in range(len(block) + 1):
+        for _ in range(40):
+            noise = bytearray(block[:length])
+            for _ in range(min(length, generator.randrange(3))):
+                noise[generator.randrange(length)] = generator.choice(b"\x00\x01\x02,0I")
+            data = encoded(properties=bytes(noise))
+            window = np.ctypeslib.as_array(ctypes.cast(memory.at_end(data), ctypes.POINTER(ctypes.c_uint8)), (len(data),))
+            batch = Batch(walked(data).records, KEYS, window, 0, Fault(0), Mark(0), Oddity(0))
+            FurtherQueues(light=True).read(batch, np.arange(1))
+
+
 def main() -> None:
     memory = Guarded()
     count = 0
@@ -108,6 +125,7 @@ def main() -> None:
         follow_chains(place, 1, number, newest.ctypes.data, newest.size - SCRATCH_BYTES // 4, links.ctypes.data, links.size, 0)
         for item in range(number):
             match_items(RECORDS.ctypes.data, KEYS.ctypes.data, 0, KEYS.size, place, 1, item, number, 1, 0, 0, *outputs)
+    further(memory)
     print(count)
 
 

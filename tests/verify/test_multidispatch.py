@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from rmqstore.findings import Severity
 from rmqstore.formats.consumequeue import UNIT_SIZE
 from rmqstore.formats.record import decode_record
+from rmqstore.verify.queues import multidispatch
 from rmqstore.verify.queues.multidispatch import entries
 from tests.scan.samples import encoded
 from tests.support.builder import StoreBuilder
@@ -124,6 +126,26 @@ def test_a_numbered_message_that_was_not_dispatched_and_moved_all_behind_it(tmp_
         1,
         Severity.ERROR,
     )
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_entries_looked_at_together_or_one_by_one(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers that repeat and are skipped, in a queue with damaged entries."""
+    chance = random.Random(seed)
+    numbers = [chance.randrange(3)]
+    for _ in range(200):
+        numbers.append(numbers[-1] + chance.choice([1] * 20 + [0, 2, -1, 5]))
+    builder = numbered(tmp_path, numbers, queue_file_size=64 * UNIT_SIZE)
+    for path in sorted((tmp_path / queue_name(topic=QUEUE)).parent.iterdir()):
+        if chance.randrange(2):
+            place = chance.randrange(60) * UNIT_SIZE
+            patch(path, place, chance.choice([bytes(UNIT_SIZE), chance.randbytes(8), path.read_bytes()[place + UNIT_SIZE :][:UNIT_SIZE]]))
+
+    together = verified(builder)
+    monkeypatch.setattr(multidispatch, "_FEWEST_TOGETHER", 1 << 30)
+
+    assert together == verified(builder)
+    assert together
 
 
 @pytest.mark.parametrize("topic", ["%RETRY%group", "rmq_sys_REVIVE_LOG_c"])

@@ -49,10 +49,10 @@ from rmqstore.scan.kernels.raw import (
     native64,
     prefetch_once,
     store64,
-    tail32,
     trailing_zeros,
     u8,
 )
+from rmqstore.scan.kernels.registry import GOLDEN, QUEUE, find_queue, note_unknown
 from rmqstore.scan.kernels.rows import field_offset, fields_reader, fields_writer
 
 _V6_EXTRA = HOST_V6_WIDTH - HOST_V4_WIDTH
@@ -73,35 +73,15 @@ _PROPERTY_CRC_LENGTH = 20
 
 # How far ahead of the record (bytes) its successors are prefetched: memory answers while this one is decoded.
 _AHEAD = 6144
-_GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)
-# Odd multipliers for the words of a topic; any would do.
-_MIX = tuple((_GOLDEN * factor) % (1 << 63) | 1 for factor in (3, 5, 7, 11, 13))
-_MIX_A, _MIX_B, _MIX_C, _MIX_D, _MIX_E = _MIX
 
 _read_prefix = fields_reader(PREFIX_ROWS, "body_crc", "queue_id", "flag", "queue_offset", "physical_offset", "sys_flag", "born_timestamp")
 _write_record, _RECORD_BYTES = fields_writer(RECORD_DTYPE), RECORD_DTYPE.itemsize
 _write_key, _KEY_BYTES = fields_writer(KEY_DTYPE), KEY_DTYPE.itemsize
 
-_ENTRY_BYTES = names.ENTRY_DTYPE.itemsize
-_TAIL, _LENGTH_AND_QUEUE, _TEXT, _TOPIC, _QUEUE, _TOPIC_HASH, _TOPIC_MARKS = (
-    field_offset(names.ENTRY_DTYPE, name) for name in ("tail", "length_and_queue", "text", "topic", "queue", "hash", "marks")
-)
+_TOPIC, _TOPIC_HASH, _TOPIC_MARKS = (field_offset(names.ENTRY_DTYPE, name) for name in ("topic", "hash", "marks"))
 # Words of the shared state as byte offsets.
-_TABLE, _MASK, _FREE, _NEW_START, _NEW_LENGTH, _FAULTS, _MARKS, _ODDITIES, _LAST_TIME, _LAST_HOST, _LAYOUTS = (
-    8 * word
-    for word in (
-        names.TABLE,
-        names.MASK,
-        names.FREE,
-        names.TOPIC_START,
-        names.TOPIC_LENGTH,
-        names.FAULTS,
-        names.MARKS,
-        names.ODDITIES,
-        names.LAST_TIME,
-        names.LAST_HOST,
-        names.LAYOUTS,
-    )
+_FAULTS, _MARKS, _ODDITIES, _LAST_TIME, _LAST_HOST, _LAYOUTS = (
+    8 * word for word in (names.FAULTS, names.MARKS, names.ODDITIES, names.LAST_TIME, names.LAST_HOST, names.LAYOUTS)
 )
 _SCHEDULED_TOPIC, _ILLEGAL_TOPIC, _MALFORMED_TOPIC = names.SCHEDULED_TOPIC, names.ILLEGAL_TOPIC, names.MALFORMED_TOPIC
 
@@ -129,34 +109,6 @@ _BORN_AHEAD_LIMIT = 10 * 365 * 86_400_000
 
 
 @inlined
-def _find_queue(state: int, base: int, topic_start: int, length: int, queue_id: int) -> int:
-    """Return the address of the entry of (topic, queue id) in the table of names, or of the free entry where it belongs."""
-    a, b, c, d = tail32(base, topic_start + length, length)
-    length_and_queue = length | (queue_id << 32)
-    table = native64(state, _TABLE)
-    mask = native64(state, _MASK)
-    mixed = a * _MIX_A + b * _MIX_B + c * _MIX_C + d * _MIX_D + length_and_queue * _MIX_E
-    mixed = (mixed ^ (mixed >> 32)) * _GOLDEN
-    slot = (mixed >> 40) & mask
-    while True:
-        entry = table + slot * _ENTRY_BYTES
-        if native32(entry, _QUEUE) < 0:
-            return entry
-        # One branch for all words: it is nearly always the same way.
-        different = (native64(entry, _TAIL) ^ a) | (native64(entry, _TAIL + 8) ^ b)
-        different |= (native64(entry, _TAIL + 16) ^ c) | (native64(entry, _TAIL + 24) ^ d)
-        if (different | (native64(entry, _LENGTH_AND_QUEUE) ^ length_and_queue)) == 0:
-            # A longer topic is compared from its start, in words that may reach into the tail.
-            text = native64(entry, _TEXT)
-            i = 0
-            while i < length - 32 and native64(text, i) == native64(base, topic_start + i):
-                i += 8
-            if i >= length - 32:
-                return entry
-        slot = (slot + 1) & mask
-
-
-@inlined
 def _signed(state: int) -> int:
     """Return a hash of 0 … 2^32-1 as the signed number that Java has."""
     return state - 0x100000000 if state > 0x7FFFFFFF else state
@@ -175,9 +127,9 @@ def _mix_host(base: int, start: int, length: int) -> int:
     """Return a 32-bit number of the host bytes (8 or 20)."""
     word = native64(base, start)
     if length > 8:
-        word ^= native64(base, start + 8) * _GOLDEN
+        word ^= native64(base, start + 8) * GOLDEN
         word ^= be32u(base, start + 16) << 17
-    word *= _GOLDEN
+    word *= GOLDEN
     return (word >> 32) & 0xFFFFFFFF
 
 
@@ -417,12 +369,10 @@ def walk(
             stop = reason
             break
         topic_length = properties - 2 - topic_start
-        entry = _find_queue(state, base, topic_start, topic_length, queue_id)
-        queue = native32(entry, _QUEUE)
+        entry = find_queue(state, base, topic_start, topic_length, queue_id)
+        queue = native32(entry, QUEUE)
         if queue < 0:
-            store64(state, _FREE, (entry - native64(state, _TABLE)) // _ENTRY_BYTES)
-            store64(state, _NEW_START, topic_start)
-            store64(state, _NEW_LENGTH, topic_length)
+            note_unknown(state, entry, topic_start, topic_length)
             stop = _STOP_QUEUE
             break
         marks = 0

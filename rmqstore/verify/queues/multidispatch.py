@@ -8,9 +8,10 @@ Source: fact sheet queues §2.5, §2.12.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -25,10 +26,12 @@ from rmqstore.formats.record import Record
 from rmqstore.formats.sysflag import TransactionType
 from rmqstore.reading.records import read_record
 from rmqstore.scan.columns import Mark
+from rmqstore.scan.further import FurtherQueues
+from rmqstore.scan.unitruns import UNIT_ROWS
 from rmqstore.scan.walk import Batch, LogScanner
 from rmqstore.store.mapped import MappedFile, MappedFileQueue
 from rmqstore.store.root import QueueDirectory
-from rmqstore.store.window import read_at
+from rmqstore.store.window import read_at, read_into
 from rmqstore.verify.context import Context
 from rmqstore.verify.queues.units import QueueKey
 
@@ -38,6 +41,9 @@ _NO_UNIT = int(TransactionType.PREPARED)  # bit of prepared and of rolled back r
 _NEVER_WRITTEN = 1 << 62
 _BEFORE_ALL = -1
 _CHUNK_UNITS = 64
+_FEWEST_TOGETHER = 4
+_MOST_LOOKS = 16  # at many records of one queue in a batch; each costs as much as there are
+_SPREAD = 4  # units that are read for each record at most
 # A broker may have a queue per client; what is remembered of each is cheap to find again.
 _REMEMBERED_QUEUES = 20_000
 
@@ -103,6 +109,7 @@ class Dispatches:
         self._context = context
         self._queues = queues
         self._scanner = scanner
+        self._further = FurtherQueues(light=True)
         self._readers: dict[QueueKey, _UnitReader] = {}
         self._shifts: dict[QueueKey, int] = {}
         self.renumbered: dict[Deviation, dict[QueueKey, Renumbered]] = {kind: defaultdict(Renumbered) for kind in Deviation}
@@ -111,19 +118,78 @@ class Dispatches:
         """Return copies of records, one for each of their further queues, with the place of its unit there as queue offset."""
         records = batch.records
         dispatched = (records["marks"] & int(Mark.MULTI_DISPATCH) != 0) & (records["sys_flag"] & _NO_UNIT == 0)
-        rows = np.flatnonzero(dispatched)
-        claims: list[tuple[int, int, int]] = []
-        for row, position, queue in zip(rows.tolist(), records["position"][rows].tolist(), records["queue"][rows].tolist(), strict=True):
-            topic, queue_id = self._scanner.queue(queue)
-            doubtful = maybe_not_dispatched(topic)
-            for entry in _entries(batch.properties(row), queue_id):
-                place = self._place(position, entry, doubtful)
-                if place is not None:
-                    claims.append((row, self._scanner.number_of(*entry.key), place))
-        copied, queues, places = zip(*claims, strict=True) if claims else ((), (), ())
-        result = records[list(copied)]
-        result["queue"], result["queue_offset"] = queues, places
+        further = self._further.read(batch, np.flatnonzero(dispatched))
+        claims = [*self._claims_by_queue(records, further.queues), *self._claims_one_by_one(batch, further.unusual)]
+        if not claims:
+            return records[:0]
+        copied, queues, places = np.concatenate(claims, axis=1)
+        order = np.argsort(copied, kind="stable")
+        result: npt.NDArray[np.void] = records[copied[order]]
+        result["queue"], result["queue_offset"] = queues[order], places[order]
         return result
+
+    def _claims_by_queue(self, records: npt.NDArray[np.void], further: npt.NDArray[np.void]) -> Iterator[npt.NDArray[np.int64]]:
+        """Yield claims, int64 of shape (3, n): row, queue, place."""
+        order = np.argsort(further["queue"], kind="stable")
+        queues, rows, numbers = (further[name][order] for name in ("queue", "row", "queue_offset"))
+        positions = records["position"][rows]
+        starts = np.flatnonzero(np.diff(queues, prepend=-1)).tolist()
+        for start, end in pairwise([*starts, len(queues)]):
+            key = self._further.queue(int(queues[start]))
+            mine = slice(start, end)
+            doubtful = self._doubtful(records["queue"][rows[mine]])
+            places, has_place = self._places(key, positions[mine], numbers[mine], doubtful)
+            yield np.stack([rows[mine], np.full(end - start, self._scanner.number_of(*key)), places])[:, has_place]
+
+    def _claims_one_by_one(self, batch: Batch, rows: Sequence[int]) -> Iterator[npt.NDArray[np.int64]]:
+        """Yield claims as `_claims_by_queue` does, from properties that compiled code does not read."""
+        for row in rows:
+            topic, queue_id = self._scanner.queue(int(batch.records["queue"][row]))
+            for entry in _entries(batch.properties(row), queue_id):
+                place = self._place(int(batch.records["position"][row]), entry, maybe_not_dispatched(topic))
+                if place is not None:
+                    yield np.array([[row], [self._scanner.number_of(*entry.key)], [place]])
+
+    def _doubtful(self, queues: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
+        """Return which of the queues, by their numbers, are of topics that some releases do not dispatch."""
+        doubtful = [queue for queue in np.unique(queues).tolist() if maybe_not_dispatched(self._scanner.queue(queue)[0])]
+        return np.isin(queues, doubtful)
+
+    def _places(
+        self, key: QueueKey, positions: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64], doubtful: npt.NDArray[np.bool_]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+        """Return what `_place` returns for each of these records of one queue, as (places, whether there is one).
+
+        As long as units are as far from their numbers as the last one, they are looked at together.
+        """
+        places, has_place = numbers.copy(), np.ones(len(numbers), np.bool_)
+        at = looks = 0
+        while at < len(numbers):
+            count = 0
+            if looks < _MOST_LOOKS and len(numbers) - at >= _FEWEST_TOGETHER and key in self._queues:
+                looks += 1
+                count = self._together(key, positions[at:], numbers[at:], places[at:])
+                at += count
+            if not count:
+                place = self._place(int(positions[at]), Entry(key, int(numbers[at])), bool(doubtful[at]))
+                places[at], has_place[at] = (0, False) if place is None else (place, True)
+                at += 1
+        return places, has_place
+
+    def _together(
+        self, key: QueueKey, positions: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64], places: npt.NDArray[np.int64]
+    ) -> int:
+        """Set the places of the first records that have a unit as far from its number as the last one had; return how many these are."""
+        shift = self._shifts.get(key, 0)
+        try:
+            found = self._reader(key, self._queues[key].files).are_at(positions, numbers + shift, in_order=shift != 0)
+        except RmqstoreError:
+            return 0
+        count = len(found) if found.all() else int(np.argmin(found))
+        places[:count] += shift
+        if shift and count:
+            self.renumbered[Deviation.SHIFTED][key].note(int(positions[0]), int(numbers[0]), int(places[0]), count)
+        return count
 
     def _place(self, position: int, entry: Entry, doubtful: bool) -> int | None:
         """Return where the unit is or should be; None for a record that has none in a valid queue."""
@@ -200,6 +266,39 @@ class _UnitReader:
     def is_in_order(self, place: int) -> bool:
         """Return whether the physical offset at a place is between those of the units before and after it."""
         return self.offset_at(place - 1) < self.offset_at(place) < self.offset_at(place + 1)
+
+    def are_at(self, positions: npt.NDArray[np.int64], places: npt.NDArray[np.int64], *, in_order: bool) -> npt.NDArray[np.bool_]:
+        """Return which of the records at `positions` have their unit at these places; False also where another way must decide.
+
+        With `in_order`, only units count whose neighbours point to records on the proper side. Raises UnreadableError, StoreChangedError.
+        """
+        first, last = int(places.min()) - 1, int(places.max()) + 1
+        if first < 0 or last - first > _SPREAD * len(places) + _CHUNK_UNITS:
+            return np.zeros(len(places), np.bool_)
+        offsets = self._offsets(first, last + 1)
+        at = places - first
+        # Units of zeros and pre-blanks look like those of a record at 0.
+        found = (offsets[at] == positions) & (positions > 0)
+        if in_order:
+            found &= (offsets[at - 1] > 0) & (offsets[at - 1] < positions) & (positions < offsets[at + 1])
+        return np.asarray(found)
+
+    def _offsets(self, begin: int, end: int) -> npt.NDArray[np.int64]:
+        """Return the physical offsets in the units at places [begin, end), 0 where no file is."""
+        units = np.zeros(end - begin, UNIT_ROWS)
+        at = begin
+        while at < end:
+            file = self._files.find(at * UNIT_SIZE)
+            if file is None:
+                at += 1
+                continue
+            stop = min(end, file.end // UNIT_SIZE)
+            if stop <= at:
+                at += 1
+                continue
+            read_into(file, at * UNIT_SIZE - file.start, units[at - begin : stop - begin].view(np.uint8))
+            at = stop
+        return units["physical_offset"].astype(np.int64)
 
     def first_behind(self, position: int) -> int:
         """Return the first place whose unit points to `position` or after it; offsets rise along a valid queue."""

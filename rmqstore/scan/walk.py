@@ -112,9 +112,10 @@ class LogScanner:
         self._windows = windows
         self._displaced = displaced
         batch = batch or BATCH
-        self._records = np.zeros(batch, RECORD_DTYPE)
-        self._keys = np.zeros(batch * KEYS_PER_RECORD + 8192, KEY_DTYPE)
-        self._others = deque((np.zeros(len(self._records), RECORD_DTYPE), np.zeros(len(self._keys), KEY_DTYPE)) for _ in range(buffers - 1))
+        # Not cleared: files with few records, of which a log can have thousands, would pay for pages that they never use.
+        self._records = np.empty(batch, RECORD_DTYPE)
+        self._keys = np.empty(batch * KEYS_PER_RECORD + 8192, KEY_DTYPE)
+        self._others = deque((np.empty_like(self._records), np.empty_like(self._keys)) for _ in range(buffers - 1))
         self._is_dropped = False
         self._topics: list[str] = []
 
@@ -237,7 +238,7 @@ class LogScanner:
                 self._is_dropped = False
                 state[names.FAULTS : names.ODDITIES + 1] = 0
             elif reason is Stop.KEYS_FULL:
-                self._keys = np.zeros(self._keys.size * 2, KEY_DTYPE)
+                self._keys = np.empty(self._keys.size * 2, KEY_DTYPE)
             count = keys = 0
             if reason is not Stop.BATCH_FULL and reason is not Stop.KEYS_FULL:
                 return at + position, reason, _int32(array, position + (ENTRY_SIZE if self._lead else SIZE))

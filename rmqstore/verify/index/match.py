@@ -64,10 +64,10 @@ class IndexCursor:
         self._chunk_first = 0
         self._chunk_items = 0
         self._chunk_of: IndexView | None = None
-        self._chunk = np.zeros(CHUNK_ITEMS * ITEM_SIZE, np.uint8)
+        self._chunk = np.empty(CHUNK_ITEMS * ITEM_SIZE, np.uint8)
         self._matched = np.zeros(1, MATCHED_DTYPE)
         self._matched["last_offset"] = np.iinfo(np.int64).max  # that of no entry before a key
-        self._oddities = np.zeros(256, ODDITY_DTYPE)
+        self._oddities = np.empty(256, ODDITY_DTYPE)
         self._addresses = tuple(array.ctypes.data for array in (self._chunk, self._matched, self._oddities))
 
     def seek(self, offset: int) -> None:

@@ -16,15 +16,13 @@ from rmqstore.formats.javahash import index_key_hash
 from rmqstore.formats.layout import fixed_layout
 from rmqstore.reading.records import record_at
 from rmqstore.scan.indexshape import geometry, guess_geometry
-from rmqstore.scan.kernels.index import (
-    ITEM_ROWS,
-    ITEM_SIZE,
-)
+from rmqstore.scan.kernels.index import ITEM_ROWS, ITEM_SIZE
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.window import data_extents, read_at
 from rmqstore.verify.context import Context
 
 HEADER_LAYOUT = fixed_layout(declared.HEADER)
+_PHY_OFFSET = fixed_layout(declared.ITEM)["phy_offset"]
 WINDOW = 8 << 20
 CHUNK_ITEMS = 16_384
 
@@ -56,7 +54,8 @@ class IndexView:
 
     def item_offset(self, item: int) -> int:
         """Return the physical offset that an entry stores."""
-        return int(declared.ITEM.parse(read_at(self.file, self.item_position(item), ITEM_SIZE))["phy_offset"])
+        place = _PHY_OFFSET
+        return int.from_bytes(read_at(self.file, self.item_position(item) + place.offset, place.width), "big", signed=True)
 
     def rows(self, start: int, stop: int) -> Iterator[tuple[int, npt.NDArray[np.void]]]:
         """Yield the entries [start, stop), in pieces of (number of the first entry, ITEM_ROWS)."""
@@ -210,8 +209,8 @@ def first_item(view: IndexView, offset: int, start: int = 1) -> int:
             high = middle
         else:
             low = middle + 1
-    around = [number for number in range(low - 3, low + 4) if start <= number <= view.items]
-    if all((view.item_offset(number) >= offset) == (number >= low) for number in around):
+    around = view.item_offsets(max(low - 3, start), min(low + 4, view.items + 1))
+    if all(((offsets >= offset) == (np.arange(len(offsets)) >= low - first)).all() for first, offsets in around):
         return low
     for first, offsets in view.item_offsets(start, view.items + 1):
         reached = offsets >= offset

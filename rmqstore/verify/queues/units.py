@@ -61,7 +61,7 @@ class QueueClaims:
         self._table = np.zeros(0, QUEUE_DTYPE)
         self._share = 0  # bytes of the buffer that belong to each row of the table
         self._units = np.zeros(0, np.uint8)
-        self._outputs = {"runs": np.zeros(4096, RUN_DTYPE), "events": np.zeros(1024, EVENT_DTYPE), "exts": np.zeros(16384, EXT_DTYPE)}
+        self._outputs = {"runs": np.empty(4096, RUN_DTYPE), "events": np.empty(1024, EVENT_DTYPE), "exts": np.empty(16384, EXT_DTYPE)}
         self._counts = np.zeros(1, COUNTS_DTYPE)
         for name, rows in self._outputs.items():
             self._counts[f"most_{name}"] = rows.size

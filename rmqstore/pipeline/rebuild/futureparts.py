@@ -75,7 +75,7 @@ class Source:
     def batches(self, scanner: LogScanner, piece: FuturePiece, advance: Advance) -> Iterator[Batch]:
         """Yield the records of a piece that are no fillers; `advance` receives its bytes.
 
-        Raises TornPieceError if no record begins at the end of the piece, UnreadableError, StoreChangedError.
+        Raises MisalignedSplitError if no record begins at the end of the piece, UnreadableError, StoreChangedError.
         """
         reached = piece.start
         for batch in self._batches(scanner, piece):

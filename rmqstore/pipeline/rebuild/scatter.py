@@ -67,7 +67,7 @@ QUEUES = "queues"
 
 @dataclass(frozen=True, slots=True)
 class ScatterJob(MapOnly):
-    """The job over the pieces of a log; the result of each is a Scattered, pickled. Without a `mode` nothing is sorted for queues."""
+    """The job over the pieces of a log; the result of each is a ShuffleOutput, pickled. Without a `mode` nothing is sorted for queues."""
 
     source: Source
     parts: Sequence[FuturePiece]
@@ -77,7 +77,7 @@ class ScatterJob(MapOnly):
     directory: str
 
     def map(self, part: Part, advance: Advance) -> Iterator[Packet]:
-        """Yield one packet. Raises TornPieceError, and what reading the log and writing the file raise."""
+        """Yield one packet. Raises MisalignedSplitError, and what reading the log and writing the file raise."""
         assert isinstance(part, FuturePiece)
         settings = self.source.settings
         index = self.index if settings.builds_index(self.source.profile) else ()

@@ -36,7 +36,7 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
     "info": (),
     "verify": (),
     "doctor": (),
-    "recover": ("--dry-run",),
+    "predict": (),
     "stats": (),
     "rebuild-consumequeue": ("--yes",),
 }

@@ -10,6 +10,7 @@ import click
 from rmqstore.commands.common import View
 
 if TYPE_CHECKING:
+    from rmqstore.render.output import Output
     from rmqstore.store.access import Denied
     from rmqstore.store.root import Store
 
@@ -18,17 +19,16 @@ EXIT_FINDINGS = 1
 
 def report(denied: Sequence[Denied], view: View) -> None:
     """Print a finding for every file and directory, and end with status 1 if there is one."""
-    show(denied, view)
+    show(denied, view.output())
     end(denied)
 
 
-def show(denied: Sequence[Denied], view: View) -> None:
+def show(denied: Sequence[Denied], output: Output) -> None:
     """Print a finding for every file and directory."""
     if not denied:
         return
     from rmqstore.catalogue import finding
 
-    output = view.output()
     for one in denied:
         output.finding(finding("RMQ-ST-UNREADABLE", one.message, file=one.file, mend=f"Next: {one.command}"))
 

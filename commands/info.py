@@ -49,7 +49,7 @@ def command(stores: tuple[Path, ...], broker_conf: Path | None, settings: Mappin
     output = view.output()
     output.verdict(_verdict(summary))
     output.object(summary.as_json() if view.format != "table" else for_people(summary))
-    denied.show(summary.denied, view)
+    denied.show(summary.denied, output)
     step = next_command("doctor", store, broker_conf, settings) if summary.only is None else NOTHING_TO_DO
     stopped = summary.transactions.stopped
     output.next(step if stopped is None else stopped.resume_commands[0])

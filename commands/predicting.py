@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +10,14 @@ import click
 
 from rmqstore.commands import denied
 from rmqstore.commands.common import View
+from rmqstore.commands.instead import Instead, details, side_by_side
 from rmqstore.render.progress import note
 from rmqstore.wording import counted
 
 if TYPE_CHECKING:
     from rmqstore.prediction.release import Chosen
     from rmqstore.prediction.whatif import Compared, Variant
+    from rmqstore.render.output import Output
     from rmqstore.store.access import Denied
     from rmqstore.store.root import Store
 
@@ -32,10 +34,13 @@ what_if_option = click.option(
 """--what-if → `what_if: tuple[str, ...]`."""
 
 
-def predict(store: Store, broker_version: str, what_if: Sequence[str], view: View, step: str) -> None:
+def predict(
+    store: Store, broker_version: str, what_if: Sequence[str], view: View, step: str, plan: Callable[[], Instead] | None = None
+) -> None:
     """Show what a broker does, or compare the ways to start that the command line names.
 
-    `step`: the command to run next. Harm, and files without read permission, end the command with status 1. Raises UsageError.
+    `step`: the command to run next; `plan`: what to show beside the only way to start. Harm, and files without read permission, end the
+    command with status 1. Raises UsageError.
     """
     from rmqstore.prediction.release import choose_release
     from rmqstore.prediction.whatif import parse_variants
@@ -44,10 +49,10 @@ def predict(store: Store, broker_version: str, what_if: Sequence[str], view: Vie
     chosen = choose_release(store, broker_version)
     ways = parse_variants(what_if, chosen.release)
     compile_kernels(quiet=view.quiet)
-    _predict(store, ways, chosen, view, step)
+    _predict(store, ways, chosen, view, step, None if len(ways) > 1 else plan)
 
 
-def _predict(store: Store, ways: Sequence[Variant], chosen: Chosen, view: View, step: str) -> None:
+def _predict(store: Store, ways: Sequence[Variant], chosen: Chosen, view: View, step: str, plan: Callable[[], Instead] | None) -> None:
     from rmqstore.prediction.whatif import compare, least_harmful
     from rmqstore.store.access import denied_entries
     from rmqstore.store.again import try_again
@@ -61,43 +66,55 @@ def _predict(store: Store, ways: Sequence[Variant], chosen: Chosen, view: View, 
 
     with skipping_denied():
         not_read, results = try_again(look)
-        if view.format != "table":
-            for result in results:
-                view.output().object(_json(result, store.root, chosen.because))
+        instead = None if plan is None else plan()
+        output = view.output()
         least = least_harmful(results, chosen.release, abort=store.abort_present)
-        _conclude(results, least, store.root, chosen, view)
-    denied.show(not_read, view)
-    view.output().next(step)
+        if view.format == "table":
+            _show(results, least, store.root, chosen, instead, output)
+        else:
+            for result in results:
+                output.object(_json(result, store.root, chosen.because, instead))
+            if len(results) > 1:
+                output.object(_comparison(results, least, chosen.release))
+    denied.show(not_read, output)
+    output.next(step)
     denied.end(not_read)
     if least[0].harm[:2] != (0, 0):
         click.get_current_context().exit(EXIT_HARM)
 
 
-def _conclude(results: list[Compared], least: Sequence[Compared], root: Path, chosen: Chosen, view: View) -> None:
-    """Show one result, or which of several do the least harm."""
+def _show(results: list[Compared], least: Sequence[Compared], root: Path, chosen: Chosen, instead: Instead | None, output: Output) -> None:
+    """Write one result, with a plan beside it, or which of several do the least harm."""
     from rmqstore.prediction.whatif import why_least
     from rmqstore.store.transactions import read_transactions
 
-    if view.format == "table":
-        stopped = read_transactions(root).stopped
-        if stopped is not None:
-            note(f"warning: {stopped.message}. {stopped.hint}")
-        output = view.output()
-        if len(results) == 1:
-            output.verdict(headline(least[0]))
-            output.object(for_people(least[0], root, chosen.because))
-            return
-        output.verdict(f"LEAST HARMFUL OF {len(results)} WAYS: {_words(least[0])}")
-        output.rows(comparison(results))
-        equal = {} if len(least) == 1 else {"equal to it": [{"way": _words(one)} for one in least[1:]]}
-        view.output().summary({"least harmful": _words(least[0]), **equal, "because": why_least(results, least[0], chosen.release)})
-    elif len(results) > 1:
-        labels = [one.variant.label for one in least]
-        because = why_least(results, least[0], chosen.release)
-        view.output().object({"type": "comparison", "least_harmful": labels[0], "equal": labels[1:], "because": because})
+    stopped = read_transactions(root).stopped
+    if stopped is not None:
+        note(f"warning: {stopped.message}. {stopped.hint}")
+    if len(results) == 1:
+        output.verdict(headline(least[0]))
+        screen = for_people(least[0], root, chosen.because)
+        if instead is None:
+            output.object(screen)
+        else:
+            beside = side_by_side(least[0], instead)
+            output.object({**({"side by side": beside} if beside else {}), "a start": screen, "recover instead": details(instead)})
+        return
+    output.verdict(f"LEAST HARMFUL OF {len(results)} WAYS: {_words(least[0])}")
+    output.rows(comparison(results))
+    equal = {} if len(least) == 1 else {"equal to it": [{"way": _words(one)} for one in least[1:]]}
+    output.summary({"least harmful": _words(least[0]), **equal, "because": why_least(results, least[0], chosen.release)})
 
 
-def _json(result: Compared, root: Path, because: str) -> dict[str, Any]:
+def _comparison(results: Sequence[Compared], least: Sequence[Compared], release: str) -> dict[str, Any]:
+    from rmqstore.prediction.whatif import why_least
+
+    labels = [one.variant.label for one in least]
+    because = why_least(results, least[0], release)
+    return {"type": "comparison", "least_harmful": labels[0], "equal": labels[1:], "because": because}
+
+
+def _json(result: Compared, root: Path, because: str, instead: Instead | None) -> dict[str, Any]:
     from rmqstore.prediction.report import as_json
     from rmqstore.store.transactions import read_transactions
 
@@ -107,6 +124,7 @@ def _json(result: Compared, root: Path, because: str) -> dict[str, Any]:
         "version_because": because,
         "what_if": result.variant.label,
         "unfinished": None if stopped is None else stopped.as_json(),
+        "instead": None if instead is None else instead.as_json(),
     }
 
 

@@ -11,21 +11,29 @@ import click
 from rmqstore.commands.common import View, broker_version_option, next_command, output_options, store_argument, store_options
 from rmqstore.commands.denied import require_readable
 from rmqstore.commands.engines import engine_options
+from rmqstore.commands.instead import Instead, SilentDialog, plan_instead
 from rmqstore.commands.predicting import predict, what_if_option
 from rmqstore.commands.writing import RepairRunner, plan_out_option, yes_option
-from rmqstore.errors import UsageError
+from rmqstore.errors import RmqstoreError, UsageError
 
 if TYPE_CHECKING:
     from rmqstore.pipeline.engine import EngineOptions
+    from rmqstore.pipeline.job import StoreAt
+    from rmqstore.repair.derived.consumequeues import LostUnits
+    from rmqstore.store.root import Store
 
 NAME = "recover"
+_PASSES = 3  # over the log: for the log itself, for verification, and for rebuilding what derives from it
 
 
 @click.command(NAME, short_help="Repair a store, or predict what a broker will do to it.")
 @store_argument
 @click.argument("tried", nargs=-1, metavar="")
 @click.option(
-    "--dry-run", is_flag=True, help="Only predict the next start of a broker; with --strategy, show the plan. Nothing is written."
+    "--dry-run",
+    is_flag=True,
+    help="Show what a broker will do at its next start beside what this command would do; with --strategy or --from the plan alone. "
+    "Nothing is written.",
 )
 @what_if_option
 @click.option(
@@ -83,9 +91,9 @@ def command(
     replaced. A copy is used as far as it is proven to be one: its records around are those of STORE. It is read only.
     --engine says where queues and index are rebuilt.
 
-    With --dry-run, no --strategy and no --from a broker's next start is predicted instead: whether it starts, what it keeps and what it
-    discards. This ends with status 1 if the broker does not start, messages are lost or read permission is denied. With --what-if several
-    ways to start are compared, and the least harmful one is named with those that are equal to it.
+    With --dry-run, no --strategy and no --from, a broker's next start on the store as it is (`rmqstore predict`) is shown beside the plan.
+    This ends with status 1 if the broker does not start, messages are lost or read permission is denied. With --what-if several
+    ways to start are compared, without a plan, and the least harmful one is named with those that are equal to it.
     """
     if what_if and (not dry_run or strategy is not None):
         raise UsageError("--what-if compares predictions.", "Add --dry-run, and leave --strategy out.")
@@ -96,18 +104,35 @@ def command(
     if tried and not what_if:
         raise UsageError(f"{tried[0]!r} is one argument too many.", "Name one store; ways to start are named after --what-if.")
     from rmqstore.pipeline.job import StoreAt
+    from rmqstore.repair.derived.consumequeues import LostUnits
+    from rmqstore.repair.recover import Recovery, Strategy
 
     at = StoreAt.of(store, broker_conf, settings)
     opened = at.open()
     if dry_run and strategy is None and not copies:
-        predict(opened, broker_version, [*what_if, *tried], view, next_command("doctor", store, broker_conf, settings))
+        predict(
+            opened,
+            broker_version,
+            [*what_if, *tried],
+            view,
+            next_command("doctor", store, broker_conf, settings),
+            None if what_if else lambda: _instead(opened, at, broker_version, wish, LostUnits(lost_units), view),
+        )
         return
     require_readable(opened)
     runner = RepairRunner(view, at, opened, broker_version, wish, dry_run=dry_run, yes=yes, plan_out=plan_out)
-    from rmqstore.repair.derived.consumequeues import LostUnits
-    from rmqstore.repair.recover import Recovery, Strategy
-
     others = tuple(path.absolute() for path in copies)
     recovery = Recovery(runner.release, Strategy(strategy or "salvage"), LostUnits(lost_units), others, extend)
-    # The log is read for the log itself, for verification, and for rebuilding what derives from it.
-    runner(NAME, recovery.plan, passes=3)
+    runner(NAME, recovery.plan, passes=_PASSES)
+
+
+def _instead(store: Store, at: StoreAt, broker_version: str, wish: EngineOptions, lost_units: LostUnits, view: View) -> Instead:
+    """Return what the command would do with its other options left out."""
+    from rmqstore.repair.recover import Recovery, Strategy
+
+    try:
+        require_readable(store)
+    except RmqstoreError as error:
+        return Instead(None, error.message)
+    runner = RepairRunner(view, at, store, broker_version, wish, dry_run=True, yes=False, plan_out=None, dialog=SilentDialog())
+    return plan_instead(runner, NAME, Recovery(runner.release, Strategy.SALVAGE, lost_units, (), False).plan, passes=_PASSES)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rmqstore.pipeline.engine import EngineOptions
     from rmqstore.pipeline.job import StoreAt
     from rmqstore.repair.plan.model import Action, After, ConfigEntry, Plan
-    from rmqstore.repair.procedure import Planner, Result
+    from rmqstore.repair.procedure import Dialog, Planner, Result, Verify
     from rmqstore.repair.transaction.folder import Transaction
     from rmqstore.store.root import Store
 
@@ -93,7 +93,7 @@ class RepairRunner:
         dry_run: bool,
         yes: bool,
         plan_out: Path | None,
-        dialog: PlanDialog | None = None,
+        dialog: Dialog | None = None,
     ) -> None:
         self._view = view
         self._at = at
@@ -133,8 +133,8 @@ class RepairRunner:
         diagnosis = diagnose(self._at.open(), self._broker_version, commands)
         return after_repair(diagnosis, commands, complete=result.complete, whole=result.plan.command == "recover")
 
-    def run(self, name: str, planner: Planner, *, passes: int, second: Planner | None = None) -> Result:
-        """Run the procedure. `passes`: how often the planner reads the log."""
+    def run(self, name: str, planner: Planner, *, passes: int, second: Planner | None = None, verify: Verify | None = None) -> Result:
+        """Run the procedure. `passes`: how often the planner reads the log; `verify`: the verification of a store, default that of it."""
         from rmqstore.repair import procedure
 
         @contextmanager
@@ -143,7 +143,10 @@ class RepairRunner:
                 yield bar.advance
 
         wish = procedure.RepairRequest(name, self.release, self._at.open, planner, second, self._rebuilder, progress)
-        return procedure.show(wish, self._dialog, self._plan_out) if self._show_only else procedure.execute(wish, self._dialog)
+        verify = verify or procedure.verification_errors
+        if self._show_only:
+            return procedure.show(wish, self._dialog, self._plan_out, verify=verify)
+        return procedure.execute(wish, self._dialog, verify=verify)
 
 
 class PlanDialog:
@@ -160,7 +163,7 @@ class PlanDialog:
             # The question is about the plan, so it is shown in any case.
             output = self._view.output(data=not self._yes)
             output.verdict(headline(plan))
-            output.object(for_people(plan))
+            output.object(listed_plan(plan))
         else:
             from rmqstore.repair.plan.codec import shown_object
 
@@ -211,7 +214,7 @@ def headline(plan: Plan) -> str:
     return f"PLAN: {counted(len(plan.actions), 'change')}, {lost}"
 
 
-def for_people(plan: Plan) -> dict[str, Any]:
+def listed_plan(plan: Plan) -> dict[str, Any]:
     """Return a plan as text and tables."""
     screen: dict[str, Any] = {"plan": plan.command, "store": plan.store, "changes": f"{len(plan.actions)} actions"}
     if plan.lost:

@@ -173,6 +173,54 @@ def test_duplication_and_long_topics_are_unknown(fresh_store: Callable[[str], Pa
 def test_predict_is_a_dry_run_of_recover(words: list[str]) -> None:
     root = stores.sample_store("5.3.3-plain-crash")
     predicted = rmqstore("predict", root, *words, "--json")
-    assert predicted.objects == rmqstore("recover", root, "--dry-run", *words, "--format", "json").objects
+    with_plan = rmqstore("recover", root, "--dry-run", *words, "--format", "json").objects
+    assert predicted.objects == [one | {"instead": None} if one["type"] == "recovery" else one for one in with_plan]
     assert predicted.status == 0
     assert rmqstore("predict", root, "abort=present").status == 2
+
+
+def test_the_plan_of_recover_beside_the_start(fresh_store: Callable[[str], Path]) -> None:
+    root = fresh_store(STORE)
+    log = root / "commitlog" / "00000000000000000000"
+    data = bytearray(log.read_bytes())
+    data[4] ^= 0xFF  # the magic code of the first record
+    log.write_bytes(data)
+    (root / "checkpoint").unlink()
+    before = stores.snapshot(root)
+
+    run = recover(root, "--broker-version", "5.3.3", "--format", "json")
+    plan = recover(root, "--broker-version", "5.3.3", "--format", "json", "--strategy", "salvage").objects[0]
+
+    (found,) = run.objects
+    assert run.status == HARM
+    assert found["lost"]["messages"] == len(stores.case(STORE).truth()) - 1
+    assert found["instead"]["refused"] is None
+    assert {name: value for name, value in found["instead"]["plan"].items() if name != "id"} == {
+        name: value for name, value in plan.items() if name not in ("id", "schema")
+    }
+    assert (found["instead"]["starts"], found["instead"]["discarded"]) == (True, 0)
+    assert stores.snapshot(root) == before
+
+    shown = recover(root, "--broker-version", "5.3.3").out
+    assert shown.splitlines()[0] == f"STARTS, BUT discards {found['lost']['messages']} messages"
+    (discarded,) = (line for line in shown.splitlines() if line.startswith("messages discarded"))
+    assert discarded.split()[2:] == [str(found["lost"]["messages"]), "0"]
+
+
+def test_a_plan_that_is_refused(fresh_store: Callable[[str], Path]) -> None:
+    root = fresh_store(STORE)
+    for path in (root / "commitlog").iterdir():
+        path.write_bytes(b"\xaa" * path.stat().st_size)
+
+    (found,) = recover(root, "--format", "json").objects
+
+    assert found["instead"]["plan"] is None
+    assert found["instead"]["refused"] in recover(root, "--strategy", "salvage").err
+    assert f"no plan of recover  {found['instead']['refused']}" in recover(root).out
+
+
+def test_other_ways_to_start_have_no_plan(fresh_store: Callable[[str], Path]) -> None:
+    root = fresh_store(STORE)
+    found = recover(root, "--format", "json", "--what-if", "checkpoint=removed").objects
+    alone = rmqstore("predict", root, "--format", "json").objects
+    assert [one["instead"] for one in (*found, *alone)] == [None, None]

@@ -37,7 +37,7 @@ _read_record = fields_reader(RECORD_DTYPE, "position", "size", "queue_id", "prop
 _RECORD_BYTES = RECORD_DTYPE.itemsize
 _write, _ROW_BYTES = fields_writer(FURTHER_DTYPE), FURTHER_DTYPE.itemsize
 _NAMES, _NUMBERS = len(INNER_MULTI_DISPATCH), len(INNER_MULTI_QUEUE_OFFSET)
-# The names of both properties are told apart by their lengths, and then compared in words from both ends.
+# The names of both properties differ in length; of that length, they are compared in words from both ends.
 _FIRST = int.from_bytes(INNER_MULTI_DISPATCH[:8].encode(), "big")
 _SECOND = int.from_bytes(INNER_MULTI_DISPATCH[8:12].encode(), "big")
 _END_OF_NAMES = int.from_bytes(INNER_MULTI_DISPATCH[-8:].encode(), "big")

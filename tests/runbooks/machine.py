@@ -8,10 +8,10 @@ import subprocess
 from pathlib import Path
 from string import Template
 
+from tests.runbooks.damages import DAMAGES
 from tests.runbooks.pages import Block, Command, Page
 from tests.support import cli
-from tests.support.damages import DAMAGES, apply
-from tests.support.operations import Op
+from tests.support.operations import Op, apply
 from tests.support.sparse import copy_tree
 from tests.support.stores import Case, case, sample_store
 from tests.support.storeview import StoreView

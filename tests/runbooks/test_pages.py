@@ -12,8 +12,8 @@ from rmqstore.catalogue import CATALOGUE
 from rmqstore.catalogue.loglines import find_cause, find_line
 from rmqstore.cli import COMMANDS, group
 from tests.runbooks import pages
+from tests.runbooks.damages import DAMAGES
 from tests.runbooks.pages import INDEX, PAGES, SECTIONS
-from tests.support.damages import DAMAGES
 from tests.support.stores import cases
 
 ROOT = pages.DIRECTORY.parents[1]

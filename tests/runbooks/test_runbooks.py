@@ -70,7 +70,9 @@ def _assert_sound(machine: Machine) -> None:
     store = Store.open(root, settings=machine.settings)
     (start,) = compare(store, parse_variants([], release))
     assert start.outcome.starts
-    assert [path for path, change in start.outcome.changes.items() if change is Change.DELETED] == []
+    deleted = [path for path, change in start.outcome.changes.items() if change is Change.DELETED]
+    # A start after a crash deletes the last index file and writes its entries again.
+    assert [path for path in deleted if not (store.abort_present and path.startswith("index/"))] == []
     assert (start.consequences.queues, start.consequences.index_items_lost) == ((), 0)
 
     stored, lost = _messages(sample_store(machine.case.name), machine), _lost(root)

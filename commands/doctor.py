@@ -12,12 +12,14 @@ import click
 
 from rmqstore.commands.common import View, broker_version_option, output_options, setting_words, store_options
 from rmqstore.commands.engines import stores_argument
+from rmqstore.commands.reporting import html_option, write_page
 from rmqstore.errors import RmqstoreError, UsageError
 
 if TYPE_CHECKING:
     from rmqstore.doctor.diagnosis import Diagnosis
     from rmqstore.doctor.nextsteps import Commands
     from rmqstore.findings import Finding
+    from rmqstore.render.output import Output
     from rmqstore.store.root import Store
 
 EXIT_FINDINGS = 1
@@ -30,6 +32,7 @@ _SHOWN_DEFAULT = "the broker's default"
 @stores_argument
 @click.option("--gate", is_flag=True, help="Print one line of JSON for each store: whether an upgrade can continue.")
 @click.option("--deep", is_flag=True, help="With --gate: also verify the whole store.")
+@html_option
 @broker_version_option
 @store_options
 @output_options
@@ -39,6 +42,7 @@ def command(
     stores: tuple[Path, ...],
     gate: bool,
     deep: bool,
+    html: Path | None,
     broker_version: str,
     broker_conf: Path | None,
     settings: Mapping[str, str],
@@ -56,12 +60,21 @@ def command(
 
     if deep and not gate:
         raise UsageError("--deep is for --gate.", "Run `rmqstore verify` for the findings of a whole store.")
+    if html is not None and (gate or len(stores) > 1):
+        raise UsageError("--html is for the diagnosis of one store.", "Name one store, without --gate.")
     compile_kernels(quiet=view.quiet)
     ask = partial(diagnosis_of, broker_version=broker_version, broker_conf=broker_conf, settings=settings)
     if gate:
         passed = [_gate(store, ask, deep=deep) for store in stores]
     elif len(stores) == 1:
-        passed = [_one(ask(stores[0])[1], view)]
+        diagnosis = ask(stores[0])[1]
+        passed = [_one(diagnosis, view)]
+        if html is not None:
+            from rmqstore.render.page import Page
+
+            page = Page()
+            _write(diagnosis, page, complete=view.verbose)
+            write_page(html, page, "Diagnosis", stores)
     else:
         passed = _several(stores, ask, view)
     if not all(passed):
@@ -87,15 +100,23 @@ def commands_on(root: Path, broker_version: str, broker_conf: Path | None, setti
 def _one(diagnosis: Diagnosis, view: View) -> bool:
     """Write the diagnosis of a single store; return whether nothing is lost."""
     output = view.output()
-    output.verdict(diagnosis.verdict.headline)
     if view.format == "table":
-        output.object(for_people(diagnosis, complete=view.verbose))
-    for finding in diagnosis.findings if view.format != "table" else _equal_ones_once(diagnosis.findings):
+        _write(diagnosis, output, complete=view.verbose)
+        return diagnosis.nothing_lost
+    output.verdict(diagnosis.verdict.headline)
+    for finding in diagnosis.findings:
         output.finding(finding)
-    if view.format != "table":
-        output.object(diagnosis.as_json())
-    output.next(diagnosis.next)
+    output.object(diagnosis.as_json())
     return diagnosis.nothing_lost
+
+
+def _write(diagnosis: Diagnosis, output: Output, *, complete: bool) -> None:
+    """Write a diagnosis as text; `complete`: also areas that need no word."""
+    output.verdict(diagnosis.verdict.headline)
+    output.object(for_people(diagnosis, complete=complete))
+    for finding in _equal_ones_once(diagnosis.findings):
+        output.finding(finding)
+    output.next(diagnosis.next)
 
 
 def _equal_ones_once(findings: Iterable[Finding]) -> Iterator[Finding]:
@@ -150,6 +171,8 @@ def _gate(store: Path, ask: Callable[[Path], tuple[Store, Diagnosis]], *, deep: 
 
 def for_people(diagnosis: Diagnosis, *, complete: bool) -> dict[str, Any]:
     """Return the details of a diagnosis as text; `complete`: also areas that need no word."""
+    from rmqstore.render.strip import strip
+
     screen: dict[str, Any] = {
         "in full": diagnosis.sentence,
         "broker": f"{diagnosis.release} ({diagnosis.because})",
@@ -159,6 +182,8 @@ def for_people(diagnosis: Diagnosis, *, complete: bool) -> dict[str, Any]:
     scan = diagnosis.outcome.scan
     if scan is not None:
         screen["scan"] = f"{scan.records} records from {scan.first_file} on, up to offset {scan.stop_offset}: {scan.stop_reason}"
+    if diagnosis.log_ranges:
+        screen["log"] = strip((one.begin, one.end, str(one.state)) for one in diagnosis.log_ranges)
     areas = [one for one in diagnosis.verdict.areas if complete or one.reason or one.state != "ok"]
     if areas:
         screen["areas"] = [
@@ -168,5 +193,5 @@ def for_people(diagnosis: Diagnosis, *, complete: bool) -> dict[str, Any]:
     assumed = [one for one in diagnosis.assumed if one.source != _SHOWN_DEFAULT]
     if assumed:
         screen["assumed"] = [{"setting": f"{one.name}={one.value}", "source": one.source} for one in assumed]
-    screen["log shows"] = [{"line": line} for line in diagnosis.log]
+    screen["the broker's log will show"] = [{"line": line} for line in diagnosis.log]
     return screen

@@ -50,10 +50,13 @@ def command(
 
     topic, queue_id = topic_and_queue(topic, queue)
     rows = sorted(list_queues(Store.open(store, broker_conf=broker_conf, settings=settings), topic, queue_id), key=_SORTS[sort])
-    write_list(view, "queue", [_for_people(row) if view.format == "table" else row.as_json() for row in rows[:limit]])
+    rows = rows[:limit]
+    longest = max((row.max_offset or 0 for row in rows), default=0)
+    write_list(view, "queue", [_for_people(row, longest) if view.format == "table" else row.as_json() for row in rows])
 
 
-def _for_people(row: QueueRow) -> dict[str, Any]:
+def _for_people(row: QueueRow, longest: int) -> dict[str, Any]:
+    from rmqstore.render.strip import span
     from rmqstore.times import time_text
 
     return {
@@ -65,5 +68,6 @@ def _for_people(row: QueueRow) -> dict[str, Any]:
         "first": time_text(row.first_store_timestamp),
         "last": time_text(row.last_store_timestamp),
         "size": size_text(row.bytes),
+        "min to max": span(row.min_offset or 0, row.max_offset or 0, longest),
         **({} if row.problem is None else {"problem": row.problem}),
     }

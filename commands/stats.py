@@ -12,6 +12,7 @@ import click
 from rmqstore.commands.common import NOTHING_TO_DO, View, on_interrupt, output_options, store_options
 from rmqstore.commands.engines import engine_options, stores_argument
 from rmqstore.commands.pacing import rate_limit_option
+from rmqstore.commands.reporting import made
 from rmqstore.errors import RmqstoreError
 from rmqstore.render.progress import note
 
@@ -134,11 +135,8 @@ def _print(found: list[dict[str, Any]], sums: dict[str, Any], view: View) -> Non
 
 
 def _write_report(path: Path, found: list[dict[str, Any]], sums: dict[str, Any], stores: tuple[Path | str, ...]) -> None:
-    from rmqstore import __version__
     from rmqstore.pipeline.publish import write_whole
     from rmqstore.render.report import page
-    from rmqstore.times import time_text
 
     title = f"Statistics of {stores[0]}" if len(stores) == 1 else f"Statistics of {len(stores)} stores"
-    made = f"rmqstore {__version__}, {time_text(round(time.time()) * 1000)}"
-    write_whole(path, page(found, sums, title, made).encode("utf-8", "backslashreplace"))
+    write_whole(path, page(found, sums, title, made()).encode("utf-8", "backslashreplace"))

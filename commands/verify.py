@@ -16,6 +16,7 @@ import click
 from rmqstore.commands.common import NOTHING_TO_DO, View, on_interrupt, output_options, store_options
 from rmqstore.commands.engines import engine_options, stores_argument
 from rmqstore.commands.pacing import rate_limit_option
+from rmqstore.commands.reporting import html_option, write_page
 from rmqstore.errors import UnreadableError
 from rmqstore.jsonschema import SCHEMA
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from rmqstore.findings import Finding
     from rmqstore.pipeline.engine import Choice, EngineOptions
     from rmqstore.pipeline.job import Runner, StoreAt
+    from rmqstore.render.output import Output
     from rmqstore.store.root import Store
     from rmqstore.verify.context import Options
     from rmqstore.verify.engine import Totals
@@ -64,6 +66,7 @@ class Known:
     metavar="FILE",
     help="Output of an earlier run with --format json: report only what is new.",
 )
+@html_option
 @click.option("--allow-unchecked", is_flag=True, help="Status 0 even if a part that holds data is not verified in depth.")
 @engine_options
 @store_options
@@ -79,6 +82,7 @@ def command(
     limit: int | None,
     everything: bool,
     baseline: Path | None,
+    html: Path | None,
     allow_unchecked: bool,
     wish: EngineOptions,
     broker_conf: Path | None,
@@ -103,7 +107,11 @@ def command(
 
     options = Options(frozenset(parts), frozenset(topics), quick, wish.cores)
     places = [StoreAt.of(store, broker_conf, settings) for store in stores]
-    report = _Report(view, known, limit, places[0].options, grouped=not everything and limit is None)
+    from rmqstore.render.page import Both, Page
+
+    page = Page()
+    output = view.output() if html is None else Both(view.output(), page)
+    report = _Report(view, output, known, limit, places[0].options, grouped=not everything and limit is None)
     alone = places[0].open() if len(places) == 1 and not is_remote(places[0].path) else None
     total = alone.message_log.length if alone is not None else sum(map(log_size, places))
     choice = choose(wish, total, VERIFY, remote=any(is_remote(at.path) for at in places))
@@ -117,6 +125,8 @@ def command(
         _verify_one(report, alone, places[0], options, choice, runner)
     else:
         _verify_several(report, places, options, choice, runner, total)
+    if html is not None:
+        write_page(html, page, "Verification", stores)
     if report.errors or (report.not_checked and not allow_unchecked):
         context.exit(EXIT_FINDINGS)
 
@@ -151,15 +161,15 @@ def _verify_several(report: _Report, stores: Sequence[StoreAt], options: Options
 class _Report:
     """Writer and counter of findings and the summary."""
 
-    def __init__(self, view: View, known: Known, limit: int | None, settings: Sequence[str], *, grouped: bool) -> None:
-        """Open the output. `settings` are the options that every command on the stores needs; `grouped`: join findings of one code."""
+    def __init__(self, view: View, output: Output, known: Known, limit: int | None, settings: Sequence[str], *, grouped: bool) -> None:
+        """Write to `output`. `settings` are the options that every command on the stores needs; `grouped`: join findings of one code."""
         self.limit = limit
         self._view = view
         self._known = known
         self._settings = settings
         self._grouped = grouped
         self._bad: str | None = None
-        self._output = view.output()
+        self._output = output
         self._counts: Counter[str] = Counter()
         self._severities: Counter[str] = Counter()
         self._not_new = 0

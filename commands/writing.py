@@ -216,9 +216,14 @@ def headline(plan: Plan) -> str:
 
 def listed_plan(plan: Plan) -> dict[str, Any]:
     """Return a plan as text and tables."""
+    from rmqstore.render.strip import strip
+
     screen: dict[str, Any] = {"plan": plan.command, "store": plan.store, "changes": f"{len(plan.actions)} actions"}
     if plan.lost:
         screen["messages lost"] = len(plan.lost)
+    changes = list(_log_changes(plan))
+    if changes:
+        screen["log"] = strip([*_log_files(plan), *changes])
     if plan.actions:
         screen["actions"] = _rows([_action(action) for action in plan.actions], "what")
     if plan.taken:
@@ -246,6 +251,31 @@ def listed_plan(plan: Plan) -> dict[str, Any]:
     if plan.notes:
         screen["notes"] = [{"note": note} for note in plan.notes]
     return screen
+
+
+def _log_files(plan: Plan) -> Iterator[tuple[int, int, str]]:
+    """Yield the files of the commit log as ranges for a strip."""
+    for path, stamp in plan.files.items():
+        start = _log_start(path)
+        if start is not None:
+            yield start, start + stamp.size, "unchanged"
+
+
+def _log_changes(plan: Plan) -> Iterator[tuple[int, int, str]]:
+    """Yield what a plan does to the commit log as ranges for a strip."""
+    states = {"write": "written", "zero": "zeroed", "create": "written", "replace": "written", "quarantine": "moved out"}
+    for action in plan.actions:
+        start = _log_start(action.path)
+        if start is not None:
+            yield start + action.position, start + action.position + action.length, states[action.kind]
+
+
+def _log_start(path: str) -> int | None:
+    """Return the physical offset at which a file of the commit log begins, None for other files; other log directories are absolute."""
+    from rmqstore.store.mapped import parse_offset_name
+
+    directory, _, name = path.rpartition("/")
+    return parse_offset_name(name) if directory == "commitlog" or path.startswith("/") else None
 
 
 def _afterwards(after: After) -> str:

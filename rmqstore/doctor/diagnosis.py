@@ -24,6 +24,7 @@ from rmqstore.doctor.checks.sample import read_sample
 from rmqstore.doctor.checks.scanrange import ScanRange, read_range
 from rmqstore.doctor.denied import only_known, without_guesses
 from rmqstore.doctor.loglines import LOAD_EXCEPTION, lines_of
+from rmqstore.doctor.logranges import LogRange, log_ranges
 from rmqstore.doctor.nextsteps import Commands, may_repair, next_step, the_next_step
 from rmqstore.doctor.observed import Observed, observe, unreadable
 from rmqstore.doctor.predicted import Prediction
@@ -115,6 +116,7 @@ class Diagnosis:
     findings: tuple[Finding, ...]
     next: str
     bytes_scanned: int
+    log_ranges: tuple[LogRange, ...] = ()
 
     @property
     def nothing_lost(self) -> bool:
@@ -151,6 +153,7 @@ class Diagnosis:
                 "uncounted_bytes": self.loss.uncounted_bytes,
             },
             "bytes_scanned": self.bytes_scanned,
+            "log_ranges": [one.as_json() for one in self.log_ranges],
             "severities": counts,
         }
 
@@ -278,6 +281,7 @@ def _diagnose(
         findings=ordered,
         next=the_next_step(commands, verdict, ordered),
         bytes_scanned=scanned.bytes,
+        log_ranges=log_ranges(prediction, ordered),
     )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from rmqstore.findings import Finding, Severity
 from rmqstore.render.progress import without_bar
-from rmqstore.render.text import cell
+from rmqstore.render.text import cell, is_nested, label, listed, place_of
 from rmqstore.render.widths import cells, columns_fitting, folded, is_command, padded, shortened, width_of
 from rmqstore.terminal import printable
 from rmqstore.times import timed
@@ -56,6 +56,7 @@ class Console:
         self._verbose = verbose
         self._width = width_of(stream)
         self._explained: set[str] = set()
+        self._after_section = False
         self._blank = True
         self._rich: rich.console.Console | None = None
         if wants_color(stream, color):
@@ -111,9 +112,12 @@ class Console:
         head: list[Span] = [
             (f"{finding.severity:<8}", _SEVERITY_STYLE[finding.severity]),
             (f"{finding.code}  ", "bold"),
-            (_place(finding), ""),
+            (place_of(finding), ""),
         ]
         indent = " " * 8
+        if self._after_section:
+            self._line()
+            self._after_section = False
         self._line(*head, following=indent)
         is_time = finding.code in _ABOUT_TIMES or _TIME.search(finding.message) is not None
         evidence = [
@@ -123,7 +127,7 @@ class Console:
         ]
         self._line((indent + "; ".join([finding.message, *evidence]), ""), following=indent)
         for place in finding.places:
-            self._line((indent + "also: ", ""), (_place(place), ""), following=indent)
+            self._line((indent + "also: ", ""), (place_of(place), ""), following=indent)
         if finding.digest is not None:
             self._line((indent + "each of them: --all", ""))
         if finding.mend and finding.code not in self._explained:
@@ -166,13 +170,13 @@ class Console:
         text = value["template"] if value["code"] else value["example"]
         self._line((_INDENT + text, ""))
         for name, values in value["values"].items():
-            self._line((f"{_INDENT}  {_label(name)}: ", ""), (_listed(values), ""))
+            self._line((f"{_INDENT}  {label(name)}: ", ""), (listed(values), ""))
         if value["lines_with_other_values"]:
             self._line((f"{_INDENT}  and {value['lines_with_other_values']} lines with other values", ""))
         cause = value["cause"] or {}
-        for label, text in (("", value["meaning"]), ("why: ", cause.get("meaning")), ("the broker: ", value["then"])):
+        for begin, text in (("", value["meaning"]), ("why: ", cause.get("meaning")), ("the broker: ", value["then"])):
             if text:
-                self._prose(label + text, _INDENT, _INDENT)
+                self._prose(begin + text, _INDENT, _INDENT)
         for candidate in value["candidates"]:
             self._line((f"{_INDENT}{candidate['score']:.0%} alike: ", ""), (candidate["code"], "bold"), (f"  {candidate['template']}", ""))
         for place in value["store"] or ():
@@ -191,10 +195,10 @@ class Console:
             self._tree({name.replace("_", " "): item for name, item in value.items()}, "")
 
     def _tree(self, value: Mapping[str, Any], indent: str) -> None:
-        leaves = {name: item for name, item in value.items() if not _is_nested(item)}
+        leaves = {name: item for name, item in value.items() if not is_nested(item)}
         width = max((cells(printable(name)) for name in leaves), default=0)
         for name, item in leaves.items():
-            self._pair(f"{indent}{padded(printable(name), width)}  ", printable(_listed(timed(name, item))), indent + "  ")
+            self._pair(f"{indent}{padded(printable(name), width)}  ", printable(listed(timed(name, item))), indent + "  ")
         for name, item in value.items():
             if name in leaves:
                 continue
@@ -202,8 +206,12 @@ class Console:
             self._line((f"{indent}{name}", "bold"))
             if isinstance(item, Mapping):
                 self._tree(item, indent + "  ")
+            elif all(len(row) == 1 for row in item):
+                for row in item:
+                    self._line((f"{indent}  {cell(*row.values())}", ""), following=indent + "    ")
             else:
                 self.rows(item)
+            self._after_section = True
 
     def _block(self, row: Mapping[str, Any]) -> None:
         """Write a row that is too wide for a line as lines of name and value."""
@@ -353,38 +361,5 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _is_nested(value: Any) -> bool:
-    return bool(value) and (isinstance(value, Mapping) or (isinstance(value, (list, tuple)) and isinstance(value[0], Mapping)))
-
-
-def _listed(value: Any) -> str:
-    if isinstance(value, (list, tuple, Mapping)):
-        return ", ".join(map(cell, value)) or "none"
-    return cell(value)
-
-
-def _label(name: str) -> str:
-    return name.replace("_", " ")
-
-
 def _aligned(row: Iterable[tuple[str, str, bool]], widths: Mapping[str, int]) -> str:
     return "  ".join(padded(text, widths[name], right=number) for name, text, number in row).rstrip()
-
-
-def _place(finding: Finding) -> str:
-    return "  ".join(_place_parts(finding))
-
-
-def _place_parts(finding: Finding) -> Iterator[str]:
-    if finding.store is not None:
-        yield finding.store
-    if finding.file is not None:
-        position = "" if finding.position is None else f" @ {finding.position}"
-        length = "" if finding.length is None else f" +{finding.length}"
-        yield finding.file + position + length
-    if finding.topic is not None:
-        queue = "" if finding.queue_id is None else f"/{finding.queue_id}"
-        entry = "" if finding.queue_offset is None else f" #{finding.queue_offset}"
-        yield finding.topic + queue + entry
-    if finding.offset is not None and finding.offset != finding.position:
-        yield f"physical offset {finding.offset}"

@@ -18,7 +18,7 @@ Object = Mapping[str, Any]
 
 _PARTS_LIGHT = ("2a78b8", "e08a1e", "8c564b", "7b62b3", "c94f7c", "b5541c", "c0392b", "5b6770", "7f8c8d", "95a5a6", "d62728", "c8ced3")
 _PARTS_DARK = ("5aa9e6", "f0a64a", "b98a7e", "a58fd6", "e57ba3", "d97f4a", "e86a5c", "8d9aa3", "9fabac", "b4c0c1", "f05a5b", "4a545c")
-_STYLE = """
+STYLE = """
 :root{color-scheme:light dark;--back:#fbfbfc;--card:#fff;--ink:#1c2328;--soft:#5c6a73;--line:#dde3e7;--bar:#2a78b8}
 @media(prefers-color-scheme:dark){:root{--back:#14181b;--card:#1c2226;--ink:#e6ebee;--soft:#9aa8b1;--line:#333c42;--bar:#5aa9e6}}
 *{box-sizing:border-box}body{margin:0 auto;max-width:1080px;padding:24px;background:var(--back);color:var(--ink);
@@ -51,7 +51,7 @@ def page(objects: Iterable[Object], summary: Object, title: str, made: str) -> s
     ]
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{_STYLE}{_part_styles()}</style></head>\n<body><h1>{escape(title)}</h1>"
+        f"<title>{escape(title)}</title><style>{STYLE}{_part_styles()}</style></head>\n<body><h1>{escape(title)}</h1>"
         f"<p>{escape(time_range(summary['first_store_timestamp'], summary['last_store_timestamp']))}</p>\n"
         + "\n".join(sections)
         + f"\n<footer>{escape(made)}</footer></body></html>\n"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
+
+from rmqstore.findings import Finding
 
 
 def compact_json(value: Any) -> str:
@@ -34,3 +36,40 @@ def cell(value: Any) -> str:
     if isinstance(value, (Mapping, list, tuple)):
         return compact_json(value)
     return str(value)
+
+
+def is_nested(value: Any) -> bool:
+    """Return whether a value is a mapping or a list of mappings, and not empty."""
+    return bool(value) and (isinstance(value, Mapping) or (isinstance(value, (list, tuple)) and isinstance(value[0], Mapping)))
+
+
+def listed(value: Any) -> str:
+    """Return a value as text, the items of a list separated by commas."""
+    if isinstance(value, (list, tuple, Mapping)):
+        return ", ".join(map(cell, value)) or "none"
+    return cell(value)
+
+
+def label(name: str) -> str:
+    """Return the name of a member as text shows it."""
+    return name.replace("_", " ")
+
+
+def place_of(finding: Finding) -> str:
+    """Return the place of a finding: store, file with bytes, queue, physical offset."""
+    return "  ".join(_place_parts(finding))
+
+
+def _place_parts(finding: Finding) -> Iterator[str]:
+    if finding.store is not None:
+        yield finding.store
+    if finding.file is not None:
+        position = "" if finding.position is None else f" @ {finding.position}"
+        length = "" if finding.length is None else f" +{finding.length}"
+        yield finding.file + position + length
+    if finding.topic is not None:
+        queue = "" if finding.queue_id is None else f"/{finding.queue_id}"
+        entry = "" if finding.queue_offset is None else f" #{finding.queue_offset}"
+        yield finding.topic + queue + entry
+    if finding.offset is not None and finding.offset != finding.position:
+        yield f"physical offset {finding.offset}"

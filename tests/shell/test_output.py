@@ -174,4 +174,4 @@ def test_object_for_people_is_a_tree() -> None:
     stream = io.StringIO()
     value = {"store": "s", "commit_log": {"min": 0, "files": 12}, "releases": ["4.9", "5.0"], "parts": [{"a": 1}], "codes": {}}
     open_output("table", stream=stream).object(value)
-    assert stream.getvalue() == "store     s\nreleases  4.9, 5.0\ncodes     none\n\ncommit_log\n  min    0\n  files  12\n\nparts\na\n1\n"
+    assert stream.getvalue() == "store     s\nreleases  4.9, 5.0\ncodes     none\n\ncommit_log\n  min    0\n  files  12\n\nparts\n  1\n"

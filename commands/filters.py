@@ -54,9 +54,15 @@ def topic_and_queue(topic: str | None, queue: str | None) -> tuple[str | None, i
     """Return topic and queue id of --topic and --queue, None where any will do. Raises UsageError."""
     if queue is None:
         return topic, None
-    named, slash, number = queue.rpartition("/")
-    if not number.isascii() or not number.isdigit() or (slash and not named):
-        raise UsageError(f"{queue!r} is no queue.", "Give --queue TOPIC/ID, for example TopicA/0, or the id alone.")
-    if slash and topic is not None and topic != named:
+    named, queue_id = queue_of(queue)
+    if named is not None and topic is not None and topic != named:
         raise UsageError(f"--topic {topic} and --queue {queue} name two topics.", "Leave one of them out.")
-    return named if slash else topic, int(number)
+    return topic if named is None else named, queue_id
+
+
+def queue_of(text: str) -> tuple[str | None, int]:
+    """Return topic and queue id of TOPIC/ID, split at the last slash; the topic of an id alone is None. Raises UsageError."""
+    named, slash, number = text.rpartition("/")
+    if not number.isascii() or not number.isdigit() or (slash and not named):
+        raise UsageError(f"{text!r} is no queue.", "Give --queue TOPIC/ID, for example TopicA/0, or the id alone.")
+    return named if slash else None, int(number)

@@ -15,6 +15,7 @@ import click
 
 from rmqstore.commands.common import NOTHING_TO_DO, View, on_interrupt, output_options, store_options
 from rmqstore.commands.engines import engine_options, stores_argument
+from rmqstore.commands.filters import queue_of
 from rmqstore.commands.pacing import rate_limit_option
 from rmqstore.commands.reporting import html_option, write_page
 from rmqstore.errors import UnreadableError
@@ -55,6 +56,13 @@ class Known:
 @stores_argument
 @click.option("--part", "parts", multiple=True, type=click.Choice(PARTS), help="Only findings of this part. May be repeated.")
 @click.option("--topic", "topics", multiple=True, metavar="TOPIC", help="Only findings of queues of this topic. May be repeated.")
+@click.option(
+    "--queue",
+    "queues",
+    multiple=True,
+    metavar="TOPIC/ID",
+    help="Only findings of this queue; ID alone: this queue id of any topic, or of --topic. May be repeated.",
+)
 @click.option("--quick", is_flag=True, help="Structure only: bodies are not read and their CRCs not checked.")
 @click.option(
     "--limit", type=click.IntRange(min=0), default=None, metavar="N", help="Print at most N findings of each code; all are counted."
@@ -78,6 +86,7 @@ def command(
     stores: tuple[Path | str, ...],
     parts: tuple[str, ...],
     topics: tuple[str, ...],
+    queues: tuple[str, ...],
     quick: bool,
     limit: int | None,
     everything: bool,
@@ -105,7 +114,8 @@ def command(
     from rmqstore.pipeline.remote import is_remote, log_size
     from rmqstore.verify.context import Options
 
-    options = Options(frozenset(parts), frozenset(topics), quick, wish.cores)
+    chosen = frozenset(queue_of(queue) for queue in queues)
+    options = Options(frozenset(parts), frozenset(topics), quick, wish.cores, queues=chosen)
     places = [StoreAt.of(store, broker_conf, settings) for store in stores]
     from rmqstore.render.page import Both, Page
 

@@ -20,7 +20,9 @@ from rmqstore.store.root import Store
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Options of a verification. Empty `parts` or `topics` mean all; `quick` leaves bodies out.
+    """Options of a verification. Empty `parts`, `topics` or `queues` mean all; `quick` leaves bodies out.
+
+    A queue is (topic, queue id), with None for every topic.
 
     `crashed`: whether the broker counts as killed; None: if `abort` exists. `given_up` are ranges [start, end) of the log that a repair
     fills, ascending: units into them show nothing.
@@ -32,14 +34,21 @@ class Options:
     threads: int = 2
     crashed: bool | None = None
     given_up: Sequence[tuple[int, int]] = ()
+    queues: frozenset[tuple[str | None, int]] = frozenset()
 
     def wants(self, part: str) -> bool:
         """Return whether this part is to be verified."""
         return not self.parts or part in self.parts
 
-    def wants_topic(self, topic: str) -> bool:
-        """Return whether findings of this topic's queues are wanted."""
-        return not self.topics or topic in self.topics
+    def wants_queue(self, topic: str, queue_id: int | None) -> bool:
+        """Return whether findings of a queue are wanted, or, without a queue id, of a topic."""
+        if self.topics and topic not in self.topics:
+            return False
+        if not self.queues:
+            return True
+        if queue_id is None:
+            return any(named in (None, topic) for named, _ in self.queues)
+        return (topic, queue_id) in self.queues or (None, queue_id) in self.queues
 
 
 @dataclass

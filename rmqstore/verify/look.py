@@ -143,7 +143,7 @@ class Look:
         """Yield all findings. `advance` is called with the number of bytes of the log as they are read, from several threads."""
         started = time.perf_counter()
         for item in self._run(advance):
-            if item.topic is None or self.options.wants_topic(item.topic):
+            if item.topic is None or self.options.wants_queue(item.topic, item.queue_id):
                 yield item
         self.totals.seconds = time.perf_counter() - started
 
@@ -290,7 +290,7 @@ class Look:
             return
         light_queues = judgement.dispatches_to_light_queues(context, around.queues)
         judge = judgement.QueueJudge(context, judgement.known_topics(context), light_queues)
-        wanted = [key for key in sorted(around.queues) if self.options.wants_topic(key[0])]
+        wanted = [key for key in sorted(around.queues) if self.options.wants_queue(*key)]
         found = {key: list(self._judged(judge, key, around, histories.get(key))) for key in wanted}
         try:
             judge.add_other_sides(around.queues, found)

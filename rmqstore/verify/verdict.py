@@ -29,6 +29,9 @@ def limits_of(options: Options, only: PartKind | None) -> Iterator[str]:
         yield f"only {_listed(sorted(options.parts))} was requested"
     if options.topics:
         yield f"of queues only those of {_listed(sorted(options.topics))}"
+    if options.queues:
+        named = sorted((topic or "every topic", queue_id) for topic, queue_id in options.queues)
+        yield f"of queues only {_listed([f'{topic}/{queue_id}' for topic, queue_id in named])}"
     if options.quick:
         yield "bodies were not read"
 

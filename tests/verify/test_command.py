@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.builder import StoreBuilder
 from tests.support.cli import Run, rmqstore
+from tests.support.stores import fresh_store
 from tests.verify.small_stores import SIZE, filled, log_name, patch, patch_unit, queue_name
 
 
@@ -171,3 +172,32 @@ def test_positions_and_offsets_in_json(damaged: StoreBuilder) -> None:
     )  # fmt: skip
     assert found["severity"] == "error"
     assert found["mend"]
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        (["--queue", "TopicA/1"], {("TopicA", 1)}),
+        (["--queue", "TopicA/1", "--queue", "Orders/0"], {("TopicA", 1), ("Orders", 0)}),
+        (["--queue", "1"], {("TopicA", 1), ("Orders", 1)}),
+        (["--topic", "Orders", "--queue", "1"], {("Orders", 1)}),
+        (["--topic", "Orders", "--queue", "TopicA/1"], set()),
+    ],
+)
+def test_findings_of_a_queue(options: list[str], wanted: set[tuple[str, int]], tmp_path: Path) -> None:
+    root = fresh_store("5.3.3-plain", tmp_path)
+    for topic, queue_id in (("TopicA", 0), ("TopicA", 1), ("Orders", 0), ("Orders", 1)):
+        path = next((root / "consumequeue" / topic / str(queue_id)).iterdir())
+        path.write_bytes(b"\x01" * 20 + path.read_bytes()[20:])
+
+    run = rmqstore("verify", root, *options, "--json")
+
+    *found, summary = run.objects
+    assert {(one["topic"], one["queue_id"]) for one in found if one.get("topic")} == wanted
+    assert run.status == (1 if wanted else 0)
+    assert "of queues only" in summary["verdict"]
+
+
+def test_a_queue_that_is_none(tmp_path: Path) -> None:
+    run = rmqstore("verify", fresh_store("5.3.3-plain", tmp_path), "--queue", "TopicA/x")
+    assert (run.status, "is no queue" in run.err) == (2, True)

@@ -62,7 +62,7 @@ def check(context: Context) -> Iterator[Finding]:
     store, options = context.store, context.options
     path = store.path_of(PartKind.COMPACTION)
     if store.covers(PartKind.COMPACTION) and path.is_dir():
-        faults = (fault for fault in compacted_faults(store, bodies=not options.quick) if options.wants_topic(fault.topic))
+        faults = (fault for fault in compacted_faults(store, bodies=not options.quick) if options.wants_queue(fault.topic, fault.queue_id))
         yield from guarded(context, path, lambda: limited(context, path, (fault.finding(context) for fault in faults)))
 
 

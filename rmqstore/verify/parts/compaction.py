@@ -61,7 +61,7 @@ def _files(context: Context, path: Path) -> Iterator[Finding]:
     lengths = _lengths(context, logs, queues)
     yield from _sizes_of_all(context, path, lengths)
     for key in sorted({*logs, *queues}):
-        if not context.options.wants_topic(key[0]):
+        if not context.options.wants_queue(*key):
             continue
         for tree, length in ((logs, lengths.log), (queues, lengths.queue)):
             if key in tree:

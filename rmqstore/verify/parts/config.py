@@ -319,7 +319,7 @@ def _offsets(context: Context, texts: Mapping[str, Text]) -> Iterator[Finding]:
     ends = EndsOfQueues(context.store)
 
     def valid(topic: str, queue_id: int) -> range:
-        end = ends.for_offsets(topic, queue_id) if context.options.wants_topic(topic) else None
+        end = ends.for_offsets(topic, queue_id) if context.options.wants_queue(topic, queue_id) else None
         return EVERY_OFFSET if end is None else range(end + 1)
 
     found = (finding for stored in stored_offsets(context.store, texts, valid) for finding in _offset(context, ends, stored))
@@ -410,7 +410,7 @@ def _offsets_in_use(store: Store, texts: Mapping[str, Text]) -> str:
 
 def _offset(context: Context, ends: EndsOfQueues, stored: StoredOffset) -> Iterator[Finding]:
     topic, queue_id, offset = stored.topic, stored.queue_id, stored.offset
-    end = ends.for_offsets(topic, queue_id) if context.options.wants_topic(topic) else None
+    end = ends.for_offsets(topic, queue_id) if context.options.wants_queue(topic, queue_id) else None
     if end is not None and offset > end:
         end = ends.listed_again(topic, queue_id)
     if end is None or 0 <= offset <= end:

@@ -214,7 +214,7 @@ def _queue_problems(context: Context, kind: PartKind) -> Iterator[Finding]:
     layout = QUEUES[kind]
     uneven: QueueDirectory | None = None
     for queue in _directories(context, kind):
-        if not context.options.wants_topic(queue.topic):
+        if not context.options.wants_queue(queue.topic, queue.queue_id):
             continue
         yield from _problems(context, layout, queue.files, topic=queue.topic, queue_id=queue.queue_id)
         size = queue.files.file_size or 0

@@ -9,6 +9,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ from rmqstore.errors import RmqstoreError
 from rmqstore.terminal import printable
 
 _OBJECTS_PER_SEARCH = 50_000
+_PAGER = "RMQSTORE_PAGER"
 EXIT_USAGE = 2
 EXIT_FAILED = 4
 EXIT_INTERRUPTED = 130
@@ -126,7 +128,8 @@ def _suggestion(name: str) -> str:
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
-    epilog="Exit status: 0 nothing wrong, 1 findings of severity error, 2 usage, 3 refused, 4 could not read or write, 130 interrupted.",
+    epilog="Exit status: 0 nothing wrong, 1 findings of severity error, 2 usage, 3 refused, 4 could not read or write, 130 interrupted. "
+    "Defaults of options: variables such as RMQSTORE_VERIFY_THREADS, and ~/.config/rmqstore/config.toml. RMQSTORE_PAGER names a pager.",
 )
 @click.option("--debug", is_flag=True, help="Show the traceback of an unexpected failure.")
 @click.option("--quiet", is_flag=True, help="As the option of the commands.")
@@ -195,7 +198,8 @@ def _run(words: list[str], meta: dict[str, Any]) -> int:
         with group.make_context("rmqstore", anywhere, default_map=defaults.configured(COMMANDS)) as context:
             context.meta[INTERRUPTION_REPORT] = meta
             context.meta[WORDS] = tuple(words)
-            group.invoke(context)
+            with _output_of(words):
+                group.invoke(context)
         return 0
     except click.exceptions.Exit as ending:
         return ending.exit_code
@@ -207,6 +211,16 @@ def _run(words: list[str], meta: dict[str, Any]) -> int:
         return EXIT_USAGE
     except click.Abort:
         raise KeyboardInterrupt from None
+
+
+def _output_of(words: Sequence[str]) -> AbstractContextManager[None]:
+    """Return the pager, if one is named, for commands that only show something: others ask questions."""
+    name = next((word for word in words if word in COMMANDS), "")
+    if _PAGER not in os.environ or name not in {**GROUPS["Look"], **GROUPS["Judge"]}:
+        return nullcontext()
+    from rmqstore.render.pager import paged
+
+    return paged()
 
 
 def _show(mistake: click.ClickException) -> None:

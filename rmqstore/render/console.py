@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import chain, islice, zip_longest
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from rmqstore.findings import Finding, Severity
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 SCREENFUL = 50
 _LARGE = 4 << 20
+_FINDINGS = Path(__file__).resolve().parents[2] / "docs" / "findings.md"
 _INDENT = " " * 9
 
 _SEVERITY_STYLE = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
@@ -62,7 +64,13 @@ class Console:
         if wants_color(stream, color):
             from rich.console import Console as RichConsole
 
-            self._rich = RichConsole(file=stream, force_terminal=True, highlight=False, markup=False, emoji=False)
+            class Raising(RichConsole):
+                """A console that does not end the process if its reader has gone: the command line does that, with its own status."""
+
+                def on_broken_pipe(self) -> None:
+                    raise BrokenPipeError
+
+            self._rich = Raising(file=stream, force_terminal=True, highlight=False, markup=False, emoji=False)
 
     def verdict(self, text: str) -> None:
         style = next((style for beginnings, style in _VERDICT_STYLES if text.startswith(beginnings)), "bold green")
@@ -111,7 +119,8 @@ class Console:
             return
         head: list[Span] = [
             (f"{finding.severity:<8}", _SEVERITY_STYLE[finding.severity]),
-            (f"{finding.code}  ", "bold"),
+            (finding.code, self._linked(finding.code)),
+            ("  ", ""),
             (place_of(finding), ""),
         ]
         indent = " " * 8
@@ -138,6 +147,12 @@ class Console:
             if pasted:
                 self._line((indent + pasted, ""), fold=False)
         self._explained.add(finding.code)
+
+    def _linked(self, code: str) -> str:
+        """Return the style of a code: on a terminal it leads to its chapter, where the documentation is on this machine."""
+        if self._rich is None or not self._stream.isatty() or not _FINDINGS.is_file():
+            return "bold"
+        return f"bold link {_FINDINGS.as_uri()}#{code.lower()}"
 
     def _is_left_out(self, finding: Finding) -> bool:
         """Return whether a finding is not shown: with --quiet all but errors, without --verbose infos that need no action."""

@@ -1,4 +1,7 @@
-"""Every damage of the table, and only the commands that the tool prints: no circle, and the broker can be started at the end."""
+"""Every damage of the table, and only the commands that the tool prints: no circle, and the broker can be started at the end.
+
+Each damage is followed on one of three stores in turn: on all of them it takes as long as a fifth of all other cases together.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,7 @@ LOG_ELSEWHERE = "df"
 
 
 @pytest.mark.sampled(20)
-@pytest.mark.parametrize("base", BASES)
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize(("damage", "base"), [(damage, BASES[number % len(BASES)]) for number, damage in enumerate(DAMAGES)])
 def test_the_end_is_the_start(damage: str, base: str, fresh_store: FreshStore) -> None:
     root = fresh_store(base)
     apply(DAMAGES[damage](StoreView(root, case(base).settings(root))), root)

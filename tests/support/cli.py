@@ -20,7 +20,7 @@ from tests.support.jsonobjects import misfits
 DESCRIBED = frozenset(
     {"doctor", "verify", "recover", "truncate", "rebuild-consumequeue", "rebuild-index", "rebuild-checkpoint", "apply", "undo"}
     | {"explain", "info", "stats", "predict", "history"}
-    | {"fix", "queues", "topics", "groups", "timers", "pending", "query", "diff", "snapshot", "offsets"}
+    | {"fix", "queues", "topics", "groups", "timers", "pending", "query", "diff", "snapshot", "offsets", "dump"}
 )
 """Commands whose objects have a schema."""
 

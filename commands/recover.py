@@ -19,7 +19,6 @@ from rmqstore.errors import RmqstoreError, UsageError
 if TYPE_CHECKING:
     from rmqstore.pipeline.engine import EngineOptions
     from rmqstore.pipeline.job import StoreAt
-    from rmqstore.repair.derived.consumequeues import LostUnits
     from rmqstore.store.root import Store
 
 NAME = "recover"
@@ -104,8 +103,6 @@ def command(
     if tried and not what_if:
         raise UsageError(f"{tried[0]!r} is one argument too many.", "Name one store; ways to start are named after --what-if.")
     from rmqstore.pipeline.job import StoreAt
-    from rmqstore.repair.derived.consumequeues import LostUnits
-    from rmqstore.repair.recover import Recovery, Strategy
 
     at = StoreAt.of(store, broker_conf, settings)
     opened = at.open()
@@ -116,18 +113,23 @@ def command(
             [*what_if, *tried],
             view,
             next_command("doctor", store, broker_conf, settings),
-            None if what_if else lambda: _instead(opened, at, broker_version, wish, LostUnits(lost_units), view),
+            None if what_if else lambda: _instead(opened, at, broker_version, wish, lost_units, view),
         )
         return
     require_readable(opened)
     runner = RepairRunner(view, at, opened, broker_version, wish, dry_run=dry_run, yes=yes, plan_out=plan_out)
+    # Not before: Spark, if it is the engine, starts with the runner, and these imports are slow.
+    from rmqstore.repair.derived.consumequeues import LostUnits
+    from rmqstore.repair.recover import Recovery, Strategy
+
     others = tuple(path.absolute() for path in copies)
     recovery = Recovery(runner.release, Strategy(strategy or "salvage"), LostUnits(lost_units), others, extend)
     runner(NAME, recovery.plan, passes=_PASSES)
 
 
-def _instead(store: Store, at: StoreAt, broker_version: str, wish: EngineOptions, lost_units: LostUnits, view: View) -> Instead:
+def _instead(store: Store, at: StoreAt, broker_version: str, wish: EngineOptions, lost_units: str, view: View) -> Instead:
     """Return what the command would do with its other options left out."""
+    from rmqstore.repair.derived.consumequeues import LostUnits
     from rmqstore.repair.recover import Recovery, Strategy
 
     try:
@@ -135,4 +137,4 @@ def _instead(store: Store, at: StoreAt, broker_version: str, wish: EngineOptions
     except RmqstoreError as error:
         return Instead(None, error.message)
     runner = RepairRunner(view, at, store, broker_version, wish, dry_run=True, yes=False, plan_out=None, dialog=SilentDialog())
-    return plan_instead(runner, NAME, Recovery(runner.release, Strategy.SALVAGE, lost_units, (), False).plan, passes=_PASSES)
+    return plan_instead(runner, NAME, Recovery(runner.release, Strategy.SALVAGE, LostUnits(lost_units), (), False).plan, passes=_PASSES)

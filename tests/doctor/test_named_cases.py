@@ -232,7 +232,7 @@ def test_a_page_of_zeros_in_the_wheel_loses_its_messages(fresh_store: FreshStore
     wheel = bytearray((root / "timerwheel").read_bytes())
     used = [place for place in range(0, len(wheel), 4096) if any(wheel[place : place + 4096])]
     harmed = []
-    for page in used:
+    for page in used[::3]:
         (root / "timerwheel").write_bytes(wheel[:page] + bytes(4096) + wheel[page + 4096 :])
         found = diagnosis_of(root, "broker-5.5.1-crash")
         lacking = [

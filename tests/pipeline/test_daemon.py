@@ -85,6 +85,7 @@ def test_it_ends_with_the_command(waiting: tuple[subprocess.Popen[bytes], Path])
     assert process.wait(_SECONDS) == 0
 
 
+@pytest.mark.exhaustive
 def test_a_temporary_directory_whose_name_is_too_long_for_sockets_is_no_trouble(tmp_path: Path) -> None:
     long = tmp_path / ("temporary-" * 12)
     long.mkdir()

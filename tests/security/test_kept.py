@@ -235,6 +235,7 @@ def test_a_damaged_file_is_not_used(harm: Callable[[bytes], bytes], tmp_path: Pa
     assert cache.read(path) is None
 
 
+@pytest.mark.exhaustive
 def test_a_damaged_file_is_compiled_again(tmp_path: Path, kernels: Path) -> None:
     path = _filled(tmp_path / "cache", kernels)
     path.write_bytes(HARMS["other"](path.read_bytes()))
@@ -252,6 +253,7 @@ def test_no_place_for_kernels(tmp_path: Path) -> None:
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
+@pytest.mark.exhaustive
 def test_two_first_uses_at_the_same_time(tmp_path: Path) -> None:
     runs = [subprocess.Popen([sys.executable, "-c", KERNEL], stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)]
     assert [run.communicate(timeout=240) for run in runs] == [(b"0\n", f"{machinecode.COMPILING}\n".encode())] * 2

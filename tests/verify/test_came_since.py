@@ -50,7 +50,7 @@ def store(tmp_path: Path) -> StoreBuilder:
     return builder
 
 
-@pytest.mark.parametrize(("module", "words"), [(simulation, ["recover", "--dry-run"]), (counted_by_doctor, ["doctor"])])
+@pytest.mark.parametrize(("module", "words"), [(simulation, ["predict"]), (counted_by_doctor, ["doctor"])])
 def test_no_message_is_lost_that_came_since(module: Any, words: list[str], store: StoreBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "lost_records", writing_before(module.lost_records, store))
     settings = [f"--set={name}={value}" for name, value in store.settings.items()]

@@ -100,7 +100,7 @@ def require_contents(contents: Contents, descriptor: int, path: Path) -> None:
 
 
 def _problems(action: Action, places: Places, *, undo: bool) -> Iterator[str]:
-    entries.path_of(places, action)
+    beneath.status(entries.path_of(places, action))  # raises LinkError
     size = action.expect.size
     if action.position < 0 or action.length < 0 or (size is not None and size < 0):
         yield "negative numbers"

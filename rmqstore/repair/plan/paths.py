@@ -6,7 +6,7 @@ import shlex
 import stat
 from collections.abc import Mapping
 from functools import lru_cache
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from rmqstore.errors import RefusedError
 from rmqstore.repair.files import beneath
@@ -18,7 +18,7 @@ from rmqstore.store.root import Store
 
 TOOL_DIRECTORY = PartKind.TOOL.value
 _COMPACTED_DEPTH = 5  # compaction, tree, topic, queue id, file
-_RECENT = 1 << 8  # names: an action is looked at in one go, and all its names are
+_RECENT = 1 << 12  # names: an action is looked at in one go, and all its names are
 
 _PHASES: Mapping[PartKind, Phase] = {
     PartKind.CONSUMEQUEUE: Phase.QUEUES,
@@ -38,6 +38,9 @@ _PHASES: Mapping[PartKind, Phase] = {
 }
 
 
+_NOT_PLAIN = frozenset(("", ".", ".."))
+
+
 class Places:
     """The paths of one store as plans spell them."""
 
@@ -45,7 +48,10 @@ class Places:
         self.root = store.root
         directories = store.commitlog_directories
         self.log_directories = (*directories.writable, *directories.read_only)
-        self._log_alone = tuple(one for one in self.log_directories if not self.root.is_relative_to(one))
+        # Texts, because paths of many queues are compared with them.
+        self._below_root = f"{self.root}/"
+        self._log_texts = frozenset(map(str, self.log_directories))
+        self._log_alone = tuple(f"{one}/" for one in self.log_directories if not self.root.is_relative_to(one))
         self.outside = tuple(directory for directory in self.log_directories if not directory.is_relative_to(self.root))
         links = store.part_links()
         self.linked = {link.path: link.named for link in links if link.named is not None}
@@ -77,7 +83,8 @@ class Places:
 
     def spell(self, path: Path) -> str:
         """Return an absolute path as plans spell it, also one that may not change."""
-        return path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else path.as_posix()
+        text = str(path)
+        return "." if path == self.root else text.removeprefix(self._below_root)
 
     def phase(self, name: str) -> Phase:
         """Return the phase in which a path changes. Raises RefusedError for a path that may not change."""
@@ -102,22 +109,23 @@ class Places:
         return path
 
     def _phase_of(self, name: str) -> Phase | None:
-        plain = PurePosixPath(name)
-        if plain.as_posix() != name or ".." in plain.parts or "\0" in name or not plain.parts:
+        absolute = name.startswith("/")
+        parts = name.removeprefix("/").split("/")
+        if not _NOT_PLAIN.isdisjoint(parts) or "\0" in name:
             return None
-        directory = self.at(name).parent
+        directory = (name if absolute else f"{self._below_root}{name}").rpartition("/")[0]
         # Whatever is below a directory of the log can be moved out of it; one that has the root below it has other files as well.
-        below_log = directory in self.log_directories or any(one in directory.parents for one in self._log_alone)
-        if plain.is_absolute():
-            return Phase.COMMITLOG if below_log and not Path(name).is_relative_to(self.root) else None
-        in_log = below_log and (directory != self.root or parse_offset_name(plain.name) is not None)
-        kind = part_kind(plain.parts[0])
+        below_log = directory in self._log_texts or f"{directory}/".startswith(self._log_alone)
+        if absolute:
+            return Phase.COMMITLOG if below_log and not f"{name}/".startswith(self._below_root) else None
+        in_log = below_log and (len(parts) > 1 or parse_offset_name(name) is not None)
+        kind = part_kind(parts[0])
         if kind is PartKind.COMPACTION:
             # The first name below it decides: a directory in the place of such a file is moved with its content.
-            in_queue = len(plain.parts) >= _COMPACTED_DEPTH and plain.parts[1] in COMPACTION_TREES
-            return Phase.CONFIG if in_queue or set(plain.parts[1:2]) <= set(POSITION_FILES) else None
+            in_queue = len(parts) >= _COMPACTED_DEPTH and parts[1] in COMPACTION_TREES
+            return Phase.CONFIG if in_queue or set(parts[1:2]) <= set(POSITION_FILES) else None
         if kind is None or kind is PartKind.COMMITLOG:
-            return Phase.COMMITLOG if in_log or (kind is PartKind.COMMITLOG and len(plain.parts) > 1) else None
+            return Phase.COMMITLOG if in_log or (kind is PartKind.COMMITLOG and len(parts) > 1) else None
         return _PHASES.get(kind)
 
 
@@ -135,9 +143,10 @@ class Devices:
     def of(self, path: Path) -> int:
         """Return the number of the file system that a path is on or would be on."""
         status = beneath.status(path)
-        return self._of_directory(path.parent) if status is None else status.st_dev
+        return self.of_directory(path.parent) if status is None else status.st_dev
 
-    def _of_directory(self, directory: Path) -> int:
+    def of_directory(self, directory: Path) -> int:
+        """Return the number of the file system that a directory is on or would be on."""
         known = self._directories.get(directory)
         if known is None:
             known = self._directories[directory] = self.of(directory)

@@ -20,7 +20,7 @@ from rmqstore.repair.plan import fingerprint
 from rmqstore.repair.plan.attributes import of_status
 from rmqstore.repair.plan.fingerprint import BLOCK, blocks_with_data
 from rmqstore.repair.plan.model import Action, ActionKind, Attributes, FileStamp
-from rmqstore.repair.plan.paths import Places
+from rmqstore.repair.plan.paths import Devices, Places
 from rmqstore.repair.transaction.folder import Transaction, resume_commands
 from rmqstore.repair.transaction.journal import Before, Journal, Story
 from rmqstore.store.window import read_descriptor
@@ -54,6 +54,7 @@ class Performer:
         self._copying = set(story.copying)
         self._unsynced: set[Path] = set()
         self._unsettled: dict[str, Attributes] = {}
+        self._devices = Devices()
         self._present: set[str] = set()  # directories that were there, or made, when an action looked
 
     def perform(self, number: int, action: Action) -> None:
@@ -190,7 +191,7 @@ class Performer:
             self._writer.unlink(target)
         if entries.is_special_status(found):
             self._writer.rename(source, target)  # a rename leaves its attributes as they are
-        elif copies.same_device(source, target.parent):
+        elif found.st_dev == self._devices.of_directory(target.parent):
             # By its modification time a file that was moved is recognised, so that must be on the disk before the name is; it is since
             # the transaction was prepared, unless an earlier version did that.
             if of_status(found) != attributes:

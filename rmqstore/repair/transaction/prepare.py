@@ -123,7 +123,8 @@ def _settled_source(
     if action.in_place or action.contents is None or action.attributes is None:
         return
     source, target = transaction.source(number, action), entries.path_of(around.places, action)
-    if not entries.is_special(source) and around.devices.of(source) == around.devices.of(target.parent):
+    found = beneath.status(source)
+    if found is not None and not entries.is_special_status(found) and found.st_dev == around.devices.of_directory(target.parent):
         with writer.hold(source) as descriptor:
             writer.set_attributes(descriptor, source, replace(action.attributes, mtime_ns=before.placed))
         yield source

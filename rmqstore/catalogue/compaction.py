@@ -30,8 +30,8 @@ ENTRIES = (
             R5X: "Of the correct length: the broker does not start (`load compactionLog ... exception`). Of another length: that queue "
             "cannot be used."
         },
-        mend="If the new files are complete in log and queue, move the .delete files away. If they are not, move the existing files away "
-        "and rename the old ones back, in log and queue alike.",
+        mend="With the broker stopped: `rmqstore recover STORE` completes the replacement or reverts it, whichever gives files of log and "
+        "queue that fit (`--dry-run` only shows the plan, `rmqstore undo STORE` undoes it). Other names: move the files away.",
     ),
     Entry(
         "RMQ-CM-MISMATCH",
@@ -42,7 +42,7 @@ ENTRIES = (
         broker={
             R5X: "`log file mismatch with consumeQueue file` or the reverse: the broker does not start (`load compaction store error`)."
         },
-        mend="Complete the replacement as for RMQ-CM-NAME. " + _REBUILD,
+        mend="After a replacement that did not finish: `rmqstore recover STORE`, as for RMQ-CM-NAME. " + _REBUILD,
     ),
     Entry(
         "RMQ-CM-POSITION",

@@ -11,6 +11,7 @@ from pathlib import Path
 from rmqstore.errors import RefusedError
 from rmqstore.prediction.outcome import Outcome
 from rmqstore.prediction.simulation import simulate
+from rmqstore.repair.compaction import plan_compaction
 from rmqstore.repair.derived.agreement import plan_derived
 from rmqstore.repair.derived.config import plan_backups
 from rmqstore.repair.derived.consumequeues import LostUnits
@@ -66,6 +67,7 @@ class Recovery:
         """Plan the recovery. Raises RefusedError, UnreadableError, StoreChangedError, OSError."""
         builder = planning.builder
         plan_surroundings(builder, store)
+        plan_compaction(planning, store)
         if self.strategy is Strategy.MINIMAL:
             plan_backups(builder, store)
             plan_minimal(planning, store)

@@ -34,12 +34,19 @@ def _delay_offsets_ahead(view: StoreView) -> list[Op]:
     return [Create(f"config/delayOffset.json{ending}", data) for ending in ("", ".bak")]
 
 
+def _compaction_stopped(view: StoreView) -> list[Op]:
+    """The old file of a compacted log is renamed, and the new one not yet in its place."""
+    path = f"compaction/compactionLog/compact/0/{0:020d}"
+    return [Create(f"{path}.delete", view.read(path)), Delete(path)]
+
+
 DAMAGES: Mapping[str, Plan] = {
     **damages.DAMAGES,
     "config-all-garbage": _config_all_garbage,
     "offsets-of-a-group-old": _offsets_of_a_group_old,
     "delay-offsets-ahead": _delay_offsets_ahead,
     "timerwheel-garbage": lambda view: [_noise(view, "timerwheel")],
+    "compaction-stopped": _compaction_stopped,
     "rocksdb-queues-without-manifest": lambda view: [Delete("consumequeue/MANIFEST-000005")],
 }
 """All damages that a page can name."""

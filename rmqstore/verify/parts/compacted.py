@@ -78,6 +78,11 @@ def compacted_faults(store: Store, *, bodies: bool = True) -> Iterator[Compacted
         yield from _queue(scanner, log, queues.get((log.topic, log.queue_id)))
 
 
+def queue_faults(log: QueueDirectory, queue: QueueDirectory) -> Iterator[CompactedFault]:
+    """Yield the faults of one compacted log and its queue as `compacted_faults` does."""
+    return _queue(LogScanner(checks=Check.BODY_CRC), log, queue)
+
+
 @dataclass(frozen=True, slots=True)
 class _Entries:
     """The entries of a queue file. `numbers`: of each unit in the file; `end`: the unit that ends the file, None without one."""
@@ -99,11 +104,11 @@ class _Entries:
 
 def _queue(scanner: LogScanner, log: QueueDirectory, queue: QueueDirectory | None) -> Iterator[CompactedFault]:
     of_queue = () if queue is None else queue.files.files
-    named = {file.path.name: file for file in of_queue if file.length <= _LONGEST // 5}
+    named = {file.start: file for file in of_queue if file.length <= _LONGEST // 5}
     files = [file for file in log.files.files if file.length <= _LONGEST]
     before = -1
     for file in files:
-        other = named.get(file.path.name)
+        other = named.get(file.start)
         # The queue first: a broker that writes meanwhile only adds messages without an entry at the end.
         entries = None if other is None else _entries(other)
         records, damages = _content(scanner, file)

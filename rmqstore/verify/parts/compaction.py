@@ -29,7 +29,7 @@ LOG, QUEUE, POSITIONS = "compactionLog", "compactionCq", "position-checkpoint"
 # Where a run rewrites files, and where an empty slave copies those of its master; both may be left by a crash.
 _WORK_DIRECTORIES = frozenset({"compacting", "replicating"})
 _SMALLEST_LOG_QUEUES = 5
-_DELETED = ".delete"
+DELETED = ".delete"
 _HEAD = 8  # bytes, of TOTALSIZE and MAGICCODE
 _MAGICS = frozenset(magic & 0xFFFF_FFFF for magic in (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, BLANK_MAGIC))
 
@@ -113,7 +113,7 @@ def _queue(context: Context, directory: QueueDirectory, length: int | None) -> I
 
 
 def _foreign(entry: OddEntry, length: int | None) -> str:
-    rest = "left by a replacement that did not finish" if entry.path.name.endswith(_DELETED) else entry.detail
+    rest = "left by a replacement that did not finish" if entry.path.name.endswith(DELETED) else entry.detail
     effect = "the broker does not start" if entry.length == length else "this queue is not loaded"
     return f"{entry.path.name}: {rest}; {effect}"
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
+from rmqstore.children import environment
 from rmqstore.errors import UsageError
 from rmqstore.render.widths import width_of
 
@@ -33,9 +34,8 @@ def paged() -> Iterator[None]:
     if not words or not terminal.isatty():
         yield
         return
-    environment = {"LESS": "FRX", **os.environ}
     try:
-        pager = subprocess.Popen(words, stdin=subprocess.PIPE, env=environment)
+        pager = subprocess.Popen(words, stdin=subprocess.PIPE, env=environment(LESS=os.environ.get("LESS", "FRX")))
     except OSError as error:
         message = f"{VARIABLE}={words[0]} does not start: {error.strerror}."
         raise UsageError(message, f"Name a pager such as less, or unset {VARIABLE}.") from error

@@ -25,7 +25,7 @@ from rmqstore.verify.index import coverage, structure
 from rmqstore.verify.index.match import IndexFiles
 from rmqstore.verify.index.views import IndexView, open_views
 from rmqstore.verify.log import displaced, tail
-from rmqstore.verify.log.commitlog import FileResult, FileVerifier, Surroundings
+from rmqstore.verify.log.commitlog import FileResult, FileVerifier, Surroundings, workers
 from rmqstore.verify.log.runs import Run
 from rmqstore.verify.parts import (
     checkpoint,
@@ -186,12 +186,16 @@ class Look:
         yield from unreadable
         with ThreadPoolExecutor(max_workers=max(self.options.threads, 1)) as pool:
             unread = [file for file in log_files if file.path not in self._settled]
-            passes = [] if self._passes else [pool.submit(self._pass, around, file, advance) for file in unread]
+            together = not self._passes and workers(unread, self.options.threads) > 1
+            passes = [pool.submit(self._pass, around, file, advance) for file in unread] if together else []
             # After the passes: while the queues are judged, chains are still followed, and the surroundings of the data are checked.
             chains = [pool.submit(self._follow, view) for view in around.index.views]
             beside = pool.submit(with_listings(self._beside))
             try:
-                outcomes = self._passes(unread, advance) if self._passes else [future.result() for future in passes]
+                if self._passes:
+                    outcomes = self._passes(unread, advance)
+                else:
+                    outcomes = [future.result() for future in passes] or [self._pass(around, file, advance) for file in unread]
                 expired = _expired_up_to(log_files, unread, outcomes)
                 remaining = [both for both in zip(unread, outcomes, strict=True) if both[0].start >= expired]
                 read = yield from self._results(around, remaining)

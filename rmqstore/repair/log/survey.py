@@ -22,6 +22,7 @@ from rmqstore.scan.walk import Batch, Damage, FileEnd, LogScanner
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import QueueDirectory, Store
 from rmqstore.verify.engine import last_file_with_data
+from rmqstore.verify.log.commitlog import workers
 from rmqstore.verify.log.live import LiveRecords, Overflow, Tail, is_without_records
 from rmqstore.verify.queues.courses import Events
 from rmqstore.verify.queues.units import QueueClaims, QueueKey, QueueSpan
@@ -83,7 +84,7 @@ def survey(store: Store, files: list[MappedFile], *, reads_v2: bool, advance: Ad
         # Not before its turn: each pass has buffers of its own.
         return _Pass(file, queues, batch, reads_v2=reads_v2).run(advance, last_file=last is None or file.start >= last.start)
 
-    with ThreadPoolExecutor(max_workers=_THREADS) as pool:
+    with ThreadPoolExecutor(max_workers=workers(files, _THREADS)) as pool:
         return list(pool.map(surveyed, files))
 
 

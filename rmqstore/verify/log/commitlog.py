@@ -7,7 +7,7 @@ results in offset order.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -38,6 +38,7 @@ _COMMIT, _ROLLBACK = int(SysFlag.TRANSACTION_COMMIT), int(SysFlag.TRANSACTION_RO
 _CHECKED_COMMITS = 100_000
 # Clocks of broker and file server may differ, and a mapped file may be marked as modified some time after it was.
 _CLOCK_SKEW_MS = 3_600_000
+_LITTLE = 1 << 20  # bytes of a file that are on the disk
 
 
 @dataclass(slots=True)
@@ -84,6 +85,15 @@ class FileResult:
     odd_hosts: list[tuple[int, int, int]] = field(
         default_factory=list
     )  # (position, size, host) of records that differ from both neighbours
+
+
+def workers(files: Sequence[MappedFile], threads: int) -> int:
+    """Return with how many threads to read these files: one if they hold little, because most of the work is Python's own then.
+
+    Threads that wait for the interpreter's lock cost more than they save.
+    """
+    held = sum(min(file.allocated, file.length) for file in files)
+    return max(threads, 1) if held >= len(files) * _LITTLE else 1
 
 
 @dataclass(frozen=True, slots=True)

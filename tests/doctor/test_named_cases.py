@@ -25,7 +25,9 @@ from tests.doctor.diagnosing import FreshStore, diagnosis_of
 from tests.doctor.test_observed_starts import OBSERVED, SETTINGS
 from tests.support import sparse
 from tests.support.cli import needs_permissions, rmqstore, without_privileges
+from tests.support.damages import DAMAGES, apply
 from tests.support.stores import case
+from tests.support.storeview import StoreView
 from tests.verify.one_check import patch
 
 PLAIN = "5.3.3-plain"
@@ -573,3 +575,19 @@ def test_queues_in_rocksdb_are_not_checked() -> None:
     last = run.objects[-1]
     assert (run.status, last["headline"]) == (1, "NOT SURE: RocksDB queues were not read")
     assert last["not_checked"] == [{"area": "queues", "reason": "RocksDB queues were not read"}]
+
+
+@pytest.mark.parametrize(
+    ("damage", "headline"),
+    [
+        ("cq-all-tails-zero-3", "STARTS, BUT 45 messages of 18 queues become invisible"),
+        ("cq-last-file-zeroed", "STARTS, BUT 12 messages of %RETRY%group_x/0 become invisible"),
+        ("cq-tail-zero-5", "STARTS, BUT 5 messages of Orders/1 become invisible"),
+        ("cq-extra-zero-file", "STARTS, NOTHING LOST"),
+    ],
+)
+def test_messages_without_entries_are_counted_once(damage: str, headline: str, fresh_store: FreshStore) -> None:
+    """Not the units of files of zeros, which are no messages."""
+    root = fresh_store("5.3.3-plain")
+    apply(DAMAGES[damage](StoreView(root, case("5.3.3-plain").settings(root))), root)
+    assert diagnosis_of(root, "5.3.3-plain").verdict.headline == headline

@@ -23,8 +23,9 @@ _PARTS = frozenset({"consumequeue", "index"})
 # What other checks count: messages of damaged parts of the log, entries that the start writes or not, files that it does not accept.
 _COUNTED_ELSEWHERE = frozenset(
     {"RMQ-CQ-LOST", "RMQ-CQ-START", "RMQ-CQ-MISSING", "RMQ-CQ-GONE", "RMQ-CQ-DELETED", "RMQ-CQ-FILELEN", "RMQ-CQ-ZEROLEN", "RMQ-CQ-NAME"}
-    | {"RMQ-IX-FILELEN", "RMQ-IX-NAME"}
+    | {"RMQ-CQ-ZEROFILE", "RMQ-IX-FILELEN", "RMQ-IX-NAME"}
 )
+_COUNTED_BY_THE_START = {"RMQ-CQ-BEYOND": "RMQ-CQ-BEYOND", "RMQ-CQ-BEHIND": "RMQ-CQ-START"}
 
 
 def check(prediction: Prediction, *, written: bool) -> Iterator[Found]:
@@ -47,8 +48,9 @@ def check(prediction: Prediction, *, written: bool) -> Iterator[Found]:
     start = next_start(store, prediction.outcome)
     found = Verification(store, Options(parts=_PARTS, quick=True, threads=1), foresight=lambda store: start).run()
     errors = [one for one in found if one.severity is Severity.ERROR and one.code not in _COUNTED_ELSEWHERE]
-    known = {(one.topic, one.queue_id) for one in prediction.findings() if one.code == "RMQ-CQ-BEYOND"}
-    errors = [one for one in errors if one.code != "RMQ-CQ-BEYOND" or (one.topic, one.queue_id) not in known]
+    # Of these queues the prediction counts the messages.
+    known = {(one.code, one.topic, one.queue_id) for one in prediction.findings()}
+    errors = [one for one in errors if (_COUNTED_BY_THE_START.get(one.code), one.topic, one.queue_id) not in known]
     yield from _of_queues([one for one in errors if one.code.startswith("RMQ-CQ-")])
     yield from _of_index([one for one in errors if one.code.startswith("RMQ-IX-")])
 

@@ -119,30 +119,28 @@ class Dispatches:
         records = batch.records
         dispatched = (records["marks"] & int(Mark.MULTI_DISPATCH) != 0) & (records["sys_flag"] & _NO_UNIT == 0)
         further = self._further.read(batch, np.flatnonzero(dispatched))
-        claims = [*self._claims_by_queue(records, further.queues), *self._claims_one_by_one(batch, further.unusual)]
-        if not claims:
-            return records[:0]
+        claims = [self._claims_by_queue(records, further.queues), *self._claims_one_by_one(batch, further.unusual)]
         copied, queues, places = np.concatenate(claims, axis=1)
         order = np.argsort(copied, kind="stable")
         result: npt.NDArray[np.void] = records[copied[order]]
         result["queue"], result["queue_offset"] = queues[order], places[order]
         return result
 
-    def _claims_by_queue(self, records: npt.NDArray[np.void], further: npt.NDArray[np.void]) -> Iterator[npt.NDArray[np.int64]]:
-        """Yield claims, int64 of shape (3, n): row, queue, place."""
+    def _claims_by_queue(self, records: npt.NDArray[np.void], further: npt.NDArray[np.void]) -> npt.NDArray[np.int64]:
+        """Return claims, int64 of shape (3, n): row, queue, place."""
         order = np.argsort(further["queue"], kind="stable")
         queues, rows, numbers = (further[name][order] for name in ("queue", "row", "queue_offset"))
-        positions = records["position"][rows]
+        positions, doubtful = records["position"][rows], self._doubtful(records["queue"][rows])
+        places, has_place = np.empty_like(numbers), np.empty(len(numbers), np.bool_)
         starts = np.flatnonzero(np.diff(queues, prepend=-1)).tolist()
         for start, end in pairwise([*starts, len(queues)]):
-            key = self._further.queue(int(queues[start]))
-            mine = slice(start, end)
-            doubtful = self._doubtful(records["queue"][rows[mine]])
-            places, has_place = self._places(key, positions[mine], numbers[mine], doubtful)
-            yield np.stack([rows[mine], np.full(end - start, self._scanner.number_of(*key)), places])[:, has_place]
+            key, mine = self._further.queue(int(queues[start])), slice(start, end)
+            queues[mine] = self._scanner.number_of(*key)
+            places[mine], has_place[mine] = self._places(key, positions[mine], numbers[mine], doubtful[mine])
+        return np.stack([rows, queues, places])[:, has_place]
 
     def _claims_one_by_one(self, batch: Batch, rows: Sequence[int]) -> Iterator[npt.NDArray[np.int64]]:
-        """Yield claims as `_claims_by_queue` does, from properties that compiled code does not read."""
+        """Yield claims as `_claims_by_queue` returns them, from properties that compiled code does not read."""
         for row in rows:
             topic, queue_id = self._scanner.queue(int(batch.records["queue"][row]))
             for entry in _entries(batch.properties(row), queue_id):

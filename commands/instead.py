@@ -12,9 +12,8 @@ from rmqstore.repair.plan.model import ActionKind
 
 if TYPE_CHECKING:
     from rmqstore.prediction.whatif import Compared
-    from rmqstore.repair.plan.model import Action, Plan
+    from rmqstore.repair.plan.model import Plan
     from rmqstore.repair.procedure import Planner
-    from rmqstore.repair.transaction.folder import Transaction
     from rmqstore.store.root import Store
 
 _MOVED_OUT = (ActionKind.QUARANTINE, ActionKind.REPLACE)
@@ -39,23 +38,6 @@ class Instead:
             "starts": None if self.start is None else self.start.outcome.starts,
             "discarded": None if lost is None else lost.messages,
         }
-
-
-class SilentDialog:
-    """A dialog that shows nothing and agrees to nothing."""
-
-    def show(self, plan: Plan) -> None:
-        """Show nothing."""
-
-    def confirm(self, plan: Plan) -> bool:
-        """Return False."""
-        return False
-
-    def started(self, transaction: Transaction, plan: Plan) -> None:
-        """Do nothing: nothing is applied."""
-
-    def advance(self, action: Action) -> None:
-        """Do nothing: nothing is applied."""
 
 
 def plan_instead(runner: RepairRunner, name: str, planner: Planner, *, passes: int) -> Instead:

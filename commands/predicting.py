@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rmqstore.render.output import Output
     from rmqstore.store.access import Denied
     from rmqstore.store.root import Store
+    from rmqstore.store.transactions import Stopped
 
 EXIT_HARM = 1
 
@@ -57,6 +58,7 @@ def _predict(store: Store, ways: Sequence[Variant], chosen: Chosen, view: View, 
     from rmqstore.store.access import denied_entries
     from rmqstore.store.again import try_again
     from rmqstore.store.mapped import skipping_denied
+    from rmqstore.store.transactions import read_transactions
 
     def look() -> tuple[Sequence[Denied], list[Compared]]:
         # What is listed here is incomplete, and other readers must not get it.
@@ -66,16 +68,19 @@ def _predict(store: Store, ways: Sequence[Variant], chosen: Chosen, view: View, 
 
     with skipping_denied():
         not_read, results = try_again(look)
-        instead = None if plan is None else plan()
-        output = view.output()
-        least = least_harmful(results, chosen.release, abort=store.abort_present)
-        if view.format == "table":
-            _show(results, least, store.root, chosen, instead, output)
-        else:
-            for result in results:
-                output.object(_json(result, store.root, chosen.because, instead))
-            if len(results) > 1:
-                output.object(_comparison(results, least, chosen.release))
+        stopped = read_transactions(store.root).stopped
+    instead = None if plan is None else plan()
+    output = view.output()
+    least = least_harmful(results, chosen.release, abort=store.abort_present)
+    if view.format == "table":
+        if stopped is not None:
+            note(f"warning: {stopped.message}. {stopped.hint}")
+        _show(results, least, store.root, chosen, instead, output)
+    else:
+        for result in results:
+            output.object(_json(result, store.root, chosen.because, stopped, instead))
+        if len(results) > 1:
+            output.object(_comparison(results, least, chosen.release))
     denied.show(not_read, output)
     output.next(step)
     denied.end(not_read)
@@ -86,11 +91,7 @@ def _predict(store: Store, ways: Sequence[Variant], chosen: Chosen, view: View, 
 def _show(results: list[Compared], least: Sequence[Compared], root: Path, chosen: Chosen, instead: Instead | None, output: Output) -> None:
     """Write one result, with a plan beside it, or which of several do the least harm."""
     from rmqstore.prediction.whatif import why_least
-    from rmqstore.store.transactions import read_transactions
 
-    stopped = read_transactions(root).stopped
-    if stopped is not None:
-        note(f"warning: {stopped.message}. {stopped.hint}")
     if len(results) == 1:
         output.verdict(headline(least[0]))
         screen = for_people(least[0], root, chosen.because)
@@ -114,11 +115,9 @@ def _comparison(results: Sequence[Compared], least: Sequence[Compared], release:
     return {"type": "comparison", "least_harmful": labels[0], "equal": labels[1:], "because": because}
 
 
-def _json(result: Compared, root: Path, because: str, instead: Instead | None) -> dict[str, Any]:
+def _json(result: Compared, root: Path, because: str, stopped: Stopped | None, instead: Instead | None) -> dict[str, Any]:
     from rmqstore.prediction.report import as_json
-    from rmqstore.store.transactions import read_transactions
 
-    stopped = read_transactions(root).stopped
     return {
         **as_json(result.outcome, root, result.consequences),
         "version_because": because,

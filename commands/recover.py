@@ -11,7 +11,7 @@ import click
 from rmqstore.commands.common import View, broker_version_option, next_command, output_options, store_argument, store_options
 from rmqstore.commands.denied import require_readable
 from rmqstore.commands.engines import engine_options
-from rmqstore.commands.instead import Instead, SilentDialog, plan_instead
+from rmqstore.commands.instead import Instead, plan_instead
 from rmqstore.commands.predicting import predict, what_if_option
 from rmqstore.commands.writing import RepairRunner, plan_out_option, yes_option
 from rmqstore.errors import RmqstoreError, UsageError
@@ -130,11 +130,12 @@ def command(
 def _instead(store: Store, at: StoreAt, broker_version: str, wish: EngineOptions, lost_units: str, view: View) -> Instead:
     """Return what the command would do with its other options left out."""
     from rmqstore.repair.derived.consumequeues import LostUnits
+    from rmqstore.repair.procedure import Unattended
     from rmqstore.repair.recover import Recovery, Strategy
 
     try:
         require_readable(store)
     except RmqstoreError as error:
         return Instead(None, error.message)
-    runner = RepairRunner(view, at, store, broker_version, wish, dry_run=True, yes=False, plan_out=None, dialog=SilentDialog())
+    runner = RepairRunner(view, at, store, broker_version, wish, dry_run=True, yes=False, plan_out=None, dialog=Unattended(agrees=False))
     return plan_instead(runner, NAME, Recovery(runner.release, Strategy.SALVAGE, LostUnits(lost_units), (), False).plan, passes=_PASSES)

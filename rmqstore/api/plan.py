@@ -7,7 +7,6 @@ import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rmqstore.api.html import table
 from rmqstore.kept import private_directory
@@ -52,7 +51,7 @@ class Plan:
 
     def apply(self) -> Applied:
         """Apply the plan and verify the store. Raises RefusedError if the store changed or is in use, WriteFailedError, OSError."""
-        result = procedure.apply_file(self._file, _Consent())
+        result = procedure.apply_file(self._file, procedure.Unattended(agrees=True))
         return Applied(Path(self._data.store), result.transaction, result.errors or {})
 
     def _repr_html_(self) -> str:
@@ -82,7 +81,9 @@ def plan_recover(at: StoreAt, release: str, strategy: str, lost_units: str, copi
     directory = private_directory("rmqstore-plan-")
     kept_in = directory / "plan.json"
     try:
-        result = procedure.show(procedure.RepairRequest("recover", chosen, at.open, recovery.plan), _Consent(), kept_in)
+        result = procedure.show(
+            procedure.RepairRequest("recover", chosen, at.open, recovery.plan), procedure.Unattended(agrees=True), kept_in
+        )
     except BaseException:
         shutil.rmtree(directory, ignore_errors=True)
         raise
@@ -91,21 +92,4 @@ def plan_recover(at: StoreAt, release: str, strategy: str, lost_units: str, copi
 
 def undo(root: Path, transaction: str | None) -> None:
     """Undo a transaction, or continue an undo that was stopped. Raises RefusedError, WriteFailedError, OSError."""
-    procedure.undo(root, transaction, _Consent())
-
-
-class _Consent:
-    """The consent of a program: the call itself."""
-
-    def show(self, plan: PlanData) -> None:
-        """Do nothing: the plan is an object."""
-
-    def confirm(self, plan: PlanData) -> bool:
-        """Return True."""
-        return True
-
-    def started(self, transaction: Transaction, plan: PlanData) -> None:
-        """Do nothing."""
-
-    def advance(self, action: Any) -> None:
-        """Do nothing."""
+    procedure.undo(root, transaction, procedure.Unattended(agrees=True))

@@ -84,6 +84,26 @@ class Dialog(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Unattended:
+    """A dialog without a user, which shows nothing; it agrees to each plan or to none."""
+
+    agrees: bool
+
+    def show(self, plan: Plan) -> None:
+        """Show nothing."""
+
+    def confirm(self, plan: Plan) -> bool:
+        """Return whether it agrees."""
+        return self.agrees
+
+    def started(self, transaction: Transaction, plan: Plan) -> None:
+        """Report nothing."""
+
+    def advance(self, action: Action) -> None:
+        """Report nothing."""
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """The result of a command: `errors` of the verification afterwards by code, `left` the number of actions of a second plan.
 

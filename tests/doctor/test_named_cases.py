@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -23,6 +24,7 @@ from rmqstore.formats.layout import fixed_layout
 from rmqstore.store.root import Store
 from tests.doctor.diagnosing import FreshStore, diagnosis_of
 from tests.doctor.test_observed_starts import OBSERVED, SETTINGS
+from tests.prediction.recorded_cases import cases_of
 from tests.support import sparse
 from tests.support.cli import needs_permissions, rmqstore, without_privileges
 from tests.support.damages import DAMAGES, apply
@@ -588,6 +590,13 @@ def test_queues_in_rocksdb_are_not_checked() -> None:
 )
 def test_messages_without_entries_are_counted_once(damage: str, headline: str, fresh_store: FreshStore) -> None:
     """Not the units of files of zeros, which are no messages."""
+    served = [
+        sum(queue[1] for queue in (one["S1"] | (one.get("S2") or {}))["queues"].values())
+        for name in ("none", damage)
+        for one in cases_of("5.3.3")
+        if (one["base"], one["damage"], one["abort"]) == ("5.3.3-plain", name, "no")
+    ]
+    assert served[0] - served[1] == sum(map(int, re.findall(r"(\d+) messages", headline)))  # what the broker did
     root = fresh_store("5.3.3-plain")
     apply(DAMAGES[damage](StoreView(root, case("5.3.3-plain").settings(root))), root)
     assert diagnosis_of(root, "5.3.3-plain").verdict.headline == headline

@@ -75,8 +75,8 @@ def plan_compaction(planning: Planning, store: Store) -> None:
     queues = {(one.topic, one.queue_id): _Side.of(one) for one in store.compaction_queue_directories()}
     for log in map(_Side.of, store.compaction_log_directories()):
         queue = queues.get((log.directory.topic, log.directory.queue_id))
-        if queue is None or not (log.old or queue.old or log.new or queue.new):
-            continue
+        if queue is None or not (log.old or queue.old or (queue.new and not log.new)):
+            continue  # none has begun: new files may be incomplete
         chosen = _chosen(log, queue)
         if chosen is None:
             place = f"{log.directory.topic}/{log.directory.queue_id}"

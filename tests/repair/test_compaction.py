@@ -104,6 +104,16 @@ def test_a_damaged_file_does_not_change_the_way(harm: Callable[[bytes], bytes], 
     assert (root / "compaction" / "compactionLog" / "compact" / "0" / FIRST).read_bytes() == harm(OLD_LOG)
 
 
+@pytest.mark.parametrize("step", ["written again", "half written"])
+def test_damage_does_not_start_a_replacement(step: str, tmp_path: Path) -> None:
+    """New files may be incomplete until the first old one is renamed, and look better than a damaged old one."""
+    log, queue, _ = STEPS[step]
+    root = laid(tmp_path, {**log, FIRST: OLD_LOG[:700] + bytes(50) + OLD_LOG[750:]}, queue)
+    before = content(root / "compaction")
+    rmqstore("recover", root, "--yes", *stores.case(STORE).set_options(root))
+    assert content(root / "compaction") == before
+
+
 def test_files_that_fit_in_no_way_stay(tmp_path: Path) -> None:
     root = laid(tmp_path, {RENAMED: OLD_LOG}, {offset_to_file_name(2 * LOG_SIZE): OLD_QUEUE})
     before = content(root / "compaction")

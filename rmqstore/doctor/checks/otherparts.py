@@ -222,7 +222,7 @@ def _forgotten(context: Context, files: TimerFiles) -> Iterator[Found]:
     for window in files.log.windows():
         times = files.slot_time(window.units)
         if window.file.start >= replayed:
-            rewritten.update(np.unique(times[window.sound] % timer.WHEEL_SLOTS).tolist())
+            rewritten.update((times[window.sound] % timer.WHEEL_SLOTS).tolist())
             continue
         live = window.sound & files.is_live(times)
         count += int(forgotten_units(files, times[live], window.offsets[live]).sum())

@@ -115,7 +115,8 @@ def _read_slots(path: Path) -> Slots:
     for first in range(0, timer.WHEEL_SLOTS, _CHUNK_SLOTS):
         number = min(_CHUNK_SLOTS, timer.WHEEL_SLOTS - first)
         data = read_at(path, first * timer.WHEEL_SLOT_SIZE, number * timer.WHEEL_SLOT_SIZE)
-        used = np.flatnonzero(np.frombuffer(data, np.uint64).reshape(number, -1).any(axis=1))
+        rows = np.frombuffer(data, np.uint64).reshape(number, -1)
+        used = np.flatnonzero(rows[:, 0] | rows[:, 1] | rows[:, 2] | rows[:, 3])  # any(axis=1) takes twice as long
         slots = np.frombuffer(data, SLOT)[used]
         parts.append((first + used, slots["time"], slots["first_pos"], slots["last_pos"]))
     return Slots(*(np.concatenate(columns).astype(np.int64) for columns in zip(*parts, strict=True)))
@@ -130,7 +131,7 @@ def _precision(log: TimerLog, store: Store, slots: Slots | None, check: Any | No
     times = np.empty(0, np.int64) if slots is None else slots.time[slots.time % timer.WHEEL_SLOTS == slots.number]
     if not times.size or reference <= 0:
         return _precision_of_units(log)
-    middle = int(np.median(times))
+    middle = int(np.partition(times, times.size // 2)[times.size // 2])  # np.median would import masked arrays
     return min(timer.PRECISIONS, key=lambda precision: abs(middle * precision - reference))
 
 

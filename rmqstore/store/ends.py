@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 from rmqstore.formats import batchconsumequeue, consumequeue
 from rmqstore.formats.crc import body_crc
@@ -70,16 +71,26 @@ class QueueEnds:
         return self.max_offset - self.min_offset
 
 
+class _Prefix(NamedTuple):
+    """Units at the start of a file: how many, the first and the last of them."""
+
+    units: int
+    first: bytes
+    last: bytes
+
+
 def queue_ends(files: MappedFileQueue) -> QueueEnds:
     """Return the ends of a file consume queue; brokers write used units as a prefix of each file. Raises UnreadableError."""
     position = _used_end(files.files, _QUEUE_UNIT)
     if position is None:
         return QueueEnds(0, 0, -1, 0)
-    file, used, last = position
-    physical_offset, size, _ = _QUEUE_UNIT.unpack(last)
+    file, used = position
+    physical_offset, size, _ = _QUEUE_UNIT.unpack(used.last)
     first = files.files[0]
-    blanks, _ = _prefix(first, _QUEUE_UNIT.size, lambda unit: unit == consumequeue.PRE_BLANK)
-    return QueueEnds(first.start // _QUEUE_UNIT.size + blanks, file.start // _QUEUE_UNIT.size + used, physical_offset, size)
+    blanks = 0
+    if file is not first or used.first == consumequeue.PRE_BLANK:
+        blanks = _prefix(first, _QUEUE_UNIT.size, lambda unit: unit == consumequeue.PRE_BLANK).units
+    return QueueEnds(first.start // _QUEUE_UNIT.size + blanks, file.start // _QUEUE_UNIT.size + used.units, physical_offset, size)
 
 
 def batch_queue_ends(files: MappedFileQueue) -> QueueEnds:
@@ -87,27 +98,27 @@ def batch_queue_ends(files: MappedFileQueue) -> QueueEnds:
     position = _used_end(files.files, _BATCH_UNIT)
     if position is None:
         return QueueEnds(0, 0, -1, 0)
-    last = batchconsumequeue.UNIT.parse(position[2])
+    last = batchconsumequeue.UNIT.parse(position[1].last)
     first = batchconsumequeue.UNIT.parse(read_at(files.files[0], 0, _BATCH_UNIT.size))
     return QueueEnds(first.msg_base_offset, last.msg_base_offset + last.batch_size, last.physical_offset, last.size)
 
 
-def _used_end(files: Sequence[MappedFile], unit: struct.Struct) -> tuple[MappedFile, int, bytes] | None:
-    """Return the last file with used units, how many it has, and the last of them."""
+def _used_end(files: Sequence[MappedFile], unit: struct.Struct) -> tuple[MappedFile, _Prefix] | None:
+    """Return the last file with used units, and these."""
 
     def is_used(data: bytes) -> bool:
         physical_offset, size = unit.unpack(data)[:2]
         return bool(physical_offset >= 0 and size > 0)
 
     for file in reversed(files):
-        used, last = _prefix(file, unit.size, is_used)
-        if used:
-            return file, used, last
+        used = _prefix(file, unit.size, is_used)
+        if used.units:
+            return file, used
     return None
 
 
-def _prefix(file: MappedFile, unit_size: int, holds: Callable[[bytes], bool]) -> tuple[int, bytes]:
-    """Return the number of units at the start of the file for which `holds(unit)` is true, and the last of them.
+def _prefix(file: MappedFile, unit_size: int, holds: Callable[[bytes], bool]) -> _Prefix:
+    """Return the units at the start of the file for which `holds(unit)` is true.
 
     Most queues are short and end within the first block; the end of a longer one is found by binary search.
     """
@@ -121,9 +132,9 @@ def _prefix(file: MappedFile, unit_size: int, holds: Callable[[bytes], bool]) ->
         units = [block[position : position + unit_size] for position in range(0, len(block), unit_size)]
         end = bisect_left(units, True, key=lambda unit: not holds(unit))
         if end < len(units) or count == len(units):
-            return end, units[end - 1] if end else b""
+            return _Prefix(end, units[0], units[end - 1]) if end else _Prefix(0, b"", b"")
         end = bisect_left(range(count), True, lo=end, key=lambda index: not holds(read(index)))
-        return end, read(end - 1)
+        return _Prefix(end, units[0], read(end - 1))
 
 
 def log_ends(log: MappedFileQueue, *, entry_header: int = 0, hint: int = -1, tail_records: int = 64, far: Far | None = None) -> LogEnds:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -173,9 +173,9 @@ def summarize(store: Store, far: Far | None = None) -> StoreSummary:
 def _summarize(store: Store, far: Far | None) -> StoreSummary:
     dledger = store.dledger
     log, header = (dledger.data, ENTRY_HEADER_SIZE) if dledger and dledger.data.files else (store.commitlog, 0)
-    queues, newest = _queues(store)
     denied = tuple(denied_entries(store))
     paths_denied = {one.path for one in denied}
+    queues, newest = _queues(store, paths_denied)
     readable = replace(log, files=tuple(file for file in log.files if file.path not in paths_denied))
     ends = log_ends(readable, entry_header=header, hint=newest[-1][0] if newest else -1, far=far)
     # The last records of many queues show more signs than the last records of the log, which tend to be of one topic.
@@ -225,7 +225,7 @@ def _log(store: Store, log: MappedFileQueue, readable: MappedFileQueue, ends: Lo
     )
 
 
-def _queues(store: Store) -> tuple[QueuesSummary, list[tuple[int, int]]]:
+def _queues(store: Store, paths_denied: Set[Path]) -> tuple[QueuesSummary, list[tuple[int, int]]]:
     """Return the queues, and (physical offset, size) of the newest records that queues end with, in offset order."""
     topics: set[str] = set()
     count = entries = problems = unreadable = 0
@@ -235,7 +235,7 @@ def _queues(store: Store) -> tuple[QueuesSummary, list[tuple[int, int]]]:
         topics.add(queue.topic)
         count += 1
         problems += sum(1 for _ in queue.files.problems())
-        if ends is None or is_denied(queue.directory):
+        if ends is None or queue.directory in paths_denied:
             unreadable += 1
             continue
         entries += ends.entries

@@ -111,6 +111,39 @@ ENTRIES = (
         crash_severity=WARNING,
     ),
     Entry(
+        "RMQ-RD-MISSING",
+        ERROR,
+        "messages without an entry in the RocksDB database of the queues",
+        meaning="The database knows the log beyond these records, but has no entry that leads to them. Nothing adds one later: a start "
+        "dispatches only what is after the end that the database knows.",
+        broker={
+            ALL: "Does not serve these messages.",
+            R50: "5.2.0 serves nothing of the queue before the gap.",
+            R532: "5.3.3: consumers do not get past the gap.",
+        },
+        mend=_REBUILD,
+    ),
+    Entry(
+        "RMQ-RD-ENTRY",
+        ERROR,
+        "entries in the RocksDB database of the queues that do not fit the log",
+        meaning="An entry has a position, a size or a hash of the tag that is not that of the record with this QUEUEOFFSET, or it leads to "
+        "no record.",
+        broker={
+            ALL: "Serves what is at that position, in the order of the entries, or an error. By a wrong hash of the tag, filters leave the "
+            "message out.",
+        },
+        mend=_REBUILD,
+    ),
+    Entry(
+        "RMQ-RD-OTHER",
+        WARNING,
+        "entries in the RocksDB database of the queues that no broker writes",
+        meaning="The family `default` or `offset` has keys or values of another form, or an entry far from all others of its queue.",
+        broker={ALL: "Does not read them."},
+        mend="Nothing; if a program other than a broker wrote into the database, find out which.",
+    ),
+    Entry(
         "RMQ-RD-REACH",
         ERROR,
         "the next start builds queues from a part of the log only",

@@ -16,7 +16,7 @@ from rmqstore.repair.derived.agreement import plan_derived
 from rmqstore.repair.derived.config import plan_backups
 from rmqstore.repair.derived.consumequeues import LostUnits
 from rmqstore.repair.derived.requests import Planning
-from rmqstore.repair.derived.rocksdb import plan_queue_database
+from rmqstore.repair.derived.rocksdb import QueueDatabase
 from rmqstore.repair.log.edits import LogRepair, plan_log
 from rmqstore.repair.log.epoch import plan_epoch
 from rmqstore.repair.log.relocation import Healing
@@ -71,7 +71,7 @@ class Recovery:
         if self.strategy is Strategy.MINIMAL:
             plan_backups(builder, store)
             plan_minimal(planning, store)
-            plan_queue_database(builder, store, planning.profile, store.commitlog.files, store.commitlog.max_offset)
+            QueueDatabase(store, store.commitlog.max_offset).plan(builder, planning.profile, store.commitlog.files)
             return
         repair = self._log_repair(planning, store)
         plan_log(builder, repair)

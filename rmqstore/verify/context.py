@@ -78,6 +78,8 @@ class Context:
         self.options = options
         self.crashed = store.abort_present if options.crashed is None else options.crashed
         self.log = LogFacts()
+        self.database_reached: int | None = None  # up to where queues in RocksDB know the log; None: their entries were not compared
+        self.uncompared: str | None = None  # why that failed
         self._names: dict[Path, str] = {}  # of files of the log, relative to the root: damages can be many
 
     def finding(self, code: str, message: str, **where: Any) -> Finding:

@@ -41,6 +41,7 @@ from rmqstore.verify.parts import (
     transactions,
 )
 from rmqstore.verify.queues import batchqueue, ext, judgement
+from rmqstore.verify.queues.database import DatabaseQueues, compared_queues
 from rmqstore.verify.queues.exchanged import Held
 from rmqstore.verify.queues.units import QueueKey
 from rmqstore.verify.timer import wheel
@@ -116,6 +117,7 @@ class Look:
         self.context = Context(store, options)
         self.totals = Totals()
         self.results: list[FileResult] = []
+        self._database: DatabaseQueues | None = None  # the queues, during the pass over the log, where RocksDB has them
         self.exchanged: dict[Path, Held] = {}  # queue files that hold units of another place, once the queues were judged
         # Chains take memory for all slots of a file: one file at a time.
         self._following = threading.Lock()
@@ -163,7 +165,8 @@ class Look:
 
     def _with_log(self, wanted: list[MappedFile], advance: Advance) -> tuple[list[Finding], list[Finding]]:
         """Return the findings of the pass over these files of the log, and of the checks that use what they hold."""
-        about_log = list(self._log(wanted, advance)) if self._reads_log else []
+        with compared_queues(self.context) as self._database:
+            about_log = list(self._log(wanted, advance)) if self._reads_log else []
         return about_log, [finding for check in AFTER_LOG for finding in self._guarded(check)]
 
     def _guarded(self, check: Check) -> Iterator[Finding]:
@@ -184,16 +187,17 @@ class Look:
     def _log(self, log_files: list[MappedFile], advance: Advance) -> Iterator[Finding]:
         around, unreadable = self._surroundings(log_files)
         yield from unreadable
+        elsewhere = self._passes if self._database is None else None  # the queues of the database are files of this process
         with ThreadPoolExecutor(max_workers=max(self.options.threads, 1)) as pool:
             unread = [file for file in log_files if file.path not in self._settled]
-            together = not self._passes and workers(unread, self.options.threads) > 1
+            together = not elsewhere and workers(unread, self.options.threads) > 1
             passes = [pool.submit(self._pass, around, file, advance) for file in unread] if together else []
             # After the passes: while the queues are judged, chains are still followed, and the surroundings of the data are checked.
             chains = [pool.submit(self._follow, view) for view in around.index.views]
             beside = pool.submit(with_listings(self._beside))
             try:
-                if self._passes:
-                    outcomes = self._passes(unread, advance)
+                if elsewhere:
+                    outcomes = elsewhere(unread, advance)
                 else:
                     outcomes = [future.result() for future in passes] or [self._pass(around, file, advance) for file in unread]
                 expired = _expired_up_to(log_files, unread, outcomes)
@@ -219,6 +223,8 @@ class Look:
         context, store, options = self.context, self.store, self.options
         compare_queues = options.wants("consumequeue") and bool(log_files)
         queue_directories = self._directories(store.queue_directories()) if options.wants("consumequeue") else {}
+        if self._database is not None:
+            queue_directories = self._database.directories()
         batch_directories = self._directories(store.batch_queue_directories()) if options.wants("consumequeue") else {}
         ext_directories = self._directories(store.ext_queue_directories()) if options.wants("consumequeue") else {}
         views, unreadable = open_views(context) if options.wants("index") else ([], [])
@@ -227,7 +233,7 @@ class Look:
             batch_directories,
             ext_directories,
             IndexFiles(views),
-            compare_queues and not store.rocksdb_queues,
+            compare_queues and (self._database is not None or not store.rocksdb_queues),
             options.wants("index") and bool(log_files),
             last_file_with_data(log_files),
         )
@@ -279,7 +285,8 @@ class Look:
             yield from displaced.findings_of(context, _moved(results, context.log))
             yield from tail.check(context, results)
         if options.wants("consumequeue"):
-            yield from self._queues(results, around)
+            queues = self._queues(results, around)
+            yield from queues if self._database is None else self._database.findings(context, queues)
         yield from beside.result()
         if options.wants("index"):
             yield from self._index(results, around.index.views, chains)

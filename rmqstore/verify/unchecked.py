@@ -58,8 +58,10 @@ def _compaction(context: Context) -> Iterator[NotChecked]:
 
 def _rocksdb_queues(context: Context) -> Iterator[NotChecked]:
     places = (PartKind.CONSUMEQUEUE, PartKind.CONSUMEQUEUE_ROCKSDB)
-    if context.options.wants("consumequeue") and _any_database(context.store, map(context.store.path_of, places)):
-        yield NotChecked("RocksDB queues", _why(context, "compared with the commit log"))
+    if not context.options.wants("consumequeue") or not _any_database(context.store, map(context.store.path_of, places)):
+        return
+    if context.database_reached is None:
+        yield NotChecked("RocksDB queues", context.uncompared or _why(context, "compared with the commit log"))
 
 
 def _rocksdb_configuration(context: Context) -> Iterator[NotChecked]:

@@ -44,7 +44,7 @@ def test_a_store_with_damage(damage: Callable[[Path], None], deep: bool, tmp_pat
 
 
 def test_a_part_that_is_not_verified_in_depth() -> None:
-    done = rmqstore("doctor", stores.sample_store("5.5.1-rocksdb"), "--gate", "--deep")
+    done = rmqstore("doctor", stores.sample_store("broker-5.5.1-rocksdb-clean"), "--gate", "--deep")
     (gate,) = done.objects
     assert (done.status, gate["pass"]) == (1, False)
     assert gate["not_checked"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -39,16 +40,26 @@ def unpack_database(name: str, target: Path) -> None:
         archive.extractall(target, filter="data")
 
 
-def set_reached(database: Path, offset: int) -> None:
-    """Make queues in RocksDB say that they know the log up to a physical offset."""
+@contextmanager
+def opened(database: Path) -> Iterator[Mapping[str, Rdict]]:
+    """Open a database for writing; yield its column families, all of which are written to tables at the end."""
     names = Rdict.list_cf(str(database))
-    opened = Rdict(str(database), Options(raw_mode=True), column_families={name: Options(raw_mode=True) for name in names})
-    opened.get_column_family(OFFSETS)[REACHED_KEY] = offset.to_bytes(8, "big")
-    opened.flush()
-    opened.close()
+    handle = Rdict(str(database), Options(raw_mode=True), column_families={name: Options(raw_mode=True) for name in names})
+    families = {name: handle.get_column_family(name) for name in names}
+    yield families
+    for family in families.values():
+        family.flush()
+    families.clear()  # each of them keeps the database open
+    handle.close()
     for path in database.iterdir():
         if path.name.startswith(("LOG", "rocksdict-config")):
             path.unlink()
+
+
+def set_reached(database: Path, offset: int) -> None:
+    """Make queues in RocksDB say that they know the log up to a physical offset."""
+    with opened(database) as families:
+        families[OFFSETS][REACHED_KEY] = offset.to_bytes(8, "big")
 
 
 def database_of(root: Path, database: str = QUEUES, use: DatabaseUse = DatabaseUse.QUEUES) -> Database:

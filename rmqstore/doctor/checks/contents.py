@@ -14,7 +14,7 @@ from rmqstore.doctor.predicted import Prediction
 from rmqstore.findings import Finding, Severity
 from rmqstore.formats.batchconsumequeue import UNIT_SIZE as BATCH_UNIT_SIZE
 from rmqstore.formats.consumequeue import UNIT_SIZE
-from rmqstore.verify.context import Options
+from rmqstore.verify.context import Context, Options
 from rmqstore.verify.engine import Verification
 from rmqstore.wording import counted
 
@@ -25,6 +25,8 @@ _COUNTED_ELSEWHERE = frozenset(
     {"RMQ-CQ-LOST", "RMQ-CQ-START", "RMQ-CQ-MISSING", "RMQ-CQ-GONE", "RMQ-CQ-DELETED", "RMQ-CQ-FILELEN", "RMQ-CQ-ZEROLEN", "RMQ-CQ-NAME"}
     | {"RMQ-CQ-ZEROFILE", "RMQ-IX-FILELEN", "RMQ-IX-NAME"}
 )
+_OF_DATABASE = frozenset({"RMQ-RD-ENTRY", "RMQ-RD-MISSING"})
+_NOT_READ = "RocksDB queues were not read"
 _COUNTED_BY_THE_START = {"RMQ-CQ-BEYOND": "RMQ-CQ-BEYOND", "RMQ-CQ-BEHIND": "RMQ-CQ-START"}
 
 
@@ -44,15 +46,32 @@ def check(prediction: Prediction, *, written: bool) -> Iterator[Found]:
             )
         if any(file.length for file in store.index_files()):
             yield Effect(Area.INDEX, State.OK, "entries were not compared with the log; `rmqstore verify` compares them")
+        if store.rocksdb_queues:
+            yield Effect(Area.QUEUES, State.NOT_CHECKED, _NOT_READ)
         return
     start = next_start(store, prediction.outcome)
-    found = Verification(store, Options(parts=_PARTS, quick=True, threads=1), foresight=lambda store: start).run()
+    verification = Verification(store, Options(parts=_PARTS, quick=True, threads=1), foresight=lambda store: start)
+    found = list(verification.run())
+    if store.rocksdb_queues and not _keeps_database(prediction, verification.context):
+        yield Effect(Area.QUEUES, State.NOT_CHECKED, _NOT_READ)
     errors = [one for one in found if one.severity is Severity.ERROR and one.code not in _COUNTED_ELSEWHERE]
     # Of these queues the prediction counts the messages.
     known = {(one.code, one.topic, one.queue_id) for one in prediction.findings()}
     errors = [one for one in errors if (_COUNTED_BY_THE_START.get(one.code), one.topic, one.queue_id) not in known]
     yield from _of_queues([one for one in errors if one.code.startswith("RMQ-CQ-")])
+    yield from _of_database([one for one in errors if one.code in _OF_DATABASE])
     yield from _of_index([one for one in errors if one.code.startswith("RMQ-IX-")])
+
+
+def _keeps_database(prediction: Prediction, compared: Context) -> bool:
+    """Return whether entries in RocksDB were compared, and are served after the start, with all that it dispatches.
+
+    Where the log ends earlier than the queues, a broker searches their new ends, and may not find them.
+    """
+    reached, end = compared.database_reached, compared.log.end_offset
+    if reached is None or reached > end or prediction.cuts_log or prediction.outcome.scan is None:
+        return False
+    return reached == end or prediction.range.start_offset <= reached
 
 
 def _unread_log(prediction: Prediction, begin: int, end: int) -> Iterator[Effect]:
@@ -75,6 +94,15 @@ def _of_queues(errors: Sequence[Finding]) -> Iterator[Found]:
     match = "entry of {} does not match its message" if count == 1 else "entries of {} do not match their messages"
     text = f"{count} {match.format(where)}"
     yield Effect(Area.QUEUES, State.LOSES, text, Harm.INVISIBLE, count)
+    yield from errors
+
+
+def _of_database(errors: Sequence[Finding]) -> Iterator[Found]:
+    if not errors:
+        return
+    queues = sorted({(one.topic or "", one.queue_id or 0) for one in errors})
+    where = short_queue(*queues[0]) if len(queues) == 1 else counted(len(queues), "queue")
+    yield Effect(Area.QUEUES, State.LOSES, f"entries of {where} in RocksDB do not match their messages", Harm.INVISIBLE, len(errors))
     yield from errors
 
 

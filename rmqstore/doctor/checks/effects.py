@@ -25,10 +25,8 @@ def effects_of(prediction: Prediction) -> Iterator[Effect]:
 
 
 def _unknown(prediction: Prediction) -> Iterator[Effect]:
-    store, outcome = prediction.context.store, prediction.outcome
-    if store.rocksdb_queues:
-        yield Effect(Area.QUEUES, State.NOT_CHECKED, "RocksDB queues were not read")
-    elif outcome.unknown is not None:
+    outcome = prediction.outcome
+    if outcome.unknown is not None and not prediction.context.store.rocksdb_queues:  # `contents` reads the entries of the database
         area = Area.OTHER if "compacted" in outcome.unknown else Area.COMMIT_LOG
         yield Effect(area, State.NOT_CHECKED, outcome.unknown)
 

@@ -11,7 +11,7 @@ from rmqstore.repair.derived.index import choose_index, full_until, plan_index
 from rmqstore.repair.derived.judgement import judge, present_log
 from rmqstore.repair.derived.rebuild import rebuild_derived
 from rmqstore.repair.derived.requests import Planning
-from rmqstore.repair.derived.rocksdb import goes_beyond, plan_queue_database
+from rmqstore.repair.derived.rocksdb import QueueDatabase
 from rmqstore.repair.derived.settings_evidence import note_on_log
 from rmqstore.repair.derived.timer.plan import plan_timer
 from rmqstore.repair.log.future import FutureLog
@@ -38,11 +38,12 @@ def plan_derived(
     index_full_until = index.plan(builder, rebuilt.index)
     plan_timer(builder, store, log, judgement.log.last_timestamp, ends.get((TIMER_TOPIC, 0)))
     plan_configuration(builder, store, FutureQueues(log, ends, EndsOfQueues(store)), restores=complete)
-    plan_checkpoint(builder, store, profile, log, index_full_until)  # which depends on whether anything else changes
-    if complete or goes_beyond(store, log.end_offset):
-        plan_queue_database(builder, store, profile, log.files, log.end_offset)
+    database = queues.database
+    plan_checkpoint(builder, store, profile, log, index_full_until, database)  # which depends on whether anything else changes
+    if complete or database.goes_beyond:
+        database.plan(builder, profile, log.files)
     if complete:
-        plan_abort(builder, store, log)
+        plan_abort(builder, store, database)
     about_log = note_on_log(store) if builder.changes_something else None
     if about_log is not None:
         builder.note(about_log)
@@ -68,4 +69,5 @@ def plan_rebuilt_index(planning: Planning, store: Store, *, everything: bool) ->
 def plan_rebuilt_checkpoint(planning: Planning, store: Store) -> None:
     """Plan a checkpoint for the log and the index as they are. Raises as `plan_derived` does."""
     judgement = judge(store, parts=_INDEX, advance=planning.advance)
-    plan_checkpoint(planning.builder, store, planning.profile, present_log(store, judgement.log), full_until(store))
+    log = present_log(store, judgement.log)
+    plan_checkpoint(planning.builder, store, planning.profile, log, full_until(store), QueueDatabase(store, log.end_offset))

@@ -11,7 +11,7 @@ from rmqstore.formats.layout import fixed_layout
 from rmqstore.formats.sysflag import SysFlag
 from rmqstore.rebuild import CheckpointValues
 from rmqstore.repair.derived.rebuild import records_of
-from rmqstore.repair.derived.rocksdb import needs_dispatch
+from rmqstore.repair.derived.rocksdb import QueueDatabase
 from rmqstore.repair.log.future import FutureLog
 from rmqstore.repair.plan.builder import PlanBuilder
 from rmqstore.store.parts import PartKind
@@ -47,7 +47,7 @@ class LogEnd:
     last_queued: Place | None = None
 
 
-def plan_checkpoint(builder: PlanBuilder, store: Store, profile: Profile, log: FutureLog, full_until: int) -> None:
+def plan_checkpoint(builder: PlanBuilder, store: Store, profile: Profile, log: FutureLog, full_until: int, database: QueueDatabase) -> None:
     """Plan a checkpoint for the future `log`, if the present one is not right. Raises UnreadableError, StoreChangedError.
 
     `full_until`: end timestamp (ms) of the last full index file there will be, 0 for none. Values that every start writes are no reason to
@@ -59,7 +59,7 @@ def plan_checkpoint(builder: PlanBuilder, store: Store, profile: Profile, log: F
     fields = parse_checkpoint(data)
     finding = _wrong(store, log, end)
     code = finding.code if finding is not None else _INDEX
-    confirm = _confirmed(store, profile, fields.confirm_phy_offset, log, end)
+    confirm = _confirmed(store, profile, fields.confirm_phy_offset, log, end, database)
     if finding is not None or fields.index_msg_timestamp < full_until:
         flushed = _master_flushed(fields.master_flushed_offset, finding, log)
         if fields.master_flushed_offset not in (flushed, NO_OFFSET):
@@ -69,19 +69,19 @@ def plan_checkpoint(builder: PlanBuilder, store: Store, profile: Profile, log: F
             )
         values = _values(profile, flushed, end, full_until, confirm)
         builder.write_checkpoint(values.encode(), reason=CATALOGUE[code].title, code=code)
-    elif confirm != fields.confirm_phy_offset and (builder.changes_something or _loses_abort(store, log)):
+    elif confirm != fields.confirm_phy_offset and (builder.changes_something or _loses_abort(store, database)):
         place = _LAYOUT["confirm_phy_offset"]
         builder.write(path, place.offset, confirm.to_bytes(place.width, "big"), reason="the last record of the log, as every start has it")
 
 
-def plan_abort(builder: PlanBuilder, store: Store, log: FutureLog) -> None:
+def plan_abort(builder: PlanBuilder, store: Store, database: QueueDatabase) -> None:
     """Plan to remove `abort`: everything agrees, so the next start may be a normal one, unless it has to build queues in RocksDB."""
-    if _loses_abort(store, log):
+    if _loses_abort(store, database):
         builder.remove_abort(reason="log, queues and index agree, so the next start need not recover from a crash")
 
 
-def _loses_abort(store: Store, log: FutureLog) -> bool:
-    return store.abort_present and not needs_dispatch(store, log.end_offset)
+def _loses_abort(store: Store, database: QueueDatabase) -> bool:
+    return store.abort_present and not database.needs_dispatch
 
 
 def log_end(store: Store, log: FutureLog) -> LogEnd:
@@ -117,7 +117,7 @@ def _wrong(store: Store, log: FutureLog, end: LogEnd) -> Finding | None:
     return next((finding for finding in judging.check(context) if finding.severity is not Severity.INFO), None)
 
 
-def _confirmed(store: Store, profile: Profile, found: int, log: FutureLog, end: LogEnd) -> int:
+def _confirmed(store: Store, profile: Profile, found: int, log: FutureLog, end: LogEnd, database: QueueDatabase) -> int:
     """Return the confirm offset that a start on the future log sets: that of the last record, whatever it is (fact sheet commit log §5.5).
 
     With a controller, whose brokers have an epoch file, it is what all replicas have, and stays if it is possible.
@@ -137,12 +137,12 @@ def _confirmed(store: Store, profile: Profile, found: int, log: FutureLog, end: 
             position = file.end
         else:
             break
-    return _confirmed_without_records(store, profile, log) if last is None else last
+    return _confirmed_without_records(store, profile, log, database) if last is None else last
 
 
-def _confirmed_without_records(store: Store, profile: Profile, log: FutureLog) -> int:
+def _confirmed_without_records(store: Store, profile: Profile, log: FutureLog, database: QueueDatabase) -> int:
     """Return the confirm offset that a start sets on a log without records: after a clean stop, all of its files count as full."""
-    if not log.files or (store.abort_present and not _loses_abort(store, log)):
+    if not log.files or (store.abort_present and not _loses_abort(store, database)):
         return log.min_offset
     if profile.sync_flush_confirms_flushed and store.config.text("flushDiskType") == "SYNC_FLUSH":
         return 0

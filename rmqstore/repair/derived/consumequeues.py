@@ -27,7 +27,7 @@ from rmqstore.repair.derived.consumequeue import Planned, Reason, Work, plan_bat
 from rmqstore.repair.derived.judgement import Judgement
 from rmqstore.repair.derived.rebuild import inner_batch_topics, rebuild_derived
 from rmqstore.repair.derived.requests import Made, Planning, QueueRequest
-from rmqstore.repair.derived.rocksdb import builds_queues
+from rmqstore.repair.derived.rocksdb import QueueDatabase
 from rmqstore.repair.derived.settings_evidence import LIGHT_QUEUES, evidence_of
 from rmqstore.repair.log.future import FutureLog
 from rmqstore.repair.log.pointers import unit_pieces
@@ -104,6 +104,7 @@ class ChosenQueues:
     queues: _Queues
     reasons: Mapping[QueueKey, Reason]
     choice: _Choice
+    database: QueueDatabase
     request: QueueRequest | None
     exchanged: Mapping[Path, Held] = field(default_factory=dict)
 
@@ -114,7 +115,7 @@ class ChosenQueues:
         are. Raises UsageError, RefusedError, UnreadableError, StoreChangedError, OSError.
         """
         store, queues, wish, choice = self.store, self.queues, self.wish, self.choice
-        if store.rocksdb_queues and not queues.simple and not builds_queues(store, self.log.end_offset):
+        if store.rocksdb_queues and not queues.simple and not self.database.is_built:
             builder.note("The queues of this store are kept in RocksDB; they are left unchanged.")
         if made is None:
             return {}
@@ -146,16 +147,19 @@ class ChosenQueues:
 def choose_queues(store: Store, log: FutureLog, judgement: Judgement, wish: QueueWish) -> ChosenQueues:
     """Choose queues by their findings and by the request. Raises UnreadableError, StoreChangedError."""
     queues = _Queues.of(store)
+    # An entry may fit a record whose field is corrected: that is judged when it is on the disk.
+    unfit = None if log.corrected or not judgement.database else judgement.database[0].code
+    database = QueueDatabase(store, log.end_offset, unfit)
     if store.rocksdb_queues and not queues.simple:
-        return ChosenQueues(store, log, wish, queues, {}, _Choice(queues, {}, judgement, wish), None)
+        return ChosenQueues(store, log, wish, queues, {}, _Choice(queues, {}, judgement, wish), database, None)
     reasons = _reasons(queues, log, judgement, wish)
     choice = _Choice(queues, reasons, judgement, wish)
     known = {key for key in {*queues.simple, *queues.batch} if choice(key)}
     needless = wish.only_needed and not any(choice(key) for key in reasons)
     if needless or not (known or reasons or wish.rebuild):
-        return ChosenQueues(store, log, wish, queues, reasons, choice, None)
+        return ChosenQueues(store, log, wish, queues, reasons, choice, database, None)
     request = QueueRequest(wish.mode, choice, _batch_topics(store, log, queues, reasons, wish))
-    return ChosenQueues(store, log, wish, queues, reasons, choice, request, judgement.exchanged)
+    return ChosenQueues(store, log, wish, queues, reasons, choice, database, request, judgement.exchanged)
 
 
 def plan_queues(planning: Planning, store: Store, log: FutureLog, judgement: Judgement, wish: QueueWish) -> None:

@@ -30,6 +30,7 @@ QUEUE_TREES = (PartKind.CONSUMEQUEUE, PartKind.CONSUMEQUEUE_EXT, PartKind.BATCHC
 # Queues whose absence has a good reason more often than not: deleted topics, expired lite topics, dispatch switched off.
 _LIGHT_QUEUE = "RMQ-CQ-LMQ-MISSING"
 _MAYBE_INTENDED = frozenset({"RMQ-CQ-DELETED", _LIGHT_QUEUE})
+_OF_DATABASE = frozenset({"RMQ-RD-ENTRY", "RMQ-RD-MISSING"})
 _TREE_NAMES = frozenset(tree.value for tree in QUEUE_TREES)
 
 
@@ -37,7 +38,7 @@ _TREE_NAMES = frozenset(tree.value for tree in QUEUE_TREES)
 class Judgement:
     """Findings on a store. `log`: what the commit log holds; `queues` and `index` (by file name): findings that ask for a repair; `absent`:
     queues of the log that have no files, maybe on purpose; `coverage`: findings about keys of the log that are in no index file;
-    `exchanged`: queue files that hold units of another place.
+    `exchanged`: queue files that hold units of another place; `database`: findings on entries of the queues in RocksDB.
     """
 
     log: LogFacts
@@ -46,6 +47,7 @@ class Judgement:
     index: dict[str, list[Finding]] = field(default_factory=lambda: defaultdict(list))
     coverage: list[Finding] = field(default_factory=list)
     exchanged: dict[Path, Held] = field(default_factory=dict)
+    database: list[Finding] = field(default_factory=list)
 
 
 def no_record() -> RefusedError:
@@ -91,6 +93,8 @@ def _enter(judgement: Judgement, finding: Finding, *, light_queues_were_filled: 
         judgement.absent[key] = finding
     elif finding.code.startswith("RMQ-CQ-") and key is not None:
         judgement.queues[key].append(finding)
+    elif finding.code in _OF_DATABASE:
+        judgement.database.append(finding)
     elif finding.code.startswith("RMQ-IX-"):
         if finding.code in ("RMQ-IX-INCOMPLETE", "RMQ-IX-BEHIND"):
             judgement.coverage.append(finding)

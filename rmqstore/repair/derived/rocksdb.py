@@ -7,6 +7,7 @@ served again. IDENTITY and LOCK stay, so that the directory is still known as on
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from rmqstore.errors import RefusedError
 from rmqstore.repair.plan.builder import PlanBuilder
@@ -24,65 +25,74 @@ _BUILT = (
 _AHEAD = "RMQ-RD-AHEAD"
 
 
-def builds_queues(store: Store, end_offset: int) -> bool:
-    """Return whether the next start has to build the queues in RocksDB: there is no database, or none that fits a log that ends there."""
-    return store.rocksdb_queues and (not store.rocksdb_database or next(_unusable(store, end_offset), None) is not None)
-
-
-def goes_beyond(store: Store, end_offset: int) -> bool:
-    """Return whether queues in RocksDB continue after the end of the log."""
-    return store.rocksdb_queues and any(code == _AHEAD for _, code, _ in _unusable(store, end_offset))
-
-
-def needs_dispatch(store: Store, end_offset: int) -> bool:
-    """Return whether queues in RocksDB lack records of a log that ends there: only a start after a crash dispatches all of them."""
-    reached = _reached(store, end_offset)
-    return reached is not None and reached < end_offset
-
-
-def plan_queue_database(builder: PlanBuilder, store: Store, profile: Profile, files: Sequence[MappedFile], end_offset: int) -> None:
-    """Plan that the next start builds the queues in RocksDB, where they cannot be used, go beyond the log, or lack records of it.
-
-    `files` are those of the log, whose records end at `end_offset`. Raises RefusedError where that start would not go back far enough,
-    UnreadableError, OSError.
+@dataclass(frozen=True, slots=True)
+class QueueDatabase:
+    """The queues of `store` if they are in RocksDB, and a log that will end at `end_offset`. `unfit`: the code of a
+    finding on entries that do not fit the log, None without any.
     """
-    _note_on_configuration(builder, store)
-    for report, code, reason in _unusable(store, end_offset):
-        for name in report.database.files:
-            if name not in KEPT:
-                builder.quarantine(report.database.directory / name, reason=reason, code=code)
-    reached = _reached(store, end_offset)
-    if reached is None or reached >= end_offset:
-        return
-    _require_reach(store, profile, sum(file.end > reached for file in files), len(files))
-    builder.set_abort(reason="a start after a crash dispatches what the queues in RocksDB lack", code="RMQ-RD-BEHIND")
-    if builds_queues(store, end_offset):
-        builder.note(_BUILT)
 
+    store: Store
+    end_offset: int
+    unfit: str | None = None
 
-def _reached(store: Store, end_offset: int) -> int | None:
-    """Return the physical offset up to which the queues in RocksDB will know the log, None where they are not in RocksDB, or not known."""
-    if not store.rocksdb_queues or next(store.queue_directories(), None) is not None:
-        return None
-    if builds_queues(store, end_offset):
-        return 0
-    return probe(next(databases(store, DatabaseUse.QUEUES))).reached
+    @property
+    def is_built(self) -> bool:
+        """Whether the next start has to build the queues: there is no database, or none that fits the log."""
+        return self.store.rocksdb_queues and (not self.store.rocksdb_database or next(self._unusable(), None) is not None)
 
+    @property
+    def goes_beyond(self) -> bool:
+        """Whether the queues continue after the end of the log."""
+        return self.store.rocksdb_queues and any(code == _AHEAD for _, code, _ in self._unusable())
 
-def _unusable(store: Store, end_offset: int) -> Iterator[tuple[Report, str, str]]:
-    """Yield the databases of queues that no broker reads whole or brings to the end of the log, with the finding's code and a reason."""
-    for database in databases(store, DatabaseUse.QUEUES):
-        if not is_needed(store, database):
-            continue
-        report = probe(database)
-        if report.refused is not None:
-            yield report, "RMQ-RD-OPEN", "RocksDB does not open this database of queues"
-        elif report.damaged:
-            yield report, "RMQ-RD-BLOCK", "RocksDB cannot read this database of queues"
-        elif report.unlisted and not store.abort_present:
-            yield report, "RMQ-RD-UNLISTED", "the MANIFEST of this database of queues lacks tables"
-        elif report.reached is not None and report.reached > end_offset and next(store.queue_directories(), None) is None:
-            yield report, _AHEAD, "this database of queues has entries after the end of the log"  # beside file queues it is a second copy
+    @property
+    def needs_dispatch(self) -> bool:
+        """Whether the queues lack records of the log: only a start after a crash dispatches all of them."""
+        reached = self._reached
+        return reached is not None and reached < self.end_offset
+
+    def plan(self, builder: PlanBuilder, profile: Profile, files: Sequence[MappedFile]) -> None:
+        """Plan that the next start builds the queues, where they cannot be used, go beyond the log, or lack records of it.
+
+        `files` are those of the log. Raises RefusedError where that start would not go back far enough, UnreadableError, OSError.
+        """
+        _note_on_configuration(builder, self.store)
+        for report, code, reason in self._unusable():
+            for name in report.database.files:
+                if name not in KEPT:
+                    builder.quarantine(report.database.directory / name, reason=reason, code=code)
+        reached = self._reached
+        if reached is None or reached >= self.end_offset:
+            return
+        _require_reach(self.store, profile, sum(file.end > reached for file in files), len(files))
+        builder.set_abort(reason="a start after a crash dispatches what the queues in RocksDB lack", code="RMQ-RD-BEHIND")
+        if self.is_built:
+            builder.note(_BUILT)
+
+    @property
+    def _reached(self) -> int | None:
+        """The physical offset up to which the queues will know the log, None where they are not in RocksDB, or not known."""
+        if not self.store.rocksdb_queues or next(self.store.queue_directories(), None) is not None:
+            return None
+        return 0 if self.is_built else probe(next(databases(self.store, DatabaseUse.QUEUES))).reached
+
+    def _unusable(self) -> Iterator[tuple[Report, str, str]]:
+        """Yield the databases that no broker reads whole or brings to the end of the log, with the finding's code and a reason."""
+        for database in databases(self.store, DatabaseUse.QUEUES):
+            if not is_needed(self.store, database):
+                continue
+            report = probe(database)
+            alone = next(self.store.queue_directories(), None) is None  # beside file queues it is a second copy
+            if report.refused is not None:
+                yield report, "RMQ-RD-OPEN", "RocksDB does not open this database of queues"
+            elif report.damaged:
+                yield report, "RMQ-RD-BLOCK", "RocksDB cannot read this database of queues"
+            elif report.unlisted and not self.store.abort_present:
+                yield report, "RMQ-RD-UNLISTED", "the MANIFEST of this database of queues lacks tables"
+            elif report.reached is not None and report.reached > self.end_offset and alone:
+                yield report, _AHEAD, "this database of queues has entries after the end of the log"
+            elif self.unfit is not None and alone:
+                yield report, self.unfit, "entries of this database of queues do not fit the log"
 
 
 def _require_reach(store: Store, profile: Profile, needed: int, files: int) -> None:

@@ -25,11 +25,12 @@ _FILE_SIZE = "rocksdb.live-sst-files-size"
 def main() -> None:
     """Print what the library reports about a database."""
     directory, limit, mode, family, key = sys.argv[1:]
-    _restrict()
+    restrict()
     sys.stdout.write(json.dumps(_probe(directory, int(limit), mode, family, bytes.fromhex(key))))
 
 
-def _restrict() -> None:
+def restrict() -> None:
+    """Limit what this process may use, and let it have as many files open as it may."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (_WRITTEN, _WRITTEN))
     resource.setrlimit(resource.RLIMIT_AS, (_ADDRESS_SPACE, _ADDRESS_SPACE))
@@ -39,12 +40,10 @@ def _restrict() -> None:
 
 def _probe(directory: str, limit: int, mode: str, family: str, key: bytes) -> dict[str, Any]:
     try:
-        names = Rdict.list_cf(directory, _options(mode))
-        families = {name: _options(mode) for name in names}
-        database = Rdict(directory, _options(mode), column_families=families, access_type=AccessType.read_only(False))
+        database, handles = open_families(directory, mode)
     except Exception as error:  # the library has no class of its own for a database that it refuses
         return {"refused": str(error)}
-    handles = {name: database.get_column_family(name) for name in names}
+    names = list(handles)
     sizes = {name: handle.property_int_value(_FILE_SIZE) or 0 for name, handle in handles.items()}
     result = []
     for name in sorted(names, key=lambda name: sizes[name]):
@@ -55,6 +54,14 @@ def _probe(directory: str, limit: int, mode: str, family: str, key: bytes) -> di
     said = {"tables": tables, "families": result, "value": _value(handles.get(family), key)}
     database.close()
     return said | {"log": _damage_of_log(directory, names)}
+
+
+def open_families(directory: str, mode: str) -> tuple[Rdict, dict[str, Rdict]]:
+    """Return a database that is open for reading only, and its column families by name. Raises what the library raises."""
+    names = Rdict.list_cf(directory, _options(mode))
+    families = {name: _options(mode) for name in names}
+    database = Rdict(directory, _options(mode), column_families=families, access_type=AccessType.read_only(False))
+    return database, {name: database.get_column_family(name) for name in names}
 
 
 def _damage_of_log(directory: str, names: list[str]) -> str | None:
@@ -80,14 +87,19 @@ def _options(mode: str) -> Options:
     return options
 
 
-def _read(family: Rdict) -> dict[str, Any]:
-    """Return how many entries of a column family were read, and why no more. Every block is compared with its checksum."""
+def reading() -> ReadOptions:
+    """Return options to read a column family from its beginning to its end, every block compared with its checksum."""
     options = ReadOptions()
     options.set_verify_checksums(True)
     options.set_readahead_size(_READAHEAD)
+    return options
+
+
+def _read(family: Rdict) -> dict[str, Any]:
+    """Return how many entries of a column family were read, and why no more."""
     entries, error = 0, None
     try:
-        cursor = family.iter(options)
+        cursor = family.iter(reading())
         cursor.seek_to_first()
         while cursor.valid():
             entries += 1

@@ -14,7 +14,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -111,13 +112,25 @@ def _probe(database: Database, limit: int, state: tuple[tuple[int, ...], ...]) -
     for name in database.files:
         if not os.access(database.directory / name, os.R_OK):
             return Report(database, failed=f"{name}: permission denied")
-    seconds = _SECONDS + min(database.table_bytes, limit) // _BYTES_PER_SECOND
+    seconds = longest_seconds(min(database.table_bytes, limit))
+    with linked(database) as links:
+        said = _ask(links, limit, _MODES.get(database.use, _DEFAULT_MODE), seconds)
+        return _report(database, said, links)
+
+
+def longest_seconds(table_bytes: int) -> int:
+    """Return how long the library may take to read so many bytes of tables."""
+    return _SECONDS + table_bytes // _BYTES_PER_SECOND
+
+
+@contextmanager
+def linked(database: Database) -> Iterator[str]:
+    """Yield a private directory in which the files of a database are symbolic links. Raises OSError."""
     with tempfile.TemporaryDirectory(prefix="rmqstore-rocksdb-") as links:
         for name in database.files:
             if _LINKED.fullmatch(name):
                 (Path(links) / name).symlink_to(source_of(database.directory / name))
-        said = _ask(links, limit, _MODES.get(database.use, _DEFAULT_MODE), seconds)
-        return _report(database, said, links)
+        yield links
 
 
 def _state(database: Database) -> tuple[tuple[int, ...], ...]:

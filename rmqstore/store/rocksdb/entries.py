@@ -1,0 +1,82 @@
+"""A process that prints the queue entries of one database, so that a crash of the library ends this process alone.
+
+`python -m rmqstore.store.rocksdb.entries DIRECTORY` writes to standard output, numbers big-endian: for each offset of the family `offset`
+`L`, its key with the length (4 bytes) before it, and its value (16 bytes); for each queue `Q` and its prefix – the key of an entry without
+the queue offset – with the length before it; then for its entries `E`, their number (4 bytes), and for each the queue offset (8 bytes) and
+the value (28 bytes); at the end `.` and the number of entries of another form (8 bytes). Fact sheet queues §8.2, §8.3.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from rocksdict import Rdict
+
+from rmqstore.store.rocksdb.child import open_families, reading, restrict
+from rmqstore.store.rocksdb.databases import OFFSETS
+
+ENTRIES = "default"
+OFFSET_SIZE, VALUE_SIZE, STORED_SIZE = 8, 28, 16
+_SHORTEST_KEY = 4 + 1 + 1 + 4 + 1 + OFFSET_SIZE
+_LENGTH = 4
+_TOGETHER = 1 << 14
+"""Entries of a piece."""
+
+
+def main() -> None:
+    """Print the entries of a database."""
+    restrict()
+    _, families = open_families(sys.argv[1], "point_in_time")
+    out = sys.stdout.buffer
+    for key, value in _of(families.get(OFFSETS)):
+        if len(value) == STORED_SIZE:
+            out.write(b"L" + _prefixed(key) + value)
+    others = _print_entries(families.get(ENTRIES), out)
+    out.write(b"." + others.to_bytes(OFFSET_SIZE, "big"))
+
+
+def _of(family: Rdict | None) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the keys and values of a column family; every block is compared with its checksum. Raises what the library raises."""
+    if family is None:
+        return
+    cursor = family.iter(reading())
+    cursor.seek_to_first()
+    while cursor.valid():
+        yield cursor.key(), cursor.value()
+        cursor.next()
+    cursor.status()
+
+
+def _print_entries(family: Rdict | None, out: BinaryIO) -> int:
+    """Print the entries queue by queue, and return how many are of another form."""
+    others = 0
+    queue = b""
+    piece: list[bytes] = []
+    for key, value in _of(family):
+        if len(value) != VALUE_SIZE or len(key) < _SHORTEST_KEY or len(key) != _SHORTEST_KEY + int.from_bytes(key[:_LENGTH], "big"):
+            others += 1
+            continue
+        if key[:-OFFSET_SIZE] != queue or len(piece) == _TOGETHER:
+            _print_piece(piece, out)
+            piece = []
+            if key[:-OFFSET_SIZE] != queue:
+                queue = key[:-OFFSET_SIZE]
+                out.write(b"Q" + _prefixed(queue))
+        piece.append(key[-OFFSET_SIZE:] + value)
+    _print_piece(piece, out)
+    return others
+
+
+def _print_piece(piece: list[bytes], out: BinaryIO) -> None:
+    if piece:
+        out.write(b"E" + len(piece).to_bytes(_LENGTH, "big") + b"".join(piece))
+
+
+def _prefixed(data: bytes) -> bytes:
+    return len(data).to_bytes(_LENGTH, "big") + data
+
+
+if __name__ == "__main__":
+    main()

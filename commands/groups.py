@@ -19,7 +19,8 @@ from rmqstore.commands.common import View, output_options, store_argument, store
 def command(store: Path, group: str | None, topic: str | None, broker_conf: Path | None, settings: Mapping[str, str], view: View) -> None:
     """List the consumer groups of STORE with their offset in each queue, how many messages are left, and the next one they get.
 
-    Offsets are those of consumerOffset.json (lmqConsumerOffset.json with enableLmq). Offsets or queues in RocksDB are not read (status 4).
+    Offsets are those of consumerOffset.json (lmqConsumerOffset.json with enableLmq).
+    Offsets and queues in RocksDB are read, unless a broker uses them (status 4).
     """
     from rmqstore.listing.groups import list_groups
     from rmqstore.render.text import labelled

@@ -27,7 +27,7 @@ def command(store: Path, topic: str | None, limit: int | None, broker_conf: Path
 
     A broker asks the producers of half messages again, and gives popped messages to the retry topic of the group once they are due.
     Transactions that ended up to three seconds before a crash can be listed: brokers from 5.1.0 on write their end later.
-    Queues and configuration in RocksDB are not read (status 4).
+    Queues and configuration in RocksDB are read, unless a broker uses them (status 4).
     """
     from rmqstore.listing.pending import list_pending
     from rmqstore.store.root import Store

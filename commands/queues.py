@@ -43,7 +43,8 @@ def command(
 ) -> None:
     """List the consume queues of STORE: topic, queue, queue offsets, entries, times of the first and the last message, bytes of the files.
 
-    Only the ends of each queue are read. A queue that cannot be read is listed with the reason. Queues in RocksDB are not read (status 4).
+    Only the ends of each queue are read. A queue that cannot be read is listed with the reason.
+    Queues in RocksDB are read, unless a broker uses them (status 4).
     """
     from rmqstore.listing.queues import list_queues
     from rmqstore.store.root import Store

@@ -25,7 +25,7 @@ def command(store: Path, topic: str | None, limit: int | None, broker_conf: Path
     """List the messages of STORE that wait for their time, the earliest first: those of delay levels from the offset in delayOffset.json
     on, those in the timer, and those that the timer has not read yet.
 
-    Overdue messages are delivered as soon as a broker starts. Queues in RocksDB are not read (status 4).
+    Overdue messages are delivered as soon as a broker starts. Queues in RocksDB are read, unless a broker uses them (status 4).
     """
     import time
 

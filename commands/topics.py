@@ -17,7 +17,7 @@ from rmqstore.commands.common import View, output_options, store_argument, store
 def command(store: Path, broker_conf: Path | None, settings: Mapping[str, str], view: View) -> None:
     """List the topics of STORE: those of topics.json and those that only have queues, with queues, message type, permissions and messages.
 
-    Messages are the entries of the queues. Topics or queues in RocksDB are not read (status 4).
+    Messages are the entries of the queues. Topics and queues in RocksDB are read, unless a broker uses them (status 4).
     """
     from rmqstore.listing.topics import list_topics
     from rmqstore.render.text import labelled

@@ -6,29 +6,35 @@ from collections.abc import Mapping
 
 from rmqstore.errors import UnreadableError
 from rmqstore.store.root import Store
-from rmqstore.verify.parts.config import FILES, State, Text, in_rocksdb, in_use, read_both
-
-
-def require_file_queues(store: Store) -> None:
-    """Raise UnreadableError where the queues are kept in RocksDB alone."""
-    if store.rocksdb_queues and next(store.queue_directories(), None) is None:
-        raise UnreadableError(
-            f"the queues of {store.root} are kept in RocksDB.", "RocksDB keeps its own format; read it with RocksDB's `ldb`."
-        )
+from rmqstore.verify.parts.config import (
+    CONSUMER_OFFSETS,
+    FILES,
+    GROUPS,
+    TOPICS,
+    State,
+    Text,
+    in_rocksdb,
+    in_use,
+    read_both,
+    texts_in_database,
+)
 
 
 def configuration(store: Store, *needed: str) -> Mapping[str, Text]:
-    """Return the configuration files as a start takes them, a damaged one from its `.bak`.
+    """Return the configuration as a start takes it: of a damaged file the `.bak`, and what RocksDB has from there.
 
-    Raises UnreadableError where RocksDB has the configuration, or one of the files `needed` is damaged.
+    Raises UnreadableError where one of the files `needed` is damaged, or RocksDB has it and it cannot be read, or is in use.
     """
-    if in_rocksdb(store):
-        raise UnreadableError(
-            f"topics, groups and consumer offsets of {store.root} are kept in RocksDB.",
-            "RocksDB keeps its own format; read it with RocksDB's `ldb`.",
-        )
     texts = {name: in_use(*read_both(store.config_path / name)) for name in FILES}
+    if in_rocksdb(store):
+        texts |= texts_in_database(store)
     for name in needed:
-        if texts[name].state in (State.DAMAGED, State.EMPTY):
-            raise UnreadableError(f"{texts[name].path} is {texts[name].why}.", "`rmqstore recover` restores it if a backup can be read.")
+        text = texts[name]
+        if text.in_database and text.state is State.MISSING and name in (TOPICS, GROUPS, CONSUMER_OFFSETS):
+            raise UnreadableError(
+                f"{name} of {store.root} is kept in RocksDB, in a database that is in use, cannot be read, or is one of several.",
+                "`rmqstore verify` names what is wrong with a database; settings (--broker-conf) decide between several.",
+            )
+        if text.state in (State.DAMAGED, State.EMPTY):
+            raise UnreadableError(f"{text.path} is {text.why}.", "`rmqstore recover` restores it if a backup can be read.")
     return texts

@@ -12,12 +12,13 @@ from typing import Any
 from rmqstore.formats.naming import HALF_TOPIC, OP_HALF_TOPIC
 from rmqstore.formats.properties import PGROUP, REAL_QID, REAL_TOPIC, TRAN_PREPARED_QUEUE_OFFSET, TRANSACTION_CHECK_TIMES
 from rmqstore.formats.record import Record
-from rmqstore.listing.configured import configuration, require_file_queues
+from rmqstore.listing.configured import configuration
 from rmqstore.listing.timers import timer_records
 from rmqstore.reading.entries import QueueEntry, units
 from rmqstore.reading.popcheckpoints import REVIVE_TOPIC, Acknowledgement, CheckPoint, Key, parsed
 from rmqstore.reading.records import record_at
 from rmqstore.store.ends import queue_ends
+from rmqstore.store.rocksdb.asfiles import with_file_queues
 from rmqstore.store.root import QueueDirectory, Store
 from rmqstore.verify.parts.config import CONSUMER_OFFSETS, stored_offsets
 
@@ -56,12 +57,12 @@ class PendingRow:
 def list_pending(store: Store, topic: str | None = None) -> list[PendingRow]:
     """Return what was undecided when the broker stopped, the oldest first, for one topic or all.
 
-    Raises UnreadableError where RocksDB has queues or configuration, and for damaged consumer offsets.
+    Raises UnreadableError where queues or configuration in RocksDB cannot be read, and for damaged consumer offsets.
     """
-    require_file_queues(store)
     texts = configuration(store, CONSUMER_OFFSETS)
     offsets = {(one.topic, one.queue_id): one.offset for one in stored_offsets(store, texts) if one.owner in _OWNERS}
-    rows = [row for row in (*_half_messages(store, offsets), *_popped(store, offsets)) if topic in (None, row.topic)]
+    with with_file_queues(store) as opened:
+        rows = [row for row in (*_half_messages(opened, offsets), *_popped(opened, offsets)) if topic in (None, row.topic)]
     return sorted(rows, key=lambda row: (row.time is None, row.time, row.physical_offset))
 
 

@@ -13,6 +13,7 @@ from rmqstore.reading.records import record_at
 from rmqstore.store.ends import QueueEnds, batch_queue_ends, queue_ends
 from rmqstore.store.mapped import MappedFileQueue
 from rmqstore.store.queues import QueueDirectory
+from rmqstore.store.rocksdb.asfiles import with_file_queues
 from rmqstore.store.root import Store
 
 
@@ -43,19 +44,17 @@ class QueueRow:
 def list_queues(store: Store, topic: str | None = None, queue_id: int | None = None, *, times: bool = True) -> Iterator[QueueRow]:
     """Yield the queues, by topic and queue id; those of one topic alone are listed without the others.
 
-    A few reads for each queue; with `times` also its first and its last record. Raises UnreadableError if RocksDB has the queues.
+    A few reads for each queue; with `times` also its first and its last record. Queues in RocksDB are read whole; raises UnreadableError
+    where that is not possible.
     """
-    if store.rocksdb_queues and next(store.queue_directories(), None) is None:
-        raise UnreadableError(
-            f"the queues of {store.root} are kept in RocksDB.", "RocksDB keeps its own format; read it with RocksDB's `ldb`."
-        )
-    for kind, listed, ends in (
-        ("simple", store.queue_directories(topic), queue_ends),
-        ("batch", store.batch_queue_directories(), batch_queue_ends),
-    ):
-        for queue in listed:
-            if topic in (None, queue.topic) and queue_id in (None, queue.queue_id):
-                yield _row(store, queue, kind, ends, times)
+    with with_file_queues(store) as opened:
+        for kind, listed, ends in (
+            ("simple", opened.queue_directories(topic), queue_ends),
+            ("batch", opened.batch_queue_directories(), batch_queue_ends),
+        ):
+            for queue in listed:
+                if topic in (None, queue.topic) and queue_id in (None, queue.queue_id):
+                    yield _row(store, queue, kind, ends, times)
 
 
 def _row(store: Store, queue: QueueDirectory, kind: str, find: Callable[[MappedFileQueue], QueueEnds], times: bool) -> QueueRow:

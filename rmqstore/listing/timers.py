@@ -11,10 +11,11 @@ import numpy as np
 from rmqstore.formats.naming import SCHEDULE_TOPIC, TIMER_TOPIC
 from rmqstore.formats.properties import REAL_QID, REAL_TOPIC, TIMER_DEL_UNIQKEY
 from rmqstore.formats.record import Record
-from rmqstore.listing.configured import configuration, require_file_queues
+from rmqstore.listing.configured import configuration
 from rmqstore.reading.entries import QueueEntry, units
 from rmqstore.reading.records import record_at
 from rmqstore.store.ends import queue_ends
+from rmqstore.store.rocksdb.asfiles import with_file_queues
 from rmqstore.store.root import Store
 from rmqstore.verify.parts.config import DELAY_OFFSETS, stored_offsets
 from rmqstore.verify.timer.files import TimerFiles, open_timer, timer_queue
@@ -49,10 +50,11 @@ class TimerRow:
 def list_timers(store: Store, now: int, topic: str | None = None) -> list[TimerRow]:
     """Return the messages that were not delivered when the broker stopped, the earliest first, those of unknown time last.
 
-    `now` (ms) decides what is overdue. Raises UnreadableError where RocksDB has the queues, and for damaged offsets of the delay levels.
+    `now` (ms) decides what is overdue. Raises UnreadableError where queues in RocksDB cannot be read, and for damaged offsets of the delay
+    levels.
     """
-    require_file_queues(store)
-    rows = [row for row in (*_delayed(store, now), *_timed(store, now)) if topic in (None, row.topic)]
+    with with_file_queues(store) as opened:
+        rows = [row for row in (*_delayed(opened, now), *_timed(opened, now)) if topic in (None, row.topic)]
     return sorted(rows, key=lambda row: (row.due is None, row.due, row.physical_offset))
 
 

@@ -60,6 +60,7 @@ class Store:
         self.config = config
         self.only = only
         self._log_is_given = False
+        self._given_queues: tuple[QueueDirectory, ...] | None = None
 
     @classmethod
     def open(cls, path: Path | str, *, broker_conf: Path | None = None, settings: Mapping[str, str] | None = None) -> Store:
@@ -150,9 +151,16 @@ class Store:
         store._log_is_given = True
         return store
 
+    def with_queues(self, queues: Iterable[QueueDirectory]) -> Store:
+        """Return the same store with other file consume queues, by topic and queue id, from any directory."""
+        store = Store(self.root, self.config, self.only)
+        store._given_queues = tuple(sorted(queues, key=lambda queue: (queue.topic, queue.queue_id)))
+        return store
+
     def reopened(self) -> Store:
-        """Return the same store, its directories to be listed again; commit log files that it was given are kept."""
-        return self if self._log_is_given else Store(self.root, self.config, self.only)
+        """Return the same store, its directories to be listed again; files of the log or of queues that it was given are kept."""
+        given = self._log_is_given or self._given_queues is not None
+        return self if given else Store(self.root, self.config, self.only)
 
     @cached_property
     def dledger(self) -> DLedgerLog | None:
@@ -193,6 +201,8 @@ class Store:
 
     def queue_directories(self, topic: str | None = None) -> Iterator[QueueDirectory]:
         """Yield the file consume queues, by topic and queue id; those of one topic alone are listed without the others."""
+        if self._given_queues is not None:
+            return (queue for queue in self._given_queues if topic in (None, queue.topic))
         return self._queues(PartKind.CONSUMEQUEUE, self.config.consume_queue_file_size, consumequeue.DEFAULT_FILE_SIZE, topic=topic)
 
     def first_queue_files(self, count: int) -> Iterator[MappedFileQueue]:
@@ -226,6 +236,8 @@ class Store:
     @cached_property
     def rocksdb_queues(self) -> bool:
         """Return whether queues are in RocksDB: a database exists, or its remains, or one is configured and there is no file queue."""
+        if self._given_queues is not None:
+            return False
         configured = self.config.explicit("storeType") == ROCKSDB_STORE
         return any(map(had_database, self._rocksdb_places)) or (configured and next(self.queue_directories(), None) is None)
 

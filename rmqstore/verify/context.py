@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import itemgetter
@@ -79,6 +79,7 @@ class Context:
         self.crashed = store.abort_present if options.crashed is None else options.crashed
         self.log = LogFacts()
         self.database_reached: int | None = None  # up to where queues in RocksDB know the log; None: their entries were not compared
+        self.database_ends: Mapping[tuple[str, int], int] | None = None  # the ends of these queues
         self.uncompared: str | None = None  # why that failed
         self._names: dict[Path, str] = {}  # of files of the log, relative to the root: damages can be many
 

@@ -41,7 +41,7 @@ from rmqstore.verify.parts import (
     transactions,
 )
 from rmqstore.verify.queues import batchqueue, ext, judgement
-from rmqstore.verify.queues.database import DatabaseQueues, compared_queues
+from rmqstore.verify.queues.database import ComparedQueues, compared_queues
 from rmqstore.verify.queues.exchanged import Held
 from rmqstore.verify.queues.units import QueueKey
 from rmqstore.verify.timer import wheel
@@ -117,7 +117,7 @@ class Look:
         self.context = Context(store, options)
         self.totals = Totals()
         self.results: list[FileResult] = []
-        self._database: DatabaseQueues | None = None  # the queues, during the pass over the log, where RocksDB has them
+        self._database: ComparedQueues | None = None  # the queues, during the pass over the log, where RocksDB has them
         self.exchanged: dict[Path, Held] = {}  # queue files that hold units of another place, once the queues were judged
         # Chains take memory for all slots of a file: one file at a time.
         self._following = threading.Lock()
@@ -224,7 +224,7 @@ class Look:
         compare_queues = options.wants("consumequeue") and bool(log_files)
         queue_directories = self._directories(store.queue_directories()) if options.wants("consumequeue") else {}
         if self._database is not None:
-            queue_directories = self._database.directories()
+            queue_directories = self._database.directories
         batch_directories = self._directories(store.batch_queue_directories()) if options.wants("consumequeue") else {}
         ext_directories = self._directories(store.ext_queue_directories()) if options.wants("consumequeue") else {}
         views, unreadable = open_views(context) if options.wants("index") else ([], [])

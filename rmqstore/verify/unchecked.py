@@ -15,7 +15,7 @@ from rmqstore.store.mapped import list_directory
 from rmqstore.store.parts import PartKind
 from rmqstore.store.root import Store
 from rmqstore.verify.context import Context
-from rmqstore.verify.parts.config import ROCKSDB_DIRECTORIES
+from rmqstore.verify.parts.config import CONSUMER_OFFSETS, GROUPS, TOPICS, State, in_rocksdb, texts_in_database
 
 _COMPACTED = ("compactionLog", "compactionCq")
 
@@ -65,8 +65,11 @@ def _rocksdb_queues(context: Context) -> Iterator[NotChecked]:
 
 
 def _rocksdb_configuration(context: Context) -> Iterator[NotChecked]:
-    places = (context.store.config_path / name for name in ROCKSDB_DIRECTORIES)
-    if context.options.wants("config") and _any_database(context.store, places):
+    store = context.store
+    if not context.options.wants("config") or not in_rocksdb(store) or store.only is not None:
+        return
+    known = not store.rocksdb_queues or context.database_ends is not None
+    if not known or any(texts_in_database(store)[name].state is not State.WHOLE for name in (TOPICS, GROUPS, CONSUMER_OFFSETS)):
         yield NotChecked("topics, groups and offsets in RocksDB", _why(context, "verified"))
 
 

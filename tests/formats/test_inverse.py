@@ -49,11 +49,21 @@ STRUCTURES = dict(declared_structures())
 STATIC = {name: struct for name, struct in STRUCTURES.items() if static_size(struct) is not None}
 FREE = {name: struct for name, struct in STATIC.items() if not has_constant(struct)}
 LONGS = st.integers(-(2**63), 2**63 - 1)
+INTS = st.integers(-(2**31), 2**31 - 1)
+TEXTS = st.binary(max_size=300)
+ROCKSDB_KEYS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
+    "rocksdb.QUEUE_KEY": {"topic": TEXTS, "queue_id": INTS, "queue_offset": LONGS},
+    "rocksdb.QUEUE_END_KEY": {"topic": TEXTS, "kind": st.sampled_from([b"max", b"min"]), "queue_id": INTS},
+    "rocksdb.CONFIG_HEAD": {"prefix": st.just(1), "table": st.integers(0, 9), "record": st.integers(0, 3), "rest": TEXTS},
+    "rocksdb.CONFIG_NAME": {"name": TEXTS},
+    "rocksdb.CONFIG_OFFSET": {"group": TEXTS, "topic": TEXTS, "queue_id": INTS},
+}
+"""Keys of varying length, and their values without lengths."""
 
 
 def test_the_structures_are_found() -> None:
     assert len(STRUCTURES) > 25
-    assert {"message.MESSAGE", "consumequeue_ext.UNIT", "abort.ABORT"} == set(STRUCTURES) - set(STATIC)
+    assert {"message.MESSAGE", "consumequeue_ext.UNIT", "abort.ABORT", *ROCKSDB_KEYS} == set(STRUCTURES) - set(STATIC)
 
 
 @pytest.mark.parametrize("name", sorted(FREE))
@@ -64,6 +74,17 @@ def test_any_bytes_are_built_as_they_were_parsed(name: str, data: st.DataObject)
     size = struct.sizeof()
     raw = data.draw(bytes_of(size))
     assert struct.build(struct.parse(raw)) == raw
+
+
+@pytest.mark.parametrize("name", sorted(ROCKSDB_KEYS))
+@FEW
+@given(data=st.data())
+def test_keys_are_parsed_as_they_were_built(name: str, data: st.DataObject) -> None:
+    values = {field: data.draw(strategy) for field, strategy in ROCKSDB_KEYS[name].items()}
+    lengths = {"length": "name" if "name" in values else "topic", "group_length": "group", "topic_length": "topic"}
+    measured = {length: len(values[of]) for length, of in lengths.items() if of in values}
+    parsed = STRUCTURES[name].parse(STRUCTURES[name].build(values | measured))
+    assert {field: parsed[field] for field in values} == values
 
 
 def values_of(member: Any) -> st.SearchStrategy[Any]:

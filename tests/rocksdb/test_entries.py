@@ -7,9 +7,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rocksdict import Rdict
 
 from rmqstore.findings import Finding, Severity
+from rmqstore.formats import rocksdb
+from rmqstore.formats.javahash import decode_java_utf8
+from rmqstore.store.rocksdb.entries import OFFSET_SIZE
+from rmqstore.store.rocksdb.queuefiles import key_of
 from rmqstore.store.root import Store
 from rmqstore.verify.context import Options
 from rmqstore.verify.engine import Verification
@@ -185,3 +191,14 @@ def test_messages_that_the_database_does_not_know_yet_are_one_finding(tmp_path: 
     found, _ = _found(root)
 
     assert [one.code for one in found] == ["RMQ-RD-BEHIND"]
+
+
+@given(topic=st.text(max_size=40), queue_id=st.integers(-(2**31), 2**31 - 1), number=st.integers(0, 2**63 - 1))
+def test_keys_are_read_as_they_are_declared(topic: str, queue_id: int, number: int) -> None:
+    encoded = topic.encode("utf-8", "surrogatepass")
+    fields = {"length": len(encoded), "topic": encoded, "queue_id": queue_id}
+    key = rocksdb.QUEUE_KEY.build({**fields, "queue_offset": number})
+
+    assert key_of(key[:-OFFSET_SIZE]) == (decode_java_utf8(encoded), queue_id)
+    assert key_of(key) is None
+    assert key_of(b"\x00" + key[:-OFFSET_SIZE]) is None

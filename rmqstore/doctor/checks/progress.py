@@ -45,7 +45,7 @@ def check(context: Context, files: ConfigFiles, due: Due, queues: Queues, known:
     """
     if files.in_rocksdb:
         for area in (Area.PROGRESS, Area.TOPICS):
-            yield Effect(area, State.NOT_CHECKED, "the configuration in RocksDB was not read")
+            yield Effect(area, State.NOT_CHECKED, "the configuration in RocksDB was not read; `rmqstore verify` reads it")
     yield from _lost_offsets(context, files, due)
     if context.store.rocksdb_queues:
         return

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import resource
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 from rocksdict import AccessType, BlockBasedOptions, Cache, DBRecoveryMode, Options, Rdict, ReadOptions
@@ -64,6 +65,18 @@ def open_families(directory: str, mode: str) -> tuple[Rdict, dict[str, Rdict]]:
     return database, {name: database.get_column_family(name) for name in names}
 
 
+def pairs_of(family: Rdict | None) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the keys and values of a column family; every block is compared with its checksum. Raises what the library raises."""
+    if family is None:
+        return
+    cursor = family.iter(_reading())
+    cursor.seek_to_first()
+    while cursor.valid():
+        yield cursor.key(), cursor.value()
+        cursor.next()
+    cursor.status()
+
+
 def _damage_of_log(directory: str, names: list[str]) -> str | None:
     """Return what is wrong with the write-ahead log, whose end may be missing; a broker continues without what it cannot read."""
     families = {name: _options(_STRICT) for name in names}
@@ -87,7 +100,7 @@ def _options(mode: str) -> Options:
     return options
 
 
-def reading() -> ReadOptions:
+def _reading() -> ReadOptions:
     """Return options to read a column family from its beginning to its end, every block compared with its checksum."""
     options = ReadOptions()
     options.set_verify_checksums(True)
@@ -99,7 +112,7 @@ def _read(family: Rdict) -> dict[str, Any]:
     """Return how many entries of a column family were read, and why no more."""
     entries, error = 0, None
     try:
-        cursor = family.iter(reading())
+        cursor = family.iter(_reading())
         cursor.seek_to_first()
         while cursor.valid():
             entries += 1

@@ -9,18 +9,19 @@ the value (28 bytes); at the end `.` and the number of entries of another form (
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from typing import BinaryIO
 
 from rocksdict import Rdict
 
-from rmqstore.store.rocksdb.child import open_families, reading, restrict
+from rmqstore.formats.rocksdb import QUEUE_END, QUEUE_ENTRY, QUEUE_KEY
+from rmqstore.store.rocksdb.child import open_families, pairs_of, restrict
 from rmqstore.store.rocksdb.databases import OFFSETS
+from rmqstore.store.rocksdb.pairs import LENGTH, prefixed
 
 ENTRIES = "default"
-OFFSET_SIZE, VALUE_SIZE, STORED_SIZE = 8, 28, 16
-_SHORTEST_KEY = 4 + 1 + 1 + 4 + 1 + OFFSET_SIZE
-_LENGTH = 4
+OFFSET_SIZE = 8
+VALUE_SIZE, STORED_SIZE = QUEUE_ENTRY.sizeof(), QUEUE_END.sizeof()
+_SHORTEST_KEY = len(QUEUE_KEY.build({"length": 0, "topic": b"", "queue_id": 0, "queue_offset": 0}))
 _TOGETHER = 1 << 14
 """Entries of a piece."""
 
@@ -30,23 +31,11 @@ def main() -> None:
     restrict()
     _, families = open_families(sys.argv[1], "point_in_time")
     out = sys.stdout.buffer
-    for key, value in _of(families.get(OFFSETS)):
+    for key, value in pairs_of(families.get(OFFSETS)):
         if len(value) == STORED_SIZE:
-            out.write(b"L" + _prefixed(key) + value)
+            out.write(b"L" + prefixed(key) + value)
     others = _print_entries(families.get(ENTRIES), out)
     out.write(b"." + others.to_bytes(OFFSET_SIZE, "big"))
-
-
-def _of(family: Rdict | None) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the keys and values of a column family; every block is compared with its checksum. Raises what the library raises."""
-    if family is None:
-        return
-    cursor = family.iter(reading())
-    cursor.seek_to_first()
-    while cursor.valid():
-        yield cursor.key(), cursor.value()
-        cursor.next()
-    cursor.status()
 
 
 def _print_entries(family: Rdict | None, out: BinaryIO) -> int:
@@ -54,8 +43,8 @@ def _print_entries(family: Rdict | None, out: BinaryIO) -> int:
     others = 0
     queue = b""
     piece: list[bytes] = []
-    for key, value in _of(family):
-        if len(value) != VALUE_SIZE or len(key) < _SHORTEST_KEY or len(key) != _SHORTEST_KEY + int.from_bytes(key[:_LENGTH], "big"):
+    for key, value in pairs_of(family):
+        if len(value) != VALUE_SIZE or len(key) < _SHORTEST_KEY or len(key) != _SHORTEST_KEY + int.from_bytes(key[:LENGTH], "big"):
             others += 1
             continue
         if key[:-OFFSET_SIZE] != queue or len(piece) == _TOGETHER:
@@ -63,7 +52,7 @@ def _print_entries(family: Rdict | None, out: BinaryIO) -> int:
             piece = []
             if key[:-OFFSET_SIZE] != queue:
                 queue = key[:-OFFSET_SIZE]
-                out.write(b"Q" + _prefixed(queue))
+                out.write(b"Q" + prefixed(queue))
         piece.append(key[-OFFSET_SIZE:] + value)
     _print_piece(piece, out)
     return others
@@ -71,11 +60,7 @@ def _print_entries(family: Rdict | None, out: BinaryIO) -> int:
 
 def _print_piece(piece: list[bytes], out: BinaryIO) -> None:
     if piece:
-        out.write(b"E" + len(piece).to_bytes(_LENGTH, "big") + b"".join(piece))
-
-
-def _prefixed(data: bytes) -> bytes:
-    return len(data).to_bytes(_LENGTH, "big") + data
+        out.write(b"E" + len(piece).to_bytes(LENGTH, "big") + b"".join(piece))
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from rmqstore.store.entries import exists
 from rmqstore.store.mapped import MappedFileQueue, list_directory, listing_once, once, unreadable
 from rmqstore.store.obstacles import kind_of
 from rmqstore.store.parts import PartKind
+from rmqstore.store.rocksdb.configuration import configuration_in_database
 from rmqstore.store.root import Store
 from rmqstore.store.window import read_if_file
 from rmqstore.verify.context import Context, modified_ms
@@ -88,7 +89,8 @@ class State(Enum):
 class Text:
     """A configuration file as a broker would read it; `why` is a text for the user, `value` the object of a whole file.
 
-    `foreign`: position of the first byte that no broker writes, None if there is none.
+    `foreign`: position of the first byte that no broker writes, None if there is none. `in_database`: RocksDB has this, and `path` is the
+    directory of its databases.
     """
 
     path: Path
@@ -96,6 +98,7 @@ class Text:
     why: str = ""
     value: Mapping[str, Any] | None = None
     foreign: int | None = None
+    in_database: bool = False
 
 
 class StoredOffset(NamedTuple):
@@ -125,10 +128,13 @@ def check(context: Context) -> Iterator[Finding]:
         yield from guarded(context, directory / name, partial(_file, context, name, texts))
     if store.only is not None:
         return
+    if in_rocksdb(store):
+        texts |= texts_in_database(store)
+        yield from _of_database(context)
     yield from guarded(context, directory / TOPICS, partial(_missing_topics, context, texts))
     yield from guarded(context, directory / TOPICS, partial(_queue_types, context, texts))
     yield from guarded(context, directory / TOPICS, partial(_lost_topics, context, texts))
-    if not store.rocksdb_queues:
+    if not store.rocksdb_queues or context.database_ends is not None:
         yield from guarded(context, directory / CONSUMER_OFFSETS, partial(_offsets, context, texts))
 
 
@@ -244,6 +250,40 @@ def in_rocksdb(store: Store) -> bool:
     return any(exists(store.config_path / name / "CURRENT") for name in ROCKSDB_DIRECTORIES)
 
 
+def texts_in_database(store: Store) -> dict[str, Text]:
+    """Return topics, groups and consumer offsets of RocksDB as if they were in their JSON files; missing ones where that is not certain.
+
+    From 5.3.1 on a start takes over a JSON file that is newer, so none may be there. Raises UnreadableError, OSError.
+    """
+    return once(("configuration in RocksDB", store.root), lambda: _texts_in_database(store))
+
+
+def _texts_in_database(store: Store) -> dict[str, Text]:
+    missing = Text(store.config_path, State.MISSING, "in RocksDB, and was not read", in_database=True)
+    found = configuration_in_database(store)
+    texts = dict.fromkeys((TOPICS, GROUPS, CONSUMER_OFFSETS), missing) | {LMQ_OFFSETS: replace(missing, why="missing")}
+    for name, value in ({} if found is None else found.objects).items():
+        text = Text(store.config_path, State.WHOLE, "in RocksDB", value, in_database=True)
+        files = [one for one in read_both(store.config_path / name) if one.state is State.WHOLE]
+        if all(_changes(one) <= _changes(text) for one in files):
+            texts[name] = text
+    return texts
+
+
+def _changes(text: Text) -> int:
+    """Return the counter of the data version."""
+    version = (text.value or {}).get("dataVersion")
+    counter = version.get("counter") if isinstance(version, dict) else None
+    return counter if isinstance(counter, int) else 0
+
+
+def _of_database(context: Context) -> Iterator[Finding]:
+    found = configuration_in_database(context.store)
+    if found is not None and found.others:
+        message = f"{len(found.others)} of the entries of the configuration have a form that no broker writes: {found.others[0]}"
+        yield context.finding("RMQ-RD-OTHER", message, file=context.store.config_path)
+
+
 # Their data about queues
 
 
@@ -282,6 +322,7 @@ def _queue_types(context: Context, texts: Mapping[str, Text]) -> Iterator[Findin
 def _lost_topics(context: Context, texts: Mapping[str, Text]) -> Iterator[Finding]:
     """Yield findings on topics with queues that a whole topics.json lacks: cut out if they have consumers, else maybe deleted."""
     table = _table(texts[TOPICS], "topicConfigTable")
+    # With configManagerVersion=v2, 5.3.3 keeps no topic that it created automatically: for retries, dead letters, a first message.
     if table is None or in_rocksdb(context.store) or context.store.rocksdb_queues:
         return
     consumed = {topic for name in (CONSUMER_OFFSETS, LMQ_OFFSETS) for topic in topics_of_offsets(texts[name])}
@@ -316,7 +357,7 @@ def _table(text: Text, name: str) -> Mapping[str, Any] | None:
 
 
 def _offsets(context: Context, texts: Mapping[str, Text]) -> Iterator[Finding]:
-    ends = EndsOfQueues(context.store)
+    ends = EndsOfQueues(context.store, context.database_ends)
 
     def valid(topic: str, queue_id: int) -> range:
         end = ends.for_offsets(topic, queue_id) if context.options.wants_queue(topic, queue_id) else None
@@ -337,8 +378,8 @@ def stored_offsets(store: Store, texts: Mapping[str, Text], usual: Usual = lambd
 
     The `usual` offsets of groups are left out.
     """
-    if not in_rocksdb(store):
-        yield from _consumer_offsets(texts[_offsets_in_use(store, texts)], usual)
+    if (text := _loaded_offsets(store, texts)) is not None:
+        yield from _consumer_offsets(text, usual)
     yield from _level_offsets(texts[DELAY_OFFSETS])
 
 
@@ -359,7 +400,8 @@ def _level_offsets(text: Text) -> Iterator[StoredOffset]:
 def consumed_topics(store: Store, texts: Mapping[str, Text]) -> frozenset[str]:
     """Return the topics of which one of the `stored_offsets` is above 0."""
     found = {stored.topic for stored in stored_offsets(store, texts, lambda topic, queue_id: EVERY_OFFSET) if stored.offset > 0}
-    for _, topic, _, offsets in () if in_rocksdb(store) else _offsets_of_groups(texts[_offsets_in_use(store, texts)]):
+    text = _loaded_offsets(store, texts)
+    for _, topic, _, offsets in () if text is None else _offsets_of_groups(text):
         if topic not in found and any(_is_integer(offset) and offset > 0 and _is_number(queue) for queue, offset in offsets.items()):
             found.add(topic)
     return frozenset(found)
@@ -400,6 +442,12 @@ def _is_number(name: str) -> bool:
     return name.isascii() and name.isdigit()
 
 
+def _loaded_offsets(store: Store, texts: Mapping[str, Text]) -> Text | None:
+    """Return the consumer offsets that a start takes, None where RocksDB has them and `texts` are those of the files."""
+    text = texts[_offsets_in_use(store, texts)]
+    return text if text.in_database or not in_rocksdb(store) else None
+
+
 def _offsets_in_use(store: Store, texts: Mapping[str, Text]) -> str:
     """Return which of two files is read: enableLmq decides; where it is not known, the newer one."""
     present = [name for name in (CONSUMER_OFFSETS, LMQ_OFFSETS) if texts[name].state is State.WHOLE]
@@ -431,8 +479,10 @@ _TREES: tuple[tuple[PartKind, Callable[[MappedFileQueue], QueueEnds]], ...] = (
 class EndsOfQueues:
     """The ends of the queues of a store. Each queue is read once, however many groups have an offset in it."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, known: Mapping[tuple[str, int], int] | None = None) -> None:
+        """`known`: the ends of queues in RocksDB."""
         self._store = store
+        self._known = known or {}
         self._ends: dict[tuple[str, int], int | None] = {}
         self._listed_again: set[tuple[str, int]] = set()
 
@@ -463,6 +513,8 @@ class EndsOfQueues:
         return self.for_offsets(topic, queue_id)
 
     def _read(self, topic: str, queue_id: int) -> int | None:
+        if (topic, queue_id) in self._known:
+            return self._known[topic, queue_id]
         if "/" in topic or "\0" in topic or topic in ("", ".", ".."):
             return None
         for kind, ends in _TREES:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding
-from rmqstore.store.liveness import liveness
-from rmqstore.store.rocksdb.databases import Database, DatabaseUse, databases, is_needed
-from rmqstore.store.rocksdb.library import probe
-from rmqstore.store.rocksdb.queuefiles import QueueFiles, queue_files
-from rmqstore.store.root import QueueDirectory, Store
+from rmqstore.store.rocksdb.asfiles import DatabaseQueues, queues_in_database
+from rmqstore.store.root import QueueDirectory
 from rmqstore.verify.context import Context
 from rmqstore.verify.queues.units import QueueKey
 
@@ -26,38 +24,40 @@ _WRONG = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class DatabaseQueues:
-    """The queues of a database, readable as file queues, and the physical offset up to which it knows the log."""
+class ComparedQueues:
+    """The queues of a database that are compared with the log."""
 
-    database: Database
-    queues: QueueFiles
-    reached: int
+    held: DatabaseQueues
 
+    @property
     def directories(self) -> dict[QueueKey, QueueDirectory]:
-        """Return the queues by topic and queue id."""
-        place = str(self.database.directory)
-        return {key: QueueDirectory(*key, files, place) for key, files in self.queues.files.items()}
+        """The queues by topic and queue id."""
+        return {(queue.topic, queue.queue_id): queue for queue in self.held.directories()}
+
+    @property
+    def _place(self) -> Path:
+        return self.held.database.directory
 
     def findings(self, context: Context, found: Iterator[Finding]) -> Iterator[Finding]:
         """Yield what is found about queues with codes and places of the database, without what it does not claim to know."""
-        if self.queues.others:
-            message = f"{self.queues.others} of its entries have a form or a place that no broker writes"
-            yield context.finding("RMQ-RD-OTHER", message, file=self.database.directory)
+        if self.held.queues.others:
+            message = f"{self.held.queues.others} of its entries have a form or a place that no broker writes"
+            yield context.finding("RMQ-RD-OTHER", message, file=self._place)
         for finding in found:
             if not finding.code.startswith("RMQ-CQ-"):
                 yield finding
                 continue
             code = "RMQ-RD-MISSING" if finding.code in _ABSENT else "RMQ-RD-ENTRY" if finding.code in _WRONG else None
             if code is None:
-                yield replace(finding, file=context.store.relative(self.database.directory), position=None, length=None)
+                yield replace(finding, file=context.store.relative(self._place), position=None, length=None)
             elif not self._is_reported(context, finding):
                 yield self._of_database(context, code, finding)
 
     def _is_reported(self, context: Context, finding: Finding) -> bool:
         """Return whether a finding about the whole database says it: queues that end before the log, or after it."""
         if finding.code in _ABSENT:
-            return finding.offset is not None and finding.offset >= self.reached
-        return finding.code == "RMQ-CQ-BEYOND" and self.reached > context.log.end_offset
+            return finding.offset is not None and finding.offset >= self.held.reached
+        return finding.code == "RMQ-CQ-BEYOND" and self.held.reached > context.log.end_offset
 
     def _of_database(self, context: Context, code: str, finding: Finding) -> Finding:
         message = finding.message
@@ -66,7 +66,7 @@ class DatabaseQueues:
         return context.finding(
             code,
             f"queue {finding.topic}/{finding.queue_id}: {message}",
-            file=self.database.directory,
+            file=self._place,
             offset=finding.offset,
             topic=finding.topic,
             queue_id=finding.queue_id,
@@ -77,23 +77,7 @@ class DatabaseQueues:
 
 
 @contextmanager
-def queues_in_database(store: Store) -> Iterator[DatabaseQueues | None]:
-    """Yield the queues of a store that has them in RocksDB alone, in a database that can be read; None for every other store.
-
-    Reads the whole database. Raises UnreadableError, OSError.
-    """
-    found = [database for database in databases(store, DatabaseUse.QUEUES) if is_needed(store, database)]
-    readable = len(found) == 1 and next(store.queue_directories(), None) is None and not liveness(store).in_use
-    report = probe(found[0]) if readable else None
-    if report is None or not report.sound or report.unlisted or report.reached is None:
-        yield None
-        return
-    with queue_files(found[0], store.message_log.min_offset) as queues:
-        yield DatabaseQueues(found[0], queues, report.reached)
-
-
-@contextmanager
-def compared_queues(context: Context) -> Iterator[DatabaseQueues | None]:
+def compared_queues(context: Context) -> Iterator[ComparedQueues | None]:
     """Yield the queues in RocksDB to compare with the log; None without any, and where the context names why they are not compared."""
     with ExitStack() as stack:
         queues = None
@@ -102,5 +86,6 @@ def compared_queues(context: Context) -> Iterator[DatabaseQueues | None]:
                 queues = stack.enter_context(queues_in_database(context.store))
             except (RmqstoreError, OSError) as error:
                 context.uncompared = str(error)
-        context.database_reached = None if queues is None else queues.reached
-        yield queues
+        if queues is not None:
+            context.database_reached, context.database_ends = queues.reached, queues.queues.ends
+        yield None if queues is None else ComparedQueues(queues)

@@ -1,0 +1,35 @@
+"""A process that prints all keys and values of one database, so that a crash of the library ends this process alone.
+
+`python -m rmqstore.store.rocksdb.pairs DIRECTORY MODE` writes to standard output: for each column family `F` and its name, for each of its
+entries `P`, the key and the value; each of these with its length (4 bytes, big-endian) before it; `.` at the end.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from rmqstore.store.rocksdb.child import open_families, pairs_of, restrict
+
+LENGTH = 4
+
+
+def main() -> None:
+    """Print the keys and values of a database."""
+    directory, mode = sys.argv[1:]
+    restrict()
+    _, families = open_families(directory, mode)
+    out = sys.stdout.buffer
+    for name, family in families.items():
+        out.write(b"F" + prefixed(name.encode()))
+        for key, value in pairs_of(family):
+            out.write(b"P" + prefixed(key) + prefixed(value))
+    out.write(b".")
+
+
+def prefixed(data: bytes) -> bytes:
+    """Return bytes with their length before them."""
+    return len(data).to_bytes(LENGTH, "big") + data
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""The output of a child process that reads a database, as a stream of bytes."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Timer
+from typing import IO
+
+from rmqstore.children import environment
+from rmqstore.errors import UnreadableError
+from rmqstore.store.rocksdb.databases import Database
+from rmqstore.store.rocksdb.library import longest_seconds
+
+_LENGTH = struct.Struct(">I")
+
+
+@contextmanager
+def output_of(database: Database, module: str, *words: str) -> Iterator[IO[bytes]]:
+    """Yield the standard output of `python -m MODULE WORD…`. Raises UnreadableError if it ends before `exactly` has what it wants."""
+    command = [sys.executable, "-m", module, *words]
+    with subprocess.Popen(command, env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as child:
+        assert child.stdout is not None
+        timer = Timer(longest_seconds(database.table_bytes), child.kill)
+        timer.start()
+        try:
+            yield child.stdout
+        except EOFError:
+            raise UnreadableError(
+                f"{database.directory}: the RocksDB library ended before it had read everything.",
+                "Run `rmqstore verify` again, with more memory.",
+            ) from None
+        finally:
+            timer.cancel()
+            child.kill()
+
+
+def exactly(stream: IO[bytes], size: int) -> bytes:
+    """Return the next `size` bytes. Raises EOFError."""
+    data = stream.read(size)
+    if len(data) != size:
+        raise EOFError
+    return data
+
+
+def prefixed(stream: IO[bytes]) -> bytes:
+    """Return the next bytes, whose length is before them. Raises EOFError."""
+    return exactly(stream, _LENGTH.unpack(exactly(stream, _LENGTH.size))[0])

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from rocksdict import Rdict
 
 from tests.broker import repaired, whole_broker
 from tests.broker.repaired import RepairCase
 from tests.broker.toolchain import WHOLE, JarsMissing, missing, prepared
+from tests.rocksdb.bases import opened
 from tests.rocksdb.damages import long_sst, manifest, short_sst
 from tests.support.damages import DAMAGES, Plan
 from tests.support.operations import Delete, Flip, Op, Resize, Zero
@@ -19,6 +22,31 @@ from tests.support.storeview import StoreView
 RELEASES = ("5.2.0", "5.3.3", "5.5.1")
 DATABASE = "consumequeue"
 _BIT = 0x10
+
+
+@dataclass(frozen=True, slots=True)
+class Edit(Op):
+    """Changes entries of the database at `path`."""
+
+    edit: Callable[[Mapping[str, Rdict]], None]
+
+    def apply(self, root: Path) -> None:
+        with opened(root / self.path) as families:
+            self.edit(families)
+
+
+def _without_three(families: Mapping[str, Rdict]) -> None:
+    keys = [key for key, _ in families["default"].items()]
+    for key in keys[5::20][:3]:
+        del families["default"][key]
+
+
+def _exchanged(families: Mapping[str, Rdict]) -> None:
+    """Exchange the values of two entries in the middle."""
+    entries = families["default"]
+    keys = [key for key, _ in entries.items()]
+    one, other = keys[len(keys) // 3], keys[len(keys) // 2]
+    entries[one], entries[other] = entries[other], entries[one]
 
 
 def _op(make: Callable[[str, int], Op], choose: Callable[[Path], Path]) -> Plan:
@@ -37,6 +65,8 @@ PLANS: dict[str, Plan] = {
     "rocksdb-current-missing": lambda view: [Delete(f"{DATABASE}/CURRENT")],
     "rocksdb-entries-flip": _op(lambda path, length: Flip(path, length // 4, _BIT), long_sst),
     "rocksdb-offsets-flip": _op(lambda path, length: Flip(path, length // 4, _BIT), short_sst),
+    "rocksdb-entries-missing": lambda view: [Edit(DATABASE, _without_three)],
+    "rocksdb-entries-exchanged": lambda view: [Edit(DATABASE, _exchanged)],
     "rocksdb-ahead": lambda view: [Zero((cut := view.records[-40]).path, cut.position, view.log_file_size - cut.position)],
 }
 BOTH = "rocksdb-entries-flip+body-flip-mid"
@@ -45,6 +75,7 @@ BOTH = "rocksdb-entries-flip+body-flip-mid"
 CASES = {
     "files that are missing": (("rocksdb-manifest-missing", "no"), ("rocksdb-current-missing", "no")),
     "files that were changed": (("rocksdb-manifest-half", "yes"), ("rocksdb-entries-flip", "no"), ("rocksdb-offsets-flip", "no")),
+    "entries that do not fit": (("rocksdb-entries-missing", "no"), ("rocksdb-entries-exchanged", "yes")),
     "the log as well": (("rocksdb-ahead", "no"), (BOTH, "yes")),
 }
 """Damages and whether `abort` is there; the cases of a group share one JVM."""

@@ -68,6 +68,7 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
         "offsets": CommandEntry(
             "rmqstore.commands.offsets", "Set the offsets of a consumer group: to a time, to the end, or as another store has them."
         ),
+        "convert": CommandEntry("rmqstore.commands.convert", "Move queues and configuration from RocksDB into files."),
         "apply": CommandEntry("rmqstore.commands.apply", "Apply a saved plan, or continue an interrupted one."),
         "undo": CommandEntry("rmqstore.commands.undo", "Undo the changes of a writing command."),
     },

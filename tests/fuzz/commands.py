@@ -115,6 +115,7 @@ READING: tuple[Line, ...] = (
     _in_store("rebuild-index", "--dry-run", "--engine", "local"),
     _in_store("rebuild-index", "--all", "--dry-run", "--engine", "local"),
     _in_store("rebuild-checkpoint", "--dry-run"),
+    _in_store("convert", "--to", "files", "--dry-run"),
     _in_store("stats", "--engine", "local"),
     _export,
     _in_store("history"),
@@ -140,6 +141,7 @@ WRITING: tuple[Line, ...] = (
     _in_store("rebuild-consumequeue", "--yes", "--engine", "local"),
     _in_store("rebuild-index", "--yes", "--engine", "local"),
     _in_store("rebuild-checkpoint", "--yes"),
+    _in_store("convert", "--to", "files", "--yes"),
 )
 _WITH_RELEASE = ("doctor", "recover", "truncate", "rebuild-consumequeue", "rebuild-index", "rebuild-checkpoint")
 _WITHOUT_SETTINGS = ("history",)

@@ -73,6 +73,10 @@ def _whole_queue(families: Families) -> None:
     del families["offset"][end(b"max")]
 
 
+def _begins_later(families: Families) -> None:
+    families["offset"][end(b"min")] = families["default"][entry(7)][:8] + struct.pack(">q", 7)
+
+
 def _other_queue(families: Families) -> None:
     value = families["default"][entry(5)]
     families["default"][entry(0, 9)] = value
@@ -87,6 +91,7 @@ CHANGES: Mapping[str, tuple[Callable[[Families], None], str, int, int]] = {
     "no record there": (_nowhere, "RMQ-RD-ENTRY", QUEUE, 5),
     "ends earlier": (_shorter, "RMQ-RD-MISSING", QUEUE, 5),
     "no end": (_whole_queue, "RMQ-RD-MISSING", QUEUE, 0),
+    "begins later": (_begins_later, "RMQ-RD-ENTRY", QUEUE, 0),
     "surplus queue": (_other_queue, "RMQ-RD-ENTRY", 9, 0),
 }
 """Change, code, queue id and first queue offset of the finding."""

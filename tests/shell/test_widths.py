@@ -47,6 +47,7 @@ WRITING = [
     ("rebuild-consumequeue", "--dry-run", "--only-missing"),
     ("rebuild-index", "--yes"),
     ("rebuild-checkpoint", "--yes"),
+    ("convert", "--to", "files", "--dry-run"),
     ("verify",),
     ("doctor",),
 ]

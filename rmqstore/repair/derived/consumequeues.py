@@ -162,10 +162,10 @@ def choose_queues(store: Store, log: FutureLog, judgement: Judgement, wish: Queu
     return ChosenQueues(store, log, wish, queues, reasons, choice, database, request, judgement.exchanged)
 
 
-def plan_queues(planning: Planning, store: Store, log: FutureLog, judgement: Judgement, wish: QueueWish) -> None:
-    """Plan what makes the queues of `store` agree with the future `log`. Raises as `choose_queues` and `ChosenQueues.plan` do."""
+def plan_queues(planning: Planning, store: Store, log: FutureLog, judgement: Judgement, wish: QueueWish) -> dict[QueueKey, int]:
+    """Plan what makes the queues of `store` agree with the future `log`; return and raise what `ChosenQueues.plan` does."""
     chosen = choose_queues(store, log, judgement, wish)
-    chosen.plan(planning.builder, rebuild_derived(planning, store, log, queues=chosen.request).queues)
+    return chosen.plan(planning.builder, rebuild_derived(planning, store, log, queues=chosen.request).queues)
 
 
 def _batch_topics(store: Store, log: FutureLog, queues: _Queues, reasons: Mapping[QueueKey, Reason], wish: QueueWish) -> frozenset[str]:

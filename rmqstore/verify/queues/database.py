@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding
+from rmqstore.formats.consumequeue import UNIT_SIZE
 from rmqstore.store.rocksdb.asfiles import DatabaseQueues, queues_in_database
 from rmqstore.store.root import QueueDirectory
 from rmqstore.verify.context import Context
@@ -43,6 +44,7 @@ class ComparedQueues:
         if self.held.queues.others:
             message = f"{self.held.queues.others} of its entries have a form or a place that no broker writes"
             yield context.finding("RMQ-RD-OTHER", message, file=self._place)
+        yield from self._beginnings(context)
         for finding in found:
             if not finding.code.startswith("RMQ-CQ-"):
                 yield finding
@@ -52,6 +54,23 @@ class ComparedQueues:
                 yield replace(finding, file=context.store.relative(self._place), position=None, length=None)
             elif not self._is_reported(context, finding):
                 yield self._of_database(context, code, finding)
+
+    def _beginnings(self, context: Context) -> Iterator[Finding]:
+        """Yield queues that begin after entries of theirs: brokers take the stored beginning if its record is in the log."""
+        queues = self.held.queues
+        for key, files in queues.files.items():
+            stored, first = queues.stored[key].first, files.min_offset // UNIT_SIZE
+            if stored is not None and stored > first:
+                yield context.finding(
+                    "RMQ-RD-ENTRY",
+                    f"queue {key[0]}/{key[1]}: it begins at {stored} in the family `offset`, and at {first} by its entries",
+                    file=self._place,
+                    topic=key[0],
+                    queue_id=key[1],
+                    queue_offset=first,
+                    expected=first,
+                    found=stored,
+                )
 
     def _is_reported(self, context: Context, finding: Finding) -> bool:
         """Return whether a finding about the whole database says it: queues that end before the log, or after it."""

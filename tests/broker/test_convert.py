@@ -1,0 +1,54 @@
+"""A whole broker serves from files what it served from RocksDB before, after `rmqstore convert --to files`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rmqstore.formats.naming import SCHEDULE_TOPIC
+from tests.broker.toolchain import WHOLE, JarsMissing, missing, prepared
+from tests.broker.whole_start import Asked, WholeStart, start
+from tests.support import stores
+from tests.support.cli import rmqstore
+
+BASE = "broker-5.5.1-rocksdb-clean"
+
+pytestmark = [
+    pytest.mark.broker,
+    pytest.mark.skipif(missing() is not None, reason=f"whole brokers cannot run here: {missing()}"),
+]
+
+
+@pytest.mark.exhaustive
+def test_every_message_is_at_its_place(tmp_path: Path) -> None:
+    case = stores.case(BASE)
+    try:
+        prepared(case.release, WHOLE)
+    except JarsMissing as error:
+        pytest.skip(f"Maven cannot get the jars of a broker {case.release}: {error}")
+    rows = [row for row in rmqstore("queues", stores.sample_store(BASE), "--json").objects if row["type"] == "queue"]
+    # A delay level goes on at the start, and what it delivers is new.
+    asked = Asked(queues=[f"{row['topic']}/{row['queue_id']}" for row in rows if row["topic"] != SCHEDULE_TOPIC])
+    before, after = stores.fresh_store(BASE, tmp_path / "before"), stores.fresh_store(BASE, tmp_path / "after")
+    settings = case.settings(after)
+
+    converted = rmqstore("convert", after, "--to", "files", "--yes", *case.set_options(after))
+
+    assert converted.status == 0, converted.err
+    assert not (after / "consumequeue" / "CURRENT").exists()
+    first = start(case.release, before, settings, asked, tmp_path / "first")
+    second = start(case.release, after, {**settings, "storeType": "default"}, asked, tmp_path / "second")
+    assert first.refused == second.refused
+    end = case.max_phy_offset
+    assert sum(len(one) for one in _places(first, end).values()) > len(rows)
+    assert _places(second, end) == _places(first, end)
+
+
+def _places(found: WholeStart, end: int) -> dict[Any, dict[int, int]]:
+    """Physical offsets of the messages of each queue by queue offset, up to the end of the log before the start."""
+    return {
+        queue: {place: line["physicalOffset"] for place, line in of_queue.items() if line["physicalOffset"] < end}
+        for queue, of_queue in found.queues.items()
+    }

@@ -27,6 +27,7 @@ FILES_OF_FORMAT = {
     "timer": "timerlog/*",
     "dledger": "dledger-*/data/*",
     "compaction": "compaction/compactionLog/*/*/*",
+    "rocksdb": "consumequeue/*.sst",
 }
 # formats that none of the brokers at hand wrote, and why
 NOT_IN_A_SAMPLE = {

@@ -129,8 +129,11 @@ def test_offsets_before_and_after_a_queue(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["queues", "topics", "groups"])
-def test_what_rocksdb_has_is_refused(command: str) -> None:
-    run = rmqstore(command, sample_store("broker-5.5.1-rocksdb-clean"))
+def test_a_database_that_cannot_be_read_is_refused(command: str, tmp_path: Path) -> None:
+    root = fresh_store("broker-5.5.1-rocksdb-clean", tmp_path)
+    for current in ("consumequeue", "config/topics", "config/consumerOffsets"):
+        (root / current / "CURRENT").write_text("MANIFEST-999999\n")
+    run = rmqstore(command, root)
     assert run.status == 4
     assert "RocksDB" in run.err
 

@@ -86,8 +86,10 @@ def test_a_message_that_the_log_lost(tmp_path: Path) -> None:
     assert len(rows) == len(before)
 
 
-def test_queues_in_rocksdb_are_not_read() -> None:
-    assert rmqstore("timers", stores.sample_store("5.5.1-rocksdb")).status == 4
+def test_delay_levels_in_rocksdb() -> None:
+    rows = rmqstore("timers", stores.sample_store("broker-5.5.1-rocksdb-clean"), "--json").objects
+    assert {row["kind"] for row in rows} == {"delay", "timer"}
+    assert all(row["due"] for row in rows)
 
 
 def test_a_store_without_any(tmp_path: Path) -> None:

@@ -95,5 +95,5 @@ def test_every_process_that_is_started_gets_that_environment() -> None:
         for path in (root / folder).rglob("*.py")
         for part in path.read_text().split("subprocess.Popen(")[1:]
     ]
-    assert {name for name, _ in starts} == {"machinecode.py", "java_process.py", "pager.py"}
+    assert {name for name, _ in starts} == {"machinecode.py", "java_process.py", "pager.py", "streams.py"}
     assert all("environment(" in (text + ")") for _, text in starts)

@@ -15,8 +15,8 @@ from tests.support.cli import Run, rmqstore
 from tests.verify.small_stores import SIZE, filled, log_name, patch
 
 COMPACTED = "broker-5.3.3-cqext-crash"
-ROCKSDB = "broker-5.5.1-rocksdb-clean"
-_CONFIGURATION = "topics, groups and offsets in RocksDB"
+DLEDGER = "broker-5.3.3-dledger-clean"
+_TERMS = "index and terms of DLedger"
 
 
 def summary(run: Run) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def test_errors(tmp_path: Path, damages: int, words: str) -> None:
     ("name", "areas", "verdict"),
     [
         (COMPACTED, ["compaction/"], "HEALTHY as far as looked: compaction/ was not read in depth"),
-        (ROCKSDB, [_CONFIGURATION], f"HEALTHY as far as looked: {_CONFIGURATION} were not read in depth"),
+        (DLEDGER, ["compaction/", _TERMS], f"HEALTHY as far as looked: compaction/ and {_TERMS} were not read in depth"),
     ],
 )
 def test_what_holds_data_and_was_not_read(name: str, areas: list[str], verdict: str) -> None:
@@ -106,7 +106,7 @@ def test_what_was_left_out_on_demand(tmp_path: Path, words: list[str], rest: str
 
 
 def test_a_part_that_was_not_wanted_is_no_reservation() -> None:
-    run = verified(stores.sample_store(ROCKSDB), "--format", "json", "--part", "commitlog")
+    run = verified(stores.sample_store(COMPACTED), "--format", "json", "--part", "commitlog")
 
     assert (run.status, summary(run)["not_checked"]) == (0, [])
 
@@ -125,10 +125,10 @@ def test_known_errors_do_not_make_a_store_healthy(tmp_path: Path) -> None:
 def test_of_several_stores_everything_that_was_not_read_is_told(tmp_path: Path) -> None:
     sound = filled(StoreBuilder(tmp_path / "store"), 3).build()
 
-    run = verified(sound, stores.sample_store(ROCKSDB), stores.sample_store(COMPACTED), "--format", "json")
+    run = verified(sound, stores.sample_store(DLEDGER), stores.sample_store(COMPACTED), "--format", "json")
 
     last = summary(run)
     assert run.status == 1
-    assert [one["area"] for one in last["not_checked"]] == [_CONFIGURATION, "compaction/"]
+    assert [one["area"] for one in last["not_checked"]] == ["compaction/", _TERMS, "compaction/"]
     assert last["verdict"].startswith("HEALTHY as far as looked: ")
     assert len({one["store"] for one in last["not_checked"]}) == 2

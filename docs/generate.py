@@ -84,6 +84,7 @@ _FAMILIES = {
     "TM": "Timer",
     "CF": "Configuration",
     "RD": "RocksDB databases",
+    "DL": "DLedger",
 }
 
 

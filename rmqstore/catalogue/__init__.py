@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import Any
 
-from rmqstore.catalogue import checkpoint, commitlog, compaction, config, index, queues, records, rocksdb, store, timer
+from rmqstore.catalogue import checkpoint, commitlog, compaction, config, dledger, index, queues, records, rocksdb, store, timer
 from rmqstore.catalogue.entry import Entry
 from rmqstore.findings import Finding
 
@@ -25,6 +25,7 @@ CATALOGUE: Mapping[str, Entry] = {
         timer.ENTRIES,
         config.ENTRIES,
         rocksdb.ENTRIES,
+        dledger.ENTRIES,
     )
 }
 

@@ -41,6 +41,7 @@ _AREAS = {
     "CF": Area.TOPICS,
     "CM": Area.OTHER,
     "RD": Area.QUEUES,
+    "DL": Area.COMMIT_LOG,
     "CP": Area.COMMIT_LOG,
     "ST": Area.OTHER,
 }

@@ -7,9 +7,29 @@ columns and never raw bytes.
 from __future__ import annotations
 
 from enum import IntEnum, IntFlag
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+
+from rmqstore.formats.layout import fixed_layout
+
+if TYPE_CHECKING:
+    from construct import Struct
+
+
+def integer_columns(struct: Struct) -> np.dtype[np.void]:
+    """Return a declared structure of signed integers as a numpy type."""
+    layout = fixed_layout(struct)
+    return np.dtype(
+        {
+            "names": list(layout),
+            "formats": [f">i{place.width}" for place in layout.values()],
+            "offsets": [place.offset for place in layout.values()],
+            "itemsize": int(struct.sizeof()),
+        }
+    )
+
 
 RECORD_DTYPE = np.dtype(
     [

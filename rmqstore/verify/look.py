@@ -24,7 +24,7 @@ from rmqstore.verify.context import Context, LogFacts, Options
 from rmqstore.verify.index import coverage, structure
 from rmqstore.verify.index.match import IndexFiles
 from rmqstore.verify.index.views import IndexView, open_views
-from rmqstore.verify.log import displaced, tail
+from rmqstore.verify.log import displaced, dledger, tail
 from rmqstore.verify.log.commitlog import FileResult, FileVerifier, Surroundings, workers
 from rmqstore.verify.log.runs import Run
 from rmqstore.verify.parts import (
@@ -284,6 +284,8 @@ class Look:
         if options.wants("commitlog"):
             yield from displaced.findings_of(context, _moved(results, context.log))
             yield from tail.check(context, results)
+            if self.store.dledger is not None:
+                yield from dledger.check(context, self.store.dledger, [result.entries for result in results if result.entries is not None])
         if options.wants("consumequeue"):
             queues = self._queues(results, around)
             yield from queues if self._database is None else self._database.findings(context, queues)

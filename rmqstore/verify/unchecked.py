@@ -79,19 +79,13 @@ def _rocksdb_store(context: Context) -> Iterator[NotChecked]:
         yield NotChecked("rocksdbstore/", _why(context, "verified"))
 
 
-def _dledger(context: Context) -> Iterator[NotChecked]:
-    dledger = context.store.dledger
-    if dledger is not None and context.options.wants("commitlog") and dledger.index.files:
-        yield NotChecked("index and terms of DLedger", "DLedger's own index and terms are not compared with its entries")
-
-
 def _tiered_index(context: Context) -> Iterator[NotChecked]:
     path = context.store.path_of(PartKind.TIERED_INDEX)
     if context.store.only is None and context.options.wants("index") and _holds_data(path, ""):
         yield NotChecked("index files of tiered storage", "tiered storage is not read")
 
 
-AREAS: tuple[Area, ...] = (_compaction, _rocksdb_queues, _rocksdb_configuration, _rocksdb_store, _dledger, _tiered_index)
+AREAS: tuple[Area, ...] = (_compaction, _rocksdb_queues, _rocksdb_configuration, _rocksdb_store, _tiered_index)
 
 
 def _why(context: Context, what: str) -> str:

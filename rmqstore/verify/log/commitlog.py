@@ -26,6 +26,7 @@ from rmqstore.store.root import QueueDirectory
 from rmqstore.verify.context import Context
 from rmqstore.verify.index.match import IndexCursor, IndexFiles, IndexMatch
 from rmqstore.verify.log.displaced import displaced_runs, rows_of, runs_inside
+from rmqstore.verify.log.dledger import Entries, EntrySpan
 from rmqstore.verify.log.live import LiveRecords, Overflow, Tail
 from rmqstore.verify.log.record_findings import Neighbours, damage_findings, fault_findings
 from rmqstore.verify.log.runs import Run
@@ -76,6 +77,7 @@ class FileResult:
     leftover: list[Run] = field(default_factory=list)  # the same in the tail, where they may be left from an earlier state of the log
     queues: dict[QueueKey, QueueSpan] = field(default_factory=dict)
     events: list[tuple[QueueKey, npt.NDArray[np.void]]] = field(default_factory=list)
+    entries: EntrySpan | None = None  # of DLedger
     index: IndexMatch = field(default_factory=IndexMatch)
     batch_matched: Counter[QueueKey] = field(default_factory=Counter)
     renumbered: dict[Deviation, dict[QueueKey, Renumbered]] = field(default_factory=dict)
@@ -128,6 +130,8 @@ class FileVerifier:
         self._neighbours = Neighbours(context)
         self._ext = ExtReader(context, around.ext_queues)
         self._latest = context.last_write_ms + _CLOCK_SKEW_MS
+        dledger = context.store.dledger
+        self._entries = Entries(context, dledger, file) if self._lead and dledger is not None else None
         self._topics = 0  # number of topics looked at
         self._filler_topics: list[int] = []
 
@@ -177,9 +181,14 @@ class FileVerifier:
             result.late.add(records["position"][records["store_timestamp"] > self._latest])
         else:
             result.late = Tally()
-        if batch.faults:
+        faults = batch.faults
+        if self._entries is not None:
+            result.findings.extend(self._entries.check(batch))
+            if Fault.PHYSICAL_OFFSET in faults:
+                faults = _without_header(records, faults)
+        if faults:
             topics = {int(number): self._scanner.topic(int(number)) for number in np.unique(records["topic"])}
-            runs = displaced_runs(result.file, records) if Fault.PHYSICAL_OFFSET in batch.faults else []
+            runs = displaced_runs(result.file, records) if Fault.PHYSICAL_OFFSET in faults else []
             result.moved += runs
             result.damages += [(begin, begin + run.length) for run in runs for begin in [result.file.start + run.position]]
             result.findings.extend(fault_findings(self._context, records, topics, rows_of(runs, records, result.file)))
@@ -233,9 +242,17 @@ class FileVerifier:
         result = self.result
         result.queues, result.events = self._claims.finish()
         result.renumbered = self._dispatches.renumbered
+        result.entries = None if self._entries is None else self._entries.span
         result.batch_matched = self._batch_rows.matched
         result.hosts, result.odd_hosts = self._neighbours.hosts, self._neighbours.odd_hosts
         result.unreadable = {path: error.message for path, error in self._claims.unreadable.items()}
         if self._around.compare_index:
             result.index = self._cursor.finish(result.end_offset if self._last_file else result.file.end)
         return result
+
+
+def _without_header(records: npt.NDArray[np.void], faults: Fault) -> Fault:
+    """Take the fault of a wrong place from records whose own PHYSICALOFFSET is right: it is in the entry header, which is reported."""
+    right = records["physical_offset"] == records["position"]
+    records["faults"][right] &= ~records["faults"].dtype.type(Fault.PHYSICAL_OFFSET)
+    return faults if records["faults"].any() else Fault(0)

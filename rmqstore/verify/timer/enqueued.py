@@ -19,6 +19,7 @@ import numpy.typing as npt
 from rmqstore.findings import Finding, Severity
 from rmqstore.formats import consumequeue
 from rmqstore.formats.naming import TIMER_TOPIC
+from rmqstore.scan.columns import integer_columns
 from rmqstore.store.mapped import MappedFileQueue, list_directory
 from rmqstore.store.parts import PartKind
 from rmqstore.store.window import read_at
@@ -26,7 +27,7 @@ from rmqstore.times import time_text
 from rmqstore.verify.context import Context
 from rmqstore.verify.guard import Unmade
 from rmqstore.verify.timer.files import TimerFiles
-from rmqstore.verify.timer.log import Mask, Offsets, integer_columns
+from rmqstore.verify.timer.log import Mask, Offsets
 from rmqstore.verify.timer.messages import Problem, deliver_time, message_problems
 
 _UNIT = integer_columns(consumequeue.UNIT)

@@ -12,11 +12,12 @@ import numpy as np
 from rmqstore.formats import timer
 from rmqstore.formats.naming import TIMER_TOPIC
 from rmqstore.formats.record import Record
+from rmqstore.scan.columns import integer_columns
 from rmqstore.store.mapped import MappedFileQueue
 from rmqstore.store.parts import PartKind
 from rmqstore.store.root import Store
 from rmqstore.store.window import read_at, read_if_file
-from rmqstore.verify.timer.log import Mask, Offsets, TimerLog, Units, integer_columns
+from rmqstore.verify.timer.log import Mask, Offsets, TimerLog, Units
 
 SLOT = integer_columns(timer.WHEEL_SLOT)
 """The columns of a slot."""

@@ -9,29 +9,15 @@ from itertools import takewhile
 
 import numpy as np
 import numpy.typing as npt
-from construct import Struct
 
 from rmqstore.formats import timer
-from rmqstore.formats.layout import fixed_layout
+from rmqstore.scan.columns import integer_columns
 from rmqstore.store.mapped import MappedFile, MappedFileQueue
 from rmqstore.store.window import read_at
 
 Units = npt.NDArray[np.void]
 Offsets = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-
-
-def integer_columns(struct: Struct) -> np.dtype[np.void]:
-    """Return a declared structure of signed integers as a numpy type."""
-    layout = fixed_layout(struct)
-    return np.dtype(
-        {
-            "names": list(layout),
-            "formats": [f">i{place.width}" for place in layout.values()],
-            "offsets": [place.offset for place in layout.values()],
-            "itemsize": int(struct.sizeof()),
-        }
-    )
 
 
 UNIT = integer_columns(timer.LOG_UNIT)

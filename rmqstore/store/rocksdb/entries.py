@@ -22,6 +22,8 @@ ENTRIES = "default"
 OFFSET_SIZE = 8
 VALUE_SIZE, STORED_SIZE = QUEUE_ENTRY.sizeof(), QUEUE_END.sizeof()
 _SHORTEST_KEY = len(QUEUE_KEY.build({"length": 0, "topic": b"", "queue_id": 0, "queue_offset": 0}))
+_LONGEST_KEY = 1 << 16
+"""Bytes: more than a topic can make of it, whose length has two bytes in a record (fact sheet commit log §2.1)."""
 _TOGETHER = 1 << 14
 """Entries of a piece."""
 
@@ -32,7 +34,7 @@ def main() -> None:
     _, families = open_families(sys.argv[1], "point_in_time")
     out = sys.stdout.buffer
     for key, value in pairs_of(families.get(OFFSETS)):
-        if len(value) == STORED_SIZE:
+        if len(value) == STORED_SIZE and len(key) <= _LONGEST_KEY:
             out.write(b"L" + prefixed(key) + value)
     others = _print_entries(families.get(ENTRIES), out)
     out.write(b"." + others.to_bytes(OFFSET_SIZE, "big"))
@@ -44,7 +46,7 @@ def _print_entries(family: Rdict | None, out: BinaryIO) -> int:
     queue = b""
     piece: list[bytes] = []
     for key, value in pairs_of(family):
-        if len(value) != VALUE_SIZE or len(key) < _SHORTEST_KEY or len(key) != _SHORTEST_KEY + int.from_bytes(key[:LENGTH], "big"):
+        if len(value) != VALUE_SIZE or len(key) > _LONGEST_KEY or len(key) != _SHORTEST_KEY + int.from_bytes(key[:LENGTH], "big"):
             others += 1
             continue
         if key[:-OFFSET_SIZE] != queue or len(piece) == _TOGETHER:

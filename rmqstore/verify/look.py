@@ -187,17 +187,17 @@ class Look:
     def _log(self, log_files: list[MappedFile], advance: Advance) -> Iterator[Finding]:
         around, unreadable = self._surroundings(log_files)
         yield from unreadable
-        elsewhere = self._passes if self._database is None else None  # the queues of the database are files of this process
+        runner = self._passes if self._database is None else None  # the queues of the database are files of this process
         with ThreadPoolExecutor(max_workers=max(self.options.threads, 1)) as pool:
             unread = [file for file in log_files if file.path not in self._settled]
-            together = not elsewhere and workers(unread, self.options.threads) > 1
+            together = not runner and workers(unread, self.options.threads) > 1
             passes = [pool.submit(self._pass, around, file, advance) for file in unread] if together else []
             # After the passes: while the queues are judged, chains are still followed, and the surroundings of the data are checked.
             chains = [pool.submit(self._follow, view) for view in around.index.views]
             beside = pool.submit(with_listings(self._beside))
             try:
-                if elsewhere:
-                    outcomes = elsewhere(unread, advance)
+                if runner:
+                    outcomes = runner(unread, advance)
                 else:
                     outcomes = [future.result() for future in passes] or [self._pass(around, file, advance) for file in unread]
                 expired = _expired_up_to(log_files, unread, outcomes)

@@ -79,13 +79,18 @@ def _rocksdb_store(context: Context) -> Iterator[NotChecked]:
         yield NotChecked("rocksdbstore/", _why(context, "verified"))
 
 
+def _pop_consumption(context: Context) -> Iterator[NotChecked]:
+    if context.options.wants("store") and _any_database(context.store, [context.store.path_of(PartKind.KV_STORE)]):
+        yield NotChecked("kvStore/", _why(context, "compared with the log"))
+
+
 def _tiered_index(context: Context) -> Iterator[NotChecked]:
     path = context.store.path_of(PartKind.TIERED_INDEX)
     if context.store.only is None and context.options.wants("index") and _holds_data(path, ""):
         yield NotChecked("index files of tiered storage", "tiered storage is not read")
 
 
-AREAS: tuple[Area, ...] = (_compaction, _rocksdb_queues, _rocksdb_configuration, _rocksdb_store, _tiered_index)
+AREAS: tuple[Area, ...] = (_compaction, _rocksdb_queues, _rocksdb_configuration, _rocksdb_store, _pop_consumption, _tiered_index)
 
 
 def _why(context: Context, what: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -81,10 +81,11 @@ def command(
     from rmqstore.dump.target import find_readable_target
 
     request = Request(filters, limit, tail, BodyForm(body), decompress, slots)
-    target = find_readable_target(path, part, broker_conf, settings, filters)
     engine = Engine(threads, partial(_compile, view))
-    _print(Watched(dump(target, request, engine)), target, view)
-    denied.report(target.denied, view)
+    with ExitStack() as stack:
+        target = find_readable_target(path, part, broker_conf, settings, filters, stack)
+        _print(Watched(dump(target, request, engine)), target, view)
+        denied.report(target.denied, view)
 
 
 def _compile(view: View) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,7 @@ from rmqstore.store.access import Denied, denied_below, is_denied
 from rmqstore.store.brokerconf import BrokerConfig
 from rmqstore.store.kinds.identify import FileKind, has_name_of_store, identify, kind_by_name
 from rmqstore.store.mapped import MappedFile, MappedFileQueue, list_directory, parse_offset_name, skipping_denied, unreadable
+from rmqstore.store.parts import PartKind
 from rmqstore.store.root import QueueDirectory, Store
 
 PARTS: Mapping[str, FileKind] = {
@@ -88,15 +90,17 @@ class Target:
         return replace(self, files=self.files[-count:], queues=tuple(reversed(queues)))
 
 
-def find_readable_target(path: Path, part: str | None, broker_conf: Path | None, settings: Mapping[str, str], filters: Filters) -> Target:
+def find_readable_target(
+    path: Path, part: str | None, broker_conf: Path | None, settings: Mapping[str, str], filters: Filters, stack: ExitStack
+) -> Target:
     """Return the readable files of the store or directory at `path`, and those without read permission.
 
-    A file of a log without read permission stays in it, so that it does not count as missing. Raises as `find_target`.
+    A file of a log without read permission stays in it, so that it does not count as missing. `stack`, and raises, as `find_target`.
     """
     if is_denied(path) or not path.is_dir():
-        return find_target(path, part, broker_conf, settings, filters)
+        return find_target(path, part, broker_conf, settings, filters, stack)
     with skipping_denied():
-        target = find_target(path, part, broker_conf, settings, filters)
+        target = find_target(path, part, broker_conf, settings, filters, stack)
     places = [_narrowed(place, target.kind, filters.topic) for place in target.places]
     denied = [one for one in denied_below(path.absolute(), places) if _concerns(target, filters, one.path)]
     return replace(target, denied=tuple(denied))
@@ -118,8 +122,18 @@ def _concerns(target: Target, filters: Filters, path: Path) -> bool:
     return target.kind not in QUEUE_KINDS or all(wanted in (None, name) for wanted, name in zip(asked, queue, strict=False))
 
 
-def find_target(path: Path, part: str | None, broker_conf: Path | None, settings: Mapping[str, str], filters: Filters) -> Target:
-    """Return the target at `path`. Raises UnreadableError, NotAStoreError, UsageError."""
+def find_target(
+    path: Path,
+    part: str | None,
+    broker_conf: Path | None,
+    settings: Mapping[str, str],
+    filters: Filters,
+    stack: ExitStack | None = None,
+) -> Target:
+    """Return the target at `path`. Raises UnreadableError, NotAStoreError, UsageError.
+
+    Queues in RocksDB become files that exist until the end of `stack`; without one they raise UnreadableError.
+    """
     try:
         is_directory = path.stat() and path.is_dir()
     except OSError as error:
@@ -131,11 +145,21 @@ def find_target(path: Path, part: str | None, broker_conf: Path | None, settings
         return queue
     store = Store.open(path, broker_conf=broker_conf, settings=settings)
     kind = PARTS[part] if part is not None else _default_part(store)
+    in_files = store
+    if kind is FileKind.CONSUMEQUEUE and store.rocksdb_queues and stack is not None:
+        from rmqstore.store.rocksdb.asfiles import with_file_queues
+
+        in_files = stack.enter_context(with_file_queues(store))
+
+    def name(file: MappedFile) -> str:
+        """Return the path of a file, or of the database that it was made from."""
+        return store.relative(file.path if file.path.is_relative_to(store.root) else store.path_of(PartKind.CONSUMEQUEUE))
+
     return _target(
         kind,
         tuple(_files(store, kind)),
-        tuple(_chosen(_queues(store, kind, filters.topic), filters)),
-        lambda file: store.relative(file.path),
+        tuple(_chosen(_queues(in_files, kind, filters.topic), filters)),
+        name if in_files is not store else lambda file: store.relative(file.path),
         store.config,
         tuple(_places(store, kind)),
     )

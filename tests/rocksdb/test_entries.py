@@ -207,3 +207,24 @@ def test_keys_are_read_as_they_are_declared(topic: str, queue_id: int, number: i
     assert key_of(key[:-OFFSET_SIZE]) == (decode_java_utf8(encoded), queue_id)
     assert key_of(key) is None
     assert key_of(b"\x00" + key[:-OFFSET_SIZE]) is None
+
+
+@pytest.mark.parametrize("base", STORES)
+def test_dump_shows_the_entries_of_all_messages(base: str) -> None:
+    root = stores.sample_store(base)
+    names = ("topic", "queue_id", "queue_offset", "physical_offset", "size")
+    units = rmqstore("dump", root, "--part", "consumequeue", "--json").objects
+    messages = rmqstore("dump", root, "--json").objects
+
+    assert {one["type"] for one in units} == {"unit"}
+    assert {one["file"] for one in units} == {QUEUES}
+    queued = [one for one in messages if one["type"] == "message"]
+    assert sorted(tuple(one[name] for name in names) for one in units) == sorted(tuple(one[name] for name in names) for one in queued)
+
+
+def test_dump_shows_a_gap_as_damage(tmp_path: Path) -> None:
+    root = _changed("5.3.3-rocksdb", tmp_path, _delete)
+
+    objects = rmqstore("dump", root, "--part", "consumequeue", "--topic", TOPIC, "--queue", str(QUEUE), "--json").objects
+
+    assert [one["position"] for one in objects if one["type"] == "damage"] == [5 * 20]

@@ -31,6 +31,10 @@ def is_legal_topic(topic: bytes) -> bool:
     return _LEGAL_TOPIC.fullmatch(topic) is not None
 
 
+PLACEHOLDER = "RMQSTORE_PLACEHOLDER"
+"""Property of a message that a repair wrote in the place of a lost one, in its queue."""
+
+
 def is_filler_topic(topic: str) -> bool:
     """Return whether a record of this topic may be a filler: the name, or the beginning of it."""
     return bool(topic) and FILLER_TOPIC.startswith(topic)

@@ -136,6 +136,15 @@ ENTRIES = (
         mend=_REBUILD,
     ),
     Entry(
+        "RMQ-RD-REPLACED",
+        INFO,
+        "entries in RocksDB of messages that a repair replaced",
+        meaning="The messages are lost, and a repair of the log wrote a placeholder or bytes that are no message in their place. "
+        "Entries in RocksDB stay as they are, so they lead to the beginning of the lost message.",
+        broker={ALL: "Serves what is there: a placeholder, or bytes that clients cannot read; they drop the rest of such a pull."},
+        mend="Nothing, or move the database out of the store and set `abort`: the next start builds the queues with the placeholders.",
+    ),
+    Entry(
         "RMQ-RD-OTHER",
         WARNING,
         "entries in the RocksDB database of the queues that no broker writes",

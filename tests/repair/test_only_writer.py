@@ -16,6 +16,7 @@ WRITE_LAYER = ROOT / "rmqstore" / "repair" / "files" / "writer.py"
 # Modules that write where the person says, which may not be a store, and into temporary directories.
 OF_OTHER_PLACES = {
     "rmqstore/repair/plan/planned.py",
+    "rmqstore/store/rocksdb/queuefiles.py",
     "rmqstore/pipeline/export/attempt.py",
     "rmqstore/pipeline/export/destination.py",
     "rmqstore/pipeline/spark/java_classes.py",

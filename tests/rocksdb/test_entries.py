@@ -23,6 +23,7 @@ from tests.repair.recovering import Damaged
 from tests.rocksdb.bases import QUEUES, STORES, opened, set_reached
 from tests.support import stores
 from tests.support.cli import rmqstore
+from tests.support.operations import Zero
 
 TOPIC, QUEUE = "topic-b_2", 0
 Families = Mapping[str, Rdict]
@@ -228,3 +229,20 @@ def test_dump_shows_a_gap_as_damage(tmp_path: Path) -> None:
     objects = rmqstore("dump", root, "--part", "consumequeue", "--topic", TOPIC, "--queue", str(QUEUE), "--json").objects
 
     assert [one["position"] for one in objects if one["type"] == "damage"] == [5 * 20]
+
+
+@pytest.mark.parametrize("base", STORES)
+def test_entries_of_lost_messages_stay_after_a_repair_of_the_log(base: str, tmp_path: Path) -> None:
+    root = stores.fresh_store(base, tmp_path)
+    with opened(root / QUEUES) as families:
+        positions = [struct.unpack(">q", families["default"][entry(number)][:8])[0] for number in (3, 6, 7)]
+    for position in positions:
+        Zero(f"commitlog/{position // 65536 * 65536:020d}", position % 65536 + 60, 40).apply(root)
+
+    result = Damaged(base, root).recover()
+
+    assert (result.errors, result.left) == ({}, 0)
+    assert len(result.plan.lost) == len(positions)
+    assert not [one for one in _found(root)[0] if one.code.startswith("RMQ-RD")]
+    codes = {one.code for one in Verification(Store.open(root), Options()).run()}
+    assert "RMQ-RD-REPLACED" in codes

@@ -13,12 +13,12 @@ from functools import cache
 from rmqstore.formats.crc import body_crc, property_crc
 from rmqstore.formats.host import parse_host
 from rmqstore.formats.message import BLANK, BLANK_MAGIC, MESSAGE, MESSAGE_MAGIC_V1, record_head, smallest_record
-from rmqstore.formats.naming import FILLER_TOPIC, SCHEDULE_TOPIC, SYSTEM_PREFIX
+from rmqstore.formats.naming import FILLER_TOPIC, PLACEHOLDER, SCHEDULE_TOPIC, SYSTEM_PREFIX
 from rmqstore.formats.properties import CRC_BLOCK_LENGTH, build_properties, property_crc_block
 from rmqstore.formats.sysflag import SysFlag
 from rmqstore.repair.log.future import LostUnit, Patch
 
-PLACEHOLDER_PROPERTIES = {"RMQSTORE_PLACEHOLDER": "lost"}
+PLACEHOLDER_PROPERTIES = {PLACEHOLDER: "lost"}
 """Mark of a placeholder for consumers that subscribe to all; without a tag, no consumer that subscribes by tag gets it."""
 LARGEST_FILLER = 4 << 20
 """Most bytes of one filler: the record check of the brokers allocates TOTALSIZE, and messages have up to 4 MiB by default."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding
 from rmqstore.formats.consumequeue import UNIT_SIZE
+from rmqstore.formats.naming import PLACEHOLDER, is_filler_topic
 from rmqstore.store.rocksdb.asfiles import DatabaseQueues, queues_in_database
 from rmqstore.store.root import QueueDirectory
 from rmqstore.verify.context import Context
@@ -53,7 +54,7 @@ class ComparedQueues:
             if code is None:
                 yield replace(finding, file=context.store.relative(self._place), position=None, length=None)
             elif not self._is_reported(context, finding):
-                yield self._of_database(context, code, finding)
+                yield self._of_database(context, "RMQ-RD-REPLACED" if _is_replaced(context, finding) else code, finding)
 
     def _beginnings(self, context: Context) -> Iterator[Finding]:
         """Yield queues that begin after entries of theirs: brokers take the stored beginning if its record is in the log."""
@@ -93,6 +94,29 @@ class ComparedQueues:
             expected=finding.expected,
             found=finding.found,
         )
+
+
+def _is_replaced(context: Context, finding: Finding) -> bool:
+    """Return whether an entry is that of a lost message, which a repair replaced by a placeholder or by bytes that are no message.
+
+    Entries in RocksDB stay as they are then, and the placeholder may be at another place, or shorter.
+    """
+    if finding.offset is None:
+        return finding.code not in _ABSENT and context.log.last_filler >= 0
+    record = context.record_at(finding.offset)
+    if record is not None and PLACEHOLDER in record.properties:
+        return True
+    claimed = finding.found is not None or finding.code in _ABSENT  # by a record of the queue
+    return not claimed and finding.offset < _end_of_repairs(context) and (record is None or is_filler_topic(record.topic))
+
+
+def _end_of_repairs(context: Context) -> int:
+    """Return the physical offset after the last record that a repair wrote, -1 if there is no filler."""
+    position, record = -1, context.record_at(context.log.last_filler) if context.log.last_filler >= 0 else None
+    while record is not None and (position < 0 or PLACEHOLDER in record.properties):
+        position = record.physical_offset + record.size
+        record = context.record_at(position)
+    return position
 
 
 @contextmanager

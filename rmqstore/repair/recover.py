@@ -33,7 +33,8 @@ from rmqstore.store.root import Store
 from rmqstore.wording import counted
 
 _IN_ROCKSDB = (
-    "The queues are kept in RocksDB, which is neither read nor written: messages after the end of the log are not listed as lost, and "
+    "The queues are kept in RocksDB, which is neither changed nor used to find lost messages: those after the end of the log are not "
+    "listed, and "
     "a consumer that reaches a lost one gets its placeholder, or bytes that are not a message where it is unknown "
     "where the message began."
 )

@@ -1,163 +1,106 @@
-"""What DLedger keeps besides the records: every changed header and index unit is found at its place, and nothing in a store as it was."""
+"""A DLedger store that a real broker wrote: records inside of entries, queues and index are verified as in any other store."""
 
 from __future__ import annotations
 
-import random
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from rmqstore.findings import Finding, Severity
-from rmqstore.formats.dledger import ENTRY_HEADER, ENTRY_HEADER_SIZE, INDEX_UNIT, INDEX_UNIT_SIZE
+from rmqstore.formats.dledger import ENTRY_HEADER, ENTRY_HEADER_SIZE
 from rmqstore.formats.layout import fixed_layout
-from rmqstore.store.root import Store
-from rmqstore.verify.context import Options
-from rmqstore.verify.engine import Verification
-from tests.support import stores
-from tests.verify.one_check import patch
+from rmqstore.formats.record import RECORD_PREFIX
+from tests.support.stores import case, fresh_store, sample_store
+from tests.support.verifying import DATA_PARTS, errors, new_findings, verify
 
-NAME = "broker-5.3.3-dledger-clean"
-DIRECTORY = "dledger-n0"
-DATA, INDEX = f"{DIRECTORY}/data/{0:020d}", f"{DIRECTORY}/index/{0:020d}"
+STORE = "broker-5.3.3-dledger-clean"
 HEADER = fixed_layout(ENTRY_HEADER)
-UNIT = fixed_layout(INDEX_UNIT)
+PREFIX = fixed_layout(RECORD_PREFIX)
 
 
-def _found(root: Path) -> list[Finding]:
-    store = Store.open(root)
-    verification = Verification(store, Options(parts=frozenset({"commitlog"})))
-    return [one for one in verification.run() if one.severity is not Severity.INFO]
+def log_file(root: Path) -> Path:
+    return min(root.glob("dledger-*/data/*"))
 
 
-def _entries(root: Path) -> list[int]:
-    """Return where the entries of the first data file begin."""
-    data = (root / DATA).read_bytes()
-    starts, position = [], 0
+def entries(data: bytes) -> list[int]:
+    """Positions of all entry headers of a data file."""
+    positions = []
+    position = 0
     while int.from_bytes(data[position : position + 4], "big") == 1:
-        starts.append(position)
+        positions.append(position)
         position += int.from_bytes(data[position + 4 : position + 8], "big")
-    return starts
+    return positions
 
 
-def _flip(path: Path, position: int, bit: int) -> None:
-    patch(path, position, bytes([path.read_bytes()[position] ^ 1 << bit]))
+def body(data: bytes, entry: int) -> int:
+    """Position of the first body byte of the first entry from `entry` on that has one (hosts of four bytes)."""
+    for position in (place for place in entries(data) if place >= entry):
+        record = position + ENTRY_HEADER_SIZE
+        if int.from_bytes(data[record + 84 : record + 88], "big") > 0:
+            return record + 88
+    raise AssertionError("no body")
 
 
-def test_a_member_has_no_finding(tmp_path: Path) -> None:
-    assert _found(stores.sample_store(NAME)) == []
+def test_the_sound_store(tmp_path: Path) -> None:
+    root = sample_store(STORE)
+    findings = verify(root, case(STORE).settings(root))
 
-
-@pytest.mark.parametrize(
-    ("field", "number"),
-    # The term of the last entry of a file may be a new one: the first entry of the next file shows that it is not.
-    [(field, number) for field in ("index", "term", "pos", "channel") for number in (0, 1, 10, -1) if (field, number) != ("term", -1)],
-)
-def test_a_field_of_a_header(field: str, number: int, tmp_path: Path) -> None:
-    root = stores.fresh_store(NAME, tmp_path)
-    start = _entries(root)[number]
-    _flip(root / DATA, start + HEADER[field].end - 1, 1)
-
-    found = _found(root)
-
-    assert [(one.code, one.offset, one.file, one.position) for one in found if one.code == "RMQ-DL-ENTRY"] == [
-        ("RMQ-DL-ENTRY", start, DATA, start)
-    ]
-    assert {one.code for one in found} == {"RMQ-DL-ENTRY"}
-    assert found[0].message.startswith(field)
-
-
-@pytest.mark.parametrize("field", ["magic", "pos", "size", "index", "term"])
-def test_a_field_of_the_index(field: str, tmp_path: Path) -> None:
-    root = stores.fresh_store(NAME, tmp_path)
-    _flip(root / INDEX, 7 * INDEX_UNIT_SIZE + UNIT[field].end - 1, 2)
-
-    (found,) = _found(root)
-
-    assert (found.code, found.file, found.position, found.length) == ("RMQ-DL-INDEX", INDEX, 7 * INDEX_UNIT_SIZE, INDEX_UNIT_SIZE)
-    assert field in found.message
-
-
-def test_the_term_of_the_last_entry_of_a_file(tmp_path: Path) -> None:
-    root = stores.fresh_store(NAME, tmp_path)
-    _flip(root / DATA, _entries(root)[-1] + HEADER["term"].end - 1, 1)
-
-    assert {(one.code, one.offset) for one in _found(root)} == {("RMQ-DL-ENTRY", 1 << 20), ("RMQ-DL-INDEX", None)}
-
-
-def test_units_that_were_never_written_are_one_finding(tmp_path: Path) -> None:
-    root = stores.fresh_store(NAME, tmp_path)
-    patch(root / INDEX, 20 * INDEX_UNIT_SIZE, bytes(30 * INDEX_UNIT_SIZE))
-
-    (found,) = _found(root)
-
-    assert (found.code, found.position, found.length) == ("RMQ-DL-INDEX", 20 * INDEX_UNIT_SIZE, 30 * INDEX_UNIT_SIZE)
-    assert "never written" in found.message
-
-
-def test_an_index_that_is_gone(tmp_path: Path) -> None:
-    root = stores.fresh_store(NAME, tmp_path)
-    (root / INDEX).unlink()
-
-    assert {one.code for one in _found(root)} == {"RMQ-DL-INDEX"}
-
-
-def test_a_unit_after_the_last_entry(tmp_path: Path) -> None:
-    root = stores.fresh_store(NAME, tmp_path)
-    units = (root / INDEX).read_bytes()[: 4096 * INDEX_UNIT_SIZE].rstrip(b"\0")
-    number = -(-len(units) // INDEX_UNIT_SIZE)
-    patch(root / INDEX, number * INDEX_UNIT_SIZE, INDEX_UNIT.build({"magic": 1, "pos": 1, "size": 1, "index": number, "term": 0}))
-
-    (found,) = _found(root)
-
-    assert (found.code, found.position) == ("RMQ-DL-INDEX", number * INDEX_UNIT_SIZE)
-
-
-def test_a_term_that_goes_back(tmp_path: Path) -> None:
-    """Three entries of a later term, and then the first term again."""
-    root = stores.fresh_store(NAME, tmp_path)
-    starts = _entries(root)
-    place = HEADER["term"]
-    for number in (10, 11, 12):
-        patch(root / DATA, starts[number] + place.offset, (5).to_bytes(8, "big"))
-        patch(root / INDEX, number * INDEX_UNIT_SIZE + UNIT["term"].offset, (5).to_bytes(8, "big"))
-
-    (found,) = _found(root)
-
-    assert (found.code, found.offset, found.expected, found.found) == ("RMQ-DL-ENTRY", starts[13], 5, 0)
+    assert errors(findings) == []
+    assert [finding.code for finding in findings if finding.code == "RMQ-ST-DLEDGER"] == ["RMQ-ST-DLEDGER"]
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "message"),
+    ("place", "code", "at_record"),
     [
-        ("currterm", "voteLeader=n0\ncurrTerm=-1\n", "currTerm is -1"),
-        ("checkpoint", "committedIndex=99999\nendIndex=99999\n", "committedIndex is 99999"),
-        ("checkpoint", "?" * 30, "checkpoint has no number"),
+        (body, "RMQ-CL-CRC", True),
+        (lambda data, entry: entry + ENTRY_HEADER_SIZE + PREFIX["magic_code"].offset, "RMQ-CL-MAGIC", False),
+        (lambda data, entry: entry + HEADER["magic"].offset, "RMQ-CL-MAGIC", False),
+        (lambda data, entry: entry + HEADER["pos"].end - 1, "RMQ-DL-ENTRY", False),
+        (lambda data, entry: entry + HEADER["body_len"].end - 1, "RMQ-CL-LENGTHS", False),
     ],
+    ids=["body", "record magic", "entry magic", "entry position", "entry body length"],
 )
-def test_term_and_checkpoint(name: str, text: str, message: str, tmp_path: Path) -> None:
-    root = stores.fresh_store(NAME, tmp_path)
-    (root / DIRECTORY / name).write_text(text)
+def test_a_flipped_bit(tmp_path: Path, place: Callable[[bytes, int], int], code: str, at_record: bool) -> None:
+    root = fresh_store(STORE, tmp_path)
+    settings = case(STORE).settings(root)
+    before = verify(root, settings, DATA_PARTS)
+    path = log_file(root)
+    data = bytearray(path.read_bytes())
+    middle = entries(data)[len(entries(data)) // 2]
+    position = place(data, middle)
+    data[position] ^= 1
+    path.write_bytes(data)
+    entry = max(start for start in entries(sample_store_log()) if start <= position)
 
-    (found,) = _found(root)
+    found = [finding for finding in new_findings(before, verify(root, settings, DATA_PARTS)) if finding.code == code]
 
-    assert (found.code, found.severity, found.file) == ("RMQ-DL-STATE", Severity.WARNING, f"{DIRECTORY}/{name}")
-    assert found.message.startswith(message)
+    assert [finding.offset for finding in found] == [int(path.name) + entry + (ENTRY_HEADER_SIZE if at_record else 0)]
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_any_bit_of_headers_and_units_is_found(seed: int, tmp_path: Path) -> None:
-    root = stores.fresh_store(NAME, tmp_path)
-    random_number = random.Random(seed)
-    starts = _entries(root)
-    number = random_number.randrange(len(starts))
-    if seed % 2:
-        place = random_number.choice([one for name, one in HEADER.items() if name not in ("chain_crc", "body_crc")])
-        _flip(root / DATA, starts[number] + random_number.randrange(place.offset, place.end), random_number.randrange(8))
-    else:
-        _flip(root / INDEX, number * INDEX_UNIT_SIZE + random_number.randrange(INDEX_UNIT_SIZE), random_number.randrange(8))
+def sample_store_log() -> bytes:
+    return log_file(sample_store(STORE)).read_bytes()
 
-    found = _found(root)
 
-    assert any(one.severity is Severity.ERROR for one in found)
-    if seed % 2:
-        assert min(one.offset for one in found if one.offset is not None) in range(starts[number], starts[number] + ENTRY_HEADER_SIZE + 1)
+def test_a_queue_that_is_not_there(tmp_path: Path) -> None:
+    root = fresh_store(STORE, tmp_path)
+    settings = case(STORE).settings(root)
+    before = verify(root, settings, DATA_PARTS)
+    queue = max((path for path in root.glob("consumequeue/*/*/*") if any(path.read_bytes())), key=lambda path: path.parent.parent.name)
+    queue.unlink()
+
+    codes = {finding.code for finding in new_findings(before, verify(root, settings, DATA_PARTS))}
+
+    assert codes & {"RMQ-CQ-MISSING", "RMQ-CQ-BEHIND"}
+
+
+def test_units_that_point_at_records_of_another_queue(tmp_path: Path) -> None:
+    root = fresh_store(STORE, tmp_path)
+    settings = case(STORE).settings(root)
+    before = verify(root, settings, DATA_PARTS)
+    shutil.copytree(root / "consumequeue/orders/0", root / "consumequeue/orders/9")
+
+    (found,) = new_findings(before, verify(root, settings, DATA_PARTS))
+
+    assert (found.code, found.queue_id, found.queue_offset) == ("RMQ-CQ-SURPLUS", 9, 0)
+    assert found.message.endswith("belongs to orders/0")

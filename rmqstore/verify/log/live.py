@@ -159,9 +159,9 @@ class LiveRecords:
         if self._kept_count < _HELD_RECORDS:
             keys = batch.keys[batch.keys["record"] >= start].copy()
             keys["record"] -= start
-            first = int(records["position"][0]) - batch.origin
-            data = batch.window[first : self._held_end - batch.origin].copy()
-            kept = replace(batch, records=records.copy(), keys=keys, window=data, origin=int(records["position"][0]))
+            origin = int(records["position"][0]) - self._lead
+            data = batch.window[origin - batch.origin : self._held_end - batch.origin].copy()
+            kept = replace(batch, records=records.copy(), keys=keys, window=data, origin=origin)
             self._held.append(kept)
 
     @property

@@ -168,7 +168,8 @@ def fill(plugs: Sequence[FilledGap], read: ReadRecord, last: Neighbour, style: S
         *known, rest = _messages(plug, style)
         lost += known
         if (rest.size or 0) >= style.smallest:
-            (closed if plug.closes else lost).append(rest)
+            # A file of which nothing is known held messages: a broker begins the next one when it is full.
+            (closed if plug.closes and rest.physical_offset != plug.file.start else lost).append(rest)
     return Filled(tuple(edits), tuple(lost), tuple(union(damages)), tuple(closed))
 
 

@@ -32,7 +32,7 @@ from rmqstore.repair.log.triage import RecordTriage
 from rmqstore.repair.plan.model import Doubt, LostMessage
 from rmqstore.repair.plan.staging import Staging
 from rmqstore.scan.columns import Fault, Stop
-from rmqstore.store.mapped import MappedFile
+from rmqstore.store.mapped import MappedFile, ProblemKind, parse_offset_name
 from rmqstore.store.root import Store
 from rmqstore.store.window import read_at
 from rmqstore.verify.context import LogFacts
@@ -173,7 +173,7 @@ class _Salvage:
         )
         behind = list(self._lost_behind())
         behind += self._indexed_behind(behind)
-        lost += [*self._unplaced, *behind, *self._doubtful_behind(behind)]
+        lost += [*self._unplaced, *behind, *self._doubtful_behind(behind), *self._absent_behind(behind)]
         edits = merged([*self._edits, *filled.edits])
         return LogRepair(
             self._future(edits, filled.damages, ready),
@@ -433,6 +433,25 @@ class _Salvage:
                     why = "bytes after the end of the log that are no record: it is unknown whether there were messages"
                     yield LostMessage(physical_offset=reached, size=position - reached, why=why, doubt=Doubt.EXISTENCE)
                 reached = max(reached, position + size)
+
+    def _absent_behind(self, known: Sequence[LostMessage]) -> Iterator[LostMessage]:
+        """Yield the files after the end that are missing, although the file before is full, and of which no message is `known`.
+
+        A file after them, or an entry in their place, shows that they existed. An empty file is one that a broker has just created.
+        """
+        last, size = self._kept[-1], self._log.file_size
+        if last.end is None or last.end.reason is not Stop.BLANK:
+            return
+        begin = self._log.full(last.file).end
+        most = begin + _MOST_FILES_BEHIND * size
+        present = {result.file.start for result in self._behind}
+        entries = {parse_offset_name(entry.path.name): entry.kind for entry in self._log.odd}
+        places = [start for start in (*present, *entries) if start is not None and begin <= start < most and start % size == 0]
+        named = {(message.physical_offset or 0) // size for message in known}
+        for start in range(begin, max(places, default=0) + 1, size):
+            if start not in present and start // size not in named and entries.get(start) is not ProblemKind.ZERO_LENGTH:
+                why = "its file is missing, and the file before it is full: it is unknown whether there were messages"
+                yield LostMessage(physical_offset=start, size=size, why=why, doubt=Doubt.EXISTENCE)
 
     def _doubtful(self, result: FileSurvey) -> list[Range]:
         """Return the ranges of a file that hold bytes, and neither records, those of other places among them, nor leftovers."""

@@ -118,17 +118,19 @@ class Entries:
 
     def _against_index(self, numbers: Numbers, wanted: Rows) -> Iterator[Finding]:
         """Yield runs of units of the index that are not those of their entries; units before the first index file have expired."""
-        file: MappedFile | None = None
         row = 0
         while row < len(numbers):
             place = int(numbers[row]) * INDEX_UNIT_SIZE
             file = self._index.find(place) if place >= 0 else None
             if file is None:
-                following = row + 1
-                if place >= self._index.max_offset:
+                following = next((file.start for file in self._index.files if file.start > place), None)
+                if following is None:
                     yield self._of_index(int(numbers[row]), len(numbers) - row, "no file of the index holds them")
                     return
-                row = following
+                count = min(_consecutive(numbers, row), -(-(following - place) // INDEX_UNIT_SIZE))
+                if place >= self._index.min_offset:
+                    yield self._of_index(int(numbers[row]), count, "no file of the index holds them")
+                row += count
                 continue
             count = min(_consecutive(numbers, row), (file.end - place) // INDEX_UNIT_SIZE)
             if count <= 0:

@@ -21,7 +21,7 @@ from rmqstore.store.entries import exists
 from rmqstore.store.mapped import MappedFileQueue, list_directory, listing_once, once, unreadable
 from rmqstore.store.obstacles import kind_of
 from rmqstore.store.parts import PartKind
-from rmqstore.store.rocksdb.configuration import configuration_in_database
+from rmqstore.store.rocksdb.configuration import DatabaseConfiguration, configuration_in_database
 from rmqstore.store.root import Store
 from rmqstore.store.window import read_if_file
 from rmqstore.verify.context import Context, modified_ms
@@ -260,7 +260,7 @@ def texts_in_database(store: Store) -> dict[str, Text]:
 
 def _texts_in_database(store: Store) -> dict[str, Text]:
     missing = Text(store.config_path, State.MISSING, "in RocksDB, and was not read", in_database=True)
-    found = configuration_in_database(store)
+    found = _database(store)
     texts = dict.fromkeys((TOPICS, GROUPS, CONSUMER_OFFSETS), missing) | {LMQ_OFFSETS: replace(missing, why="missing")}
     for name, value in ({} if found is None else found.objects).items():
         text = Text(store.config_path, State.WHOLE, "in RocksDB", value, in_database=True)
@@ -268,6 +268,11 @@ def _texts_in_database(store: Store) -> dict[str, Text]:
         if all(_changes(one) <= _changes(text) for one in files):
             texts[name] = text
     return texts
+
+
+def _database(store: Store) -> DatabaseConfiguration | None:
+    """Return the configuration in RocksDB, read once for all that use it."""
+    return once(("databases of the configuration", store.root), lambda: configuration_in_database(store))
 
 
 def _changes(text: Text) -> int:
@@ -278,7 +283,7 @@ def _changes(text: Text) -> int:
 
 
 def _of_database(context: Context) -> Iterator[Finding]:
-    found = configuration_in_database(context.store)
+    found = _database(context.store)
     if found is not None and found.others:
         message = f"{len(found.others)} of the entries of the configuration have a form that no broker writes: {found.others[0]}"
         yield context.finding("RMQ-RD-OTHER", message, file=context.store.config_path)

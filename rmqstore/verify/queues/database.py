@@ -46,6 +46,7 @@ class ComparedQueues:
             message = f"{self.held.queues.others} of its entries have a form or a place that no broker writes"
             yield context.finding("RMQ-RD-OTHER", message, file=self._place)
         yield from self._beginnings(context)
+        repaired = _end_of_repairs(context)
         for finding in found:
             if not finding.code.startswith("RMQ-CQ-"):
                 yield finding
@@ -54,7 +55,7 @@ class ComparedQueues:
             if code is None:
                 yield replace(finding, file=context.store.relative(self._place), position=None, length=None)
             elif not self._is_reported(context, finding):
-                yield self._of_database(context, "RMQ-RD-REPLACED" if _is_replaced(context, finding) else code, finding)
+                yield self._of_database(context, "RMQ-RD-REPLACED" if _is_replaced(context, finding, repaired) else code, finding)
 
     def _beginnings(self, context: Context) -> Iterator[Finding]:
         """Yield queues that begin after entries of theirs: brokers take the stored beginning if its record is in the log."""
@@ -96,10 +97,11 @@ class ComparedQueues:
         )
 
 
-def _is_replaced(context: Context, finding: Finding) -> bool:
+def _is_replaced(context: Context, finding: Finding, repaired: int) -> bool:
     """Return whether an entry is that of a lost message, which a repair replaced by a placeholder or by bytes that are no message.
 
-    Entries in RocksDB stay as they are then, and the placeholder may be at another place, or shorter.
+    `repaired`: the physical offset after the last record of a repair. Entries in RocksDB stay as they are then, and the placeholder may be
+    at another place, or shorter.
     """
     if finding.offset is None:
         return finding.code not in _ABSENT and context.log.last_filler >= 0
@@ -107,7 +109,7 @@ def _is_replaced(context: Context, finding: Finding) -> bool:
     if record is not None and PLACEHOLDER in record.properties:
         return True
     claimed = finding.found is not None or finding.code in _ABSENT  # by a record of the queue
-    return not claimed and finding.offset < _end_of_repairs(context) and (record is None or is_filler_topic(record.topic))
+    return not claimed and finding.offset < repaired and (record is None or is_filler_topic(record.topic))
 
 
 def _end_of_repairs(context: Context) -> int:

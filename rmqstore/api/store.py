@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from rmqstore.api.index import Index
 from rmqstore.api.log import Log
 from rmqstore.api.queue import Queue
-from rmqstore.errors import UnreadableError, UsageError
+from rmqstore.errors import UsageError
 from rmqstore.pipeline.job import StoreAt
+from rmqstore.store.rocksdb.asfiles import with_file_queues
 from rmqstore.store.window import read_whole
 
 if TYPE_CHECKING:
@@ -52,11 +55,14 @@ class Store:
         return Index(self._store)
 
     def queues(self) -> list[Queue]:
-        """Return the consume queues that are files, by topic and queue id. Raises UnreadableError, also for queues in RocksDB."""
+        """Return the consume queues, by topic and queue id. Raises UnreadableError.
+
+        Queues in RocksDB become files in the temporary directory, for the life of this object; a missing entry is a unit of zeros.
+        """
         return list(self._queues.values())
 
     def queue(self, topic: str, queue_id: int) -> Queue:
-        """Return one consume queue. Raises UsageError if it has no directory, and what `queues` raises."""
+        """Return one consume queue. Raises UsageError if there is none, and what `queues` raises."""
         queue = self._queues.get((topic, queue_id))
         if queue is not None:
             return queue
@@ -64,12 +70,13 @@ class Store:
 
     @cached_property
     def _queues(self) -> dict[tuple[str, int], Queue]:
+        stack = ExitStack()
+        weakref.finalize(self, stack.close)
+        store = stack.enter_context(with_file_queues(self._store))
         found = [
-            *(Queue(self.log, one, batch=False) for one in self._store.queue_directories()),
-            *(Queue(self.log, one, batch=True) for one in self._store.batch_queue_directories()),
+            *(Queue(self.log, one, batch=False) for one in store.queue_directories()),
+            *(Queue(self.log, one, batch=True) for one in store.batch_queue_directories()),
         ]
-        if not found and self._store.rocksdb_queues:
-            raise UnreadableError(f"The queues of {self.path} are kept in RocksDB.", "Read the messages through `log.records()`.")
         return {(queue.topic, queue.queue_id): queue for queue in sorted(found, key=lambda queue: (queue.topic, queue.queue_id))}
 
     def find(self, *, scan: bool = False, **wanted: Any) -> Iterator[dict[str, Any]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rmqstore.dump.queues import QueueFiles
 from rmqstore.dump.request import Filters
-from rmqstore.errors import NotAStoreError, UnreadableError, UsageError
+from rmqstore.errors import NotAStoreError, UsageError
 from rmqstore.store.access import Denied, denied_below, is_denied
 from rmqstore.store.brokerconf import BrokerConfig
 from rmqstore.store.kinds.identify import FileKind, has_name_of_store, identify, kind_by_name
@@ -68,6 +68,7 @@ class Target:
     """Files to dump: `queues` for the parts that consist of queues, `files` for all others, in order. `name` returns the name of a file.
 
     `places`: the files and directories that it consists of. `denied`: those without read permission, if the others were requested.
+    `database`: the name of the RocksDB database that has the queues, where no files were made of them; `queues` is empty then.
     """
 
     kind: FileKind
@@ -78,6 +79,7 @@ class Target:
     hash_slots: int | None
     places: tuple[Path, ...]
     denied: tuple[Denied, ...] = ()
+    database: str | None = None
 
     def last_files(self, count: int) -> Target:
         """Return the last `count` files alone."""
@@ -132,7 +134,7 @@ def find_target(
 ) -> Target:
     """Return the target at `path`. Raises UnreadableError, NotAStoreError, UsageError.
 
-    Queues in RocksDB become files that exist until the end of `stack`; without one they raise UnreadableError.
+    Queues in RocksDB become files that exist until the end of `stack`; without one the target names their database alone.
     """
     try:
         is_directory = path.stat() and path.is_dir()
@@ -155,7 +157,7 @@ def find_target(
         """Return the path of a file, or of the database that it was made from."""
         return store.relative(file.path if file.path.is_relative_to(store.root) else store.path_of(PartKind.CONSUMEQUEUE))
 
-    return _target(
+    target = _target(
         kind,
         tuple(_files(store, kind)),
         tuple(_chosen(_queues(in_files, kind, filters.topic), filters)),
@@ -163,6 +165,8 @@ def find_target(
         store.config,
         tuple(_places(store, kind)),
     )
+    in_database = kind is FileKind.CONSUMEQUEUE and in_files is store and store.rocksdb_queues and not any(store.queue_directories())
+    return replace(target, database=store.relative(store.path_of(PartKind.CONSUMEQUEUE))) if in_database else target
 
 
 def _target(
@@ -327,8 +331,6 @@ def _queues(store: Store, kind: FileKind, topic: str | None) -> Iterator[QueueFi
         FileKind.COMPACTION_LOG: store.compaction_log_directories,
         FileKind.COMPACTION_QUEUE: store.compaction_queue_directories,
     }
-    if kind is FileKind.CONSUMEQUEUE and store.rocksdb_queues and not any(store.queue_directories()):
-        raise UnreadableError(f"the queues of {store.root} are kept in RocksDB.", _OPEN_BY_OTHERS)
     for queue in trees[kind]() if kind in trees else ():
         yield QueueFiles(queue.topic, queue.queue_id, queue.files.files)
 

@@ -7,6 +7,7 @@ record by record, and each message says on which way it was found.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
@@ -17,6 +18,7 @@ from rmqstore.dump.items import objects
 from rmqstore.dump.log import LogDump
 from rmqstore.dump.message import message_object
 from rmqstore.dump.request import Filters, Request
+from rmqstore.errors import UnreadableError
 from rmqstore.formats.multidispatch import is_lmq
 from rmqstore.formats.record import Record
 from rmqstore.query.times import TimeSearch
@@ -26,6 +28,7 @@ from rmqstore.reading.indexchains import entries_of_key
 from rmqstore.reading.records import record_at
 from rmqstore.store.ends import QueueEnds, batch_queue_ends, queue_ends
 from rmqstore.store.mapped import MappedFileQueue
+from rmqstore.store.rocksdb.asfiles import with_file_queues
 from rmqstore.store.root import Store
 
 _DAMAGE = "damage"
@@ -53,7 +56,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class _Queue:
-    """A consume queue of files."""
+    """A consume queue; one in RocksDB as files."""
 
     files: MappedFileQueue
     read: Callable[[MappedFileQueue, int, int], Iterator[QueueEntry]]
@@ -132,7 +135,7 @@ class Search:
             return
         topics = [wanted.topic] if wanted.topic is not None else self._topics()
         if not topics:
-            yield from self._everything("no topic was given, and no topic has a queue of files")
+            yield from self._everything("no topic was given, and no topic has a queue")
             return
         seen: set[int] = set()
         covered = []
@@ -152,10 +155,14 @@ class Search:
             yield from self._scan(begin, end, Filters(topic=wanted.topic, key=wanted.key), wanted.accept, why, seen)
 
     def _in_queue(self, wanted: QueueRange) -> Iterator[dict[str, Any]]:
-        queue = self._queue(wanted)
-        if queue is None:
-            yield from self._everything("the queues are in RocksDB" if self._store.rocksdb_queues else "the queue has no directory")
-            return
+        with self._with_queues() as store:
+            queue = _queue(store, wanted)
+            if queue is None:
+                yield from self._everything("the store has no such queue" if store else "the database of the queues cannot be read")
+            else:
+                yield from self._through(queue, wanted)
+
+    def _through(self, queue: _Queue, wanted: QueueRange) -> Iterator[dict[str, Any]]:
         name = f"{wanted.topic}/{wanted.queue_id}"
         self.report.searched.append(f"queue {name}, which has queue offsets {queue.min_offset} to {queue.max_offset - 1}")
         at, before = wanted.first, queue.place_before(wanted.first, self._log.min_offset)
@@ -230,18 +237,32 @@ class Search:
 
     def _topics(self) -> list[str]:
         """Return the topics that have a queue."""
-        listed = (*self._store.queue_directories(), *self._store.batch_queue_directories())
+        with self._with_queues() as store:
+            listed = (*store.queue_directories(), *store.batch_queue_directories()) if store else ()
         return sorted({queue.topic for queue in listed})
 
-    def _queue(self, wanted: QueueRange) -> _Queue | None:
+    @contextmanager
+    def _with_queues(self) -> Iterator[Store | None]:
+        """Yield the store with queues in files, None where their database cannot be read."""
+        with ExitStack() as stack:
+            try:
+                store = stack.enter_context(with_file_queues(self._store))
+            except UnreadableError:
+                yield None
+            else:
+                yield store
+
+
+def _queue(store: Store | None, wanted: QueueRange) -> _Queue | None:
+    if store is not None:
         for listed, read, ends in (
-            (self._store.queue_directories(wanted.topic), units, queue_ends),
-            (self._store.batch_queue_directories(), batch_units, batch_queue_ends),
+            (store.queue_directories(wanted.topic), units, queue_ends),
+            (store.batch_queue_directories(), batch_units, batch_queue_ends),
         ):
             for queue in listed:
                 if (queue.topic, queue.queue_id) == (wanted.topic, wanted.queue_id):
                     return _Queue(queue.files, read, ends(queue.files))
-        return None
+    return None
 
 
 def _is_of(entry: QueueEntry, message: Value, wanted: QueueRange) -> bool:

@@ -16,7 +16,7 @@ from tests.support.stores import PUT_FIELDS, case, cases, fresh_store, sample_st
 
 STORES = [one.name for one in cases()]
 WRITTEN = [one.name for one in cases() if not one.is_broker]
-QUEUES = [one.name for one in cases() if not one.is_broker and "rocksdb" not in one.name]
+QUEUES = [one.name for one in cases() if not one.is_broker]
 
 
 def opened(name: str) -> Store:
@@ -119,8 +119,14 @@ def test_what_is_not_there(tmp_path: Path) -> None:
         list(store.log.batches(["nothing"]))
     with pytest.raises(NotAStoreError):
         rmqstore.open(tmp_path)
+
+
+def test_queues_in_a_database_that_does_not_open(tmp_path: Path) -> None:
+    root = fresh_store("5.3.3-rocksdb", tmp_path)
+    for manifest in (root / "consumequeue").glob("MANIFEST-*"):
+        manifest.unlink()
     with pytest.raises(UnreadableError, match="RocksDB"):
-        opened("5.3.3-rocksdb").queues()
+        rmqstore.open(root).queues()
 
 
 def test_the_import_is_light() -> None:

@@ -68,8 +68,9 @@ def test_the_messages_of_a_scan(name: str) -> None:
         assert found(root, wanted)[0] == accepted(messages, wanted), wanted
 
 
-def test_the_ways() -> None:
-    root = stores.sample_store(ORDERED)
+@pytest.mark.parametrize("name", [ORDERED, "5.5.1-rocksdb"])
+def test_the_ways(name: str) -> None:
+    root = stores.sample_store(name)
     message = next(one for one in everything(root) if one["keys"] and one["store_timestamp"])
     for wanted, way in (
         (Key(message["unique_key"], message["topic"]), Way.INDEX),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
+from rmqstore.dump.target import Target
 from rmqstore.formats import consumequeue
 from rmqstore.pipeline.job import Part, StoreAt
 from rmqstore.pipeline.tables.fileparts import FilesPart, TableFile, Units, Value, batch_of, files_parts, row_type, target_of, units
@@ -23,7 +26,7 @@ class ConsumeQueues:
     """Units by topic, queue id and queue offset; units that were never written are no rows."""
 
     name = "consumequeue"
-    summary = "Every written unit of the consume queues in files."
+    summary = "Every written unit of the consume queues; of queues in RocksDB every entry that a broker serves, as a unit."
     columns: tuple[Column, ...] = (
         Column("type", "string", "unit; pre_blank for a filler before the first unit of a queue"),
         Column("topic", "string", "topic, the name of a directory"),
@@ -40,29 +43,46 @@ class ConsumeQueues:
     selectable: tuple[str, ...] = ("topic", "queue_id", "queue_offset", "physical_offset", "size", "tags_code", "position")
 
     def parts(self, at: StoreAt, selection: Selection, largest: int = LARGEST_PART) -> Sequence[Part]:
-        """Return files of the selected queues that can hold selected queue offsets."""
+        """Return files of the selected queues that can hold selected queue offsets; one part for a database of queues."""
         target = target_of(at, "consumequeue")
-        return files_parts(
-            (
-                TableFile(file, target.name(file), file.allocated, queue.topic, queue.queue_id)
-                for queue in target.queues
-                if selection.meets("topic", queue.topic) and selection.meets("queue_id", queue.queue_id)
-                for file in queue.files
-                if selection.may_meet("queue_offset", file.start // _UNIT.itemsize, file.end // _UNIT.itemsize)
-            ),
-            largest,
-        )
+        if target.database is not None:
+            return [_DatabasePart(0, target.database, 0, at)]
+        return files_parts(_files(target, selection), largest)
 
     def read(self, part: Part, selection: Selection, advance: Advance) -> Iterator[pa.RecordBatch]:
-        """Yield rows of some files."""
-        assert isinstance(part, FilesPart)
+        """Yield rows of some files, or of a database."""
+        with ExitStack() as stack:
+            if isinstance(part, _DatabasePart):
+                files: Iterable[TableFile] = _files(target_of(part.at, "consumequeue", stack), selection)
+            else:
+                assert isinstance(part, FilesPart)
+                files = part.files
+            yield from self._rows(files, selection, advance)
+
+    def _rows(self, files: Iterable[TableFile], selection: Selection, advance: Advance) -> Iterator[pa.RecordBatch]:
         wanted = schema(self, selection.columns)
-        for one in part.files:
+        for one in files:
             for found in units(one.file, _UNIT, 0, one.file.length, advance):
                 for kind, chosen in _kinds(found):
                     batch = batch_of(_columns(one, kind, chosen), len(chosen.positions), selection, wanted)
                     if batch is not None:
                         yield batch
+
+
+@dataclass(frozen=True, slots=True)
+class _DatabasePart(Part):
+    """The queues of a store that has them in RocksDB; its reader makes files of them."""
+
+    at: StoreAt
+
+
+def _files(target: Target, selection: Selection) -> Iterator[TableFile]:
+    """Yield the files of the selected queues that can hold selected queue offsets."""
+    for queue in target.queues:
+        if selection.meets("topic", queue.topic) and selection.meets("queue_id", queue.queue_id):
+            for file in queue.files:
+                if selection.may_meet("queue_offset", file.start // _UNIT.itemsize, file.end // _UNIT.itemsize):
+                    yield TableFile(file, target.name(file), file.allocated, queue.topic, queue.queue_id)
 
 
 def _kinds(found: Units) -> Iterator[tuple[str, Units]]:

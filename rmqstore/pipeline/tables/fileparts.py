@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -61,10 +62,10 @@ class Units(NamedTuple):
     fields: NDArray[np.void]
 
 
-def target_of(at: StoreAt, part: str) -> Target:
-    """Return what `rmqstore dump --part` reads of a store. Raises UnreadableError, NotAStoreError, UsageError."""
+def target_of(at: StoreAt, part: str, stack: ExitStack | None = None) -> Target:
+    """Return what `rmqstore dump --part` reads of a store. `stack`, and raises, as `find_target`."""
     conf = None if at.broker_conf is None else Path(at.broker_conf)
-    return find_target(Path(at.path), part, conf, dict(at.settings), Filters())
+    return find_target(Path(at.path), part, conf, dict(at.settings), Filters(), stack)
 
 
 def files_parts(files: Iterable[TableFile], largest: int, hash_slots: int | None = None) -> list[FilesPart]:

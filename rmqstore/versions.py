@@ -48,6 +48,8 @@ class Profile:
     until: str
 
     # the record check (commit log §3)
+    ipv6_hosts: bool = False
+    """A host has 20 bytes if SYSFLAG says so; without it each has 8."""
     reads_v2: bool = False
     """MAGICCODE V2 is a record; without it an illegal magic."""
     checks_remaining: bool = False
@@ -66,6 +68,14 @@ class Profile:
     """Fields may be longer than TOTALSIZE as long as a reused buffer of up to 1 MiB holds them."""
 
     # loading files (commit log §4.1–4.3)
+    creates_directories: bool = False
+    """The store creates the directories of log and queues before it loads them; without it with the first file."""
+    creates_each_log_path: bool = False
+    """Every directory that storePathCommitLog names is created; without it one whose path is the whole text."""
+    several_log_paths: bool = False
+    """storePathCommitLog can name several directories; without it its text is one path."""
+    checks_file_length: bool = False
+    """A file of another length makes load fail; without it the broker ignores that file and all later ones."""
     skips_directories: bool = False
     """A directory among mapped files is skipped; without it its length is compared and load fails."""
     deletes_empty_last_file: bool = False
@@ -78,13 +88,23 @@ class Profile:
     """A failing index load makes load fail, though recovery runs all the same."""
     schedule_in_store: bool = False
     """The store itself loads and persists the schedule offsets."""
+    saves_schedule_at_stop: bool = False
+    """A stop writes the schedule offsets; without it a thread does, 10 seconds after the start for the first time."""
 
     # checkpoint (commit log §4.5, newer releases §6)
     checkpoint_longs: int = 3
+    slave_moves_physic: bool = False
+    """Dispatch on a slave moves @0."""
     logics_at_flush: bool = False
     """@8 and @40 advance with a full queue flush only, not at every append."""
 
     # recovery of the commit log (commit log §5)
+    cuts_queues_that_know_more: bool = False
+    """Queues are cut if they know more than the log has; without it after every crash, and never after a clean stop."""
+    drops_queues_without_log: bool = False
+    """A clean start without log files deletes the queues, as a crash recovery does."""
+    stops_at_wrong_length: bool = False
+    """Crash recovery stops at a record whose fields are longer or shorter than TOTALSIZE; without it an empty message is dispatched."""
     normal_start: NormalStart = NormalStart.THIRD_LAST
     abnormal_start: AbnormalStart = AbnormalStart.HEADER_TIME
     limits_search: bool = False
@@ -99,7 +119,13 @@ class Profile:
     checks_offset_range: bool = False
     """`checkCommitLogOffsetOnRecover` exists."""
 
+    # dispatch after the start (commit log §6)
+    dispatches_from_log: bool = False
+    """Dispatch begins at the log's first byte where it would begin before it."""
+
     # queues (queues §2.10, §2.12)
+    queues_know_ends: bool = False
+    """A queue knows the end of its last message; without it where that begins."""
     min_offset_by_search: bool = False
     """The minimum offset is searched by halving, and a queue whose last unit is expired counts as empty."""
     empty_last_file_fails: bool = False
@@ -120,6 +146,8 @@ class Profile:
     """A topic, group or offset that cannot be read from a RocksDB configuration (v1) ends the broker; without it the rest is lost."""
 
     # index (queues §6)
+    counts_used_slots: bool = False
+    """hashSlotCount counts the slots in use; without it the items."""
     indexes_tags: bool = False
 
     flushes_index: bool = False
@@ -140,12 +168,25 @@ class Profile:
 
 
 def _table() -> tuple[Profile, ...]:
-    rows = [Profile("4.9.0", "4.9.1", schedule_in_store=True, reput_from_queues=True)]
+    rows = [Profile("4.3.0", "4.3.1", schedule_in_store=True)]
 
     def change(since: str, until: str, **fields: object) -> None:
         rows.append(replace(rows[-1], since=since, until=until, **fields))  # type: ignore[arg-type]
 
-    change("4.9.2", "4.9.8", delay_table_in_recovery=False)
+    change("4.3.2", "4.4.0", cuts_queues_that_know_more=True, stops_at_wrong_length=True)
+    change(
+        "4.5.0",
+        "4.5.2",
+        checks_file_length=True,
+        drops_queues_without_log=True,
+        queues_know_ends=True,
+        reput_from_queues=True,
+        dispatches_from_log=True,
+    )
+    change("4.6.0", "4.7.0", ipv6_hosts=True, slave_moves_physic=True)
+    change("4.7.1", "4.9.1", counts_used_slots=True)
+    change("4.9.2", "4.9.2", checks_file_length=False, creates_directories=True, several_log_paths=True, delay_table_in_recovery=False)
+    change("4.9.3", "4.9.8", checks_file_length=True, creates_each_log_path=True, saves_schedule_at_stop=True)
     change(
         "5.0.0",
         "5.0.0",

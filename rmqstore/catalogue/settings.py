@@ -1,4 +1,4 @@
-"""The names of settings that brokers of 4.9.8 to 5.5.1 read from broker.conf.
+"""The names of settings that brokers of 4.9.8 to 5.5.1 read from broker.conf, and two that later releases spell otherwise.
 
 Source: the setters of MessageStoreConfig, BrokerConfig, ControllerConfig, NamesrvConfig, AuthConfig, the Netty configurations and the
 tiered store's configuration of these releases; `multiPathSplitter` is a system property.
@@ -69,7 +69,8 @@ liteLagLatencyTopK litePullMessageEnable litePullMessageThreadPoolNums litePullT
 liteSubscriptionCheckInterval liteSubscriptionCheckTimeoutMills liteTtlCheckInterval loadBalancePollNameServerInterval
 loadBalanceProcessorThreadPoolNums loadBalanceThreadPoolQueueCapacity lockInStrictMode logicalDiskSpaceCleanForciblyThreshold
 logicQueueForceSwapMapInterval logicQueueSwapMapInterval logicQueueSwapMapReserveFileNum longPollingEnable mappedFileSize
-mappedFileSizeCommitLog mappedFileSizeConsumeQueue mappedFileSizeConsumeQueueExt mappedFileSizeTimerLog mappedFileSwapEnable
+mapedFileSizeCommitLog mapedFileSizeConsumeQueue mappedFileSizeCommitLog mappedFileSizeConsumeQueue
+mappedFileSizeConsumeQueueExt mappedFileSizeTimerLog mappedFileSwapEnable
 mapperFileSizeBatchConsumeQueue maxAsyncPutMessageRequests maxBatchDeleteFilesNum maxCheckMessageReuseBufferSize maxChecksumRange
 maxClientEventCount maxConsumeQueueScan maxDelayTime maxErrorRateOfBloomFilter maxFilterMessageSize maxHashSlotNum
 maxHaTransferByteInSecond maxIndexNum maxLiteSubscriptionCount maxLmqConsumeQueueNum maxMessageFilterNumForNotification

@@ -49,7 +49,7 @@ class Checkpoint:
 
     def appended(self, store_timestamp: int, physical_offset: int, *, slave: bool) -> None:
         """Advance @8, on a slave @0 as well, for a message that a queue took; from 5.5.0 on after the next full flush of the queues."""
-        if slave:
+        if slave and self._profile.slave_moves_physic:
             self.values["physic_msg_timestamp"] = store_timestamp
         if self._profile.logics_at_flush:
             self.waiting_logics = (store_timestamp, physical_offset)

@@ -69,12 +69,13 @@ class IndexFile:
         """Return whether writing the header back changes the file."""
         return self._fields() != self._found
 
-    def put(self, records: npt.NDArray[np.void], row: int, keys: npt.NDArray[np.void], key: int, *, tags: bool) -> tuple[int, int]:
+    def put(self, records: npt.NDArray[np.void], row: int, keys: npt.NDArray[np.void], key: int, profile: Profile) -> tuple[int, int]:
         """Index records from `row` on until the file is full (queues §6.4); `key` is the first key that is not done.
 
         Returns row and key at which the next file continues.
         """
         before, touched = self._slots = self._slots or self._read_slots()
+        used, number = int(self._header["hash_slot_count"][0]), int(self._header["index_count"][0])
         row, key = put_keys(
             records.ctypes.data,
             row,
@@ -82,13 +83,15 @@ class IndexFile:
             keys.ctypes.data,
             key,
             len(keys),
-            int(tags),
+            int(profile.indexes_tags),
             self._header.ctypes.data,
             self._items,
             self._slot_count,
             touched.ctypes.data,
             before.ctypes.data if before.size else 0,
         )
+        if not profile.counts_used_slots:
+            self._header["hash_slot_count"] = used + int(self._header["index_count"][0]) - number
         return row, key
 
     def _read_slots(self) -> tuple[Slots, Slots]:
@@ -160,7 +163,7 @@ class IndexService:
         """
         row = key = 0
         while row < len(records):
-            row, key = self._writable(checkpoint).put(records, row, keys, key, tags=self._profile.indexes_tags)
+            row, key = self._writable(checkpoint).put(records, row, keys, key, self._profile)
 
     def _writable(self, checkpoint: Checkpoint) -> IndexFile:
         last = self.files[-1] if self.files else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from rmqstore.store.parts import PartKind
 from rmqstore.store.queues import directories
 from rmqstore.store.root import Store
 from rmqstore.store.window import read_whole
+from rmqstore.versions import Profile
 
 _LARGEST_FILE_SIZE = 2**31 - 1
 """A file length is an int of Java; a longer file cannot be meant."""
@@ -62,6 +63,12 @@ def places_of(store: Store) -> Places:
     )
     log_size = _length(config.commit_log_file_size, store.commitlog.file_size, default.integer("mappedFileSizeCommitLog"))
     return Places((*log.writable, *log.read_only), log_size, queues, store.path_of(PartKind.INDEX), *_index_shape(store))
+
+
+def known_to(places: Places, store: Store, profile: Profile) -> Places:
+    """Return the places as a broker of a release understands its settings."""
+    log_path = store.config.explicit("storePathCommitLog")
+    return places if log_path is None or profile.several_log_paths else replace(places, commitlog=(Path(log_path),))
 
 
 def _length(configured: int | None, found: int | None, default: int) -> int:

@@ -8,7 +8,7 @@ from rmqstore.scan.tail import tail_records
 from rmqstore.store.kinds.writer import WriterGuess
 from rmqstore.store.root import Store
 from rmqstore.store.summary import summarize
-from rmqstore.versions import PROFILES, profile_of, release_key
+from rmqstore.versions import profile_of
 
 AUTO = "auto"
 
@@ -37,11 +37,7 @@ def choose_release(store: Store, asked: str, guess: WriterGuess | None = None) -
 
 
 def _known(guess: WriterGuess, signs: str) -> Chosen:
-    """Return the newest release of the range, or the oldest whose start is known."""
-    oldest = PROFILES[0].since
-    if release_key(guess.highest) < release_key(oldest):
-        written = f"{guess.lowest} to {guess.highest}, of which no start is known, wrote this store: {signs}"
-        return Chosen(oldest, f"the oldest release whose start is known; {written}")
+    """Return the newest release of the range."""
     if guess.lowest == guess.highest:
         return Chosen(guess.highest, f"only {guess.highest} can have written this store: {signs}")
     return Chosen(guess.highest, f"the newest of {guess.lowest} to {guess.highest}, which can have written this store: {signs}")

@@ -21,13 +21,14 @@ from rmqstore.prediction.log.record_check import RecordCheck
 from rmqstore.prediction.losses import NOTHING_LOST, Lost, lost_records
 from rmqstore.prediction.options import Options
 from rmqstore.prediction.outcome import Dispatched, Mode, Outcome, QueueState, Scan, State
-from rmqstore.prediction.places import Places, places_of
+from rmqstore.prediction.places import Places, known_to, places_of
 from rmqstore.prediction.queues.dispatch import Dispatcher
 from rmqstore.prediction.queues.reput import Reput
 from rmqstore.prediction.queues.rocksdb import EVERYTHING_KNOWN, NOTHING_KNOWN, RocksDBQueues, agreed, state_of
 from rmqstore.prediction.queues.service import QueueStore
 from rmqstore.prediction.surroundings import Surroundings
 from rmqstore.store.brokerconf import ROCKSDB_STORE
+from rmqstore.store.mapped import MappedFile
 from rmqstore.store.rocksdb.databases import DatabaseUse
 from rmqstore.store.root import Store
 from rmqstore.versions import Profile, profile_of
@@ -82,7 +83,7 @@ class _Start:
         self._release = release
         self._profile: Profile = profile_of(release)
         self._options = Options.of(store.config)
-        self._places: Places = places_of(store)
+        self._places: Places = known_to(places_of(store), store, self._profile)
         self._changes = Changes()
         places, profile, options = self._places, self._profile, self._options
         self._log = MappedFiles(places.commitlog, places.commitlog_file_size, self._changes)
@@ -101,7 +102,7 @@ class _Start:
         )
         self._blockers: list[Blocker] = []
         self._confirm_field = -1
-        self._listed: list[SimulatedFile] = []
+        self._listed: list[SimulatedFile | MappedFile] = []
         self._queue_ends: dict[tuple[str, int], int] = {}
         self._unknown: str | None = None
         self._gone = False
@@ -143,7 +144,8 @@ class _Start:
         )
 
     def _lost(self, scan: Scan | None) -> Lost:
-        lost = NOTHING_LOST if scan is None else lost_records(self._listed, scan.stop_offset)
+        end = scan.stop_offset if scan is not None else self._log.max_offset if self._log.ignored else None
+        lost = NOTHING_LOST if end is None else lost_records(self._listed, end)
         return NOTHING_LOST if scan is not None and lost.messages and goes_on(self._store, self._release, scan) else lost
 
     def _attempt(self, steps: Callable[[], bool]) -> bool:
@@ -177,8 +179,10 @@ class _Start:
             raise Unknown("a controller decides how far the log is confirmed")
         if self._options.enable_dledger_commit_log or self._store.dledger is not None:
             raise Unknown("the commit log is that of a DLedger group")
+        if self._profile.delay_table_in_recovery and not self._surroundings.load_schedule(self._blockers):
+            return False
         self._log.load(self._profile)
-        self._listed = list(self._log.files)
+        self._listed = [*self._log.files, *self._log.ignored]
         self._queues.load()
         if self._profile.compaction and self._options.enable_compaction:
             check_compaction(self._store)
@@ -230,11 +234,9 @@ class _Start:
     def _start(self) -> bool:
         """Run the steps of `start()`. Raises Unknown."""
         self._surroundings.lock()
-        from_queues = self._profile.reput_from_queues or self._options.recheck_reput_offset_from_cq
-        first = self._confirm_offset()
-        if from_queues:
-            first = max(self._log.min_offset, self._queues.max_physic_offset, 0)
-        self._reput.offset = first
+        profile = self._profile
+        from_queues = profile.reput_from_queues or (profile.confirms and self._options.recheck_reput_offset_from_cq)
+        self._reput.offset = self._dispatched_before(from_queues=from_queues)
         self._reput.run(self._reput_end())
         if from_queues:
             if self._behind() > 0:
@@ -244,6 +246,14 @@ class _Start:
                 return False
             self._queues.recover_offset_table(self._log.min_offset)
         return self._surroundings.create_abort(self._blockers)
+
+    def _dispatched_before(self, *, from_queues: bool) -> int:
+        """Return the offset at which dispatch continues after a start."""
+        if from_queues:
+            return max(self._log.min_offset, self._queues.max_physic_offset, 0)
+        if self._profile.confirms or self._options.duplication_enable:
+            return self._confirm_offset()
+        return self._log.max_offset
 
     def _confirm_offset(self) -> int:
         """Return `getConfirmOffset()` without a controller (commit log §5.5)."""
@@ -255,14 +265,14 @@ class _Start:
 
     def _reput_end(self) -> int:
         """Return the offset up to which the dispatcher runs."""
-        if not self._profile.reput_from_queues:
+        if self._profile.confirms:
             return self._log.max_offset if self._options.read_uncommitted else self._confirm_offset()
         # Nothing is confirmed yet, and with duplication nothing unconfirmed is dispatched.
         return self._confirm_field if self._options.duplication_enable else self._log.max_offset
 
     def _behind(self) -> int:
         """Return `dispatchBehindBytes()`."""
-        end = self._log.max_offset if self._profile.reput_from_queues else self._confirm_offset()
+        end = self._confirm_offset() if self._profile.confirms else self._log.max_offset
         return end - self._reput.offset
 
     # stop

@@ -29,13 +29,17 @@ class Surroundings:
 
     def construct(self) -> None:
         """Create what the constructor of the store creates before anything is loaded."""
-        for directory in (*self._store.commitlog_directories.writable, self._store.root / "consumequeue"):
-            self._changes.create_directory(directory)
+        if self._profile.creates_directories:
+            text = self._store.config.explicit("storePathCommitLog")
+            each = text is None or self._profile.creates_each_log_path
+            of_log = self._store.commitlog_directories.writable if each else (Path(text or ""),)
+            for directory in (*of_log, self._store.root / "consumequeue"):
+                self._changes.create_directory(directory)
         if not self._store.lock_path.exists():
             self._changes.create(self._store.lock_path)
 
     def load_schedule(self, blockers: list[Blocker]) -> bool:
-        """Load the schedule service, the last part of load up to 4.9.8."""
+        """Load the schedule service, which is a part of load up to 4.9.8."""
         if self._profile.schedule_in_store and self._options.delay_levels is None:
             blockers.append(Blocker(BlockerCode.DELAY_LEVELS, "messageDelayLevel cannot be parsed"))
             return False
@@ -59,7 +63,7 @@ class Surroundings:
         """Persist what the stop routine does and return whether `abort` exists afterwards; it is removed if everything went well."""
         if self._profile.compaction and self._options.enable_compaction:
             self._persist_positions(self._store.root / "compaction" / "position-checkpoint")
-        if self._profile.schedule_in_store and started and not self._options.slave:
+        if self._profile.schedule_in_store and self._profile.saves_schedule_at_stop and started and not self._options.slave:
             self._persist(self._store.config_path / "delayOffset.json")
         if sound and self.abort_present:
             self.abort_present = False

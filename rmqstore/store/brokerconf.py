@@ -83,6 +83,11 @@ DEFAULTS: Mapping[str, int | bool | str] = MappingProxyType(
     }
 )
 
+_OLD_SPELLINGS = {
+    "mapedFileSizeCommitLog": "mappedFileSizeCommitLog",
+    "mapedFileSizeConsumeQueue": "mappedFileSizeConsumeQueue",
+}
+"""Up to 4.5.1."""
 ROOT_PLACEHOLDER = "{root}"
 _INT_RANGE = range(-(2**31), 2**31)
 # Lengths and counts that a broker cannot work with unless they are positive.
@@ -110,6 +115,7 @@ class BrokerConfig:
             if not _fits(key, value):
                 raise UsageError(f"--set {key}={value}: {_type_name(key)} is expected.", f"The broker's default is {DEFAULTS[key]}.")
             given[key] = value
+        given = {**{_OLD_SPELLINGS[key]: given[key] for key in given if key in _OLD_SPELLINGS}, **given}
         if root is not None:
             given = {key: value.replace(ROOT_PLACEHOLDER, str(root)) for key, value in given.items()}
         return cls(MappingProxyType(given), broker_conf)

@@ -22,7 +22,10 @@ from tests.prediction.recorded_cases import Case, WorkingStore, recorded
 from tests.support import stores
 from tests.support.storeview import StoreView
 
-RELEASES = ("4.9.8", "5.1.4", "5.2.0", "5.3.1", "5.3.2", "5.3.3", "5.4.0", "5.5.0", "5.5.1")
+RELEASES = (
+    *("4.3.0", "4.3.2", "4.5.2", "4.6.1", "4.8.0", "4.9.2", "4.9.8"),
+    *("5.1.4", "5.2.0", "5.3.1", "5.3.2", "5.3.3", "5.4.0", "5.5.0", "5.5.1"),
+)
 """What the harness runs. 5.3.4 cannot: its remoting module was never published."""
 
 JOBS = 8

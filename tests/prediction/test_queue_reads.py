@@ -45,7 +45,7 @@ def test_steps_after_recovery_find_what_reading_again_finds(
             path = Path(directory, offset_to_file_name(number * UNITS * consumequeue.UNIT_SIZE + shift))
             path.write_bytes(data.ljust(UNITS * consumequeue.UNIT_SIZE, b"\0"))
         for forgets in (False, True):
-            queue = ConsumeQueue("A", 0, directory, UNITS * consumequeue.UNIT_SIZE, None, Changes())
+            queue = ConsumeQueue("A", 0, directory, UNITS * consumequeue.UNIT_SIZE, None, Changes(), know_ends=profile.queues_know_ends)
             queue.load(profile)
             queue.recover()
             for step in (lambda queue=queue: queue.truncate(cut), lambda queue=queue: queue.correct_min_offset(begin, profile)):

@@ -38,12 +38,12 @@ class Sent:
     sys_flag: int = 0
 
 
-def make_queue(number: int, directory: Path) -> ConsumeQueue | BatchQueue:
+def make_queue(number: int, directory: Path, *, know_ends: bool = True) -> ConsumeQueue | BatchQueue:
     """Queues 0 and 1 are plain, 2 has an extension, 3 is a batch queue."""
     if number == 3:
         return BatchQueue("T", number, directory / "3", 4 * BATCH_UNIT.itemsize, Changes())
     ext = ExtQueue(directory / "ext", 200, Changes()) if number == 2 else None
-    return ConsumeQueue("T", number, directory / str(number), FILE_SIZE, ext, Changes())
+    return ConsumeQueue("T", number, directory / str(number), FILE_SIZE, ext, Changes(), know_ends=know_ends)
 
 
 def state(queue: ConsumeQueue | BatchQueue) -> tuple[object, ...]:
@@ -96,9 +96,10 @@ def test_many_at_a_time_is_one_by_one(sent: list[Sent], data: st.DataObject) -> 
         patch.setattr(unitwriter, "_BUFFERS", 0)
         patch.setattr(unitwriter, "_LEAST_ROOM", data.draw(st.integers(1, 4)))
         patch.setattr(unitwriter, "_FIRST_QUEUES", data.draw(st.integers(1, 4)))
-        together = [make_queue(number, Path(scratch) / "a") for number in range(4)]
-        single = [make_queue(number, Path(scratch) / "b") for number in range(4)]
-        writer = UnitWriter(together.__getitem__)
+        know_ends = data.draw(st.booleans())
+        together = [make_queue(number, Path(scratch) / "a", know_ends=know_ends) for number in range(4)]
+        single = [make_queue(number, Path(scratch) / "b", know_ends=know_ends) for number in range(4)]
+        writer = UnitWriter(together.__getitem__, know_ends=know_ends)
         left = rows(sent)
         while len(left):
             count = data.draw(st.integers(1, len(left)))
@@ -115,7 +116,7 @@ def test_many_at_a_time_is_one_by_one(sent: list[Sent], data: st.DataObject) -> 
 
 def test_nothing_is_written_from_the_first_refused_queue_on(tmp_path: Path) -> None:
     queues = [make_queue(0, tmp_path), make_queue(3, tmp_path)]
-    writer = UnitWriter(lambda number: queues[number] if number < 2 else None)
+    writer = UnitWriter(lambda number: queues[number] if number < 2 else None, know_ends=True)
     sent = [Sent(0, 0, 0), Sent(1, 100, 0), Sent(0, 200, 1), Sent(1, 300, 1), Sent(2, 400, 0), Sent(0, 500, 2)]
     assert writer.put(rows(sent), {}) == 4
     writer.settle()
@@ -123,9 +124,9 @@ def test_nothing_is_written_from_the_first_refused_queue_on(tmp_path: Path) -> N
 
 
 def test_records_that_follow_on_are_left_to_compiled_code(tmp_path: Path) -> None:
-    queue = ConsumeQueue("T", 0, tmp_path, 1000 * UNIT_SIZE, None, Changes())
+    queue = ConsumeQueue("T", 0, tmp_path, 1000 * UNIT_SIZE, None, Changes(), know_ends=True)
     asked = []
-    writer = UnitWriter(lambda number: asked.append(number) or queue)
+    writer = UnitWriter(lambda number: asked.append(number) or queue, know_ends=True)
     writer.put(rows([Sent(0, number * 100, number) for number in range(900)]), {})
     assert asked == [0]
     assert writer._table["state"][0] == OPEN

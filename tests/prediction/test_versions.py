@@ -9,7 +9,7 @@ from rmqstore.store.kinds.writer import RELEASES
 from rmqstore.versions import PROFILES, AbnormalStart, NormalStart, profile_of, release_key
 
 
-@pytest.mark.parametrize("release", [release for release in RELEASES if release_key(release) >= release_key("4.9.0")])
+@pytest.mark.parametrize("release", RELEASES)
 def test_every_release_has_a_profile_that_covers_it(release: str) -> None:
     profile = profile_of(release)
     assert release_key(profile.since) <= release_key(release) <= release_key(profile.until)
@@ -20,11 +20,11 @@ def test_profiles_follow_one_another() -> None:
     assert borders == sorted(borders)
 
 
-@pytest.mark.parametrize("text", ["4.8.0", "6.0.0", "5.3", "auto", "5.3.3-SNAPSHOT", ""])
+@pytest.mark.parametrize("text", ["4.2.0", "6.0.0", "5.3", "auto", "5.3.3-SNAPSHOT", ""])
 def test_anything_else_is_refused_with_what_is_known(text: str) -> None:
     with pytest.raises(UsageError) as refused:
         profile_of(text)
-    assert "4.9.0 to 5.5.1" in refused.value.hint
+    assert "4.3.0 to 5.5.1" in refused.value.hint
 
 
 @pytest.mark.parametrize(

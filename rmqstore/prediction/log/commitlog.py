@@ -5,6 +5,8 @@ Source: `CommitLog.recoverNormally`, `recoverAbnormally`.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 
@@ -14,6 +16,7 @@ from rmqstore.prediction.java import to_long
 from rmqstore.prediction.log.firstfile import FirstFile
 from rmqstore.prediction.log.mappedfiles import MappedFiles, SimulatedFile
 from rmqstore.prediction.log.reader import LogReader, Records, open_window
+from rmqstore.prediction.log.record_check import Request
 from rmqstore.prediction.options import Options
 from rmqstore.prediction.outcome import Dispatched, Scan
 from rmqstore.prediction.queues.dispatch import Dispatcher
@@ -21,6 +24,8 @@ from rmqstore.prediction.queues.rocksdb import RocksDBQueues
 from rmqstore.prediction.queues.service import QueueStore
 from rmqstore.versions import Acceleration, Profile
 
+_EMPTY = Request("", 0, 0, 0, 0, 0, 0, 0, {}, 0, 1)
+"""What a release that does not stop at a record of wrong length dispatches for it; the size is that of the record."""
 OUTSIDE = "found illegal commitlog offset"
 """Why a scan ends at a record that is valid except for a PHYSICALOFFSET outside of its file."""
 
@@ -60,8 +65,9 @@ class CommitLogRecovery:
     def run(self, *, normally: bool) -> None:
         """Scan, dispatch, and cut log and queues. Raises LoadStopped."""
         if not self._log.files:
-            self._log.flushed_where = 0
-            self._queues.destroy()
+            if self._profile.drops_queues_without_log or not normally:
+                self._log.flushed_where = 0
+                self._queues.destroy()
             return
         max_cq = self._queues.max_physic_offset
         rules = FirstFile(self._profile, self._options, self._reader.check, self._checkpoint, max_cq, self._queues.in_rocksdb)
@@ -77,7 +83,7 @@ class CommitLogRecovery:
         if self._profile.confirms:
             self.confirm_offset = self._last_valid
             self._checkpoint.values["confirm_phy_offset"] = self._last_valid
-        self._cut(end, max_cq)
+        self._cut(end, max_cq, normally=normally)
 
     def _accelerated_position(self, first: SimulatedFile) -> int:
         """Return the byte of the first file at which crash recovery begins: 0 unless `enableAcceleratedRecovery` (newer releases §3.5)."""
@@ -110,17 +116,25 @@ class CommitLogRecovery:
 
     def _scan_file(self, file: SimulatedFile, position: int, max_cq: int, *, normally: bool) -> tuple[int, str | None]:
         """Read one file from `position` on and return (where it stopped, why), without a reason if a BLANK ends it."""
+        ahead = 0  # bytes of the buffer that are read beyond `position`
         while True:
-            for run in self._reader.runs(file, position, file.length):
+            for run in self._reader.runs(file, position + ahead, file.length):
                 taken, outside = self._inside_range(run, file, normally=normally)
                 self._take(taken, file.start + position, max_cq, normally=normally)
                 position += int(taken.records["size"].sum(dtype=np.int64))
                 if outside:
                     return position, OUTSIDE
             with open_window(file, file.length) as window:
-                found = self._reader.check.at(window.array, position)
-            if not found.success:
+                found = self._reader.check.at(window.array, position + ahead)
+            if not found.success and (normally or found.size <= 0 or self._profile.stops_at_wrong_length):
                 return position, found.reason
+            if not found.success:
+                self._dispatcher.dispatch(
+                    self._reader.one(replace(found, request=replace(_EMPTY, size=found.size))), None, self._reader, self.dispatched
+                )
+                ahead = found.position - position - found.size
+                position += found.size
+                continue
             if found.size == 0:
                 return position, None
             run = self._reader.one(found)
@@ -158,11 +172,11 @@ class CommitLogRecovery:
             return np.asarray(records["physical_offset"] < self.confirm_offset)
         return np.asarray(records["physical_offset"] + records["size"] <= self.confirm_offset)
 
-    def _cut(self, end: int, max_cq: int) -> None:
+    def _cut(self, end: int, max_cq: int, *, normally: bool) -> None:
         """Truncate queues and log (§5.4)."""
         if self._profile.queues_cut_after_dispatch:
             max_cq = self._queues.max_physic_offset
-        if max_cq >= end:
+        if max_cq >= end if self._profile.cuts_queues_that_know_more else not normally:
             self._queues.truncate(end)
         self._log.flushed_where = end
         self._log.truncate_dirty(to_long(end))

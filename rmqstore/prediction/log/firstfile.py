@@ -63,7 +63,7 @@ class FirstFile:
         """Test a file up to 5.3.3: fields of the first bytes are used unchecked; only MAGICCODE has to be one of a record."""
         if file.length < HEAD_LENGTH:
             raise LoadStopped(BlockerCode.FILE_LENGTH, "load exception: the file is too short for a record", file.path)
-        first = first_record_header(file.read(0, HEAD_LENGTH))
+        first = first_record_header(file.read(0, HEAD_LENGTH), ipv6_hosts=self.profile.ipv6_hosts)
         if first.magic != MESSAGE_MAGIC_V1 and not (first.magic == MESSAGE_MAGIC_V2 and self.profile.reads_v2):
             return False
         if self.queues_in_rocksdb:

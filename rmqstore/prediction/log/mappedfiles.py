@@ -7,7 +7,7 @@ Source: `MappedFileQueue`, `DefaultMappedFile`; fact sheet commit log §4.2, §5
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from operator import attrgetter
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from rmqstore.prediction.blockers import BlockerCode, LoadStopped, Unknown
 from rmqstore.prediction.changes import Changes
 from rmqstore.prediction.java import offset_name, parse_long, quotient, remainder
 from rmqstore.store.entries import Entry
-from rmqstore.store.mapped import list_directory
+from rmqstore.store.mapped import MappedFile, list_directory, parse_offset_name
 from rmqstore.store.obstacles import kind_of
 from rmqstore.store.window import open_read_only, read_descriptor
 from rmqstore.versions import Profile
@@ -131,13 +131,20 @@ class MappedFiles:
         self.file_size = file_size
         self.files: list[SimulatedFile] = []
         self.flushed_where = 0
+        self.ignored: tuple[MappedFile, ...] = ()
         self._changes = changes
 
     def load(self, profile: Profile) -> None:
-        """List the directories and map every file, as the broker does. Raises LoadStopped; files before the bad one stay loaded."""
+        """List the directories and map every file, as the broker does. Raises LoadStopped; files before the bad one stay loaded.
+
+        `ignored`: files that are not mapped, and do not stop the load.
+        """
         entries = sorted((entry for directory in self.directories for entry in list_directory(directory)), key=attrgetter("name"))
         for number, entry in enumerate(entries):
             length = entry.length
+            if length != self.file_size and not profile.checks_file_length:
+                self.ignored = tuple(_unmapped(entries[number:]))
+                return
             if entry.is_dir():
                 if profile.skips_directories:
                     continue
@@ -240,3 +247,10 @@ class MappedFiles:
 
 def _stopped(code: BlockerCode, text: str, entry: Entry) -> LoadStopped:
     return LoadStopped(code, text, Path(entry.path))
+
+
+def _unmapped(entries: Iterable[Entry]) -> Iterator[MappedFile]:
+    for entry in entries:
+        start = parse_offset_name(entry.name)
+        if start is not None and not entry.is_dir():
+            yield MappedFile(Path(entry.path), start, entry.length, entry.length)

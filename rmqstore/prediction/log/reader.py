@@ -15,6 +15,7 @@ import numpy.typing as npt
 from rmqstore.errors import StoreChangedError
 from rmqstore.formats.layout import fixed_layout
 from rmqstore.formats.message import MESSAGE_MAGIC_V2, RECORD_PREFIX
+from rmqstore.formats.sysflag import SysFlag
 from rmqstore.prediction.log.mappedfiles import SimulatedFile
 from rmqstore.prediction.log.readahead import one_ahead
 from rmqstore.prediction.log.record_check import Checked, RecordCheck, Request
@@ -27,6 +28,7 @@ from rmqstore.store.window import Window, map_window
 
 _MAGIC = fixed_layout(RECORD_PREFIX)["magic_code"]
 _LAST_BYTE_OF_V2 = MESSAGE_MAGIC_V2 & 0xFF
+_IPV6 = int(SysFlag.BORN_HOST_V6 | SysFlag.STORE_HOST_V6)
 # What compiled code leaves to the reader of the properties. A topic with unexpected bytes may be malformed.
 _SPECIAL_MARKS = Mark.INNER_BATCH | Mark.MULTI_DISPATCH | Mark.MALFORMED_TEXT
 # Large runs: each run costs one step per queue in it.
@@ -117,6 +119,8 @@ class LogReader:
             yield ((records["faults"] & Fault.BODY_CRC) != 0) & (records["body_length"] > 0)
         if self.check.verifies_property_crc:
             yield ((records["faults"] & Fault.PROPERTY_CRC) != 0) | ((records["marks"] & Mark.PROPERTY_CRC) == 0)
+        if not self.check.reads_ipv6:
+            yield (records["sys_flag"] & _IPV6) != 0
         if not self.check.reads_v2:
             yield batch.window[records["position"] - batch.origin + _MAGIC.end - 1] == _LAST_BYTE_OF_V2
 

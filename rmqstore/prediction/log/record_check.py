@@ -118,6 +118,11 @@ class RecordCheck:
         """Return whether V2 records are accepted."""
         return self._profile.reads_v2
 
+    @property
+    def reads_ipv6(self) -> bool:
+        """Return whether hosts of 20 bytes are known."""
+        return self._profile.ipv6_hosts
+
     def at(self, data: NDArray[np.uint8], position: int) -> Checked:
         """Check the bytes from `position` of `data`, which ends where the caller's buffer ends."""
         reader = _Reader(data, position)
@@ -147,9 +152,10 @@ class RecordCheck:
         physical_offset = reader.integer(8)
         sys_flag = reader.integer(4)
         reader.integer(8)
-        reader.content(20 if sys_flag & SysFlag.BORN_HOST_V6 else 8)
+        hosts = sys_flag if profile.ipv6_hosts else 0
+        reader.content(20 if hosts & SysFlag.BORN_HOST_V6 else 8)
         store_timestamp = reader.integer(8)
-        reader.content(20 if sys_flag & SysFlag.STORE_HOST_V6 else 8)
+        reader.content(20 if hosts & SysFlag.STORE_HOST_V6 else 8)
         reader.integer(4)
         reader.integer(8)
         body_length = reader.integer(4)
@@ -171,7 +177,7 @@ class RecordCheck:
             raise _Failed("DELAY of a schedule message is no number")
         if self.verifies_property_crc:
             self._verify_property_crc(reader, size, properties)
-        read = smallest_record(magic, sys_flag) + max(body_length, 0) + topic_length + max(properties_length, 0)
+        read = smallest_record(magic, hosts) + max(body_length, 0) + topic_length + max(properties_length, 0)
         if read != size:
             text = f"[BUG]read total count not equals msg total size. totalSize={size}, readTotalCount={read}"
             return Checked(False, size, reader.position, reason=text)
@@ -266,12 +272,12 @@ class FirstRecord:
     store_timestamp: int
 
 
-def first_record_header(head: bytes) -> FirstRecord:
+def first_record_header(head: bytes, *, ipv6_hosts: bool) -> FirstRecord:
     """Read the fixed fields at the start of a file; `head` has HEAD_LENGTH bytes."""
     magic = int.from_bytes(head[_PREFIX["magic_code"].offset : _MAGIC_END], "big")
     physical = _PREFIX["physical_offset"]
     sys_flag = int.from_bytes(head[_PREFIX["sys_flag"].offset : _PREFIX["sys_flag"].end], "big")
-    time = _STORE_TIMESTAMP[bool(sys_flag & SysFlag.BORN_HOST_V6)]
+    time = _STORE_TIMESTAMP[ipv6_hosts and bool(sys_flag & SysFlag.BORN_HOST_V6)]
     return FirstRecord(magic, _long_at(head, physical.offset), _long_at(head, time))
 
 

@@ -32,7 +32,7 @@ RECOVERED_FILES = 3
 class _Recovered:
     """The units of a file that recovery found valid: where they end, physical offsets of the first and last and the largest one.
 
-    `last_end` is the end of the last message. Steps that follow do not read a file again as long as nothing was appended.
+    `last_end` is what the queue knows by the last one. Steps that follow do not read a file again as long as nothing was appended.
     """
 
     file: SimulatedFile
@@ -46,11 +46,15 @@ class _Recovered:
 class ConsumeQueue:
     """One queue. `max_physic_offset` is the end of the last message it knows (−1: none), `min_logic_offset` its minimum in bytes.
 
+    Without `know_ends` it is the offset at which that message begins.
+
     `shifted`: how many units before its own place the last misplaced message was put (0: none). `fillers`: units without message that
     were written before the first one.
     """
 
-    def __init__(self, topic: str, queue_id: int, directory: str, file_size: int, ext: ExtQueue | None, changes: Changes) -> None:
+    def __init__(
+        self, topic: str, queue_id: int, directory: str, file_size: int, ext: ExtQueue | None, changes: Changes, *, know_ends: bool
+    ) -> None:
         self.topic = topic
         self.queue_id = queue_id
         self.files = MappedFiles([directory], file_size, changes)
@@ -59,6 +63,7 @@ class ConsumeQueue:
         self.min_logic_offset = 0
         self.shifted = 0
         self.fillers = 0
+        self._ends = int(know_ends)
         self._recovered: _Recovered | None = None
 
     @property
@@ -91,7 +96,7 @@ class ConsumeQueue:
                 if count:
                     offsets = units["physical_offset"][:count]
                     begin, largest = begin if first else int(offsets[0]), max(largest, int(offsets.max()))
-                    self.max_physic_offset = _end_of(units[count - 1])
+                    self.max_physic_offset = self._known_by(units[count - 1])
                     position = (first + count) * UNIT_SIZE
                     self._recovered = _Recovered(file, position, begin, int(offsets[-1]), self.max_physic_offset, largest)
                     max_address = _last_address(units[:count], max_address) if self.ext is not None else max_address
@@ -112,7 +117,7 @@ class ConsumeQueue:
         """
         if self.files.file_size == UNIT_SIZE:
             raise Unknown("the broker never ends when it cuts queue files of a single unit")
-        self.max_physic_offset = phy_offset
+        self.max_physic_offset = phy_offset - 1 + self._ends
         while (file := self.files.last) is not None:
             known = self._known(file)
             if known is not None and known.largest < phy_offset:
@@ -125,8 +130,11 @@ class ConsumeQueue:
                 continue
             last = keep_units_before(file, UNIT, phy_offset)
             if last is not None:
-                self.max_physic_offset = _end_of(last)
+                self.max_physic_offset = self._known_by(last)
             return
+
+    def _known_by(self, unit: np.void) -> int:
+        return to_long(int(unit["physical_offset"]) + int(unit["size"]) * self._ends)
 
     def _known(self, file: SimulatedFile) -> _Recovered | None:
         """Return the units of a file as recovery found them, None where it did not read the file or it has changed since."""
@@ -219,7 +227,7 @@ class ConsumeQueue:
 
     def put(self, physical_offset: int, size: int, tags_code: int, queue_offset: int) -> None:
         """Append one message (queues §2.5): dropped if known, put at the end whatever its queue offset, shifted by a gap."""
-        end = to_long(physical_offset + size)
+        end = to_long(physical_offset + size * self._ends)
         if end <= self.max_physic_offset:
             return
         wanted = to_long(queue_offset * UNIT_SIZE)
@@ -271,10 +279,6 @@ class ConsumeQueue:
 
 def _offset_in(unit: bytes) -> int:
     return int(np.frombuffer(unit, UNIT)["physical_offset"][0])
-
-
-def _end_of(unit: np.void) -> int:
-    return to_long(int(unit["physical_offset"]) + int(unit["size"]))
 
 
 def _address(unit: np.void, default: int) -> int:

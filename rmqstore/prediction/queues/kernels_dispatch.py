@@ -19,7 +19,7 @@ from rmqstore.scan.unitruns import UNIT_ROWS
 OPEN_DTYPE = np.dtype(
     [
         ("state", "i8"),  # CLOSED, OPEN or APART
-        ("max_physic_offset", "i8"),  # end of the last message
+        ("max_physic_offset", "i8"),  # end of the last message, or where it begins
         ("place", "i8"),  # offset in the queue of the next unit, bytes
         ("limit", "i8"),  # offset at which the units must be flushed or a file created before the next one, bytes
         ("address", "i8"),  # address at which the next unit is written
@@ -46,11 +46,12 @@ _read_header, _write_header = fields_reader(HEADER_DTYPE), fields_writer(HEADER_
 
 
 @kernel
-def put_units(records: int, row: int, end: int, queues: int, apart: int, count: int) -> tuple[int, int]:
+def put_units(records: int, row: int, end: int, queues: int, apart: int, count: int, ends: int) -> tuple[int, int]:
     """Put the records [row, end) into their queues, up to the first one that compiled code cannot dispatch.
 
     `records` (RECORD_DTYPE), `queues` (OPEN_DTYPE, a row for every number in the column `queue`) and `apart` (int64, room for all rows)
-    are addresses. Rows of queues that are APART are added to the `count` rows there. Returns (row, count); at the row the queue is
+    are addresses. Rows of queues that are APART are added to the `count` rows there. `ends`: 1 where a queue knows the end of its last
+    message, 0 where it knows its beginning. Returns (row, count); at the row the queue is
     CLOSED, or its next unit is beyond the limit.
     """
     while row < end:
@@ -65,7 +66,7 @@ def put_units(records: int, row: int, end: int, queues: int, apart: int, count: 
                 break
             store64(apart, count * 8, row)
             count += 1
-        elif physical_offset + size > last:
+        elif physical_offset + size * ends > last:
             if place >= limit:
                 break
             # A message with queue offset 0 goes to the end wherever that is; others not before their place, but after a gap.
@@ -74,7 +75,7 @@ def put_units(records: int, row: int, end: int, queues: int, apart: int, count: 
                 if queue_offset != 0 and wanted != place:
                     shifted = (wanted - place) // _UNIT_SIZE
                 _write_unit(address, physical_offset, size, tags_code)
-                _write_queue(queue, state, physical_offset + size, place + _UNIT_SIZE, limit, address + _UNIT_SIZE, shifted)
+                _write_queue(queue, state, physical_offset + size * ends, place + _UNIT_SIZE, limit, address + _UNIT_SIZE, shifted)
         row += 1
     return row, count
 

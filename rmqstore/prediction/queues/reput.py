@@ -23,7 +23,8 @@ class Reput:
         self._log = log
         self._dispatcher = dispatcher
         self._reader = reader
-        self._stops_at_end = not profile.reput_from_queues
+        self._corrects_offset = profile.dispatches_from_log
+        self._stops_at_end = profile.confirms
         self._skips_bad_records = skips_bad_records
         self.offset = 0
         self.dispatched = Dispatched()
@@ -39,7 +40,8 @@ class Reput:
 
     def _round(self, end: int) -> None:
         """Run one `doReput`: file by file until nothing is available or a record cannot be read."""
-        self.offset = max(self.offset, self._log.min_offset)
+        if self._corrects_offset:
+            self.offset = max(self.offset, self._log.min_offset)
         while self.offset < end:
             file = self._log.find(self.offset)
             position = remainder(self.offset, self._log.file_size)

@@ -64,7 +64,10 @@ class QueueStore:
         """Put the records of a run into their queues and return how many precede the first one that cannot be written, if any."""
         if self._writer is None or self._reader is not reader:
             self._settle()
-            self._reader, self._writer = reader, UnitWriter(lambda number: self._writable_queue(*reader.queue_name(number)))
+            self._reader, self._writer = (
+                reader,
+                UnitWriter(lambda number: self._writable_queue(*reader.queue_name(number)), know_ends=self._profile.queues_know_ends),
+            )
         done = self._writer.put(run.records, run.requests)
         self.write_error = done < len(run.records)
         return done
@@ -103,7 +106,15 @@ class QueueStore:
         ext = None
         if places.ext is not None:
             ext = ExtQueue(_directory(places.ext, topic, queue_id), places.ext_file_size, self._changes)
-        return ConsumeQueue(topic, queue_id, _directory(places.simple, topic, queue_id), places.simple_file_size, ext, self._changes)
+        return ConsumeQueue(
+            topic,
+            queue_id,
+            _directory(places.simple, topic, queue_id),
+            places.simple_file_size,
+            ext,
+            self._changes,
+            know_ends=self._profile.queues_know_ends,
+        )
 
     def recover(self) -> None:
         """Find the end of every queue. Raises LoadStopped."""

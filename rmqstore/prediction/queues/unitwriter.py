@@ -26,9 +26,13 @@ Find = Callable[[int], ConsumeQueue | BatchQueue | None]
 class UnitWriter:
     """Writes to queues, which have the dense numbers of one reader. Memory: about 4 MiB, from 13 000 queues on some 400 bytes a queue."""
 
-    def __init__(self, find: Find) -> None:
-        """`find` returns the queue of a number, created if necessary, or None if the file system refuses its name."""
+    def __init__(self, find: Find, *, know_ends: bool) -> None:
+        """`find` returns the queue of a number, created if necessary, or None if the file system refuses its name.
+
+        `know_ends`: what the queues know is the end of their last message, not where it begins.
+        """
         self._find = find
+        self._ends = int(know_ends)
         self._queues: dict[int, ConsumeQueue | BatchQueue] = {}
         self._make_room(_FIRST_QUEUES)
 
@@ -45,7 +49,7 @@ class UnitWriter:
         apart = np.empty(end, np.int64)
         row, count = 0, 0
         while True:
-            row, count = put_units(records.ctypes.data, row, end, self._table.ctypes.data, apart.ctypes.data, count)
+            row, count = put_units(records.ctypes.data, row, end, self._table.ctypes.data, apart.ctypes.data, count, self._ends)
             if row == end:
                 break
             number = int(records["queue"][row])

@@ -19,6 +19,7 @@ from rmqstore.formats import index
 from rmqstore.formats import properties as names
 from rmqstore.formats.checkpoint import FILE_SIZE, parse_checkpoint
 from rmqstore.formats.record import MESSAGE_MAGIC_V2, Record
+from rmqstore.formats.sysflag import SysFlag
 from rmqstore.store.entries import exists, is_missing
 from rmqstore.store.kinds.implementation import other_implementation
 from rmqstore.store.mapped import list_directory
@@ -27,7 +28,8 @@ from rmqstore.store.window import read_whole
 from rmqstore.versions import release_key
 
 RELEASES = (
-    *("4.5.0", "4.6.0", "4.7.0", "4.8.0", "4.9.0", "4.9.1", "4.9.2", "4.9.3", "4.9.4", "4.9.5", "4.9.6", "4.9.7", "4.9.8"),
+    *("4.3.0", "4.3.1", "4.3.2", "4.4.0", "4.5.0", "4.5.1", "4.5.2", "4.6.0", "4.6.1", "4.7.0", "4.7.1", "4.8.0"),
+    *("4.9.0", "4.9.1", "4.9.2", "4.9.3", "4.9.4", "4.9.5", "4.9.6", "4.9.7", "4.9.8"),
     *(
         "5.0.0",
         "5.1.0",
@@ -264,6 +266,8 @@ def _record_signs(evidence: _Evidence) -> Iterator[Sign]:
 def _signs_of(record: Record, data: bytes) -> Iterator[tuple[str, str | None, str | None]]:
     if record.magic == MESSAGE_MAGIC_V2:
         yield "a record of version 2 (long topic)", "5.1.0", None
+    if record.sys_flag & (SysFlag.BORN_HOST_V6 | SysFlag.STORE_HOST_V6):
+        yield "a record with an IPv6 host", "4.6.0", None
     if names.CRC32 in record.properties:
         yield "a record with a property CRC", "5.2.0", None
     if names.INNER_NUM in record.properties:

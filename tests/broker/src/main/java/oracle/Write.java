@@ -14,8 +14,6 @@ import java.util.Map;
 import java.util.Random;
 import java.util.zip.CRC32;
 
-import org.apache.rocketmq.common.compression.CompressionType;
-import org.apache.rocketmq.common.compression.CompressorFactory;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageAccessor;
 import org.apache.rocketmq.common.message.MessageDecoder;
@@ -232,9 +230,9 @@ final class Write {
             m.setBody(raw);
             return;
         }
-        CompressionType type = kind == 1 ? CompressionType.LZ4 : kind == 2 ? CompressionType.ZSTD : CompressionType.ZLIB;
-        m.setBody(CompressorFactory.getCompressor(type).compress(raw, 5));
-        m.setSysFlag(COMPRESSED | (kind == 0 ? 0 : type.getCompressionFlag())); // kind 0: as clients before 4.9.4 do
+        String type = kind == 1 ? "LZ4" : kind == 2 ? "ZSTD" : "ZLIB";
+        int flag = Compat.compress(m, raw, type);
+        m.setSysFlag(COMPRESSED | (kind == 0 ? 0 : flag)); // kind 0: as clients before 4.9.4 do
     }
 
     private void schedule(Inner m, int i) {
@@ -399,12 +397,7 @@ final class Write {
             byte[] v6 = {0x20, 0x01, 0x0d, (byte) 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, (byte) 0xde, (byte) 0xad, 0, 7};
             m.setBornHost(new InetSocketAddress(InetAddress.getByAddress(bornV6 ? v6 : new byte[] {10, 1, 2, 3}), 40000 + serial % 1000));
             m.setStoreHost(new InetSocketAddress(InetAddress.getByAddress(storeV6 ? v6 : new byte[] {10, 9, 8, 7}), 10911));
-            if (bornV6) {
-                m.setBornHostV6Flag();
-            }
-            if (storeV6) {
-                m.setStoreHostAddressV6Flag();
-            }
+            Compat.markV6(m, bornV6, storeV6);
         } catch (java.net.UnknownHostException e) {
             throw new IllegalStateException(e);
         }

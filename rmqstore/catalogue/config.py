@@ -103,6 +103,42 @@ ENTRIES = (
         crash_severity=WARNING,
     ),
     Entry(
+        "RMQ-CF-QUEUES",
+        WARNING,
+        "topic has more queues with messages than it is configured to read",
+        meaning="readQueueNums of the topic is not above the id of a queue that has messages: it was set too low, the file is older than "
+        "the queues, or an operator reduced the number of queues and did not wait until these were consumed and expired.",
+        broker={ALL: "Starts. A pull from the queue ends with `queueId[...] is illegal`: no consumer gets its messages."},
+        mend="If these messages are still to be consumed, set readQueueNums of the topic to the finding's expected value at least, with "
+        "`mqadmin updateTopic -r` or, with the broker stopped, in a copy of topics.json.",
+    ),
+    Entry(
+        "RMQ-CF-GROUP",
+        INFO,
+        "group has offsets, but no configuration",
+        meaning="consumerOffset.json has offsets of a group that subscriptionGroup.json does not contain: it was deleted without its "
+        "offsets, or subscriptionGroup.json is older.",
+        broker={ALL: "Starts. The group gets default settings at its next request; with autoCreateSubscriptionGroup=false it is refused."},
+        mend="Nothing if the group was deleted, or has default settings. Otherwise restore its entry from a copy or another broker.",
+    ),
+    Entry(
+        "RMQ-CF-TOPIC",
+        INFO,
+        "offsets of a topic that does not exist",
+        meaning="consumerOffset.json has offsets of groups in a topic that is not configured and has no queue, most likely because it was "
+        "deleted.",
+        broker={ALL: "Starts and keeps the offsets. If a topic of this name is created, the groups continue at them and skip messages."},
+        mend="If a topic of this name is to be created again, remove the offsets first, with the broker stopped and the file copied.",
+    ),
+    Entry(
+        "RMQ-CF-EXPIRED",
+        INFO,
+        "group stopped before the first message that is left",
+        meaning="The offset of a group is below the first entry of the queue: what was in between expired before the group consumed it.",
+        broker={ALL: "Starts. The group continues with the first message that is left."},
+        mend="Nothing: these messages are deleted. If the group has consumers, they are slower than the retention time allows.",
+    ),
+    Entry(
         "RMQ-CF-MISSING",
         WARNING,
         "configuration file is missing",

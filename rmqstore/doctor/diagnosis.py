@@ -47,7 +47,18 @@ from rmqstore.store.root import QueueDirectory, Store
 from rmqstore.store.transactions import read_transactions
 from rmqstore.verify.context import Context, LogFacts, Options
 from rmqstore.verify.horizon import Horizon, Mark, is_written, mark_of
-from rmqstore.verify.parts import checkpoint, compaction, config, configbackups, confignames, files, rocksdb, surroundings, transactions
+from rmqstore.verify.parts import (
+    checkpoint,
+    compaction,
+    config,
+    configbackups,
+    configcontent,
+    confignames,
+    files,
+    rocksdb,
+    surroundings,
+    transactions,
+)
 from rmqstore.verify.parts.config import TOPICS, consumed_topics
 from rmqstore.verify.queues.units import QueueKey
 from rmqstore.versions import PROFILES, profile_of
@@ -399,6 +410,7 @@ def _checks(context: Context, seen: Observed) -> list[Finding]:
         lambda: surroundings.check(context),
         lambda: checkpoint.check(context),
         lambda: config.check(context),
+        lambda: configcontent.check(context),
         lambda: confignames.check(context),
         lambda: configbackups.check(context),
         lambda: rocksdb.check_start(context),

@@ -52,6 +52,7 @@ class IndexBuilder:
         self._single = single
         self._tags = int(profile.indexes_tags)
         self._flushes = profile.flushes_index
+        self._counts_used_slots = profile.counts_used_slots
         self._builds = settings.builds_index(profile)
         self._sink = sink
         self._zone = zone
@@ -161,6 +162,8 @@ class IndexBuilder:
             return
         self._write_block()
         values = {name: int(self._header[name][0]) for name in HEADER_DTYPE.names or ()}
+        if not self._counts_used_slots:
+            values["hash_slot_count"] = values["index_count"] - 1
         if values["index_count"] == 1 and not self._flushes:
             # The number reaches the file with the first entry, or with a flush.
             values["index_count"] = 0

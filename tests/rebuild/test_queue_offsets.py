@@ -131,7 +131,7 @@ def histories(draw: st.DrawFn) -> list[dict[str, int]]:
 @given(histories())
 def test_faithful_is_the_queue_of_the_simulated_start(rows: list[dict[str, int]]) -> None:
     with tempfile.TemporaryDirectory() as directory:
-        broker = ConsumeQueue("TopicA", 0, Path(directory), UNITS_PER_FILE * 20, None, Changes())
+        broker = ConsumeQueue("TopicA", 0, Path(directory), UNITS_PER_FILE * 20, None, Changes(), know_ends=True)
         for number, row in enumerate(rows):
             broker.put(row["physical_offset"], RECORD_LENGTH, number, row["queue_offset"])
     result, sink = build(rows, Mode.FAITHFUL)

@@ -27,7 +27,7 @@ from rmqstore.verify.context import Context
 from rmqstore.verify.guard import limited
 from rmqstore.verify.parts.compacted import compacted_faults, data_bytes
 from rmqstore.verify.parts.compaction import without_records, without_units
-from rmqstore.verify.parts.config import CONSUMER_OFFSETS, GROUPS, TOPICS
+from rmqstore.verify.parts.config import CONSUMER_OFFSETS, GROUPS, TOPICS, has_no_configuration
 from rmqstore.verify.parts.config import State as Loaded
 from rmqstore.verify.timer.enqueued import entered_again, never_delivered
 from rmqstore.verify.timer.files import Slots, TimerFiles, open_timer, timer_queue
@@ -56,6 +56,7 @@ def check(context: Context, files: ConfigFiles, due: Due, run: LastRun, queues: 
         yield _without_configuration(files, run)
     if not files.in_rocksdb:
         yield from _topics(context, files, due, queues)
+        yield from _queues_not_read(files, queues)
         yield from _groups(context, files, due)
     if profile.newer_parts:
         yield from _settings(files)
@@ -103,6 +104,31 @@ def _topics(context: Context, files: ConfigFiles, due: Due, queues: Queues) -> I
         text = f"the configuration of all topics is lost: {TOPICS} is {why}"
         yield Effect(Area.TOPICS, State.LOSES, text, Harm.SETTINGS)
         yield context.finding("RMQ-CF-LOST", text, file=path)
+
+
+def _queues_not_read(files: ConfigFiles, queues: Queues) -> Iterator[Effect]:
+    """Yield the messages in queues at or above readQueueNums, which clients cannot pull, as far as some group has not consumed them."""
+    topics = files.table(TOPICS, "topicConfigTable")
+    consumed: dict[str, list[Mapping[str, Any]]] = {}
+    for key, offsets in files.table(CONSUMER_OFFSETS, "offsetTable").items():
+        if isinstance(offsets, dict):
+            consumed.setdefault(key.partition("@")[0], []).append(offsets)
+    counts: dict[str, int] = {}
+    for name, state in queues.items():
+        topic, _, queue_id = name.rpartition("/")
+        config = topics.get(topic)
+        readable = config.get("readQueueNums") if isinstance(config, dict) else None
+        if type(readable) is not int or int(queue_id) < readable or has_no_configuration(topic):
+            continue
+        offsets_there = [one.get(queue_id) for one in consumed.get(topic, ())]
+        first = min((offset if type(offset) is int else 0 for offset in offsets_there), default=0)
+        count = state.max_offset - max(state.min_offset, first)
+        if count > 0:
+            counts[topic] = counts.get(topic, 0) + count
+    if counts:
+        which = next(iter(counts)) if len(counts) == 1 else f"{len(counts)} topics"
+        text = f"{counted(sum(counts.values()), 'message')} of {which} cannot be consumed: readQueueNums is too small for their queues"
+        yield Effect(Area.TOPICS, State.LOSES, text, Harm.INVISIBLE, sum(counts.values()))
 
 
 def _groups(context: Context, files: ConfigFiles, due: Due) -> Iterator[Found]:

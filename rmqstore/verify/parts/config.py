@@ -333,7 +333,7 @@ def _lost_topics(context: Context, texts: Mapping[str, Text]) -> Iterator[Findin
     consumed = {topic for name in (CONSUMER_OFFSETS, LMQ_OFFSETS) for topic in topics_of_offsets(texts[name])}
     for kind in (PartKind.CONSUMEQUEUE, PartKind.BATCHCONSUMEQUEUE):
         for entry in list_directory(context.store.path_of(kind)):
-            if entry.name not in table and entry.is_dir() and not _has_no_configuration(entry.name) and _has_queues(Path(entry.path)):
+            if entry.name not in table and entry.is_dir() and not has_no_configuration(entry.name) and _has_queues(Path(entry.path)):
                 known = entry.name in consumed
                 offsets = "consumers have offsets of" if known else "no consumer has an offset of"
                 message = f"{TOPICS} does not have topic {entry.name}, which has queues here, and which {offsets}"
@@ -341,7 +341,7 @@ def _lost_topics(context: Context, texts: Mapping[str, Text]) -> Iterator[Findin
                 yield found if known else replace(found, severity=Severity.WARNING)
 
 
-def _has_no_configuration(topic: str) -> bool:
+def has_no_configuration(topic: str) -> bool:
     """Return whether brokers keep messages under this name without configuring it as a topic."""
     return topic == SCHEDULE_TOPIC or topic.startswith(LMQ_PREFIX) or topic.lower().startswith(SYSTEM_PREFIX)
 
@@ -488,11 +488,20 @@ class EndsOfQueues:
         """`known`: the ends of queues in RocksDB."""
         self._store = store
         self._known = known or {}
-        self._ends: dict[tuple[str, int], int | None] = {}
+        self._ends: dict[tuple[str, int], range | None] = {}
         self._listed_again: set[tuple[str, int]] = set()
 
     def end(self, topic: str, queue_id: int) -> int | None:
         """Return the offset after the last message of a queue, None for a queue without files. Raises UnreadableError."""
+        offsets = self._offsets(topic, queue_id)
+        return None if offsets is None else offsets.stop
+
+    def begin(self, topic: str, queue_id: int) -> int | None:
+        """Return the offset of the first entry of a queue, None for a queue without files. Raises UnreadableError."""
+        offsets = self._offsets(topic, queue_id)
+        return None if offsets is None else offsets.start
+
+    def _offsets(self, topic: str, queue_id: int) -> range | None:
         key = topic, queue_id
         if key not in self._ends:
             self._ends[key] = self._read(topic, queue_id)
@@ -517,15 +526,16 @@ class EndsOfQueues:
                 return self.for_offsets(topic, queue_id)
         return self.for_offsets(topic, queue_id)
 
-    def _read(self, topic: str, queue_id: int) -> int | None:
+    def _read(self, topic: str, queue_id: int) -> range | None:
         if (topic, queue_id) in self._known:
-            return self._known[topic, queue_id]
+            return range(self._known[topic, queue_id])
         if "/" in topic or "\0" in topic or topic in ("", ".", ".."):
             return None
         for kind, ends in _TREES:
             queue = MappedFileQueue.scan(self._store.path_of(kind) / topic / str(queue_id))
             if queue.files:
-                return ends(queue).max_offset
+                found = ends(queue)
+                return range(found.min_offset, found.max_offset)
         return None
 
 
@@ -538,6 +548,15 @@ def topics_of_offsets(text: Text) -> Iterator[str]:
     """Yield the topic of every entry of a file of consumer offsets, also of entries without a valid offset."""
     for table in (_OFFSETS, _LMQ_OFFSETS):
         yield from (key.partition("@")[0] for key in _table(text, table) or {})
+
+
+def keys_of_offsets(text: Text) -> Iterator[tuple[str, str]]:
+    """Yield topic and group of every entry of a file of consumer offsets."""
+    for table in (_OFFSETS, _LMQ_OFFSETS):
+        for key in _table(text, table) or {}:
+            topic, at, group = key.partition("@")
+            if at and group:
+                yield topic, group
 
 
 def configured_topics(store: Store) -> frozenset[str] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from rmqstore.errors import RmqstoreError, UsageError
 if TYPE_CHECKING:
     from rmqstore.pipeline.engine import EngineOptions
     from rmqstore.pipeline.job import StoreAt
+    from rmqstore.repair.sources.copies import Source
     from rmqstore.store.root import Store
 
 NAME = "recover"
@@ -52,10 +54,9 @@ _PASSES = 3  # over the log: for the log itself, for verification, and for rebui
     "--from",
     "copies",
     multiple=True,
-    type=click.Path(path_type=Path, readable=False),
     metavar="OTHER",
-    help="Another copy of the log: a store, its commitlog, or a file of it. Damaged records are taken from the first one that has them. "
-    "May be repeated.",
+    help="Another copy of the log: a store, its commitlog, a file of it, a tar archive of these, or a URI of a store. Damaged records are "
+    "taken from the first one that has them. May be repeated.",
 )
 @click.option("--extend", is_flag=True, help="With --from: also take what the other copy has after the end of the log.")
 @yes_option
@@ -71,7 +72,7 @@ def command(
     what_if: tuple[str, ...],
     strategy: str | None,
     lost_units: str,
-    copies: tuple[Path, ...],
+    copies: tuple[str, ...],
     extend: bool,
     yes: bool,
     plan_out: Path | None,
@@ -122,9 +123,22 @@ def command(
     from rmqstore.repair.derived.consumequeues import LostUnits
     from rmqstore.repair.recover import Recovery, Strategy
 
-    others = tuple(path.absolute() for path in copies)
-    recovery = Recovery(runner.release, Strategy(strategy or "salvage"), LostUnits(lost_units), others, extend)
-    runner(NAME, recovery.plan, passes=_PASSES)
+    with ExitStack() as stack:
+        others = tuple(_source(text, stack) for text in copies)
+        recovery = Recovery(runner.release, Strategy(strategy or "salvage"), LostUnits(lost_units), others, extend)
+        runner(NAME, recovery.plan, passes=_PASSES)
+
+
+def _source(text: str, stack: ExitStack) -> Source:
+    """Return a copy of the log by its path or URI; a store at a URI is copied until the end of `stack`."""
+    from rmqstore.pipeline.job import StoreAt
+    from rmqstore.pipeline.remote import at_hand, is_remote
+    from rmqstore.repair.sources.archive import source_at
+    from rmqstore.repair.sources.copies import Source
+
+    if is_remote(text):
+        return Source(Path(stack.enter_context(at_hand(StoreAt(text))).path), text)
+    return source_at(Path(text), stack)
 
 
 def _instead(store: Store, at: StoreAt, broker_version: str, wish: EngineOptions, lost_units: str, view: View) -> Instead:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import weakref
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from rmqstore.repair.derived.consumequeues import LostUnits
 from rmqstore.repair.plan.model import Action, LostMessage
 from rmqstore.repair.plan.model import Plan as PlanData
 from rmqstore.repair.recover import Recovery, Strategy
+from rmqstore.repair.sources.archive import source_at
 from rmqstore.repair.transaction.folder import Transaction
 
 
@@ -77,13 +79,14 @@ class Applied:
 def plan_recover(at: StoreAt, release: str, strategy: str, lost_units: str, copies: tuple[Path, ...] = (), extend: bool = False) -> Plan:
     """Plan the repair that `rmqstore recover` makes. Raises RefusedError, UnreadableError, UsageError."""
     chosen = choose_release(at.open(), release).release
-    recovery = Recovery(chosen, Strategy(strategy), LostUnits(lost_units), copies, extend)
     directory = private_directory("rmqstore-plan-")
     kept_in = directory / "plan.json"
     try:
-        result = procedure.show(
-            procedure.RepairRequest("recover", chosen, at.open, recovery.plan), procedure.Unattended(agrees=True), kept_in
-        )
+        with ExitStack() as stack:
+            sources = tuple(source_at(path, stack) for path in copies)
+            recovery = Recovery(chosen, Strategy(strategy), LostUnits(lost_units), sources, extend)
+            request = procedure.RepairRequest("recover", chosen, at.open, recovery.plan)
+            result = procedure.show(request, procedure.Unattended(agrees=True), kept_in)
     except BaseException:
         shutil.rmtree(directory, ignore_errors=True)
         raise

@@ -163,7 +163,7 @@ class Store:
         """
         from rmqstore.api.plan import plan_recover
 
-        return plan_recover(self._at, release, strategy, lost_units, tuple(Path(path).absolute() for path in copies), extend)
+        return plan_recover(self._at, release, strategy, lost_units, tuple(map(Path, copies)), extend)
 
     def undo(self, transaction: str | None = None) -> None:
         """Undo a repair by the name of its transaction; without a name, the one that was stopped. Raises RefusedError, OSError."""

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from pathlib import Path
 
 from rmqstore.errors import RefusedError
 from rmqstore.prediction.outcome import Outcome
@@ -27,7 +26,7 @@ from rmqstore.repair.log.truncate import cut_where_broker_stops, truncate
 from rmqstore.repair.minimal import plan_minimal
 from rmqstore.repair.obstacles import plan_surroundings
 from rmqstore.repair.plan.staging import Staging
-from rmqstore.repair.sources.copies import open_copy
+from rmqstore.repair.sources.copies import Source, open_copy
 from rmqstore.repair.sources.healing import heal
 from rmqstore.store.root import Store
 from rmqstore.wording import counted
@@ -61,7 +60,7 @@ class Recovery:
     release: str
     strategy: Strategy = Strategy.SALVAGE
     lost_units: LostUnits = LostUnits.NEIGHBOUR
-    copies: tuple[Path, ...] = ()
+    copies: tuple[Source, ...] = ()
     extend: bool = False
 
     def plan(self, planning: Planning, store: Store) -> None:
@@ -101,7 +100,7 @@ class Recovery:
         return repair
 
     def _heal(self, store: Store, staging: Staging, log: LogFiles, results: Sequence[FileSurvey]) -> Healing:
-        copies = [open_copy(path, store, log.file_size) for path in self.copies]
+        copies = [open_copy(source, store, log.file_size) for source in self.copies]
         return heal(store, log, results, copies, staging, extend=self.extend)
 
 

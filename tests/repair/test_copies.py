@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import tarfile
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -219,3 +221,73 @@ def test_links_and_pipes_in_a_copy_are_not_read(tmp_path: Path) -> None:
     plan = plan_of(heal(root, other))
 
     assert plan["taken"] == [] and len(plan["lost"]) > 100
+
+
+def packed(root: Path, target: Path, mode: str, names: Sequence[str] = (".",)) -> Path:
+    """Pack parts of a store into a tar archive."""
+    with tarfile.open(target, mode) as archive:
+        for name in names:
+            archive.add(root / name, arcname=f"backup/store/{name}")
+    return target
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz", "w:xz"])
+def test_an_archive_as_the_copy(mode: str, tmp_path: Path) -> None:
+    root = fresh_store(BASE, tmp_path)
+    record = next(one for one in records(root) if one.position > 5000 and one.record.body)
+    flip(root / record.path, record.fields["body"].offset)
+    archive = packed(sample_store(BASE), tmp_path / "backup.tar", mode)
+
+    plan = plan_of(heal(root, archive))
+
+    assert [(one["begin"], one["end"]) for one in plan["taken"]] == [(record.offset, record.offset + record.size)]
+    assert plan["taken"][0]["file"] == f"{archive}/{record.path}"
+    assert plan["lost"] == []
+    assert used(root) == used(sample_store(BASE))
+
+
+def test_an_archive_of_a_single_log_file(tmp_path: Path) -> None:
+    root = fresh_store(BASE, tmp_path)
+    record = next(one for one in records(root) if one.position > 5000 and one.record.body)
+    flip(root / record.path, record.fields["body"].offset)
+    archive = packed(sample_store(BASE), tmp_path / "one.tar.gz", "w:gz", [record.path])
+    assert plan_of(heal(root, archive))["lost"] == []
+    assert used(root) == used(sample_store(BASE))
+
+
+def test_a_uri_as_the_copy(tmp_path: Path) -> None:
+    root = fresh_store(BASE, tmp_path)
+    record = next(one for one in records(root) if one.position > 5000 and one.record.body)
+    flip(root / record.path, record.fields["body"].offset)
+    words = ["--from", f"file://{sample_store(BASE)}", "--broker-version", "5.3.3", "--yes", "--format", "json"]
+    run = rmqstore("recover", root, *words)
+    assert run.status == 0, run.err
+    assert plan_of(run)["taken"][0]["file"] == f"file://{sample_store(BASE)}/{record.path}"
+    assert used(root) == used(sample_store(BASE))
+
+
+def test_archives_that_are_no_copy(tmp_path: Path) -> None:
+    root = fresh_store(BASE, tmp_path)
+    before = content(root)
+    whole = packed(sample_store(BASE), tmp_path / "whole.tar.gz", "w:gz").read_bytes()
+    (tmp_path / "cut.tar.gz").write_bytes(whole[: len(whole) // 2])
+    packed(sample_store(BASE), tmp_path / "queues.tar", "w", ["consumequeue"])
+    with tarfile.open(tmp_path / "twice.tar", "w") as archive:
+        for parent in ("a", "b"):
+            archive.add(sorted((sample_store(BASE) / "commitlog").iterdir())[0], arcname=f"{parent}/00000000000000000000")
+    with tarfile.open(tmp_path / "outside.tar", "w") as archive:
+        archive.add(sorted((sample_store(BASE) / "commitlog").iterdir())[0], arcname="../../00000000000000000000")
+        link = tarfile.TarInfo("commitlog/00000000000000065536")
+        link.type, link.linkname = tarfile.SYMTYPE, str(root / "commitlog" / "00000000000000065536")
+        archive.addfile(link)
+    for name, words, status in (
+        ("cut.tar.gz", "is damaged", 4),
+        ("queues.tar", "has no file of a commit log", 3),
+        ("twice.tar", "has two files named 00000000000000000000", 3),
+        ("outside.tar", "", 0),
+    ):
+        run = rmqstore("recover", root, "--from", tmp_path / name, "--broker-version", "5.3.3", "--dry-run", "--format", "json")
+        assert run.status == status, (name, run.out + run.err)
+        assert words in run.err + run.out
+    assert content(root) == before
+    assert not list(Path(tempfile.gettempdir()).glob("rmqstore-copy-*"))

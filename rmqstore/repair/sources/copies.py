@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from rmqstore.errors import RefusedError, UsageError
 from rmqstore.formats.epoch import EpochEntry, parse_epoch_file
@@ -16,13 +17,30 @@ from rmqstore.store.window import read_whole
 _LARGEST_EPOCHS = 16 << 20
 
 
+class Source(NamedTuple):
+    """The place of another copy, and its name for messages and plans."""
+
+    path: Path
+    name: str
+
+
 @dataclass(frozen=True, slots=True)
 class OtherCopy:
     """Another copy: its log files by the offset in their name, none of them a link, as far as files of this store go; its epochs."""
 
-    path: Path
+    source: Source
     files: Mapping[int, MappedFile]
     epochs: tuple[EpochEntry, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Return the name of the copy."""
+        return self.source.name
+
+    def name_of(self, file: MappedFile) -> str:
+        """Return the name of one of its files."""
+        path = self.source.path
+        return f"{self.name}/{file.path.relative_to(path).as_posix()}" if file.path != path else self.name
 
     @property
     def end(self) -> int:
@@ -30,29 +48,30 @@ class OtherCopy:
         return max((file.end for file in self.files.values()), default=0)
 
 
-def open_copy(path: Path, store: Store, file_size: int) -> OtherCopy:
+def open_copy(source: Source, store: Store, file_size: int) -> OtherCopy:
     """Open another copy of a store whose log files have `file_size` bytes.
 
     Raises UnreadableError, NotAStoreError, UsageError, RefusedError for the store itself.
     """
+    path, name = source
     if path.is_file():
         start = parse_offset_name(path.name)
         if start is None:
-            raise UsageError(f"{path} is not named by an offset, so it is no log file.", "Name a store, its commitlog, or a file of it.")
+            raise UsageError(f"{name} is not named by an offset, so it is no log file.", "Name a store, its commitlog, or a file of it.")
         found: list[MappedFile] = [MappedFile(path.absolute(), start, path.stat().st_size, 0)]
         epochs: tuple[EpochEntry, ...] = ()
     else:
         other = Store.open(path)
         if other.dledger is not None:
-            raise RefusedError(f"{path} has a log of DLedger, which has other bytes.", "Name a copy that is of the same kind.")
+            raise RefusedError(f"{name} has a log of DLedger, which has other bytes.", "Name a copy that is of the same kind.")
         found = list(other.commitlog.files)
         epochs = epochs_of(other)
     if not found:
-        raise RefusedError(f"{path} has no file of a commit log.", "Name a store, its commitlog, or a file of it.")
+        raise RefusedError(f"{name} has no file of a commit log.", "Name a store, its commitlog, or a file of it.")
     if any(_is_of(file, store) for file in found):
-        raise RefusedError(f"{path} is the store itself, or shares files with it.", "Name another copy.")
+        raise RefusedError(f"{name} is the store itself, or shares files with it.", "Name another copy.")
     plain = (file for file in found if not file.path.is_symlink() and file.length)
-    return OtherCopy(path, {file.start: replace(file, length=min(file.length, file_size)) for file in plain}, epochs)
+    return OtherCopy(source, {file.start: replace(file, length=min(file.length, file_size)) for file in plain}, epochs)
 
 
 def _is_of(file: MappedFile, store: Store) -> bool:

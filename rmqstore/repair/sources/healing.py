@@ -94,17 +94,17 @@ class _Healing:
         begins, ends, kinds = (np.concatenate([getattr(rows, name) for rows in pieces]) for name in ("begins", "ends", "kinds"))
         self._require_same(copy, begins, kinds, diverged)
         if diverged is not None:
-            self._notes.append(f"{copy.path} diverges from this log at offset {diverged}; nothing from there on is taken from it.")
+            self._notes.append(f"{copy.name} diverges from this log at offset {diverged}; nothing from there on is taken from it.")
         takes = (kinds == _TAKE) & _has_equal_neighbours(kinds)
         refused = int(((kinds == _TAKE) & ~takes).sum())
         if refused:
-            self._notes.append(f"{counted(refused, 'record')} of {copy.path} beside records that differ are not taken.")
+            self._notes.append(f"{counted(refused, 'record')} of {copy.name} beside records that differ are not taken.")
         alone = begins[kinds == _CONFLICT]
         alone = alone if diverged is None else alone[alone < diverged]
         if len(alone):
             places = ", ".join(map(str, alone[:_SAID].tolist()))
             self._notes.append(
-                f"{counted(len(alone), 'record')} valid here and in {copy.path} differ and stay unchanged: at offset {places}."
+                f"{counted(len(alone), 'record')} valid here and in {copy.name} differ and stay unchanged: at offset {places}."
             )
         takes &= self._is_wanted(copy, begins, ends)
         by_slot: dict[int, list[tuple[int, int]]] = defaultdict(list)
@@ -188,7 +188,7 @@ class _Healing:
             return
         conflicts = begins[kinds == _CONFLICT]
         place = f"the first difference is at offset {int(conflicts[0])}" if len(conflicts) else "they have no valid record in common"
-        raise RefusedError(f"{copy.path} is not proven to be a copy of this store: {place}.", "`rmqstore diff` compares both.")
+        raise RefusedError(f"{copy.name} is not proven to be a copy of this store: {place}.", "`rmqstore diff` compares both.")
 
     def _is_wanted(self, copy: OtherCopy, begins: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Return which records are inside the log, or continue it without a gap as far as they are wanted; add a note about the others."""
@@ -205,7 +205,7 @@ class _Healing:
             # A BLANK ends where its file ends, and no record does.
             count, end = int((ends[chain[len(wanted) :]] % self._size != 0).sum()), int(ends[chain[-1]])
             self._notes.append(
-                f"{copy.path} has {counted(count, 'record')} after the end of this log, up to offset {end}: --extend takes them."
+                f"{copy.name} has {counted(count, 'record')} after the end of this log, up to offset {end}: --extend takes them."
             )
         return inside
 
@@ -229,7 +229,7 @@ class _Healing:
             part = data[begin - start : end - start]
             part[:] = 0
             copy_into(theirs, begin - start, part)
-            self._taken.append(TakenRange(str(theirs.path), begin, end))
+            self._taken.append(TakenRange(copy.name_of(theirs), begin, end))
         staged = self._staged[start] = self._staging.close(name)
         self._now[start] = MappedFile(staged.path, start, self._size, 0)
 

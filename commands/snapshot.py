@@ -18,6 +18,7 @@ from rmqstore.commands.common import (
     store_options,
 )
 from rmqstore.commands.pacing import rate_limit_option
+from rmqstore.errors import UsageError
 
 _INCOMPLETE = 1
 
@@ -26,6 +27,13 @@ _INCOMPLETE = 1
 @store_argument
 @click.argument("target", type=click.Path(path_type=Path), metavar="DEST")
 @click.option("--link", is_flag=True, help="Make hard links to full files of the log. A recovery that cuts the log changes both then.")
+@click.option(
+    "--since",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="MANIFEST",
+    help="DEST.manifest.json of an earlier snapshot on the same file system: full log files that did not change since are not copied, but "
+    "shared with it.",
+)
 @broker_version_option
 @rate_limit_option
 @store_options
@@ -36,6 +44,7 @@ def command(
     store: Path,
     target: Path,
     link: bool,
+    since: Path | None,
     broker_version: str,
     broker_conf: Path | None,
     settings: Mapping[str, str],
@@ -48,6 +57,8 @@ def command(
     take no time and no space. DEST.manifest.json lists the files with SHA-256. The exit status is 1 if the log of STORE is damaged: the
     copy is as it was found then.
     """
+    if link and since is not None:
+        raise UsageError("--link and --since exclude each other.", "With --link nothing of the log is copied.")
     from rmqstore.repair.snapshot.manifest import describe, write_manifest
     from rmqstore.repair.snapshot.take import take_snapshot
     from rmqstore.scan.compilation import compile_kernels
@@ -57,7 +68,7 @@ def command(
     compile_kernels(quiet=view.quiet)
     opened = Store.open(store, broker_conf=broker_conf, settings=settings)
     with view.progress("snapshot", opened.commitlog.length or None) as bar:
-        taken = take_snapshot(opened, target, broker_version, link=link, advance=bar.advance)
+        taken = take_snapshot(opened, target, broker_version, link=link, since=since, advance=bar.advance)
     described = describe(taken)
     path = write_manifest(taken, described)
     sound = taken.complete and not taken.errors
@@ -75,7 +86,8 @@ def _shown(described: Mapping[str, Any], manifest: Path) -> dict[str, Any]:
     return {
         "snapshot": described["target"],
         "log": f"{described['begin']} to {described['end']}, up to {time_text(described['last_store_timestamp']) or 'no record'}",
-        "files": f"{described['copied']} copied, {described['cloned']} by reference, {described['linked']} linked",
+        "files": f"{described['copied']} copied, {described['cloned']} by reference, {described['linked']} linked, "
+        f"{described['shared']} shared with the earlier copy",
         "bytes read": described["copied_bytes"],
         "manifest": str(manifest),
         "verification": "no errors" if not described["errors"] else f"{sum(described['errors'].values())} errors",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import multiprocessing
+import os
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -147,3 +148,85 @@ def test_where_a_copy_can_be(tmp_path: Path) -> None:
     value = taken(root, tmp_path / "new")
     data = (tmp_path / "new" / value["files"][0]["path"]).read_bytes()
     assert value["files"][0]["sha256"] == hashlib.sha256(data).hexdigest()
+
+
+def since(root: Path, target: Path, earlier: Path, *options: str, status: int = 0) -> dict[str, Any]:
+    return taken(root, target, "--since", str(earlier.with_name(f"{earlier.name}.manifest.json")), *options, status=status)
+
+
+def test_only_what_is_new_is_copied(tmp_path: Path) -> None:
+    root, first, second = fresh_store("5.3.3-plain", tmp_path), tmp_path / "first", tmp_path / "second"
+    before = taken(root, first)
+    assert before["shared"] == 0
+    full = [one for one in before["files"] if one["source"] is not None]
+    assert full and all(one["path"].startswith("commitlog/") for one in full)
+
+    after = since(root, second, first)
+
+    assert after["shared"] == len(full)
+    assert after["copied_bytes"] < before["copied_bytes"] or before["cloned"]
+    assert (after["complete"], after["errors"]) == (True, {})
+    assert content(second) == content(first)
+    assert {one["path"]: one["sha256"] for one in after["files"]} == content(second)
+    assert rmqstore("verify", second).status == 0
+
+
+def test_a_file_that_changed_since_is_copied(tmp_path: Path) -> None:
+    """Also one whose length and time are those of the earlier copy."""
+    root, first, second = fresh_store("5.3.3-plain", tmp_path), tmp_path / "first", tmp_path / "second"
+    full = [one for one in taken(root, first)["files"] if one["source"] is not None]
+    changed = root / full[1]["path"]
+    time = changed.stat().st_mtime_ns
+    data = bytearray(changed.read_bytes())
+    data[-1] ^= 1  # in the filler at its end
+    changed.write_bytes(data)
+    os.utime(changed, ns=(time, time))
+
+    after = since(root, second, first)
+
+    assert after["shared"] == len(full) - 1
+    assert (second / full[1]["path"]).read_bytes() == bytes(data)
+    assert (first / full[1]["path"]).read_bytes() != bytes(data)
+
+
+def test_files_of_the_earlier_copy_that_are_not_as_in_its_manifest(tmp_path: Path) -> None:
+    root, first, second = fresh_store("5.3.3-plain", tmp_path), tmp_path / "first", tmp_path / "second"
+    full = [one for one in taken(root, first)["files"] if one["source"] is not None]
+    (first / full[0]["path"]).unlink()
+    with (first / full[1]["path"]).open("r+b") as stream:
+        stream.write(b"\0" * 64)
+
+    after = since(root, second, first)
+
+    assert after["shared"] == len(full) - 2
+    assert {one["path"]: one["sha256"] for one in after["files"] if one["path"].startswith("commitlog/")} == {
+        name: digest for name, digest in content(root).items() if name.startswith("commitlog/")
+    }
+
+
+def test_a_damaged_file_of_the_earlier_copy_is_found(tmp_path: Path) -> None:
+    """The digest is that of the manifest, so a change that kept length and time shows."""
+    root, first, second = fresh_store("5.3.3-plain", tmp_path), tmp_path / "first", tmp_path / "second"
+    full = [one for one in taken(root, first)["files"] if one["source"] is not None]
+    kept = first / full[0]["path"]
+    time = kept.stat().st_mtime_ns
+    with kept.open("r+b") as stream:
+        stream.seek(-1, os.SEEK_END)
+        stream.write(b"\x5a")
+    os.utime(kept, ns=(time, time))
+
+    since(root, second, first)
+
+    run = rmqstore("verify", second, "--format", "json")
+    assert [one["file"] for one in run.objects if one.get("code") == "RMQ-ST-MANIFEST"] == [full[0]["path"]]
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"files": [1]}', '{"type": "snapshot", "files": 3}'])
+def test_a_file_that_is_no_manifest(text: str, tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    manifest = tmp_path / "old.manifest.json"
+    manifest.write_text(text)
+    run = rmqstore("snapshot", sample_store("5.3.3-plain"), tmp_path / "copy", "--since", manifest)
+    assert (run.status, run.out) == (2, "")
+    assert "is no manifest of a snapshot" in run.err
+    assert not (tmp_path / "copy").exists()

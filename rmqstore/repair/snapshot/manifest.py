@@ -17,7 +17,10 @@ SCHEMA = 1
 
 
 def describe(snapshot: Snapshot) -> dict[str, Any]:
-    """Return the object that JSON output shows (docs/json.md). Reads all files of the copy. Raises UnreadableError."""
+    """Return the object that JSON output shows (docs/json.md). Reads all files that are not of an earlier copy.
+
+    Raises UnreadableError.
+    """
     paths = (Path(directory) / name for directory, _, names in os.walk(snapshot.target) for name in names)
     files = sorted(path for path in paths if path.relative_to(snapshot.target).parts[0] != PartKind.TOOL.value)
     return {
@@ -36,8 +39,9 @@ def describe(snapshot: Snapshot) -> dict[str, Any]:
         "cloned": snapshot.copier.cloned,
         "linked": snapshot.copier.linked,
         "copied": snapshot.copier.copied,
+        "shared": snapshot.copier.shared,
         "copied_bytes": snapshot.copier.bytes,
-        "files": [_file(path, snapshot.target) for path in files],
+        "files": [_file(path, snapshot) for path in files],
     }
 
 
@@ -52,7 +56,13 @@ def write_manifest(snapshot: Snapshot, described: dict[str, Any]) -> Path:
     return path
 
 
-def _file(path: Path, target: Path) -> dict[str, Any]:
+def _file(path: Path, snapshot: Snapshot) -> dict[str, Any]:
     status = path.stat()
-    name = path.relative_to(target).as_posix()
-    return {"path": name, "size": status.st_size, "mtime_ns": status.st_mtime_ns, "sha256": digest_of(path)}
+    digest, unchanged = snapshot.copier.digests.get(path, ("", 0))
+    return {
+        "path": path.relative_to(snapshot.target).as_posix(),
+        "size": status.st_size,
+        "mtime_ns": status.st_mtime_ns,
+        "sha256": digest if unchanged == status.st_ctime_ns else digest_of(path),
+        "source": snapshot.copier.sources.get(path),
+    }

@@ -20,6 +20,7 @@ from rmqstore.repair.files.writer import Writer
 from rmqstore.repair.plan.model import Action, Plan
 from rmqstore.repair.recover import Recovery
 from rmqstore.repair.snapshot.copying import Copier
+from rmqstore.repair.snapshot.earlier import EarlierCopy
 from rmqstore.repair.transaction.folder import Transaction
 from rmqstore.scan.tail import tail_records
 from rmqstore.store.ends import log_ends, queue_ends
@@ -56,17 +57,26 @@ class Snapshot:
 
 
 def take_snapshot(
-    store: Store, target: Path, release: str = "auto", *, link: bool = False, writer: Writer | None = None, advance: Advance = silent
+    store: Store,
+    target: Path,
+    release: str = "auto",
+    *,
+    link: bool = False,
+    since: Path | None = None,
+    writer: Writer | None = None,
+    advance: Advance = silent,
 ) -> Snapshot:
     """Copy a store to `target`, which must not exist or be empty; nothing is written into the store.
 
-    Raises RefusedError, UnreadableError, StoreChangedError, OSError.
+    `since`: the manifest of an earlier copy, from which the full log files are taken that did not change.
+    Raises RefusedError, UnreadableError, UsageError, StoreChangedError, OSError.
     """
+    earlier = None if since is None else EarlierCopy.read(since)
     target = target.resolve()
     used = liveness(store).in_use
     _require_possible(store, target, in_use=used)
     chosen = choose_release(store, release).release
-    taking = _Taking(store, target, writer or Writer(), link=link, advance=advance)
+    taking = _Taking(store, target, writer or Writer(), link=link, earlier=earlier, advance=advance)
     taking.derived()
     end, last_time = taking.log()
     begin = store.commitlog.min_offset
@@ -99,15 +109,20 @@ def _require_possible(store: Store, target: Path, *, in_use: bool) -> None:
 
 
 class _Taking:
-    def __init__(self, store: Store, target: Path, writer: Writer, *, link: bool, advance: Advance) -> None:
+    def __init__(self, store: Store, target: Path, writer: Writer, *, link: bool, earlier: EarlierCopy | None, advance: Advance) -> None:
         self._store = store
         self._target = target
         self._advance = advance
         self.writer = writer
-        self.copier = Copier(writer, link=link)
+        self.copier = Copier(writer, link=link, earlier=earlier)
         self.notes: list[str] = []
         if link:
             self.notes.append("Files of the log are hard links: a recovery of STORE or of the copy that cuts the log changes both.")
+        if earlier is not None:
+            self.notes.append(
+                f"Log files that did not change are those of {earlier.directory}, and were not read: `rmqstore verify` compares them with "
+                "the manifest. Where they are hard links, a broker that cuts the log of one copy changes both."
+            )
 
     def derived(self) -> None:
         """Copy everything but the log."""

@@ -15,6 +15,8 @@ from rmqstore.store.window import open_read_only, read_whole
 from rmqstore.verify.context import Context
 from rmqstore.verify.guard import limited
 
+MANIFEST_SUFFIX = ".manifest.json"
+"""What follows on the name of a copy in that of its manifest."""
 _LARGEST = 512 << 20
 _PIECE = 4 << 20
 _CODE = "RMQ-ST-MANIFEST"
@@ -22,7 +24,7 @@ _CODE = "RMQ-ST-MANIFEST"
 
 def manifest_path(root: Path) -> Path:
     """Return the path of the manifest of a copy, which is beside it."""
-    return root.with_name(root.name + ".manifest.json")
+    return root.with_name(root.name + MANIFEST_SUFFIX)
 
 
 def digest_of(path: Path) -> str:

@@ -56,7 +56,10 @@ QUEUE_CUT = {
 }
 """The part of a consume queue that recovery checks."""
 
-LENGTH_FAILS = "`length not matched message store config value, please check it manually`: load fails, the broker does not start."
+LENGTH_FAILS = (
+    "`length not matched message store config value, please check it manually`: load fails, the broker does not start. 4.3, 4.4 and 4.9.2 "
+    "ignore the file and all later ones (`ignore it`), and start."
+)
 
 REBUILD_QUEUES = (
     "With the broker stopped: `rmqstore rebuild-consumequeue STORE` writes the queues from the commit log, as the broker would have "

@@ -16,7 +16,7 @@ from rmqstore.formats.naming import LMQ_PREFIX, SCHEDULE_TOPIC, is_broker_group,
 from rmqstore.store.mapped import list_directory
 from rmqstore.store.parts import PartKind
 from rmqstore.verify.context import Context
-from rmqstore.verify.guard import guarded, limited
+from rmqstore.verify.guard import Unmade, guarded, limited_unmade
 from rmqstore.verify.parts.config import (
     CONSUMER_OFFSETS,
     DELAY_OFFSETS,
@@ -80,7 +80,8 @@ def queues_not_read(context: Context, topics: Mapping[str, Any], ends: EndsOfQue
 def _queues(context: Context, topics: Mapping[str, Any], ends: EndsOfQueues) -> Iterator[Finding]:
     path = context.store.config_path / TOPICS
     found = (
-        context.finding(
+        _unmade(
+            context,
             "RMQ-CF-QUEUES",
             f"topic {topic} has {count} queues to read, but there are messages in queue {queue_id}, which no client can pull",
             file=path,
@@ -92,7 +93,12 @@ def _queues(context: Context, topics: Mapping[str, Any], ends: EndsOfQueues) -> 
         for topic, count, queue_id in queues_not_read(context, topics, ends)
         if context.options.wants_queue(topic, queue_id)
     )
-    yield from limited(context, path, found)
+    yield from limited_unmade(context, path, found)
+
+
+def _unmade(context: Context, code: str, message: str, **fields: Any) -> Unmade:
+    """Return a finding to be created if it is shown: of groups and offsets there can be millions."""
+    return code, partial(context.finding, code, message, **fields)
 
 
 def _topics(context: Context, texts: Mapping[str, Text], topics: Mapping[str, Any]) -> Iterator[Finding]:
@@ -103,7 +109,9 @@ def _topics(context: Context, texts: Mapping[str, Text], topics: Mapping[str, An
     unknown = sorted(topic for topic in named - known if not has_no_configuration(topic) and not is_broker_topic(topic))
     path = context.store.config_path / CONSUMER_OFFSETS
     message = "groups have offsets in topic {}, which is not configured and has no queue"
-    yield from limited(context, path, (context.finding("RMQ-CF-TOPIC", message.format(one), file=path, topic=one) for one in unknown))
+    yield from limited_unmade(
+        context, path, (_unmade(context, "RMQ-CF-TOPIC", message.format(one), file=path, topic=one) for one in unknown)
+    )
 
 
 def _groups(context: Context, texts: Mapping[str, Text], groups: Mapping[str, Any]) -> Iterator[Finding]:
@@ -112,7 +120,9 @@ def _groups(context: Context, texts: Mapping[str, Text], groups: Mapping[str, An
     named = {group for name in (CONSUMER_OFFSETS, LMQ_OFFSETS) for _, group in keys_of_offsets(texts[name])}
     missing = sorted(group for group in named - groups.keys() if not is_broker_group(group) and not group.startswith(LMQ_PREFIX))
     message = "group {} has offsets, but no configuration"
-    yield from limited(context, path, (context.finding("RMQ-CF-GROUP", message.format(one), file=path, found=one) for one in missing))
+    yield from limited_unmade(
+        context, path, (_unmade(context, "RMQ-CF-GROUP", message.format(one), file=path, found=one) for one in missing)
+    )
 
 
 def _expired(context: Context, texts: Mapping[str, Text], ends: EndsOfQueues) -> Iterator[Finding]:
@@ -124,7 +134,8 @@ def _expired(context: Context, texts: Mapping[str, Text], ends: EndsOfQueues) ->
 
     path = context.store.config_path / CONSUMER_OFFSETS
     found = (
-        context.finding(
+        _unmade(
+            context,
             "RMQ-CF-EXPIRED",
             f"offset {one.offset} of {one.owner} in {one.topic}/{one.queue_id} is before the first message",
             file=one.path,
@@ -136,4 +147,4 @@ def _expired(context: Context, texts: Mapping[str, Text], ends: EndsOfQueues) ->
         for one in stored_offsets(context.store, texts, usual)
         if one.topic != SCHEDULE_TOPIC and not one.topic.startswith(LMQ_PREFIX) and one.offset >= 0
     )
-    yield from limited(context, path, found)
+    yield from limited_unmade(context, path, found)

@@ -100,7 +100,8 @@ def test_units_that_point_at_records_of_another_queue(tmp_path: Path) -> None:
     before = verify(root, settings, DATA_PARTS)
     shutil.copytree(root / "consumequeue/orders/0", root / "consumequeue/orders/9")
 
-    (found,) = new_findings(before, verify(root, settings, DATA_PARTS))
+    fresh = new_findings(before, verify(root, settings, DATA_PARTS))
+    (found,) = (one for one in fresh if one.code != "RMQ-CF-QUEUES")  # topics.json has four queues
 
     assert (found.code, found.queue_id, found.queue_offset) == ("RMQ-CQ-SURPLUS", 9, 0)
     assert found.message.endswith("belongs to orders/0")

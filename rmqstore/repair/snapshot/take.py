@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from rmqstore.errors import RefusedError, UnreadableError
 from rmqstore.prediction.release import choose_release
@@ -23,7 +24,7 @@ from rmqstore.repair.snapshot.copying import Copier
 from rmqstore.repair.snapshot.earlier import EarlierCopy
 from rmqstore.repair.transaction.folder import Transaction
 from rmqstore.scan.tail import tail_records
-from rmqstore.store.ends import log_ends, queue_ends
+from rmqstore.store.ends import LogEnds, log_ends, queue_ends
 from rmqstore.store.liveness import liveness
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.parts import PartKind, part_kind
@@ -34,6 +35,7 @@ from rmqstore.wording import counted
 _LEFT_OUT = frozenset({PartKind.LOCK, PartKind.TOOL, PartKind.COMMITLOG})
 _ORDER = (PartKind.CONFIG, PartKind.TIMERWHEEL, PartKind.TIMERLOG, PartKind.INDEX)
 _TRIES = 5
+_Read = TypeVar("_Read")
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ def take_snapshot(
     target = target.resolve()
     used = liveness(store).in_use
     _require_possible(store, target, in_use=used)
-    chosen = choose_release(store, release).release
+    chosen = _listed_again(store, lambda listed: choose_release(listed, release).release)
     taking = _Taking(store, target, writer or Writer(), link=link, earlier=earlier, advance=advance)
     taking.derived()
     end, last_time = taking.log()
@@ -136,10 +138,7 @@ class _Taking:
 
     def log(self) -> tuple[int, int | None]:
         """Copy the log up to the end of its last whole record; return that offset and the store time of the record (ms)."""
-        store = self._store.reopened()
-        queues = () if store.rocksdb_queues else store.queue_directories()
-        hint = max((queue_ends(queue.files).last_physical_offset for queue in queues), default=-1)
-        ends = log_ends(store.commitlog, hint=hint, far=tail_records)
+        store, ends = _listed_again(self._store.reopened(), lambda listed: (listed, _ends_of_log(listed)))
         directory = self._target / PartKind.COMMITLOG.value
         if not directory.exists():
             self.writer.mkdir(directory, 0o755)
@@ -175,6 +174,22 @@ class _Taking:
                 if path.exists():
                     raise
         return None
+
+
+def _listed_again(store: Store, read: Callable[[Store], _Read]) -> _Read:
+    """Return what `read` finds; a broker removes expired files between the listing and the reading, so it may be called again."""
+    for _ in range(_TRIES - 1):
+        try:
+            return read(store)
+        except UnreadableError:
+            store = store.reopened()
+    return read(store)
+
+
+def _ends_of_log(store: Store) -> LogEnds:
+    queues = () if store.rocksdb_queues else store.queue_directories()
+    hint = max((queue_ends(queue.files).last_physical_offset for queue in queues), default=-1)
+    return log_ends(store.commitlog, hint=hint, far=tail_records)
 
 
 def _entries(path: Path) -> Iterator[tuple[Path, str]]:

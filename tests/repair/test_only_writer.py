@@ -22,6 +22,7 @@ OF_OTHER_PLACES = {
     "rmqstore/pipeline/spark/java_classes.py",
     "rmqstore/pipeline/publish.py",
     "rmqstore/pipeline/remote.py",
+    "rmqstore/repair/sources/archive.py",
     "rmqstore/pipeline/spark/java_process.py",
     "rmqstore/pipeline/spark/source.py",
 }

@@ -64,7 +64,7 @@ def _read(path: Path, texts: dict[str, Text]) -> Iterator[Finding]:
     yield from ()
 
 
-def queues_not_read(context: Context, topics: Mapping[str, Any], ends: EndsOfQueues) -> Iterator[tuple[str, int, int]]:
+def _queues_not_read(context: Context, topics: Mapping[str, Any], ends: EndsOfQueues) -> Iterator[tuple[str, int, int]]:
     """Yield (topic, readQueueNums, queue id) of each queue with messages that clients cannot pull from. Raises UnreadableError."""
     for kind in (PartKind.CONSUMEQUEUE, PartKind.BATCHCONSUMEQUEUE):
         for topic in list_directory(context.store.path_of(kind)):
@@ -90,7 +90,7 @@ def _queues(context: Context, topics: Mapping[str, Any], ends: EndsOfQueues) -> 
             expected=queue_id + 1,
             found=count,
         )
-        for topic, count, queue_id in queues_not_read(context, topics, ends)
+        for topic, count, queue_id in _queues_not_read(context, topics, ends)
         if context.options.wants_queue(topic, queue_id)
     )
     yield from limited_unmade(context, path, found)

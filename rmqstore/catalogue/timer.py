@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rmqstore.catalogue.entry import ERROR, WARNING, Entry
+from rmqstore.catalogue.entry import ERROR, INFO, WARNING, Entry
 from rmqstore.catalogue.releases import R5X
 
 _CLEAR_SLOT = (
@@ -112,6 +112,15 @@ ENTRIES = (
         },
         mend="Queue offset beyond the queue: `rmqstore recover STORE`. Otherwise restore the file from a copy. Never delete timerlog "
         "alone; if timer data must be removed, remove timerwheel, timerlog, timercheck and timermetrics together.",
+    ),
+    Entry(
+        "RMQ-TM-METRICS",
+        INFO,
+        "counts of pending timer messages differ",
+        meaning="config/timermetrics counts the pending messages of each topic. The timer log has entries of more or fewer: entries are "
+        "lost, were added again by a start, or the counts are older than the log.",
+        broker={R5X: "Only statistics show these counts; nothing is delivered by them."},
+        mend="Nothing. Where other findings show a damaged timer log, the difference is how many messages of the topic are missing in it.",
     ),
     Entry(
         "RMQ-TM-MESSAGE",

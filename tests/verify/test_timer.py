@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 import time
 from pathlib import Path
@@ -519,3 +520,40 @@ def test_a_wheel_of_the_largest_times(tmp_path: Path) -> None:
     far = (2**63 - 1) // SLOTS * SLOTS
     patch(tmp_path / "timerwheel", 0, struct.pack(">q", far))
     assert f"its time {far * 1000} ms" in only(run(wheel, tmp_path), "RMQ-TM-WHEEL-TIME").message
+
+
+# Counts
+
+
+def write_counts(root: Path, **counts: object) -> None:
+    directory = root / "config"
+    directory.mkdir(exist_ok=True)
+    table = {topic: {"count": count, "timeStamp": READ_TIME} for topic, count in counts.items()}
+    (directory / "timermetrics").write_text(json.dumps({"dataVersion": {"counter": 1}, "timingCount": table}))
+
+
+def test_counts_that_fit_the_entries(tmp_path: Path) -> None:
+    store = timer_store(tmp_path)
+    for number in range(5):
+        store.put(SOON + number)
+    deleted = store.message(SOON, TIMER_DEL_UNIQKEY="key")
+    store.enqueue(deleted, kind=5)
+    store.build()
+    write_counts(tmp_path, orders=4, others=0)
+    assert run(wheel, tmp_path) == []
+
+
+def test_counts_of_more_messages_than_there_are_entries(tmp_path: Path) -> None:
+    given_store(tmp_path)
+    write_counts(tmp_path, orders=7, unreadable="7")
+    found = only(run(wheel, tmp_path), "RMQ-TM-METRICS")
+    assert (found.topic, found.expected, found.found, found.severity) == ("orders", 5, 7, Severity.INFO)
+    assert found.file == "config/timermetrics"
+
+
+def test_counts_of_whole_brokers_fit(tmp_path: Path) -> None:
+    """A broker that was killed, too: entries and counts are of one moment."""
+    root = stores.sample_store("broker-5.5.1-crash")
+    counted = json.loads((root / "config/timermetrics").read_text())["timingCount"]
+    assert counted["delay"]["count"] == 174
+    assert run(wheel, root) == []

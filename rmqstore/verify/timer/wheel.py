@@ -24,6 +24,7 @@ from rmqstore.verify.timer.enqueued import TimerQueue
 from rmqstore.verify.timer.files import Slots, TimerFiles, open_timer, timer_queue
 from rmqstore.verify.timer.log import Offsets, TimerLog, Window
 from rmqstore.verify.timer.messages import unit_problems
+from rmqstore.verify.timer.metrics import METRICS, Pending
 from rmqstore.verify.timer.slots import faults, forgotten_units, odd_positions, wrong_links
 
 _CHECK = fixed_layout(timer.CHECK)
@@ -48,7 +49,8 @@ def _check(context: Context) -> Iterator[Finding]:
     files = open_timer(context.store, context.log.last_timestamp)
     queue = TimerQueue(context, timer_queue(context.store))
     log_path = context.store.path_of(PartKind.TIMERLOG)
-    yield from limited_unmade(context, log_path, _units(context, files, queue))
+    pending = Pending()
+    yield from limited_unmade(context, log_path, _units(context, files, queue, pending))
     # Places without a valid unit explain what the queue has and the log lacks.
     damages = list(_damages(context, files.log))
     yield from limited(context, log_path, damages)
@@ -57,6 +59,8 @@ def _check(context: Context) -> Iterator[Finding]:
         yield from limited_unmade(context, files.wheel, _slots(context, files, slots))
     if context.store.only is None and (context.store.timerlog.files or (slots is not None and slots.number.size)):
         yield from _check_file(context, files)
+        metrics = context.store.config_path / METRICS
+        yield from guarded(context, metrics, partial(pending.findings, context))
     if context.store.only is None and context.log.end_offset > 0 and not damages:
         yield from limited_unmade(
             context, log_path, enqueued.findings(context, queue, files.check, goes_back=files.resumes_at(context.record_at) is not None)
@@ -135,7 +139,7 @@ def _damages(context: Context, log: TimerLog) -> Iterator[Finding]:
         yield context.finding("RMQ-TM-LOG-UNIT", message, file=run.file.path, position=run.position, length=run.length)
 
 
-def _units(context: Context, files: TimerFiles, queue: TimerQueue) -> Iterator[Unmade]:
+def _units(context: Context, files: TimerFiles, queue: TimerQueue, pending: Pending) -> Iterator[Unmade]:
     """Yield findings about chains and messages of the units that are not delivered yet, in log order; reads the whole timer log."""
     replayed = files.log.replay_start(files.flushed)
     unknown: list[int] = []
@@ -149,6 +153,7 @@ def _units(context: Context, files: TimerFiles, queue: TimerQueue) -> Iterator[U
         live = np.flatnonzero(window.sound & files.is_live(times))
         if not live.size:
             continue
+        pending.take(window.units[live])
         yield from _chains(context, files, window, times, live)
         if context.store.message_log.files and context.log.end_offset > 0:
             yield from _messages(context, window, live)

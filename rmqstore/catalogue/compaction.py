@@ -6,8 +6,8 @@ from rmqstore.catalogue.entry import ERROR, WARNING, Entry
 from rmqstore.catalogue.releases import R5X
 
 _REBUILD = (
-    "The store cannot be rebuilt by the broker from the commit log. Copy the file from a replica; otherwise move log and queue of this "
-    "topic's queue away together: the broker starts, and the queue begins with the next messages."
+    "`rmqstore recover STORE` writes it again from the messages that are intact and from the commit log. What the commit log no longer has "
+    "can only come from a replica."
 )
 
 ENTRIES = (
@@ -57,7 +57,8 @@ ENTRIES = (
         ERROR,
         "message of a compacted log is damaged",
         meaning="compactionLog holds copies of messages one after another; only PHYSICALOFFSET differs from the commit log. Bytes of this "
-        "one are no message, the checksum of its body does not match, it is of another queue, or its QUEUEOFFSET does not ascend.",
+        "one are no message, the checksum of its body does not match, it is of another queue, its QUEUEOFFSET does not ascend, or it "
+        "differs from its message in the commit log.",
         broker={
             R5X: "Starts, and delivers the bytes as they are; clients refuse or misread the message. The commit log is not read for it."
         },
@@ -74,12 +75,22 @@ ENTRIES = (
         mend=_REBUILD,
     ),
     Entry(
+        "RMQ-CM-MISSING",
+        ERROR,
+        "compacted log lacks messages",
+        meaning="A compacted log has a copy of the newest message of each key (property KEYS). The commit log has newest messages "
+        "after its first copy that it lacks. After a crash, those after its last copy are not counted.",
+        broker={R5X: "Starts. Consumers never get these messages; nothing writes them again where a later one of the queue is there."},
+        mend="`rmqstore recover STORE` writes their copies again.",
+    ),
+    Entry(
         "RMQ-CM-GONE",
         ERROR,
         "compacted log of a topic is missing",
         meaning="A topic with cleanup.policy=COMPACTION has messages, and the compaction store has no files of its queue, or a file of its "
         "log does not begin with a record.",
         broker={R5X: "Starts; the topic cannot be pulled, and nothing rebuilds the compacted log from the commit log."},
-        mend="Restore the directory compaction from a copy or a replica before a start; check whether its volume is mounted.",
+        mend="Check whether the volume of the directory compaction is mounted, or restore it from a copy or a replica. Otherwise "
+        "`rmqstore recover STORE` builds it from the messages that the commit log still has.",
     ),
 )

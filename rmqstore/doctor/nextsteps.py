@@ -213,7 +213,7 @@ _BY_CODE: Mapping[str, Step] = {
     "RMQ-CF-LOST": _restore,
     "RMQ-CF-DELAY": _recover,
     "RMQ-TM-GONE": _timer_file,
-    "RMQ-CM-GONE": lambda commands, finding: commands.explain(finding.code),
+    "RMQ-CM-POSITION": lambda commands, finding: commands.explain(finding.code),
     "RMQ-IX-INCOMPLETE": lambda commands, finding: commands.repair("rebuild-index") or commands.verify("--part", "index"),
     "RMQ-ST-ABORT": lambda commands, finding: commands.predict("--what-if", "abort=present,absent"),
     "RMQ-ST-ABORT-GONE": lambda commands, finding: commands.predict("--what-if", "abort=present,absent"),
@@ -240,6 +240,7 @@ _BY_PART: Mapping[str, Step] = {
     "CP": _checkpoint,
     "TM": _timer,
     "CF": _part("config"),
+    "CM": _recover,
 }
 
 

@@ -10,7 +10,8 @@ from functools import partial
 from rmqstore.errors import RefusedError
 from rmqstore.prediction.outcome import Outcome
 from rmqstore.prediction.simulation import simulate
-from rmqstore.repair.compaction import plan_compaction
+from rmqstore.repair.compaction.content import plan_content
+from rmqstore.repair.compaction.replacement import plan_replacements
 from rmqstore.repair.derived.agreement import plan_derived
 from rmqstore.repair.derived.config import plan_backups
 from rmqstore.repair.derived.consumequeues import LostUnits
@@ -67,7 +68,7 @@ class Recovery:
         """Plan the recovery. Raises RefusedError, UnreadableError, StoreChangedError, OSError."""
         builder = planning.builder
         plan_surroundings(builder, store)
-        plan_compaction(planning, store)
+        replaced = plan_replacements(planning, store)
         if self.strategy is Strategy.MINIMAL:
             plan_backups(builder, store)
             plan_minimal(planning, store)
@@ -75,6 +76,7 @@ class Recovery:
             return
         repair = self._log_repair(planning, store)
         plan_log(builder, repair)
+        plan_content(planning, store, repair.future, left_out=replaced)
         plan_derived(planning, repair.store or store, repair.future, lost_units=self.lost_units)
 
     def _log_repair(self, planning: Planning, store: Store) -> LogRepair:

@@ -46,3 +46,29 @@ def test_a_broker_loads_the_compacted_topic_as_before(leftover: bool, tmp_path: 
         found = rmqstore("verify", root, "--json", *options).objects
         assert [item["code"] for item in found if item.get("code", "").startswith("RMQ-CM")] == []
     assert loaded["stopped"] == loaded["whole"]
+
+
+@pytest.mark.sampled(0)
+def test_a_broker_serves_what_was_written_again(tmp_path: Path) -> None:
+    """The log of one queue is noise, that of the other is gone with its queue: clients get every message of both."""
+    try:
+        prepared(RELEASE, WHOLE)
+    except JarsMissing as error:
+        pytest.skip(f"Maven cannot get the jars of a broker {RELEASE}: {error}")
+    settings = dict(stores.case(BASE).settings(stores.fresh_store(BASE, tmp_path / "first")))
+    options = [text for name, value in settings.items() for text in ("--set", f"{name}={value}")]
+    served = {}
+    for name in ("whole", "damaged"):
+        root = stores.fresh_store(BASE, tmp_path / name)
+        trees = root / "compaction"
+        if name == "damaged":
+            log = min((trees / "compactionLog" / "compact" / "0").iterdir())
+            log.write_bytes(bytes(range(1, 252)) * (log.stat().st_size // 251) + bytes(log.stat().st_size % 251))
+            for tree in ("compactionLog", "compactionCq"):
+                shutil.rmtree(trees / tree / "compact" / "1")
+        assert rmqstore("recover", root, "--yes", "--broker-version", RELEASE, *options).status == 0
+        one = start(RELEASE, root, settings, Asked(queues=QUEUES, compacted=True), tmp_path / name / "broker")
+        assert one.caught_up and not one.refused and not one.abort_left
+        served[name] = {queue: list(messages.items()) for queue, messages in one.queues.items() if queue[0] == "compact"}
+    assert sum(len(messages) for messages in served["whole"].values()) == 250
+    assert served["damaged"] == served["whole"]

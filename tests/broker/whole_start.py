@@ -111,6 +111,8 @@ class WholeStart:
 class Asked:
     """What to ask for: queues as topic/id, keys as topic:key, offset message ids as topic:id, and whether to send new messages then.
 
+    `compacted`: pull compacted topics from their compaction log, too.
+
     Before that messages are sent that fall due after so many seconds each (`delayed`) or have these delay `levels`, and `wait` seconds
     pass, or, if so many are told, until `messages` of them arrived.
     """
@@ -123,6 +125,7 @@ class Asked:
     levels: Sequence[int] = ()
     wait: int = 0
     messages: int = 0
+    compacted: bool = False
 
 
 def configured(root: Path, settings: Mapping[str, str], scratch: Path) -> dict[str, Any]:
@@ -165,6 +168,7 @@ def start(release: str, root: Path, settings: Mapping[str, str], asked: Asked, s
         "levels": asked.levels,
         "wait": asked.wait,
         "messages": asked.messages,
+        "compacted": asked.compacted,
     }
     (scratch / "job.json").write_text(json.dumps(job))
     _run(whole_command(release, scratch, scratch / TRANSIENT, str(scratch / "job.json"), str(scratch / "answer")), scratch)

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from rmqstore.formats.batchconsumequeue import UNIT, UNIT_SIZE
 from rmqstore.formats.naming import offset_to_file_name
+from rmqstore.scan.walk import LogScanner
+from rmqstore.store.root import Store
 from tests.scan.samples import NOW, encoded
 from tests.support import stores
 from tests.support.cli import rmqstore
 from tests.support.stores import content, fresh_store
+from tests.verify.one_check import patch
+from tests.verify.test_compacted import CHANGES, LOG, QUEUE, dropped, laid_out
 
 STORE = "5.3.3-plain"
 QUEUE_SIZE = 10 * UNIT_SIZE
@@ -36,6 +43,8 @@ def built(start: int, numbers: range | tuple[int, ...]) -> tuple[bytes, bytes]:
 FIRST, AFTER = offset_to_file_name(0), offset_to_file_name(LOG_SIZE)
 (OLD_LOG, OLD_QUEUE), (NEW_LOG, NEW_QUEUE), (LAST_LOG, LAST_QUEUE) = built(0, OLD), built(0, NEW), built(LOG_SIZE, LAST)
 WRITTEN_AGAIN, RENAMED, MOVED = f"compacting/{FIRST}", f"{FIRST}.delete", FIRST
+
+AFTER_OFFSET = LAST[0]
 
 STEPS: dict[str, tuple[dict[str, bytes], dict[str, bytes], bool | None]] = {
     "written again": ({FIRST: OLD_LOG, WRITTEN_AGAIN: NEW_LOG}, {FIRST: OLD_QUEUE, WRITTEN_AGAIN: NEW_QUEUE}, None),
@@ -61,6 +70,19 @@ def laid(tmp_path: Path, log: dict[str, bytes], queue: dict[str, bytes]) -> Path
     return root
 
 
+def harmed(data: bytes) -> bytes:
+    """Zero the beginning of the fifth message of a log file."""
+    start = 4 * int.from_bytes(data[:4], "big")
+    return data[:start] + bytes(50) + data[start + 50 :]
+
+
+def copies(root: Path) -> list[int]:
+    """The queue offsets of the messages in the compacted log, in its order."""
+    (log,) = Store.open(root).compaction_log_directories()
+    scanner = LogScanner()
+    return [int(offset) for file in log.files.files for batch in scanner.batches(file) for offset in batch.records["queue_offset"]]
+
+
 def of_compaction(root: Path) -> list[str]:
     found = rmqstore("verify", root, "--json", *stores.case(STORE).set_options(root)).objects
     return [one["code"] for one in found if one["type"] == "finding" and one["code"].startswith("RMQ-CM")]
@@ -76,7 +98,7 @@ def test_a_replacement_that_was_stopped(step: str, strategy: str, tmp_path: Path
 
     done = rmqstore("recover", root, "--yes", "--strategy", strategy, "--json", *stores.case(STORE).set_options(root))
 
-    assert done.status == 0, done.out
+    assert done.status == 0, done.err
     assert of_compaction(root) == []
     wanted = {"compactionLog": NEW_LOG if finished else OLD_LOG, "compactionCq": NEW_QUEUE if finished else OLD_QUEUE}
     for tree, data in wanted.items():
@@ -108,10 +130,12 @@ def test_a_damaged_file_does_not_change_the_way(harm: Callable[[bytes], bytes], 
 def test_damage_does_not_start_a_replacement(step: str, tmp_path: Path) -> None:
     """New files may be incomplete until the first old one is renamed, and look better than a damaged old one."""
     log, queue, _ = STEPS[step]
-    root = laid(tmp_path, {**log, FIRST: OLD_LOG[:700] + bytes(50) + OLD_LOG[750:]}, queue)
-    before = content(root / "compaction")
+    root = laid(tmp_path, {**log, FIRST: harmed(OLD_LOG)}, queue)
     rmqstore("recover", root, "--yes", *stores.case(STORE).set_options(root))
-    assert content(root / "compaction") == before
+    kept = [one for one in copies(root) if one < AFTER_OFFSET]
+    assert set(kept) < set(OLD)
+    assert len(kept) == len(OLD) - 1
+    assert (root / "compaction" / "compactionLog" / "compact" / "0" / WRITTEN_AGAIN).is_file()
 
 
 def test_files_that_fit_in_no_way_stay(tmp_path: Path) -> None:
@@ -122,3 +146,87 @@ def test_files_that_fit_in_no_way_stay(tmp_path: Path) -> None:
     assert content(root / "compaction") == before
     (plan,) = (one for one in done.objects if one["type"] == "plan")
     assert any("fit in no way" in str(note) for note in plan["notes"])
+
+
+# Content
+
+
+BROKER = "broker-5.5.1-crash"
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    **{name: change for name, (change, found) in CHANGES.items() if found and "without entry" not in name},
+    "log removed": lambda root: shutil.rmtree((root / LOG).parent),
+    "queue removed": lambda root: shutil.rmtree((root / QUEUE).parent),
+    "random log": lambda root: (root / LOG).write_bytes(np.random.default_rng(3).bytes((root / LOG).stat().st_size)),
+    "log of zeros": lambda root: (root / LOG).write_bytes(bytes((root / LOG).stat().st_size)),
+    "short queue file": lambda root: os.truncate(root / QUEUE, 460),
+    "messages taken out": lambda root: dropped(root, {60, 177, 199}),
+    "every file removed": lambda root: [shutil.rmtree(root / "compaction" / tree) for tree in ("compactionLog", "compactionCq")],
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_the_commit_log_gives_back_every_byte(damage: str, tmp_path: Path) -> None:
+    """No compaction has run in this store, so its compacted log holds all messages."""
+    root = fresh_store(BROKER, tmp_path)
+    options = stores.case(BROKER).set_options(root)
+    whole = content(root / "compaction")
+    DAMAGES[damage](root)
+    before = content(root)
+
+    done = rmqstore("recover", root, "--yes", "--json", *options)
+
+    assert done.status == 0, done.err
+    after = content(root / "compaction")
+    if damage == "messages taken out":  # one of them was not the newest of its key before the log was compacted
+        assert sorted(after) == sorted(whole)
+    else:
+        assert after == whole
+    found = rmqstore("verify", root, "--json", *options).objects
+    assert [one["code"] for one in found if one.get("code", "").startswith("RMQ-CM")] == []
+    assert rmqstore("undo", root, "--yes").status == 0
+    assert {path: digest for path, digest in content(root).items() if not path.startswith(".rmqstore/")} == before
+
+
+def test_what_neither_log_has_is_lost(tmp_path: Path) -> None:
+    """The commit log of the store does not have the messages of this compacted log."""
+    root = laid(tmp_path, {FIRST: harmed(OLD_LOG)}, {FIRST: OLD_QUEUE})
+    done = rmqstore("recover", root, "--yes", "--json", *stores.case(STORE).set_options(root))
+    (plan,) = (one for one in done.objects if one["type"] == "plan")
+    (lost,) = plan["lost"]
+    assert (lost["topic"], lost["queue_id"]) == ("compact", 0)
+    assert copies(root) == [one for one in (*OLD, *LAST) if one != lost["queue_offset"]]
+    assert of_compaction(root) == []
+    assert (root / "compaction" / "compactionLog" / "compact" / "0" / AFTER).read_bytes() == LAST_LOG
+
+
+@pytest.mark.parametrize("per_file", [7, 50])
+def test_files_keep_their_names_and_what_is_sound_its_bytes(per_file: int, tmp_path: Path) -> None:
+    root = fresh_store(BROKER, tmp_path)
+    length = laid_out(root, per_file=per_file)
+    options = stores.case(BROKER).set_options(root)
+    queue_length = (per_file + 2) * UNIT_SIZE
+    sizes = {"compactionMappedFileSize": length - queue_length, "compactionCqMappedFileSize": queue_length}
+    options += [text for name, size in sizes.items() for text in ("--set", f"{name}={size}")]
+    whole = content(root / "compaction")
+    patch((root / LOG).with_name(offset_to_file_name(length)), 95, b"\xa5\x5a")
+
+    done = rmqstore("recover", root, "--yes", "--json", *options)
+
+    assert done.status == 0, done.err
+    (plan,) = (one for one in done.objects if one["type"] == "plan")
+    changed = {one["path"] for one in plan["actions"] if one["path"].startswith("compaction/")}
+    assert {one for one in changed if "/compact/0/" in one} == {LOG.replace(FIRST, offset_to_file_name(length))}
+    after = content(root / "compaction")
+    assert {name: digest for name, digest in after.items() if "/1/" not in name} == {
+        name: digest for name, digest in whole.items() if "/1/" not in name
+    }
+
+
+def test_files_of_another_length_are_written_from_the_start(tmp_path: Path) -> None:
+    """The settings of the store give other lengths than these files have, with which no broker loads them."""
+    root = fresh_store(BROKER, tmp_path)
+    whole = content(root / "compaction")
+    laid_out(root, per_file=50)
+    done = rmqstore("recover", root, "--yes", *stores.case(BROKER).set_options(root))
+    assert done.status == 0, done.err
+    assert content(root / "compaction") == whole

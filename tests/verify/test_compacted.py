@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +21,7 @@ from tests.verify.one_check import codes, patch, run
 
 BROKER = "broker-5.5.1-crash"
 LOG, QUEUE = (f"compaction/{tree}/compact/0/{0:020d}" for tree in ("compactionLog", "compactionCq"))
-RECORD, ENTRY = "RMQ-CM-RECORD", "RMQ-CM-ENTRY"
+RECORD, ENTRY, MISSING, GONE = "RMQ-CM-RECORD", "RMQ-CM-ENTRY", "RMQ-CM-MISSING", "RMQ-CM-GONE"
 
 
 def records_of(root: Path) -> list[bytes]:
@@ -70,6 +71,18 @@ def append_message(count: int) -> Callable[[Path], None]:
     return change
 
 
+def replaced(root: Path, old: bytes, new: bytes) -> None:
+    """Replace the first occurrence in the log."""
+    data = (root / LOG).read_bytes()
+    assert old in data
+    (root / LOG).write_bytes(data.replace(old, new, 1))
+
+
+def emptied(root: Path) -> None:
+    for name in (LOG, QUEUE):
+        (root / name).write_bytes(bytes((root / name).stat().st_size))
+
+
 NOISE = np.random.default_rng(5).bytes(1000)
 CHANGES: dict[str, tuple[Callable[[Path], None], dict[str, int]]] = {
     "the body of a message": (of_message(70, 95, b"\xa5\x5a"), {RECORD: 1}),
@@ -87,6 +100,8 @@ CHANGES: dict[str, tuple[Callable[[Path], None], dict[str, int]]] = {
     "an entry of another queue offset": (entry(9, "msg_base_offset", 17), {ENTRY: 1}),
     "entries of zeros": (lambda root: patch(root / QUEUE, 9 * UNIT_SIZE, bytes(5 * UNIT_SIZE)), {ENTRY: 1}),
     "the last entries gone": (lambda root: patch(root / QUEUE, 150 * UNIT_SIZE, bytes(50 * UNIT_SIZE)), {ENTRY: 1}),
+    "another key in a message": (lambda root: replaced(root, b"KEYS\x01", b"KEYT\x01"), {RECORD: 1}),
+    "both files of zeros": (emptied, {MISSING: 1}),
     "one message without entry": (append_message(1), {}),
     "two messages without entry": (append_message(2), {ENTRY: 1}),
 }
@@ -157,7 +172,7 @@ def test_files_that_rolled(per_file: int, closed: bool, tmp_path: Path) -> None:
     patch(second, 95, b"\xa5\x5a")
 
     fault = next(iter(compacted_faults(Store.open(root))))
-    assert (fault.file.path, fault.position, fault.in_queue) == (second, 0, False)
+    assert (fault.file.path, fault.position, fault.code) == (second, 0, RECORD)
 
 
 def test_a_file_of_older_messages(tmp_path: Path) -> None:
@@ -179,8 +194,9 @@ def test_a_file_of_older_messages(tmp_path: Path) -> None:
     found = list(compacted_faults(Store.open(root)))
 
     assert found
-    assert {fault.file.start for fault in found} == {2 * length}
-    assert all("QUEUEOFFSET" in fault.message for fault in found)
+    assert [fault.code for fault in found][-1] == MISSING
+    assert {fault.file.start for fault in found[:-1]} == {2 * length}
+    assert all("QUEUEOFFSET" in fault.message for fault in found[:-1])
 
 
 def records_of_file(data: bytes) -> list[int]:
@@ -190,3 +206,43 @@ def records_of_file(data: bytes) -> list[int]:
         positions.append(at)
         at += struct.unpack_from(">i", data, at)[0]
     return positions
+
+
+def test_a_log_that_is_gone(tmp_path: Path) -> None:
+    root = stores.fresh_store(BROKER, tmp_path)
+    shutil.rmtree(root / "compaction")
+    found = run(compacted, root, stores.case(BROKER).settings(root))
+    assert codes(found) == {GONE: 2}
+    assert [(one.topic, one.queue_id, one.found) for one in found] == [("compact", 0, 150), ("compact", 1, 50)]
+
+
+def dropped(root: Path, numbers: set[int]) -> None:
+    """Take messages out of log and queue, as if they had never been there."""
+    data, units, position = bytearray(), bytearray(), 0
+    of_queue = (root / QUEUE).read_bytes()
+    for number, record in enumerate(records_of(root)):
+        if number not in numbers:
+            unit = {**UNIT.parse(of_queue[number * UNIT_SIZE :][:UNIT_SIZE]), "physical_offset": position}
+            data += record[:28] + struct.pack(">q", position) + record[36:]
+            units += UNIT.build(unit)
+            position += len(record)
+    for name, content in ((LOG, data), (QUEUE, units)):
+        (root / name).write_bytes(content.ljust((root / name).stat().st_size, b"\0"))
+
+
+@pytest.mark.parametrize(("numbers", "expected"), [({0, 1, 2, 61, 91}, {}), ({60, 177}, {MISSING: 1}), ({199}, {}), ({198}, {MISSING: 1})])
+def test_messages_that_a_log_lacks(numbers: set[int], expected: dict[str, int], tmp_path: Path) -> None:
+    """Of the 200 messages those of odd numbers below 100 have a later one of their key; a killed broker may not have reached the last."""
+    root = stores.fresh_store(BROKER, tmp_path)
+    dropped(root, numbers)
+    found = run(compacted, root, stores.case(BROKER).settings(root))
+    assert codes(found) == expected, found
+    assert all(one.queue_offset in numbers for one in found)
+
+
+def test_the_end_counts_where_the_broker_stopped(tmp_path: Path) -> None:
+    root = stores.fresh_store(BROKER, tmp_path)
+    (root / "abort").unlink()
+    dropped(root, {199})
+    (found,) = run(compacted, root, stores.case(BROKER).settings(root))
+    assert (found.code, found.queue_offset) == (MISSING, 199)

@@ -17,6 +17,7 @@ from rmqstore.doctor.checks.due import Due
 from rmqstore.doctor.checks.lastrun import LastRun
 from rmqstore.doctor.checks.progress import Found, Queues
 from rmqstore.doctor.checks.queueunits import stored_at
+from rmqstore.doctor.checks.sample import WHOLE
 from rmqstore.formats import timer
 from rmqstore.formats.naming import TIMER_TOPIC, is_broker_topic
 from rmqstore.prediction.outcome import QueueState
@@ -25,7 +26,7 @@ from rmqstore.store.mapped import list_directory
 from rmqstore.store.parts import PartKind
 from rmqstore.verify.context import Context
 from rmqstore.verify.guard import limited
-from rmqstore.verify.parts.compacted import compacted_faults, data_bytes
+from rmqstore.verify.parts.compacted import ENTRY, MISSING, RECORD, compacted_faults, data_bytes
 from rmqstore.verify.parts.compaction import without_records, without_units
 from rmqstore.verify.parts.config import CONSUMER_OFFSETS, GROUPS, TOPICS, has_no_configuration
 from rmqstore.verify.parts.config import State as Loaded
@@ -323,14 +324,16 @@ def _compaction(context: Context, files: ConfigFiles, queues: Queues) -> Iterato
 
 def _compacted_content(context: Context) -> Iterator[Found]:
     """Yield damaged messages of compacted logs, and wrong entries of their queues."""
-    found = list(compacted_faults(context.store))
+    small = context.store.message_log.allocated <= WHOLE
+    found = list(compacted_faults(context.store, log=small))
     path = context.store.path_of(PartKind.COMPACTION)
     yield from limited(context, path, (fault.finding(context) for fault in found))
-    for in_queue, what, harm in (
-        (False, "damaged in the compacted log", Harm.LOST),
-        (True, "missing in the compacted queue", Harm.INVISIBLE),
+    for code, what, harm in (
+        (RECORD, "damaged in the compacted log", Harm.LOST),
+        (MISSING, "missing in the compacted log", Harm.INVISIBLE),
+        (ENTRY, "missing in the compacted queue", Harm.INVISIBLE),
     ):
-        faults = [fault for fault in found if fault.in_queue is in_queue]
+        faults = [fault for fault in found if fault.code == code]
         queues = {(fault.topic, fault.queue_id) for fault in faults}
         if faults:
             count = sum(fault.count for fault in faults)

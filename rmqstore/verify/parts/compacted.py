@@ -1,13 +1,14 @@
-"""Messages of compacted logs and the entries of their queues, compared both ways (fact sheet queues §5).
+"""Messages of compacted logs: against the entries of their queues, both ways, and against the commit log (fact sheet queues §5).
 
 A compacted log is laid out like a commit log, with PHYSICALOFFSETs of its own. They are part of the checksum of the properties, which
-brokers do not compute again for the copy: only the checksum of the body can be verified.
+brokers do not compute again for the copy: of a message that the commit log no longer has, only the checksum of the body can be verified.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -22,23 +23,29 @@ from rmqstore.store.root import QueueDirectory, Store
 from rmqstore.store.window import read_at
 from rmqstore.verify.context import Context
 from rmqstore.verify.guard import guarded, limited
+from rmqstore.verify.parts.compactedcopies import Copies, Missing, compare, newest_of
+from rmqstore.verify.parts.config import TOPICS, in_use, read_both, table_of
 from rmqstore.verify.queues.batchqueue import UNIT_DTYPE, written_units
+from rmqstore.verify.queues.units import QueueKey
 from rmqstore.wording import counted
 
-_COLUMNS = np.dtype([(name, np.int64) for name in ("position", "size", "queue_offset", "queue_id", "store_timestamp", "topic", "faults")])
+_COLUMNS = np.dtype(
+    [(name, np.int64) for name in ("position", "size", "queue_offset", "queue_id", "store_timestamp", "tags_code", "topic", "faults")]
+)
 _COMPARED = {"size": "size", "msg_base_offset": "queue_offset", "store_time": "store_timestamp"}
 """Fields of an entry, and the column of the message that each repeats."""
 _LONGEST = (1 << 31) - 1
 """Bytes of the longest file that brokers map. A log file is at least five times as long as its queue file (fact sheet queues §5)."""
+RECORD, ENTRY, MISSING = "RMQ-CM-RECORD", "RMQ-CM-ENTRY", "RMQ-CM-MISSING"
 _UNWRITTEN = 1
 """Messages at the end of the last file of which a broker that is killed may not have written the entry."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompactedFault:
-    """One fault of a queue: a damaged message of its log, or a wrong entry of its queue (`in_queue`).
+    """One fault of a queue: a damaged message of its log, a wrong entry of its queue, or messages that its log lacks, by `code`.
 
-    `position` and `length` are bytes of `file`; `count`: messages that cannot be consumed, at least.
+    `position` and `length` are bytes of `file`; `offset` in the commit log; `count`: messages that cannot be consumed, at least.
     """
 
     file: MappedFile
@@ -47,44 +54,116 @@ class CompactedFault:
     position: int
     length: int
     message: str
-    in_queue: bool
+    code: str
     count: int = 1
+    offset: int | None = None
+    queue_offset: int | None = None
 
     def finding(self, context: Context) -> Finding:
         """Return the finding of this fault."""
-        code = "RMQ-CM-ENTRY" if self.in_queue else "RMQ-CM-RECORD"
         place = {"position": self.position, "length": self.length, "topic": self.topic, "queue_id": self.queue_id}
-        return context.finding(code, self.message, file=self.file.path, **place)
+        return context.finding(self.code, self.message, file=self.file.path, offset=self.offset, queue_offset=self.queue_offset, **place)
 
 
 def check(context: Context) -> Iterator[Finding]:
-    """Yield findings about the messages of compacted logs and the entries of their queues. Reads all of them."""
+    """Yield findings about compacted logs and their queues. Reads all of them, and the messages of these topics in the commit log."""
     store, options = context.store, context.options
     path = store.path_of(PartKind.COMPACTION)
-    if store.covers(PartKind.COMPACTION) and path.is_dir():
+    if not store.covers(PartKind.COMPACTION):
+        return
+    yield from guarded(context, path, lambda: limited(context, path, _gone(context, path)))
+    if path.is_dir():
         faults = (fault for fault in compacted_faults(store, bodies=not options.quick) if options.wants_queue(fault.topic, fault.queue_id))
         yield from guarded(context, path, lambda: limited(context, path, (fault.finding(context) for fault in faults)))
 
 
-def compacted_faults(store: Store, *, bodies: bool = True) -> Iterator[CompactedFault]:
+def _gone(context: Context, path: Path) -> Iterator[Finding]:
+    for queue in queues_without_log(context.store):
+        if context.options.wants_queue(queue.topic, queue.queue_id):
+            count = len(newest_of(context.store, queue).wanted(np.zeros(0, np.int64)))
+            if count:
+                text = (
+                    f"{counted(count, 'newest message')} of {queue.topic}/{queue.queue_id} cannot be consumed: the compacted log is missing"
+                )
+                yield context.finding("RMQ-CM-GONE", text, file=path, topic=queue.topic, queue_id=queue.queue_id, found=count)
+
+
+def queues_without_log(store: Store) -> Iterator[QueueDirectory]:
+    """Yield the consume queues with files of topics with cleanup.policy=COMPACTION that have no file of a compacted log.
+
+    Nothing where topics are in RocksDB, or the broker does not compact (`enableCompaction`).
+    """
+    if store.config.explicit("enableCompaction") == "false" or store.rocksdb_queues:
+        return
+    logs = {(one.topic, one.queue_id) for one in store.compaction_log_directories() if one.files.files}
+    for topic, one in table_of(in_use(*read_both(store.config_path / TOPICS))).items():
+        attributes = one.get("attributes") if isinstance(one, dict) else None
+        if isinstance(attributes, dict) and attributes.get("cleanup.policy") == "COMPACTION":
+            yield from (one for one in store.queue_directories(topic) if one.files.files and (one.topic, one.queue_id) not in logs)
+
+
+def compacted_faults(store: Store, *, bodies: bool = True, log: bool = True) -> Iterator[CompactedFault]:
     """Yield the faults of all compacted logs and their queues, by queue and file. Reads all of their written bytes.
+
+    `bodies`: verify checksums; `log`: compare with the commit log.
 
     Files that begin without a record, queue files that begin without an entry, files without a counterpart and those that
     are too long are faults of `compaction.py`, and not reported here again. Raises UnreadableError, StoreChangedError.
     """
     queues = {(one.topic, one.queue_id): one for one in store.compaction_queue_directories()}
     scanner = LogScanner(checks=Check.BODY_CRC if bodies else Check(0))
-    for log in store.compaction_log_directories():
-        yield from _queue(scanner, log, queues.get((log.topic, log.queue_id)))
+    for compacted in store.compaction_log_directories():
+        content = _Content()
+        yield from _queue(scanner, compacted, queues.get((compacted.topic, compacted.queue_id)), content)
+        if log:
+            yield from _against_log(store, compacted, content, whole_end=not store.abort_present)
 
 
-def queue_faults(log: QueueDirectory, queue: QueueDirectory) -> Iterator[CompactedFault]:
-    """Yield the faults of one compacted log and its queue as `compacted_faults` does."""
-    return _queue(LogScanner(checks=Check.BODY_CRC), log, queue)
+def queue_faults(log: QueueDirectory, queue: QueueDirectory | None, store: Store | None = None) -> Iterator[CompactedFault]:
+    """Yield the faults of one compacted log and its queue as `compacted_faults` does, with a store also those against its commit log.
+
+    They count as if the broker had stopped: no start adds what is missing at the end.
+    """
+    content = _Content()
+    yield from _queue(LogScanner(checks=Check.BODY_CRC), log, queue, content)
+    if store is not None:
+        yield from _against_log(store, log, content, whole_end=True)
+
+
+def originals_of(store: Store, compacted: QueueDirectory) -> QueueDirectory | None:
+    """Return the consume queue with the messages of a compacted one, None without files."""
+    queues = (one for one in store.queue_directories(compacted.topic) if one.queue_id == compacted.queue_id)
+    return next((one for one in queues if one.topic == compacted.topic and one.files.files), None)
+
+
+def _against_log(store: Store, log: QueueDirectory, content: _Content, *, whole_end: bool) -> Iterator[CompactedFault]:
+    queue = originals_of(store, log)
+    if queue is None or not log.files.files:
+        return
+    for found in compare(store, log, queue, Copies.of(content.sound, content.named), whole_end=whole_end):
+        if isinstance(found, Missing):
+            text = f"the log lacks {counted(found.count, 'message')} that {'is' if found.count == 1 else 'are'} the newest of the key"
+            make = _Maker(log, log.files.files[-1])
+            yield replace(
+                make.fault(0, 0, text, code=MISSING, count=found.count), offset=found.physical_offset, queue_offset=found.queue_offset
+            )
+            continue
+        file = log.files.find(found.offset)
+        if file is not None:
+            text = f"byte {found.byte} of the message differs from the message at offset {found.original} of the commit log"
+            yield replace(_Maker(log, file).fault(found.offset - file.start, found.size, text), offset=found.original)
 
 
 @dataclass(frozen=True, slots=True)
-class _Entries:
+class _Content:
+    """The sound messages of all files of a log, and the queue offsets that entries name."""
+
+    sound: list[npt.NDArray[np.void]] = field(default_factory=list)
+    named: list[npt.NDArray[np.int64]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
     """The entries of a queue file. `numbers`: of each unit in the file; `end`: the unit that ends the file, None without one."""
 
     rows: npt.NDArray[np.void]
@@ -102,7 +181,8 @@ class _Entries:
         return self.rows["physical_offset"].astype(np.int64)
 
 
-def _queue(scanner: LogScanner, log: QueueDirectory, queue: QueueDirectory | None) -> Iterator[CompactedFault]:
+def _queue(scanner: LogScanner, log: QueueDirectory, queue: QueueDirectory | None, content: _Content) -> Iterator[CompactedFault]:
+    """Yield the faults of log and queue, and add to `content` what their files hold."""
     of_queue = () if queue is None else queue.files.files
     named = {file.start: file for file in of_queue if file.length <= _LONGEST // 5}
     files = [file for file in log.files.files if file.length <= _LONGEST]
@@ -110,8 +190,11 @@ def _queue(scanner: LogScanner, log: QueueDirectory, queue: QueueDirectory | Non
     for file in files:
         other = named.get(file.start)
         # The queue first: a broker that writes meanwhile only adds messages without an entry at the end.
-        entries = None if other is None else _entries(other)
-        records, damages = _content(scanner, file)
+        entries = None if other is None else entries_of(other)
+        records, damages = content_of(scanner, file)
+        content.sound.append(records[sound(scanner, (log.topic, log.queue_id), records)])
+        if entries is not None:
+            content.named.append(entries.rows["msg_base_offset"][entries.rows["size"] > 0].astype(np.int64))
         of_log = _Maker(log, file)
         found = list(_in_log(scanner, of_log, records, damages, entries))
         if other is not None and entries is not None and entries.begins:
@@ -128,24 +211,31 @@ class _Maker:
     directory: QueueDirectory
     file: MappedFile
 
-    def fault(self, position: int, length: int, message: str, *, in_queue: bool = False, count: int = 1) -> CompactedFault:
-        return CompactedFault(self.file, self.directory.topic, self.directory.queue_id, position, length, message, in_queue, count)
+    def fault(self, position: int, length: int, message: str, *, code: str = RECORD, count: int = 1) -> CompactedFault:
+        return CompactedFault(self.file, self.directory.topic, self.directory.queue_id, position, length, message, code, count)
 
     def of_entry(self, number: int, message: str, count: int = 1) -> CompactedFault:
-        return self.fault(int(number) * UNIT_SIZE, UNIT_SIZE, message, in_queue=True, count=count)
+        return self.fault(int(number) * UNIT_SIZE, UNIT_SIZE, message, code=ENTRY, count=count)
 
 
-def _entries(queue: MappedFile) -> _Entries:
+def entries_of(queue: MappedFile) -> Entries:
     """Return the written units of a queue file. Raises UnreadableError."""
     rows = written_units(np.frombuffer(read_at(queue, 0, queue.length // UNIT_SIZE * UNIT_SIZE), UNIT_DTYPE))
     numbers = np.arange(rows.size)
     ends = np.flatnonzero((rows["physical_offset"] == -1) & (rows["size"] == 0))
     if not ends.size:
-        return _Entries(rows, numbers, None)
-    return _Entries(np.delete(rows, ends[0]), np.delete(numbers, ends[0]), int(ends[0]))
+        return Entries(rows, numbers, None)
+    return Entries(np.delete(rows, ends[0]), np.delete(numbers, ends[0]), int(ends[0]))
 
 
-def _content(scanner: LogScanner, file: MappedFile) -> tuple[npt.NDArray[np.void], list[Damage]]:
+def sound(scanner: LogScanner, key: QueueKey, records: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
+    """Return which messages of a file are of its queue, and have a body with the right checksum if that was computed."""
+    own = [number for number in np.unique(records["topic"]) if scanner.topic(int(number)) == key[0]]
+    ours = np.isin(records["topic"], own) & (records["queue_id"] == key[1])
+    return np.asarray(ours & (records["faults"] & int(Fault.BODY_CRC) == 0))
+
+
+def content_of(scanner: LogScanner, file: MappedFile) -> tuple[npt.NDArray[np.void], list[Damage]]:
     """Return the messages of a file, by position, and the bytes that are none; the last ones are those after the last message."""
     parts = [np.zeros(0, _COLUMNS)]
     damages: list[Damage] = []
@@ -160,7 +250,7 @@ def _content(scanner: LogScanner, file: MappedFile) -> tuple[npt.NDArray[np.void
 
 
 def _in_log(
-    scanner: LogScanner, make: _Maker, records: npt.NDArray[np.void], damages: Sequence[Damage], entries: _Entries | None
+    scanner: LogScanner, make: _Maker, records: npt.NDArray[np.void], damages: Sequence[Damage], entries: Entries | None
 ) -> Iterator[CompactedFault]:
     """Yield bytes that are no message, messages with a damaged body, and messages of another queue."""
     start = make.file.start
@@ -174,10 +264,8 @@ def _in_log(
             yield make.fault(damage.start - start, length, f"{length} bytes are no message", count=max(lost, 1))
         elif lost:  # without an entry that points at them they may be a message that was being written: a start removes them
             yield make.fault(damage.start - start, 0, f"the log ends, and its queue has {counted(lost, 'more message')}", count=lost)
-    own = [number for number in np.unique(records["topic"]) if scanner.topic(int(number)) == make.directory.topic]
-    foreign = ~np.isin(records["topic"], own) | (records["queue_id"] != make.directory.queue_id)
     damaged = (records["faults"] & int(Fault.BODY_CRC)) != 0
-    for row in np.flatnonzero(damaged | foreign):
+    for row in np.flatnonzero(~sound(scanner, (make.directory.topic, make.directory.queue_id), records)):
         one = records[row]
         of_another = f"the message is of {scanner.topic(int(one['topic']))}/{int(one['queue_id'])}"
         why = "the checksum of the body does not match" if damaged[row] else of_another
@@ -185,7 +273,7 @@ def _in_log(
 
 
 def _in_queue(
-    make: _Maker, entries: _Entries, records: npt.NDArray[np.void], damages: Sequence[Damage], *, is_last: bool
+    make: _Maker, entries: Entries, records: npt.NDArray[np.void], damages: Sequence[Damage], *, is_last: bool
 ) -> list[CompactedFault]:
     """Return entries that are zeros, point at no message or differ from it; where there are none, messages without an entry."""
     found: list[CompactedFault] = []
@@ -218,7 +306,7 @@ def _in_queue(
     if not without.size:
         return []
     text = f"{counted(without.size, 'message')} of the log without an entry, the first at offset {without[0]}"
-    return [make.fault(0, 0, text, in_queue=True, count=int(without.size))]
+    return [make.fault(0, 0, text, code=ENTRY, count=int(without.size))]
 
 
 def _within(places: npt.NDArray[np.int64], damages: Sequence[Damage]) -> npt.NDArray[np.bool_]:

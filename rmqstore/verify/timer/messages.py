@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Iterator, Mapping
-from functools import cache
 
 from rmqstore.errors import RmqstoreError
 from rmqstore.formats.javahash import java_hash
-from rmqstore.formats.layout import Field, fixed_layout, struct_format
 from rmqstore.formats.naming import TIMER_TOPIC
 from rmqstore.formats.properties import REAL_QID, REAL_TOPIC, TIMER_DEL_UNIQKEY, TIMER_OUT_MS, parse_properties
-from rmqstore.formats.record import MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, MIN_RECORD_SIZE_V1, RECORD_PREFIX, SysFlag, record_head
+from rmqstore.formats.record import MIN_RECORD_SIZE_V1
 from rmqstore.formats.timer import GIVEN_UP, UnitMagic
+from rmqstore.reading.parts import parts_of
 from rmqstore.reading.records import LARGEST_RECORD
 from rmqstore.store.window import read_at
 from rmqstore.times import time_text
 from rmqstore.verify.context import Context
 
-_PREFIX = struct.Struct(struct_format(RECORD_PREFIX))
-_NAMES = list(fixed_layout(RECORD_PREFIX))
 _TOPIC = TIMER_TOPIC.encode()
-# TOPICLEN and the topic as the two versions of a record write them, followed by PROPLEN.
-_TOPIC_FIELDS = {
-    MESSAGE_MAGIC_V1: len(_TOPIC).to_bytes(1, "big") + _TOPIC,
-    MESSAGE_MAGIC_V2: len(_TOPIC).to_bytes(2, "big") + _TOPIC,
-}
-_PROPERTIES_LENGTH = struct.Struct(">h")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 # The buffer of the timer takes so many bytes more than maxMessageSize (fact sheet timer §1.9 Q2).
 _SPARE_BYTES = 100
@@ -122,23 +112,10 @@ def _properties(context: Context, offset: int, size: int) -> dict[str, str] | No
         data = read_at(file, offset - file.start, size)
     except RmqstoreError:
         return None
-    prefix = dict(zip(_NAMES, _PREFIX.unpack_from(data), strict=True))
-    topic = _TOPIC_FIELDS.get(prefix["magic_code"])
-    if topic is None or prefix["total_size"] != size or prefix["physical_offset"] != offset:
+    parts = parts_of(data)
+    if parts is None or parts.topic != _TOPIC or parts.physical_offset != offset:
         return None
-    flag = prefix["sys_flag"]
-    place = _body_length(bool(flag & SysFlag.BORN_HOST_V6), bool(flag & SysFlag.STORE_HOST_V6))
-    body_end = place.end + int.from_bytes(data[place.offset : place.end], "big", signed=True)
-    start = body_end + len(topic) + _PROPERTIES_LENGTH.size
-    if not place.end <= body_end <= start <= size or data[body_end : body_end + len(topic)] != topic:
-        return None
-    (length,) = _PROPERTIES_LENGTH.unpack_from(data, start - _PROPERTIES_LENGTH.size)
-    return parse_properties(data[start:]) if start + length == size else None
-
-
-@cache
-def _body_length(born_v6: bool, store_v6: bool) -> Field:
-    return fixed_layout(record_head(born_v6, store_v6))["body_length"]
+    return parse_properties(parts.properties)
 
 
 def _hash(topic: str | None) -> int:

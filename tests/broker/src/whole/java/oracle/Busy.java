@@ -55,7 +55,7 @@ public final class Busy {
         String nameServer = Whole.nameServer(job);
         try (Wire broker = new Wire(controller.getBrokerAddr())) {
             for (String topic : TOPICS) {
-                new Pulls(broker, line -> { }).makeKnown(topic, QUEUES);
+                new Pulls(broker, false, line -> { }).makeKnown(topic, QUEUES);
             }
         }
         DefaultMQPushConsumer consumer = consumer(nameServer);

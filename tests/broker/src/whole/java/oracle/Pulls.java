@@ -25,9 +25,12 @@ final class Pulls {
 
     private final Wire broker;
     private final Consumer<Map<String, Object>> lines;
+    private final boolean compacted;
 
-    Pulls(Wire broker, Consumer<Map<String, Object>> lines) {
+    /** `compacted`: compacted topics are pulled, too, from their compaction log. */
+    Pulls(Wire broker, boolean compacted, Consumer<Map<String, Object>> lines) {
         this.broker = broker;
+        this.compacted = compacted;
         this.lines = lines;
     }
 
@@ -36,7 +39,11 @@ final class Pulls {
         if (TopicValidator.isSystemTopic(topic)) {
             return "a topic of the broker";
         }
-        return String.valueOf(attributes).contains("COMPACTION") ? "pulled from the compaction log" : null;
+        return isCompacted(attributes) ? "pulled from the compaction log" : null;
+    }
+
+    private static boolean isCompacted(Map<String, Object> attributes) {
+        return String.valueOf(attributes).contains("COMPACTION");
     }
 
     void queues(List<?> names) throws Exception {
@@ -49,7 +56,7 @@ final class Pulls {
         for (Map.Entry<String, Set<Integer>> of : ids.entrySet()) {
             String topic = of.getKey();
             String reason = hidden(topic, topics.get(topic));
-            if (reason != null) {
+            if (reason != null && !(compacted && isCompacted(topics.get(topic)))) {
                 lines.accept(Json.map("kind", "hidden", "topic", topic, "reason", reason));
                 continue;
             }

@@ -68,7 +68,7 @@ public final class Whole {
         String nameServer = nameServer(job);
         boolean caughtUp = catchesUp(controller);
         try (Wire broker = new Wire(controller.getBrokerAddr())) {
-            Pulls pulls = new Pulls(broker, lines);
+            Pulls pulls = new Pulls(broker, Boolean.TRUE.equals(job.raw.get("compacted")), lines);
             if (job.raw.get("delayed") instanceof List<?> seconds && job.raw.get("levels") instanceof List<?> levels
                 && seconds.size() + levels.size() > 0) {
                 Sends.delayed(nameServer, pulls, seconds, levels, lines);

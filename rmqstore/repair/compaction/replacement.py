@@ -22,6 +22,7 @@ from rmqstore.store.root import Store
 from rmqstore.store.window import read_into
 from rmqstore.verify.parts.compacted import queue_faults
 from rmqstore.verify.parts.compaction import DELETED
+from rmqstore.verify.queues.units import QueueKey
 
 _NEW = "compacting"
 _BLOCK = 4 << 20
@@ -67,16 +68,19 @@ class _Side:
         return QueueDirectory(one.topic, one.queue_id, MappedFileQueue(ordered, (), one.files.file_size), one.location)
 
 
-def plan_compaction(planning: Planning, store: Store) -> None:
-    """Plan to complete or revert each replacement that was interrupted. Raises UnreadableError, StoreChangedError, OSError.
+def plan_replacements(planning: Planning, store: Store) -> frozenset[QueueKey]:
+    """Plan to complete or revert each replacement that was interrupted; return their queues.
 
     Of the ways that give log and queue the same files, the one with the fewest faults is taken; where none does, nothing is planned.
+    Raises UnreadableError, StoreChangedError, OSError.
     """
+    replaced: set[QueueKey] = set()
     queues = {(one.topic, one.queue_id): _Side.of(one) for one in store.compaction_queue_directories()}
     for log in map(_Side.of, store.compaction_log_directories()):
         queue = queues.get((log.directory.topic, log.directory.queue_id))
         if queue is None or not (log.old or queue.old or (queue.new and not log.new)):
             continue  # none has begun: new files may be incomplete
+        replaced.add((log.directory.topic, log.directory.queue_id))
         chosen = _chosen(log, queue)
         if chosen is None:
             place = f"{log.directory.topic}/{log.directory.queue_id}"
@@ -84,6 +88,7 @@ def plan_compaction(planning: Planning, store: Store) -> None:
             continue
         for side, files in zip((log, queue), chosen, strict=True):
             _replace(planning, side, files)
+    return frozenset(replaced)
 
 
 def _chosen(log: _Side, queue: _Side) -> tuple[Files, Files] | None:

@@ -29,15 +29,21 @@ CASES = 8
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as exhaustive what a sample of the cases of a test leaves out: `pytest` does not run these, `pytest -m exhaustive` does."""
+    """Mark as exhaustive what a sample of the cases of a test leaves out: `pytest` does not run these, `pytest -m exhaustive` does.
+
+    Of tests with many slow cases that run has a larger sample, too, and `pytest -m thorough` has the rest.
+    """
     tests = defaultdict(list)
     for item in items:
         if hasattr(item, "callspec"):
             tests[item.nodeid.partition("[")[0]].append(item)
     for cases in tests.values():
         marker = cases[0].get_closest_marker("sampled")
-        for item in set(cases) - set(sample(cases, *(marker.args if marker else (CASES,)))):
-            item.add_marker("exhaustive")
+        chosen = set(sample(cases, *(marker.args if marker else (CASES,))))
+        limit = cases[0].get_closest_marker("limited")
+        kept = set(cases) if limit is None else set(sample(cases, *limit.args))
+        for item in set(cases) - chosen:
+            item.add_marker("exhaustive" if item in kept else "thorough")
 
 
 def sample(cases: Sequence[pytest.Item], count: int) -> list[pytest.Item]:

@@ -89,12 +89,14 @@ def _demand(case: Case, worker: Repairing, scratch: Path) -> None:
     assert not repaired.problems, "\n".join([str(case), *map(str, repaired.problems)])
 
 
+@pytest.mark.limited(30)
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", [_known(ALONE, kind) for kind in sorted(KINDS)])
 def test_each_kind_of_damage_alone(kind: str, worker: Repairing, tmp_path: Path) -> None:
     _demand(alone(kind), worker, tmp_path)
 
 
+@pytest.mark.limited(30)
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("number", [_known(RANDOM, number) for number in range(CASES)])
 def test_random_damages(number: int, worker: Repairing, tmp_path: Path) -> None:

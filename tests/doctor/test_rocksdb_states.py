@@ -28,6 +28,7 @@ def _name(case: Mapping[str, Any]) -> str:
     return "-".join(filter(None, (case["base"], case.get("database"), case["damage"], "abort" if case.get("abort") else None)))
 
 
+@pytest.mark.limited(60)
 @pytest.mark.parametrize("case", QUEUES, ids=_name)
 def test_queues(case: Mapping[str, Any], tmp_path: Path) -> None:
     root = damaged_store(case["base"], case["damage"], tmp_path)
@@ -36,6 +37,7 @@ def test_queues(case: Mapping[str, Any], tmp_path: Path) -> None:
     _compare(diagnosis_of(root, case["base"]), case["load"], case["messages"] == INTACT[case["base"]])
 
 
+@pytest.mark.limited(70)
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("case", BROKERS, ids=_name)
 def test_databases_of_a_whole_broker(case: Mapping[str, Any], tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ class Original(NamedTuple):
 
 
 def keys_in(properties: bytes) -> bytes:
-    """Return the whole property KEYS, by which a compaction tells messages apart; empty without one: such a message gets no copy."""
+    """Return the whole property KEYS, by which a compaction distinguishes messages; empty without one: such a message gets no copy."""
     found = b""
     for piece in properties.split(b"\x02"):
         if piece.startswith(_KEYS):

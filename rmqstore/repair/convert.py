@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rmqstore.errors import RefusedError
+from rmqstore.repair.compaction.content import plan_content
 from rmqstore.repair.derived.checkpoint import plan_checkpoint
 from rmqstore.repair.derived.consumequeues import QueueWish, plan_queues
 from rmqstore.repair.derived.index import full_until
@@ -93,6 +94,7 @@ def _plan_queues(planning: Planning, store: Store) -> None:
         builder.quarantine_directory(separate, reason=_REASON)
     ends = plan_queues(planning, in_files, log, judgement, QueueWish(rebuild=True))
     plan_checkpoint(builder, in_files, planning.profile, log, full_until(in_files), QueueDatabase(in_files, log.end_offset))
+    plan_content(planning, in_files, log, new=ends.keys())
     _note_on_emptied(planning, store, ends)
 
 

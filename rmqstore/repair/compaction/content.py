@@ -1,4 +1,4 @@
-"""Compacted logs with faults: written again from their sound copies and from the messages of the commit log.
+"""Compacted logs with faults: written again from their valid copies and from the messages of the commit log.
 
 Of the commit log come the messages that the log or its queue has a trace of, the newest of each key, and those that no compaction has
 reached, all of them after the first copy. A message that neither has is lost. Source: fact sheet queues §5.
@@ -7,7 +7,7 @@ reached, all of them after the first copy. A message that neither has is lost. S
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,7 +28,15 @@ from rmqstore.store.parts import PartKind
 from rmqstore.store.queues import QueueDirectory
 from rmqstore.store.root import Store
 from rmqstore.store.window import read_if_file
-from rmqstore.verify.parts.compacted import CompactedFault, content_of, entries_of, queue_faults, queues_without_log, sound
+from rmqstore.verify.parts.compacted import (
+    CompactedFault,
+    compacted_topics,
+    content_of,
+    entries_of,
+    queue_faults,
+    queues_without_log,
+    sound,
+)
 from rmqstore.verify.parts.compactedcopies import Newest
 from rmqstore.verify.parts.compaction import LOG, POSITIONS, QUEUE, without_records, without_units
 from rmqstore.verify.queues.units import QueueKey
@@ -41,12 +49,14 @@ _PLACE = ["queue_offset", "position"]
 Offsets = npt.NDArray[np.int64]
 
 
-def plan_content(planning: Planning, store: Store, log: FutureLog, *, left_out: frozenset[QueueKey]) -> None:
+def plan_content(
+    planning: Planning, store: Store, log: FutureLog, *, left_out: frozenset[QueueKey] = frozenset(), new: Iterable[QueueKey] = ()
+) -> None:
     """Plan the files of compacted logs that have faults, or that are missing. Reads the commit log once if there are any.
 
-    Raises UnreadableError, StoreChangedError, OSError.
+    `new`: queues that the store gets by this plan. Raises UnreadableError, StoreChangedError, OSError.
     """
-    wanted = [one for one in _queues(store) if one.key not in left_out and one.has_faults(store)]
+    wanted = [one for one in _queues(store, new) if one.key not in left_out and one.has_faults(store)]
     if not wanted:
         return
     originals = _originals(log, {one.key for one in wanted})
@@ -89,7 +99,7 @@ class _Queue:
         return (names[0] ^ names[1]) | wrong | headless
 
 
-def _queues(store: Store) -> Iterator[_Queue]:
+def _queues(store: Store, new: Iterable[QueueKey]) -> Iterator[_Queue]:
     """Yield the compacted queues: those with files, and those of compacted topics that have messages and no files."""
     if not store.covers(PartKind.COMPACTION):
         return
@@ -97,6 +107,8 @@ def _queues(store: Store) -> Iterator[_Queue]:
     queues = {(one.topic, one.queue_id): one for one in store.compaction_queue_directories()}
     keys = {*(key for key, one in logs.items() if one.files.files), *(key for key, one in queues.items() if one.files.files)}
     keys |= {(one.topic, one.queue_id) for one in queues_without_log(store)}
+    compacted = frozenset(compacted_topics(store) if new else ())
+    keys |= {key for key in new if key[0] in compacted}
     lengths = _lengths(store, [*logs.values()], [*queues.values()])
     headless = frozenset([*without_records(store), *without_units(store)])
     root = store.path_of(PartKind.COMPACTION)
@@ -180,7 +192,7 @@ def _originals(log: FutureLog, keys: set[QueueKey]) -> dict[QueueKey, _Originals
 
 @dataclass(frozen=True, slots=True)
 class _Present:
-    """What a file of a compacted log and its queue file hold (MESSAGE): sound copies, and the messages of entries that can be right."""
+    """The content of a file and its queue file (MESSAGE): valid copies, and the messages of entries that can be right."""
 
     start: int
     copies: Messages
@@ -266,7 +278,7 @@ def _plan(planning: Planning, one: _Queue, originals: _Originals, compacted_unti
 
 
 def _merged(originals: _Originals, copies: Messages, named: Messages, compacted_until: int) -> Messages:
-    """Return the messages that the log is to have, by queue offset: originals where there are any, else sound copies."""
+    """Return the messages that the log is to have, by queue offset: originals where there are any, else valid copies."""
     traces = np.union1d(copies["queue_offset"], named["queue_offset"])
     rows = originals.rows
     wanted = originals.newest.wanted(traces)["queue_offset"]

@@ -24,7 +24,7 @@ from rmqstore.store.window import read_at
 from rmqstore.verify.context import Context
 from rmqstore.verify.guard import guarded, limited
 from rmqstore.verify.parts.compactedcopies import Copies, Missing, compare, newest_of
-from rmqstore.verify.parts.config import TOPICS, in_use, read_both, table_of
+from rmqstore.verify.parts.config import TABLES, TOPICS, in_rocksdb, in_use, read_both, texts_in_database
 from rmqstore.verify.queues.batchqueue import UNIT_DTYPE, written_units
 from rmqstore.verify.queues.units import QueueKey
 from rmqstore.wording import counted
@@ -91,15 +91,25 @@ def _gone(context: Context, path: Path) -> Iterator[Finding]:
 def queues_without_log(store: Store) -> Iterator[QueueDirectory]:
     """Yield the consume queues with files of topics with cleanup.policy=COMPACTION that have no file of a compacted log.
 
-    Nothing where topics are in RocksDB, or the broker does not compact (`enableCompaction`).
+    Nothing where queues are in RocksDB: from 5.5.0 on such brokers do not fill compacted logs.
     """
-    if store.config.explicit("enableCompaction") == "false" or store.rocksdb_queues:
+    if store.rocksdb_queues:
         return
     logs = {(one.topic, one.queue_id) for one in store.compaction_log_directories() if one.files.files}
-    for topic, one in table_of(in_use(*read_both(store.config_path / TOPICS))).items():
+    for topic in compacted_topics(store):
+        yield from (one for one in store.queue_directories(topic) if one.files.files and (one.topic, one.queue_id) not in logs)
+
+
+def compacted_topics(store: Store) -> Iterator[str]:
+    """Yield the topics with cleanup.policy=COMPACTION, none for a broker that does not compact (`enableCompaction`)."""
+    text = texts_in_database(store)[TOPICS] if in_rocksdb(store) else in_use(*read_both(store.config_path / TOPICS))
+    table = (text.value or {}).get(TABLES[TOPICS])
+    if store.config.explicit("enableCompaction") == "false" or not isinstance(table, dict):
+        return
+    for topic, one in table.items():
         attributes = one.get("attributes") if isinstance(one, dict) else None
         if isinstance(attributes, dict) and attributes.get("cleanup.policy") == "COMPACTION":
-            yield from (one for one in store.queue_directories(topic) if one.files.files and (one.topic, one.queue_id) not in logs)
+            yield topic
 
 
 def compacted_faults(store: Store, *, bodies: bool = True, log: bool = True) -> Iterator[CompactedFault]:
@@ -156,7 +166,7 @@ def _against_log(store: Store, log: QueueDirectory, content: _Content, *, whole_
 
 @dataclass(frozen=True, slots=True)
 class _Content:
-    """The sound messages of all files of a log, and the queue offsets that entries name."""
+    """The valid messages of all files of a log, and the queue offsets that entries name."""
 
     sound: list[npt.NDArray[np.void]] = field(default_factory=list)
     named: list[npt.NDArray[np.int64]] = field(default_factory=list)

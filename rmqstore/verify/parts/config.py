@@ -69,7 +69,7 @@ ROCKSDB_DIRECTORIES = ("topics", "metadata", "rdb")
 IN_ROCKSDB = frozenset({TOPICS, GROUPS, CONSUMER_OFFSETS, LMQ_OFFSETS})
 BATCH_QUEUE = "BatchCQ"
 _LARGEST = 512 << 20
-_AGAIN, _PAUSE = 4, 0.005  # looks at a file that is missing for a moment, seconds between them
+_AGAIN, _PAUSE = 4, 0.005  # looks at a file that is missing or empty for a moment, seconds between them
 _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _OFFSETS, _LMQ_OFFSETS = "offsetTable", "lmqOffsetTable"
 
@@ -147,10 +147,10 @@ def read(path: Path) -> Text:
 
 
 def _read(path: Path) -> Text:
-    """Read the file, again where it is missing because a broker replaces it: it deletes the file and then renames its `.tmp`."""
+    """Read the file, again where a broker may be writing it: missing beside its `.tmp`, which it then renames, or empty."""
     text = _read_once(path)
     for _ in range(_AGAIN):
-        if text.state is not State.MISSING or not exists(path.with_name(path.name + ".tmp")):
+        if text.state is not State.EMPTY and (text.state is not State.MISSING or not exists(path.with_name(path.name + ".tmp"))):
             break
         time.sleep(_PAUSE)
         text = _read_once(path)

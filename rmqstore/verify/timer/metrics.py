@@ -24,7 +24,7 @@ METRICS = "timermetrics"
 
 
 class Pending:
-    """How many messages of each topic the entries of the timer log still have to deliver, by the hash of the topic."""
+    """The number of messages that entries of the timer log still have to deliver, by the hash of the topic."""
 
     def __init__(self) -> None:
         self._of: Counter[int] = Counter()

@@ -131,6 +131,33 @@ ENTRIES = (
         mend="If a topic of this name is to be created again, remove the offsets first, with the broker stopped and the file copied.",
     ),
     Entry(
+        "RMQ-CF-MAPPING",
+        WARNING,
+        "static topic is mapped wrongly",
+        meaning="topicQueueMapping.json has, for each queue of a static topic, the places in brokers that hold its messages one after "
+        "another: generations rise, offsets do not overlap, and the queue in this broker is one of the topic.",
+        broker={R5X: "Starts. Clients get wrong queue offsets or errors for the queue; a topic that is not configured cannot be used."},
+        mend="Restore both files from one copy, or map the topic again with `mqadmin updateStaticTopic`.",
+    ),
+    Entry(
+        "RMQ-CF-ORDER",
+        INFO,
+        "ordered pop is ahead of its queue",
+        meaning="consumerOrderInfo.json has messages of a queue that a group popped in order and has not acknowledged. The queue ends "
+        "before one of them: the log lost its end, or the file is of another store.",
+        broker={R5X: "Starts. The group waits until the time of invisibility has passed, and then pops again from its consumer offset."},
+        mend="Nothing; the entry is removed when the group goes on.",
+    ),
+    Entry(
+        "RMQ-CF-ORPHAN",
+        INFO,
+        "entry of a topic or group that does not exist",
+        meaning="consumerFilter.json, consumerOrderInfo.json or messageRequestMode.json has an entry of a topic or a group that is not "
+        "configured: it was deleted, or topics.json or subscriptionGroup.json is older.",
+        broker={R5X: "Starts and keeps the entry. If the topic or the group is created again, the entry is used."},
+        mend="Nothing if it was deleted. Otherwise restore its configuration from a copy or another broker.",
+    ),
+    Entry(
         "RMQ-CF-EXPIRED",
         INFO,
         "group stopped before the first message that is left",

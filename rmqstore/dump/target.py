@@ -16,6 +16,7 @@ from rmqstore.store.brokerconf import BrokerConfig
 from rmqstore.store.kinds.identify import FileKind, has_name_of_store, identify, kind_by_name
 from rmqstore.store.mapped import MappedFile, MappedFileQueue, list_directory, parse_offset_name, skipping_denied, unreadable
 from rmqstore.store.parts import PartKind
+from rmqstore.store.queues import open_queues, tree_queues
 from rmqstore.store.root import QueueDirectory, Store
 
 PARTS: Mapping[str, FileKind] = {
@@ -60,6 +61,7 @@ _DIRECTORY_OF = {
     FileKind.TIMERLOG: "timerlog",
     FileKind.TIERED_INDEX: "tiered_index_file",
 }
+_COMPACTION_TREES = {"compactionLog": FileKind.COMPACTION_LOG, "compactionCq": FileKind.COMPACTION_QUEUE}
 _OPEN_BY_OTHERS = "RocksDB keeps its own format; read it with RocksDB's `ldb`."
 
 
@@ -142,9 +144,10 @@ def find_target(
         raise unreadable(path, error) from error
     if not is_directory:
         return _single_file(path, part, BrokerConfig.load(broker_conf, settings))
-    queue = _directory_of_files(path, part, BrokerConfig.load(broker_conf, settings, root=path), filters)
-    if queue is not None:
-        return queue
+    config = BrokerConfig.load(broker_conf, settings, root=path)
+    alone = _compaction(path, part, config, filters) or _directory_of_files(path, part, config, filters)
+    if alone is not None:
+        return alone
     store = Store.open(path, broker_conf=broker_conf, settings=settings)
     kind = PARTS[part] if part is not None else _default_part(store)
     in_files = store
@@ -245,6 +248,20 @@ def _directory_of_files(path: Path, part: str | None, config: BrokerConfig, filt
     files = tuple(file for queue in queues for file in queue.files)
     chosen = tuple(_chosen(iter(queues), filters)) if kind in QUEUE_KINDS else ()
     return _target(kind, files, chosen, lambda file: file.path.relative_to(path).as_posix(), config, (path,))
+
+
+def _compaction(path: Path, part: str | None, config: BrokerConfig, filters: Filters) -> Target | None:
+    """Return the logs or queues in a directory of the compaction store, or in one of its two trees; None for any other directory."""
+    path = path.absolute()
+    trees = {name: path if path.name == name else path / name for name in _COMPACTION_TREES}
+    found = [name for name, tree in trees.items() if tree.is_dir()]
+    kinds = [_COMPACTION_TREES[name] for name in found]
+    kind = PARTS[part] if part is not None else next(iter(kinds), None)
+    if kind not in kinds:
+        return None
+    tree = trees[found[kinds.index(kind)]]
+    queues = (QueueFiles(one.topic, one.queue_id, one.files.files) for one in open_queues(tree_queues(tree), None, None))
+    return _target(kind, (), tuple(_chosen(queues, filters)), lambda file: file.path.relative_to(path).as_posix(), config, (tree,))
 
 
 def _kind_of(queues: list[QueueFiles]) -> FileKind | None:

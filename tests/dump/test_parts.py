@@ -242,6 +242,19 @@ def test_compacted_topics() -> None:
     assert units == [(one["position"], one["size"], one["queue_offset"]) for one in log if one["type"] == "message"]
 
 
+def test_directories_of_the_compaction_store() -> None:
+    root = sample_store("broker-5.3.3-cqext-crash")
+    log, queue = dump(root, "--part", "compaction_log"), dump(root, "--part", "compaction_queue")
+    directory = root / "compaction"
+
+    assert dump(directory) == dump(directory / "compactionLog") == log
+    for found in (dump(directory, "--part", "compaction_queue"), dump(directory / "compactionCq")):
+        assert [{**one, "file": None} for one in found] == [{**one, "file": None} for one in queue]  # names begin at the directory
+    second = [one for one in log if one["queue_id"] == 1]
+    assert second
+    assert dump(directory, "--topic", "compact", "--queue", "1") == dump(directory / "compactionLog" / "compact" / "1") == second
+
+
 def test_epochs_positions_settings_and_json(tmp_path: Path) -> None:
     (tmp_path / "epochFileCheckpoint").write_text("2\n0\n1-0\n2-4096\n")
     (tmp_path / "position-checkpoint").write_text('{"empty":false,"queueOffsetMap":{"a_b_3":17}}')

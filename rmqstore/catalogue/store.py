@@ -166,6 +166,21 @@ ENTRIES = (
         "the log, correct the count and set the checksum line to 0 (not checked).",
     ),
     Entry(
+        "RMQ-ST-IDENTITY",
+        WARNING,
+        "identity of the broker is damaged or of another broker",
+        meaning="brokerIdentity (controller mode) has cluster, broker name and the id that the controller gave to this replica. It is not "
+        "of this form, or its names are not those of the settings: the store was copied from another broker.",
+        broker={
+            R49: "Does not exist.",
+            R5X: "Starts. Damaged: the broker registers as a new replica with the next id. Other names: it cannot register (`Check and "
+            "find that metadata/tempMetadata invalid`), and is neither elected nor copied to.",
+        },
+        mend="Of another broker: remove brokerIdentity and brokerIdentity-temp, with the broker stopped. Damaged: write the id again that "
+        "the controller has for this address (`mqadmin getSyncStateSet`), or remove the file, and the old id with "
+        "`mqadmin cleanBrokerMetadata`.",
+    ),
+    Entry(
         "RMQ-ST-DLEDGER",
         INFO,
         "DLedger store",

@@ -140,6 +140,27 @@ def epoch_file(*entries: tuple[int, int], checksum: int | None = None, count: in
     return f"{len(entries) if count is None else count}\n{crc}\n{lines}".encode()
 
 
+IDENTITIES: dict[str, tuple[bytes, dict[str, str], str | None]] = {
+    "valid": (b"LabCluster#broker-a#2", {"brokerName": "broker-a", "brokerClusterName": "LabCluster"}, None),
+    "names that are not given": (b"LabCluster#broker-a#2", {}, None),
+    "another broker": (b"LabCluster#broker-b#2", {"brokerName": "broker-a"}, "brokerName broker-b"),
+    "another cluster": (b"Other#broker-a#2", {"brokerClusterName": "LabCluster"}, "brokerClusterName Other"),
+    "no id": (b"LabCluster#broker-a", {}, "is not `cluster#broker name#id`"),
+    "an empty file": (b"", {}, "is not `cluster#broker name#id`"),
+    "noise": (b"\xff\x00#\x01#x", {}, "is not `cluster#broker name#id`"),
+}
+
+
+@pytest.mark.parametrize("what", IDENTITIES)
+def test_the_identity_of_a_broker_with_a_controller(what: str, tmp_path: Path) -> None:
+    data, settings, message = IDENTITIES[what]
+    StoreBuilder(tmp_path).build()
+    (tmp_path / "brokerIdentity").write_bytes(data)
+    found = run(surroundings, tmp_path, settings)
+    assert [one.code for one in found] == ([] if message is None else ["RMQ-ST-IDENTITY"])
+    assert message is None or message in found[0].message
+
+
 def test_a_sound_epoch_file_gives_nothing(tmp_path: Path) -> None:
     end = given_store(tmp_path)
     for data in (epoch_file((1, 0), (2, 100), (5, end)), epoch_file((1, 0), checksum=0)):

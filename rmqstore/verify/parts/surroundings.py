@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections import Counter
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from rmqstore.store.liveness import liveness
 from rmqstore.store.mapped import Skipped, list_directory
 from rmqstore.store.obstacles import ROOT_FILES, kind_of
 from rmqstore.store.parts import PartKind, part_kind
-from rmqstore.store.window import read_whole
+from rmqstore.store.window import read_if_file, read_whole
 from rmqstore.verify.context import Context
 from rmqstore.verify.guard import guarded, limited
 from rmqstore.verify.parts import links
@@ -31,7 +32,7 @@ _NOT_FOREIGN = frozenset({"lost+found"})
 
 
 def check(context: Context) -> Iterator[Finding]:
-    """Yield findings about the store as a whole. Looks at names, modes and owners of every entry, reads three small files."""
+    """Yield findings about the store as a whole. Looks at names, modes and owners of every entry, reads four small files."""
     store = context.store
     if store.only is None:
         yield from guarded(context, store.abort_path, partial(_abort_and_users, context))
@@ -40,6 +41,7 @@ def check(context: Context) -> Iterator[Finding]:
         yield from guarded(context, store.root, partial(links.check, context))
         yield from _kinds_of_store(context)
         yield from guarded(context, _epoch_path(context), partial(_epoch, context))
+        yield from guarded(context, _identity_path(context), partial(_identity, context))
     for top in _trees(context):
         yield from limited(context, top, _permissions(context, top, _usual_owner(top)))
 
@@ -137,6 +139,28 @@ def _epoch(context: Context) -> Iterator[Finding]:
     if beyond and context.store.message_log.files:
         message = f"epoch {beyond[0].epoch} begins at {beyond[0].start_offset}, after the end of the log"
         yield context.finding("RMQ-ST-EPOCH", message, file=path, expected=end, found=beyond[0].start_offset)
+
+
+def _identity_path(context: Context) -> Path:
+    configured = context.store.config.text("storePathBrokerIdentity")
+    return Path(configured) if configured else context.store.path_of(PartKind.BROKER_IDENTITY)
+
+
+def _identity(context: Context) -> Iterator[Finding]:
+    """Yield findings about the identity of a broker with a controller: `cluster#broker name#id` (fact sheet commit log §8.3)."""
+    path, config = _identity_path(context), context.store.config
+    text = (read_if_file(path, _EPOCH_LIMIT) or b"").decode("utf-8", "replace")
+    if not path.is_file():
+        return
+    cluster, name, number = [*text.split("#"), "", "", ""][:3]
+    if not cluster or not name or not re.fullmatch(r"[0-9]{1,18}", number):
+        yield context.finding("RMQ-ST-IDENTITY", f"{path.name} is not `cluster#broker name#id`", file=path)
+        return
+    for setting, found in (("brokerClusterName", cluster), ("brokerName", name)):
+        expected = config.explicit(setting)
+        if expected is not None and expected != found:
+            message = f"{path.name} is of a broker with {setting} {found}"
+            yield context.finding("RMQ-ST-IDENTITY", message, file=path, expected=expected, found=found)
 
 
 def _parse_epoch(path: Path) -> tuple[EpochFile | None, str | None]:

@@ -70,6 +70,7 @@ IN_ROCKSDB = frozenset({TOPICS, GROUPS, CONSUMER_OFFSETS, LMQ_OFFSETS})
 BATCH_QUEUE = "BatchCQ"
 _LARGEST = 512 << 20
 _AGAIN, _PAUSE = 4, 0.005  # looks at a file that is missing or empty for a moment, seconds between them
+_BEING_WRITTEN_MS = 2_000  # since a file became empty
 _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _OFFSETS, _LMQ_OFFSETS = "offsetTable", "lmqOffsetTable"
 
@@ -147,10 +148,11 @@ def read(path: Path) -> Text:
 
 
 def _read(path: Path) -> Text:
-    """Read the file, again where a broker may be writing it: missing beside its `.tmp`, which it then renames, or empty."""
+    """Read the file, again where a broker may be writing it: missing beside its `.tmp`, which it then renames, or just emptied."""
     text = _read_once(path)
     for _ in range(_AGAIN):
-        if text.state is not State.EMPTY and (text.state is not State.MISSING or not exists(path.with_name(path.name + ".tmp"))):
+        replaced = text.state is State.MISSING and exists(path.with_name(path.name + ".tmp"))
+        if not replaced and not (text.state is State.EMPTY and time.time() * 1000 - modified_ms(path) < _BEING_WRITTEN_MS):
             break
         time.sleep(_PAUSE)
         text = _read_once(path)

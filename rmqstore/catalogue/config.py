@@ -146,7 +146,7 @@ ENTRIES = (
         meaning="consumerOrderInfo.json has messages of a queue that a group popped in order and has not acknowledged. The queue ends "
         "before one of them: the log lost its end, or the file is of another store.",
         broker={R5X: "Starts. The group waits until the time of invisibility has passed, and then pops again from its consumer offset."},
-        mend="Nothing; the entry is removed when the group goes on.",
+        mend="Nothing; the entry is removed when the group continues.",
     ),
     Entry(
         "RMQ-CF-ORPHAN",

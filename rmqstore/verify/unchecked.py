@@ -15,7 +15,7 @@ from rmqstore.store.mapped import list_directory
 from rmqstore.store.parts import PartKind
 from rmqstore.store.root import Store
 from rmqstore.verify.context import Context
-from rmqstore.verify.parts.compacted import originals_of
+from rmqstore.verify.parts.compacted import queues_of_logs
 from rmqstore.verify.parts.config import CONSUMER_OFFSETS, GROUPS, TOPICS, State, in_rocksdb, texts_in_database
 from rmqstore.wording import counted
 
@@ -51,7 +51,8 @@ def _compaction(context: Context) -> Iterator[NotChecked]:
     store = context.store
     if not context.options.wants("consumequeue") or not store.covers(PartKind.COMPACTION):
         return
-    logs = [one for one in store.compaction_log_directories() if one.files.files and originals_of(store, one) is None]
+    queues = queues_of_logs(store)
+    logs = [one for one in store.compaction_log_directories() if one.files.files and (one.topic, one.queue_id) not in queues]
     if logs:
         what = counted(len(logs), "compacted log")
         yield NotChecked("compaction/", f"{what} of topics without consume queues could not be compared with the commit log")

@@ -21,15 +21,20 @@ BASE, RELEASE = "broker-5.5.1-crash", "5.5.1"
 QUEUES = ["compact/0", "compact/1"]
 
 
-@pytest.mark.sampled(0)  # two whole brokers run for half a minute each
-@pytest.mark.parametrize("leftover", [True, False])
-def test_a_broker_loads_the_compacted_topic_as_before(leftover: bool, tmp_path: Path) -> None:
+def broker_of(tmp_path: Path) -> tuple[dict[str, str], list[str]]:
+    """The settings of the broker that wrote the store, for it and for the command line; skips the test without its jars."""
     try:
         prepared(RELEASE, WHOLE)
     except JarsMissing as error:
         pytest.skip(f"Maven cannot get the jars of a broker {RELEASE}: {error}")
     settings = dict(stores.case(BASE).settings(stores.fresh_store(BASE, tmp_path / "first")))
-    options = [text for name, value in settings.items() for text in ("--set", f"{name}={value}")]
+    return settings, [text for name, value in settings.items() for text in ("--set", f"{name}={value}")]
+
+
+@pytest.mark.sampled(0)  # two whole brokers run for half a minute each
+@pytest.mark.parametrize("leftover", [True, False])
+def test_a_broker_loads_the_compacted_topic_as_before(leftover: bool, tmp_path: Path) -> None:
+    settings, options = broker_of(tmp_path)
     loaded = {}
     for name in ("whole", "stopped"):
         root = stores.fresh_store(BASE, tmp_path / name)
@@ -51,12 +56,7 @@ def test_a_broker_loads_the_compacted_topic_as_before(leftover: bool, tmp_path: 
 @pytest.mark.sampled(0)
 def test_a_broker_serves_what_was_written_again(tmp_path: Path) -> None:
     """The log of one queue is noise, that of the other is gone with its queue: clients get every message of both."""
-    try:
-        prepared(RELEASE, WHOLE)
-    except JarsMissing as error:
-        pytest.skip(f"Maven cannot get the jars of a broker {RELEASE}: {error}")
-    settings = dict(stores.case(BASE).settings(stores.fresh_store(BASE, tmp_path / "first")))
-    options = [text for name, value in settings.items() for text in ("--set", f"{name}={value}")]
+    settings, options = broker_of(tmp_path)
     served = {}
     for name in ("whole", "damaged"):
         root = stores.fresh_store(BASE, tmp_path / name)

@@ -26,7 +26,7 @@ from rmqstore.store.mapped import list_directory
 from rmqstore.store.parts import PartKind
 from rmqstore.verify.context import Context
 from rmqstore.verify.guard import limited
-from rmqstore.verify.parts.compacted import ENTRY, MISSING, RECORD, compacted_faults, data_bytes
+from rmqstore.verify.parts.compacted import ENTRY, MISSING, RECORD, compacted_faults, data_bytes, is_compacted
 from rmqstore.verify.parts.compaction import without_records, without_units
 from rmqstore.verify.parts.config import CONSUMER_OFFSETS, GROUPS, TOPICS, has_no_configuration
 from rmqstore.verify.parts.config import State as Loaded
@@ -305,7 +305,7 @@ def _compaction(context: Context, files: ConfigFiles, queues: Queues) -> Iterato
         yield from _compacted_content(context)
     else:
         yield Effect(Area.OTHER, State.OK, "the messages of compacted logs were not read: `verify` reads them")
-    compacted = {topic for topic, one in files.table(TOPICS, "topicConfigTable").items() if _is_compacted(one)}
+    compacted = {topic for topic, one in files.table(TOPICS, "topicConfigTable").items() if is_compacted(one)}
     if not compacted or context.store.rocksdb_queues:
         return
     logs = {(one.topic, one.queue_id) for one in context.store.compaction_log_directories() if one.files.files}
@@ -341,11 +341,6 @@ def _compacted_content(context: Context) -> Iterator[Found]:
             yield Effect(
                 Area.OTHER, State.LOSES, f"{counted(count, 'message')} of {which} {'is' if count == 1 else 'are'} {what}", harm, count
             )
-
-
-def _is_compacted(topic: Any) -> bool:
-    attributes: Any = topic.get("attributes") if isinstance(topic, Mapping) else None
-    return isinstance(attributes, Mapping) and attributes.get("cleanup.policy") == "COMPACTION"
 
 
 def _databases(context: Context) -> Iterator[Effect]:

@@ -34,6 +34,7 @@ from rmqstore.verify.parts.compacted import (
     content_of,
     entries_of,
     queue_faults,
+    queues_of_logs,
     queues_without_log,
     sound,
 )
@@ -56,7 +57,8 @@ def plan_content(
 
     `new`: queues that the store gets by this plan. Raises UnreadableError, StoreChangedError, OSError.
     """
-    wanted = [one for one in _queues(store, new) if one.key not in left_out and one.has_faults(store)]
+    of_log = queues_of_logs(store)
+    wanted = [one for one in _queues(store, new) if one.key not in left_out and one.has_faults(store, of_log.get(one.key))]
     if not wanted:
         return
     originals = _originals(log, {one.key for one in wanted})
@@ -80,14 +82,14 @@ class _Queue:
     headless: frozenset[Path]
     faults: list[CompactedFault] = field(default_factory=list)
 
-    def has_faults(self, store: Store) -> bool:
-        """Look for faults. Without any file, the topic's messages are the fault."""
+    def has_faults(self, store: Store, original: QueueDirectory | None) -> bool:
+        """Look for faults. Without any file, the topic's messages are the fault. `original`: the consume queue, if it has files."""
         if not self.log.files and not self.queue.files:
             return True
         log, queue = (
             QueueDirectory(*self.key, files, str(path)) for files, path in zip((self.log, self.queue), self.directories, strict=True)
         )
-        self.faults = list(queue_faults(log, queue, store))
+        self.faults = list(queue_faults(log, queue, store, original))
         return bool(self.faults or self.odd_starts())
 
     def odd_starts(self) -> set[int]:

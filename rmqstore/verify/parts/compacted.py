@@ -6,9 +6,10 @@ brokers do not compute again for the copy: of a message that the commit log no l
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -106,10 +107,13 @@ def compacted_topics(store: Store) -> Iterator[str]:
     table = (text.value or {}).get(TABLES[TOPICS])
     if store.config.explicit("enableCompaction") == "false" or not isinstance(table, dict):
         return
-    for topic, one in table.items():
-        attributes = one.get("attributes") if isinstance(one, dict) else None
-        if isinstance(attributes, dict) and attributes.get("cleanup.policy") == "COMPACTION":
-            yield topic
+    yield from (topic for topic, one in table.items() if is_compacted(one))
+
+
+def is_compacted(topic: Any) -> bool:
+    """Return whether the configuration of a topic says that it is a compacted one."""
+    attributes: Any = topic.get("attributes") if isinstance(topic, Mapping) else None
+    return isinstance(attributes, Mapping) and attributes.get("cleanup.policy") == "COMPACTION"
 
 
 def compacted_faults(store: Store, *, bodies: bool = True, log: bool = True) -> Iterator[CompactedFault]:
@@ -121,33 +125,39 @@ def compacted_faults(store: Store, *, bodies: bool = True, log: bool = True) -> 
     are too long are faults of `compaction.py`, and not reported here again. Raises UnreadableError, StoreChangedError.
     """
     queues = {(one.topic, one.queue_id): one for one in store.compaction_queue_directories()}
+    of_log = queues_of_logs(store) if log else {}
     scanner = LogScanner(checks=Check.BODY_CRC if bodies else Check(0))
     for compacted in store.compaction_log_directories():
         content = _Content()
         yield from _queue(scanner, compacted, queues.get((compacted.topic, compacted.queue_id)), content)
         if log:
-            yield from _against_log(store, compacted, content, whole_end=not store.abort_present)
+            original = of_log.get((compacted.topic, compacted.queue_id))
+            yield from _against_log(store, compacted, original, content, whole_end=not store.abort_present)
 
 
-def queue_faults(log: QueueDirectory, queue: QueueDirectory | None, store: Store | None = None) -> Iterator[CompactedFault]:
+def queue_faults(
+    log: QueueDirectory, queue: QueueDirectory | None, store: Store | None = None, original: QueueDirectory | None = None
+) -> Iterator[CompactedFault]:
     """Yield the faults of one compacted log and its queue as `compacted_faults` does, with a store also those against its commit log.
 
-    They count as if the broker had stopped: no start adds what is missing at the end.
+    They count as if the broker had stopped: no start adds what is missing at the end. `original`: the consume queue, if it has files.
     """
     content = _Content()
     yield from _queue(LogScanner(checks=Check.BODY_CRC), log, queue, content)
     if store is not None:
-        yield from _against_log(store, log, content, whole_end=True)
+        yield from _against_log(store, log, original, content, whole_end=True)
 
 
-def originals_of(store: Store, compacted: QueueDirectory) -> QueueDirectory | None:
-    """Return the consume queue with the messages of a compacted one, None without files."""
-    queues = (one for one in store.queue_directories(compacted.topic) if one.queue_id == compacted.queue_id)
-    return next((one for one in queues if one.topic == compacted.topic and one.files.files), None)
+def queues_of_logs(store: Store) -> dict[QueueKey, QueueDirectory]:
+    """Return the consume queues with files of the topics that have compacted logs, by topic and queue id."""
+    topics = {one.topic for one in store.compaction_log_directories() if one.files.files}
+    queues = (one for topic in topics for one in store.queue_directories(topic) if one.topic == topic)
+    return {(one.topic, one.queue_id): one for one in queues if one.files.files}
 
 
-def _against_log(store: Store, log: QueueDirectory, content: _Content, *, whole_end: bool) -> Iterator[CompactedFault]:
-    queue = originals_of(store, log)
+def _against_log(
+    store: Store, log: QueueDirectory, queue: QueueDirectory | None, content: _Content, *, whole_end: bool
+) -> Iterator[CompactedFault]:
     if queue is None or not log.files.files:
         return
     for found in compare(store, log, queue, Copies.of(content.sound, content.named), whole_end=whole_end):

@@ -30,7 +30,7 @@ SIZES: Mapping[str, str] = {
 """Files are so small that new ones of each kind come all the time."""
 
 _PATIENCE = 120.0
-_STOP_SECONDS = 60
+_STOP_SECONDS = 600
 _POLL = 0.05
 
 

@@ -21,7 +21,7 @@ from tests.broker.toolchain import whole_command
 TRANSIENT = "transient"
 """Directory in the scratch space of a broker for what Java unpacks there."""
 
-_PATIENCE_SECONDS = 240
+_PATIENCE_SECONDS = 600
 _LOG_SHOWN = 1500
 
 # Below the range that systems take for outgoing connections, so that nothing comes between the choice and the start.

@@ -21,6 +21,7 @@ from tests.campaign.cases import Case, view_of
 from tests.campaign.states import differences, state_of
 from tests.support import stores
 from tests.support.cli import Run, rmqstore
+from tests.support.waiting import PATIENCE
 
 _ERRORS_REMAIN = 1
 _SHOWN = 4
@@ -110,7 +111,7 @@ class _Repaired:
         unknown = any(note.startswith("No index file shows") for plan in plans for note in plan.get("notes", ()))
         if self._task.for_broker and not problems and not unknown and (self._case.told or self._has_queue_files):
             served_from = self._task.scratch / "served"
-            subprocess.run(["cp", "-a", "--sparse=always", self._root, served_from], check=True, timeout=60)
+            subprocess.run(["cp", "-a", "--sparse=always", self._root, served_from], check=True, timeout=PATIENCE)
         problems += self._undone(bool(lost.repaired))
         shutil.rmtree(self._root)
         return Repair(self._case, tuple(problems), None, served_from, self._promise, lost)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.waiting import PATIENCE
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = (REPOSITORY / "CONTRIBUTING.md").read_text(encoding="utf-8")
 RECIPES = dict(re.findall(r"^### (Add .+?)\n(.*?)(?=^### |\Z)", PAGE, re.MULTILINE | re.DOTALL))
@@ -61,7 +63,7 @@ def _run(command: str, tree: Path) -> subprocess.CompletedProcess[str]:
     python, *words = command.split()
     assert python == ".venv/bin/python"
     environment = {**os.environ, "PYTHONPATH": str(tree), "PYTEST_ADDOPTS": "-p no:cacheprovider -n 0"}
-    return subprocess.run([sys.executable, *words], cwd=tree, env=environment, capture_output=True, text=True, timeout=300)
+    return subprocess.run([sys.executable, *words], cwd=tree, env=environment, capture_output=True, text=True, timeout=PATIENCE)
 
 
 def _same_device(target: Path) -> bool:

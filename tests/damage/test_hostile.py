@@ -20,7 +20,7 @@ from tests.support.builder import StoreBuilder
 from tests.support.cli import Run, needs_permissions, rmqstore, without_privileges
 from tests.support.storeview import StoreView
 
-LIMIT_SECONDS = 240
+LIMIT_SECONDS = 600
 OK, FINDINGS, UNREADABLE = 0, 1, 4
 COMMANDS = ["info", "verify", "dump", "recover"]
 OPTIONS = {"recover": ["--dry-run"]}

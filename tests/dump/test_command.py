@@ -14,6 +14,7 @@ import pytest
 from tests.support.builder import StoreBuilder
 from tests.support.cli import rmqstore
 from tests.support.stores import sample_store, snapshot
+from tests.support.waiting import PATIENCE
 
 
 def small(root: Path) -> Path:
@@ -85,7 +86,7 @@ def test_a_reader_that_closes_the_pipe_is_no_error() -> None:
         assert json.loads(process.stdout.readline())["type"] == "message"
         process.stdout.close()
         errors = process.stderr.read()
-        status = process.wait(timeout=60)
+        status = process.wait(timeout=PATIENCE)
 
     assert (status, errors) == (0, b"")
 
@@ -98,7 +99,7 @@ def test_one_record_is_shown_without_the_heavy_libraries(options: tuple[str, ...
         "print([name for name in ('numba', 'numpy', 'rich', 'pyarrow', 'pyspark') if name in sys.modules], file=sys.stderr)"
     )
     program = [sys.executable, "-c", code, "dump", str(path), *options, "--format", "json"]
-    done = subprocess.run(program, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(program, capture_output=True, text=True, timeout=PATIENCE, check=True)
 
     assert json.loads(done.stdout.splitlines()[0])["type"] == "message"
     assert done.stderr.strip() == "[]"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from tests.support.waiting import PATIENCE
+
 PROGRAM = """
 import sys, pkgutil, importlib
 import rmqstore.formats
@@ -17,5 +19,5 @@ print(*sorted(foreign))
 
 
 def test_importing_every_format_imports_construct_and_nothing_else() -> None:
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=PATIENCE)
     assert done.stdout.split() == ["construct"]

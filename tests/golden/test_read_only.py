@@ -15,6 +15,7 @@ import pytest
 from tests.golden.on_read_only_mount import NOT_PERMITTED
 from tests.support.cli import needs_permissions, rmqstore, without_privileges
 from tests.support.stores import case, content, fresh_store, snapshot
+from tests.support.waiting import PATIENCE
 
 STORES = ["4.9.8-cqext", "5.3.3-plain-crash", "5.3.3-batchcq-crash", "5.5.1-empty", "broker-5.5.1-crash", "broker-5.5.1-rocksdb-clean"]
 REPOSITORY = Path(__file__).parents[2]
@@ -88,7 +89,7 @@ def test_a_read_only_mount(name: str, tmp_path: Path) -> None:
     wanted = [[*command, *options] for command in commands(root)] + [["explain", "RMQ-CL-CRC", "--format", "json"]]
 
     words = ["unshare", "--mount", sys.executable, "-m", "tests.golden.on_read_only_mount", str(root), json.dumps(wanted)]
-    finished = subprocess.run(words, capture_output=True, text=True, timeout=240, check=False, cwd=REPOSITORY)
+    finished = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, check=False, cwd=REPOSITORY)
     if finished.returncode == NOT_PERMITTED or "unshare failed" in finished.stderr:
         pytest.skip("mounting is not permitted here")
 

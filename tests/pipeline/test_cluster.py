@@ -18,6 +18,7 @@ import pytest
 from rmqstore.pipeline.spark.find_java import find_java
 from tests.support import stores
 from tests.support.cli import rmqstore
+from tests.support.waiting import PATIENCE
 
 SAMPLE = "5.3.3-manyfiles-crash"
 SPARK = Path(pyspark.__file__).parent
@@ -85,7 +86,7 @@ def command(master: str, *arguments: str) -> list[str]:
 def test_the_same_findings(master: str) -> None:
     expected = rmqstore("verify", stores.sample_store(SAMPLE), "--format", "json")
 
-    done = subprocess.run(command(master), env=elsewhere(), capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command(master), env=elsewhere(), capture_output=True, text=True, timeout=PATIENCE, check=False)
 
     assert (done.returncode, done.stderr) == (0, "")
     *findings, summary = done.stdout.splitlines()
@@ -106,7 +107,7 @@ def test_an_executor_is_killed(master: str) -> None:
                 os.kill(pid, signal.SIGKILL)
                 killed = True
             time.sleep(0.05)
-        output, _ = process.communicate(timeout=300)
+        output, _ = process.communicate(timeout=PATIENCE)
 
     assert killed
     assert process.returncode == 0

@@ -16,8 +16,8 @@ import pytest
 
 from rmqstore.pipeline.spark.handover import WAITING
 from tests.support import stores
+from tests.support.waiting import PATIENCE
 
-_SECONDS = 60
 SECRET = "secret-of-this-test"
 
 
@@ -38,7 +38,7 @@ def daemon(*arguments: str, environment: dict[str, str] | None = None) -> Iterat
 def waiting(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
     path = tmp_path / "daemon"
     with daemon("--wait", str(path), "jobs") as process:
-        until = time.monotonic() + _SECONDS
+        until = time.monotonic() + PATIENCE
         while not path.exists():
             assert time.monotonic() < until
             time.sleep(0.01)
@@ -52,7 +52,7 @@ def port_of(process: subprocess.Popen[bytes]) -> int:
 
 def parent_of_a_worker(port: int) -> int:
     """The process that a worker which is asked for at the port was forked from."""
-    with socket.create_connection(("127.0.0.1", port), _SECONDS) as asked:
+    with socket.create_connection(("127.0.0.1", port), PATIENCE) as asked:
         asked.sendall(len(SECRET).to_bytes(4, "big") + SECRET.encode())
         pid = int.from_bytes(asked.recv(4), "big")
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
@@ -64,8 +64,8 @@ def test_it_takes_over_and_ends_with_what_spark_started(waiting: tuple[subproces
         assert parent_of_a_worker(port_of(started)) == process.pid
         assert started.stdin is not None
         started.stdin.close()
-        process.wait(_SECONDS)
-        assert started.wait(_SECONDS) == 0
+        process.wait(PATIENCE)
+        assert started.wait(PATIENCE) == 0
 
 
 def test_the_next_one_serves_itself(waiting: tuple[subprocess.Popen[bytes], Path]) -> None:
@@ -73,7 +73,7 @@ def test_the_next_one_serves_itself(waiting: tuple[subprocess.Popen[bytes], Path
     with daemon("pyspark.worker", environment={WAITING: str(path)}) as first:
         port_of(first)
         process.kill()
-        assert first.wait(_SECONDS) == 0
+        assert first.wait(PATIENCE) == 0
     with daemon("pyspark.worker", environment={WAITING: str(path)}) as second:
         assert parent_of_a_worker(port_of(second)) == second.pid
 
@@ -82,7 +82,7 @@ def test_it_ends_with_the_command(waiting: tuple[subprocess.Popen[bytes], Path])
     process, _ = waiting
     assert process.stdin is not None
     process.stdin.close()
-    assert process.wait(_SECONDS) == 0
+    assert process.wait(PATIENCE) == 0
 
 
 @pytest.mark.exhaustive
@@ -94,7 +94,7 @@ def test_a_temporary_directory_whose_name_is_too_long_for_sockets_is_no_trouble(
     command += stores.case("5.3.3-plain").set_options(root)
     # Another Spark that a test has started is not this one's.
     variables = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_GATEWAY_")} | {"TMPDIR": str(long)}
-    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=_SECONDS, check=False)
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout.splitlines()[0])
     assert not list(long.glob("rmqstore-*"))

@@ -16,6 +16,7 @@ from rmqstore.pipeline.local import LocalRunner
 from rmqstore.pipeline.spark.runner import SparkRunner, tasks_of
 from rmqstore.reading.progress import silent
 from tests.pipeline.jobs import PARTS, Failing, Letters, Nothing, Numbers
+from tests.support.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -91,7 +92,7 @@ def test_that_java_was_killed_is_told_in_one_sentence(tmp_path: Path) -> None:
         cwd=root,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
     )
     assert (run.stdout, run.stderr, run.returncode) == ("The Java process of Spark ended before the work was done.\n", "", 0)

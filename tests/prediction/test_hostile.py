@@ -19,7 +19,7 @@ from rmqstore.versions import PROFILES
 from tests.support import stores
 from tests.support.builder import StoreBuilder
 
-LIMIT_SECONDS = 240
+LIMIT_SECONDS = 600
 RELEASES = [profile.until for profile in PROFILES]
 SWITCHES = (
     "enableLmq",

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.support.waiting import PATIENCE
+
 KINDS = ("lock", "open", "mapped")
 
 
@@ -26,7 +28,7 @@ def holder(kind: str, store: Path) -> Iterator[int]:
         assert process.stdout.readline() == b"ready\n"
         yield process.pid
         process.stdin.close()
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=PATIENCE) == 0
 
 
 def main(kind: str, store: Path) -> None:

@@ -21,6 +21,7 @@ from rmqstore.store import window
 from tests.repair.every_action import SAMPLE, Changing, age, without_new_times
 from tests.repair.faults import IO_ERROR, NO_SPACE, Counting, ExitAt, FailAt, KillAt, Killed, ShortWrites
 from tests.support import stores
+from tests.support.waiting import PATIENCE
 
 MEMORY = Path("/dev/shm")
 """A file system that needs no disk; the tests' directory lies on another."""
@@ -38,7 +39,7 @@ class Case:
         settings = {}
         root = stores.fresh_store(SAMPLE, directory / "work")
         if log is not None:
-            subprocess.run(["cp", "-a", "--sparse=always", root / "commitlog", log], check=True, timeout=60)
+            subprocess.run(["cp", "-a", "--sparse=always", root / "commitlog", log], check=True, timeout=PATIENCE)
             shutil.rmtree(root / "commitlog")
             settings = {"storePathCommitLog": str(log)}
             self._moved.append((log, directory / "log"))
@@ -48,7 +49,7 @@ class Case:
         self.changing = Changing(root, settings)
         self.changing.keep_plan()
         for work, kept in self._moved:
-            subprocess.run(["cp", "-a", work, kept], check=True, timeout=60)
+            subprocess.run(["cp", "-a", work, kept], check=True, timeout=PATIENCE)
         self.before = self.fresh().state
         self.apply_calls = _count(self.changing.apply)
         self.after = without_new_times(self.changing.state)
@@ -74,7 +75,7 @@ class Case:
         """The store as it was, at the place that it always has."""
         for work, kept in self._moved:
             shutil.rmtree(work, ignore_errors=True)
-            subprocess.run(["cp", "-a", kept, work], check=True, timeout=60)
+            subprocess.run(["cp", "-a", kept, work], check=True, timeout=PATIENCE)
         return self.changing
 
     def applied(self) -> Changing:

@@ -29,7 +29,7 @@ from tests.support.cli import rmqstore
 BASE = "5.3.3-plain"
 QUEUE = "consumequeue/TopicA/0"
 FILE = "00000000000000000000"
-_SECONDS = 60
+_SECONDS = 600
 
 Make = Callable[[Path], None]
 

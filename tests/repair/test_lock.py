@@ -18,6 +18,7 @@ from tests.repair.every_action import SAMPLE, Changing
 from tests.repair.holders import KINDS, holder
 from tests.support import stores
 from tests.support.cli import rmqstore
+from tests.support.waiting import PATIENCE
 
 FreshStore = Callable[[str], Path]
 TRY_TO_LOCK = "import fcntl, os, sys; fcntl.lockf(os.open(sys.argv[1], os.O_RDWR), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)"
@@ -109,4 +110,4 @@ def test_a_lock_that_only_flock_sees_is_none(fresh_store: FreshStore) -> None:
 
 
 def _can_lock(root: Path) -> bool:
-    return subprocess.run([sys.executable, "-c", TRY_TO_LOCK, root / "lock"], capture_output=True, timeout=60).returncode == 0
+    return subprocess.run([sys.executable, "-c", TRY_TO_LOCK, root / "lock"], capture_output=True, timeout=PATIENCE).returncode == 0

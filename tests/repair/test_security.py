@@ -39,6 +39,7 @@ from tests.repair.attacks import (
 from tests.repair.every_action import SAMPLE, Changing, Yes, no_errors
 from tests.repair.faults import Counting, KillAt, Killed
 from tests.support.cli import Run, rmqstore
+from tests.support.waiting import PATIENCE
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to give up")
 SECRET = b"root:$6$secret"
@@ -202,7 +203,7 @@ def test_a_store_may_be_given_by_a_link(changing: Changing, tmp_path: Path) -> N
 
 def test_a_directory_that_becomes_a_link_before_a_call(changing: Changing, outside: Path, tmp_path: Path) -> None:
     changing.keep_plan()
-    subprocess.run(["cp", "-a", changing.root, tmp_path / "pristine"], check=True, timeout=60)
+    subprocess.run(["cp", "-a", changing.root, tmp_path / "pristine"], check=True, timeout=PATIENCE)
     counting = Counting()
     changing.apply(counting)
     before = contents(outside)
@@ -212,7 +213,7 @@ def test_a_directory_that_becomes_a_link_before_a_call(changing: Changing, outsi
         else:
             shutil.rmtree(changing.root)
         shutil.rmtree(changing.root.with_name("store.away"), ignore_errors=True)
-        subprocess.run(["cp", "-a", tmp_path / "pristine", changing.root], check=True, timeout=60)
+        subprocess.run(["cp", "-a", tmp_path / "pristine", changing.root], check=True, timeout=PATIENCE)
         with suppress(RmqstoreError, OSError):
             changing.apply(Exchanging(number, changing.root, outside))
         assert contents(outside) == before, number
@@ -423,7 +424,7 @@ def test_a_backup_that_shares_its_files_stays_as_it_is(changing: Changing, tmp_p
         stream.seek(100)
         stream.write(b"something to repair")
     backup = tmp_path / "backup"
-    subprocess.run(["cp", "-al", changing.root, backup], check=True, timeout=60)
+    subprocess.run(["cp", "-al", changing.root, backup], check=True, timeout=PATIENCE)
     before, kept = changing.state, contents(backup)
     for _ in range(2):
         result = rmqstore("recover", changing.root, "--yes", "--broker-version", "5.3.3")
@@ -436,12 +437,12 @@ def test_a_backup_that_shares_its_files_stays_as_it_is(changing: Changing, tmp_p
         assert changing.state == before
         assert contents(backup) == kept
         shutil.rmtree(backup)
-        subprocess.run(["cp", "-al", changing.root, backup], check=True, timeout=60)
+        subprocess.run(["cp", "-al", changing.root, backup], check=True, timeout=PATIENCE)
         kept = contents(backup)
 
 
 def test_many_linked_files_are_counted(changing: Changing, tmp_path: Path) -> None:
-    subprocess.run(["cp", "-al", changing.root, tmp_path / "backup"], check=True, timeout=60)
+    subprocess.run(["cp", "-al", changing.root, tmp_path / "backup"], check=True, timeout=PATIENCE)
 
     def all_files(planning: Planning, store: Store) -> None:
         for directory in store.queue_directories():
@@ -489,7 +490,7 @@ def test_a_linked_file_on_another_file_system_says_how_to_copy_it(fresh_store: C
         with pytest.raises(RefusedError) as raised:
             changing.apply()
         assert changing.state == before
-        subprocess.run(raised.value.hint.split("`")[1], shell=True, check=True, timeout=60)
+        subprocess.run(raised.value.hint.split("`")[1], shell=True, check=True, timeout=PATIENCE)
         assert sorted(path.name for path in log.iterdir()) == sorted(Path(name).name for name in before if Path(name).parent == log)
         changing.plan_file.unlink()
         shutil.rmtree(changing.plan_file.with_name(f"{changing.plan_file.name}.contents"))
@@ -621,7 +622,7 @@ def test_a_new_process_loads_its_program_with_the_rights_of_root(tmp_path: Path,
         environment = os.environ if cached else {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
         for words, status in ((["apply", changing.plan_file], 1), (["undo", changing.root], 0)):
             command = [sys.executable, "-m", "rmqstore", *words, "--yes"]
-            run_ = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+            run_ = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE)
             compiled = not cached and words[0] == "apply"
             assert (run_.returncode, run_.stderr) == (status, f"{machinecode.COMPILING}\n" if compiled else ""), run_.stderr
         assert changing.state == before

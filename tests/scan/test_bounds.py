@@ -5,9 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from tests.support.waiting import PATIENCE
+
 
 def program(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", module, *arguments], capture_output=True, text=True, timeout=120)
+    return subprocess.run([sys.executable, "-m", module, *arguments], capture_output=True, text=True, timeout=PATIENCE)
 
 
 def test_hostile_bytes_beside_inaccessible_memory() -> None:
@@ -20,6 +22,6 @@ def test_hostile_bytes_beside_inaccessible_memory() -> None:
 
 def test_the_guard_does_catch_a_read_behind_the_end() -> None:
     reading = "from tests.scan.guarded import *; m = Guarded(); b = m.at_end(bytes(8)); first_nonzero(b, 0, 8); first_nonzero(b, 0, 9)"
-    finished = subprocess.run([sys.executable, "-c", reading], capture_output=True, timeout=60)
+    finished = subprocess.run([sys.executable, "-c", reading], capture_output=True, timeout=PATIENCE)
 
     assert finished.returncode < 0

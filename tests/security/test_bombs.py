@@ -16,6 +16,7 @@ from rmqstore.dump import fast
 from rmqstore.dump.bodies import LARGEST_BODY, BodyError, decompress
 from tests.support.builder import StoreBuilder
 from tests.support.cli import rmqstore
+from tests.support.waiting import PATIENCE
 
 GIB = 1 << 30
 _PIECE = b"a" * (1 << 20)
@@ -65,7 +66,7 @@ def test_a_body_of_more_than_a_gib(sys_flag: int, make: Callable[[int], bytes], 
         "try: decompress(body, int(sys.argv[2]))\n"
         "except BodyError: print('given up')\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, tmp_path / "body", str(sys_flag)], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code, tmp_path / "body", str(sys_flag)], capture_output=True, text=True, timeout=PATIENCE)
     assert done.stdout == "given up\n", done.stderr
 
 
@@ -94,7 +95,11 @@ def _peak(*words: str | Path) -> int:
         "sys.stderr.write(re.search(r'VmHWM:\\s+(\\d+) kB', Path('/proc/self/status').read_text())[1]); sys.exit(status)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, *map(str, words)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=300
+        [sys.executable, "-c", code, *map(str, words)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stderr
     return int(done.stderr.split()[-1]) << 10

@@ -17,6 +17,7 @@ from rmqstore.kept import kept_directory, private_directory
 from rmqstore.ownership import problem_of
 from rmqstore.pipeline.spark.java_classes import CdsArchive
 from rmqstore.scan import cache, machinecode
+from tests.support.waiting import PATIENCE
 
 NOBODY = 65534
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give directories to other users")
@@ -169,7 +170,7 @@ def test_classes_of_java_of_another_user_are_not_loaded(tmp_path: Path) -> None:
 
 def _run(**environment: str) -> str:
     """Load the kernels in a new process and return what it says."""
-    done = subprocess.run([sys.executable, "-c", KERNEL], env=os.environ | environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", KERNEL], env=os.environ | environment, capture_output=True, text=True, timeout=PATIENCE)
     assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
     return done.stderr
 
@@ -180,7 +181,7 @@ def kernels() -> Path:
     path = cache.kept_path(machinecode.MODULES)
     assert path is not None
     if cache.read(path) is None:
-        subprocess.run([sys.executable, "-c", KERNEL], check=True, timeout=120)
+        subprocess.run([sys.executable, "-c", KERNEL], check=True, timeout=PATIENCE)
     return path
 
 
@@ -212,7 +213,7 @@ def test_a_planted_kernel_is_not_called(tmp_path: Path, kernels: Path) -> None:
     _filled(temporary / f"rmqstore-{os.geteuid()}", kernels)
     cache.write(path, [b"planted"])
     variables = os.environ | {"TMPDIR": str(temporary)}
-    done = subprocess.run([sys.executable, "-c", KERNEL], env=variables, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", KERNEL], env=variables, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode != 0  # this is what would happen
     (tmp_path / "cache" / "rmqstore").chmod(0o777)
     assert _run(TMPDIR=str(temporary)).count("\n") == 1
@@ -256,6 +257,6 @@ def test_no_place_for_kernels(tmp_path: Path) -> None:
 @pytest.mark.exhaustive
 def test_two_first_uses_at_the_same_time(tmp_path: Path) -> None:
     runs = [subprocess.Popen([sys.executable, "-c", KERNEL], stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)]
-    assert [run.communicate(timeout=240) for run in runs] == [(b"0\n", f"{machinecode.COMPILING}\n".encode())] * 2
+    assert [run.communicate(timeout=PATIENCE) for run in runs] == [(b"0\n", f"{machinecode.COMPILING}\n".encode())] * 2
     (path,) = (tmp_path / "cache" / "rmqstore" / "kernels").iterdir()
     assert cache.read(path) is not None

@@ -12,6 +12,7 @@ import pytest
 from rmqstore import children
 from rmqstore.pipeline.spark.session import _settings
 from tests.support import stores
+from tests.support.waiting import PATIENCE
 
 SAMPLE = "5.3.3-plain"
 PLANTED = ("numpy", "numba", "pyarrow", "pyspark", "click", "rich", "json", "socket", "pickle", "construct", "encodings")
@@ -34,7 +35,7 @@ def _run(directory: Path, *words: str, safe: bool = True, **environment: str) ->
     variables = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONSAFEPATH")}
     how = ["-P", "-c", START] if safe else ["-m", "rmqstore"]
     return subprocess.run(
-        [sys.executable, *how, *words], cwd=directory, env=variables | environment, capture_output=True, text=True, timeout=300
+        [sys.executable, *how, *words], cwd=directory, env=variables | environment, capture_output=True, text=True, timeout=PATIENCE
     )
 
 

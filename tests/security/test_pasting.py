@@ -22,6 +22,7 @@ from tests.security.stopping import stop_in_the_middle
 from tests.support import stores
 from tests.support.builder import StoreBuilder
 from tests.support.cli import rmqstore
+from tests.support.waiting import PATIENCE
 
 ODD = ["a b", "it's", 'a"b', "a\nb", "$(touch x)", "`id`", "; rm -rf /", "-x", "", "\\", "\\'\n", "*", "~", HOSTILE, "ä主", "\udc9b\udcff"]
 DIRECTORY = f'it\'s a "store" of $(id)\n`x` {HOSTILE}'
@@ -29,7 +30,9 @@ DIRECTORY = f'it\'s a "store" of $(id)\n`x` {HOSTILE}'
 
 def _words(line: str) -> list[bytes]:
     """What a shell makes of a line."""
-    return subprocess.run(["bash", "-c", f"printf '%s\\0' {line}"], capture_output=True, check=True, timeout=60).stdout.split(b"\0")[:-1]
+    return subprocess.run(["bash", "-c", f"printf '%s\\0' {line}"], capture_output=True, check=True, timeout=PATIENCE).stdout.split(b"\0")[
+        :-1
+    ]
 
 
 @pytest.mark.parametrize("word", ODD, ids=ascii)

@@ -12,6 +12,7 @@ import pytest
 from rmqstore.terminal import printable, printable_json
 from tests.security.on_terminal import HOSTILE, STEERING, shown
 from tests.support.builder import StoreBuilder
+from tests.support.waiting import PATIENCE
 
 _MAY_BE_EMPTY = ("groups", "timers", "pending", "history")
 """Commands that print no row where a store has nothing of what they list."""
@@ -113,7 +114,7 @@ def test_errors_and_usage_mistakes(words: tuple[str, ...]) -> None:
 
 def test_the_traceback_that_debug_prints() -> None:
     code = f"import sys\nfrom rmqstore import cli\ncli.set_up_process()\nraise ValueError({HOSTILE!r})"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=PATIENCE)
     told = done.stderr.decode()
     assert "Traceback" in told
     assert "\\x1b[2Jb" in told.splitlines()[-1]
@@ -123,7 +124,7 @@ def test_the_traceback_that_debug_prints() -> None:
 def test_json_on_a_terminal_says_the_same(store: Path) -> None:
     words = "dump", store, "--format", "json", "--body", "text"
     on_terminal, _ = shown(*words)
-    piped = subprocess.run([sys.executable, "-m", "rmqstore", *map(str, words)], capture_output=True, timeout=60).stdout.decode()
+    piped = subprocess.run([sys.executable, "-m", "rmqstore", *map(str, words)], capture_output=True, timeout=PATIENCE).stdout.decode()
     assert HOSTILE.rpartition("\u061c")[2] in piped
     assert [json.loads(line) for line in on_terminal.split("\n") if line] == [json.loads(line) for line in piped.split("\n") if line]
 

@@ -19,6 +19,7 @@ from tests.security.stopping import stop_in_the_middle
 from tests.support import stores
 from tests.support.builder import StoreBuilder
 from tests.support.cli import rmqstore
+from tests.support.waiting import PATIENCE
 
 NAME = "20240101-000000-000000-abcdef"
 
@@ -218,7 +219,7 @@ def test_little_memory_is_enough(name: str, tmp_path: Path) -> None:
         "import resource, sys; from pathlib import Path; from rmqstore.store.transactions import read_transactions; "
         "resource.setrlimit(resource.RLIMIT_AS, (512 << 20,) * 2); print(read_transactions(Path(sys.argv[1])).damaged[0].why)"
     )
-    done = subprocess.run([sys.executable, "-c", code, root], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code, root], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
 
 
@@ -235,7 +236,7 @@ def test_a_folder_of_another_user_that_cannot_be_read(tmp_path: Path) -> None:
     for path in (*tmp_path.parents, tmp_path):
         if path.stat().st_uid == 0 and path.is_relative_to("/tmp") and path != Path("/tmp"):
             path.chmod(0o755)
-    done = subprocess.run([sys.executable, "-c", code, root], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code, root], capture_output=True, text=True, timeout=PATIENCE)
     assert done.stdout == "it cannot be read: Permission denied\n", done.stderr
 
 

@@ -19,6 +19,7 @@ from rmqstore.commands import common
 from rmqstore.errors import NotAStoreError, RefusedError, RmqstoreError, UsageError
 from tests.support import stores
 from tests.support.cli import rmqstore
+from tests.support.waiting import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -99,7 +100,7 @@ def test_a_command_chooses_its_status(with_command: Callable[[Callable[[], None]
 
 def test_a_closed_pipe_is_no_error() -> None:
     shell = f"{sys.executable} -m rmqstore explain --list | head -n 1; echo status ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, timeout=PATIENCE)
     assert done.stdout.splitlines()[-1] == "status 0"
     assert done.stderr == ""
 
@@ -108,7 +109,7 @@ def test_a_pipe_closed_before_the_first_byte_is_no_error() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     words = [sys.executable, "-m", "rmqstore", "explain", "--list"]
-    done = subprocess.run(words, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60)
+    done = subprocess.run(words, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=PATIENCE)
     os.close(writer)
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -142,14 +143,14 @@ def test_help_imports_nothing_heavy() -> None:
         "import sys; from rmqstore.cli import main; assert main(['--help']) == 0; "
         "print('heavy:', sorted({'numpy', 'numba', 'rich', 'pyarrow', 'pyspark', 'construct', 'crcmod'} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE)
     assert done.stdout.splitlines()[-1] == "heavy: []"
 
 
 def test_help_costs_less_than_a_quarter_second_of_processor_time() -> None:
     def once() -> float:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([sys.executable, "-m", "rmqstore", "--help"], capture_output=True, check=True, timeout=60)
+        subprocess.run([sys.executable, "-m", "rmqstore", "--help"], capture_output=True, check=True, timeout=PATIENCE)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 

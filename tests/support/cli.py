@@ -16,6 +16,7 @@ import pytest
 
 from rmqstore.cli import main
 from tests.support.jsonobjects import misfits
+from tests.support.waiting import PATIENCE
 
 DESCRIBED = frozenset(
     {"doctor", "verify", "recover", "truncate", "rebuild-consumequeue", "rebuild-index", "rebuild-checkpoint", "apply", "undo"}
@@ -74,7 +75,7 @@ def without_privileges(*arguments: str | Path) -> subprocess.CompletedProcess[st
     """Runs rmqstore in a process where file permissions count: as root without the right to override them."""
     drop = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--ambient-caps=-all"] if os.geteuid() == 0 else []
     words = [*drop, sys.executable, "-P", "-m", "rmqstore", *map(str, arguments)]
-    return subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
 def _require_described(run: Run, *arguments: str) -> None:

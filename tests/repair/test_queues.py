@@ -142,6 +142,22 @@ def test_a_head_is_written_again_around_its_bitmap(where: str, tmp_path: Path) -
         assert not any(data[position:])
 
 
+def test_the_plan_says_which_extensions_get_no_bit_maps(tmp_path: Path) -> None:
+    mending = Mending.of_sample("5.3.3-cqext", tmp_path)
+    directories = sorted({path.parent for path in files_below(mending.root, "consumequeue_ext")})
+    for directory in directories[1:]:
+        shutil.rmtree(directory)
+    first = directories[0] / "0".zfill(20)
+    first.write_bytes(bytes(20) + first.read_bytes()[20:])
+
+    notes = mending.mend().plan.notes
+
+    name = directories[1].relative_to(mending.root / "consumequeue_ext").as_posix()
+    others = len(directories) - 2
+    counted = {0: ""}.get(others, f" and {others} other queue" + "s" * (others > 1))
+    assert [note for note in notes if "bit maps" in note and note.startswith(f"The new ext entries of {name}{counted} have no")]
+
+
 def test_what_no_start_gets_through_is_taken_away(tmp_path: Path) -> None:
     """Two bytes after the last ext unit, which a start takes for the length of another one."""
     mending = Mending.of_sample("4.9.8-cqext", tmp_path)

@@ -43,10 +43,14 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """The planned change of a queue. `end`: the queue offset after its last message then; None for a batch queue without records."""
+    """The planned change of a queue.
+
+    `end`: the queue offset after its last message then; None for a batch queue without records. `new_ext`: its ext files are all new.
+    """
 
     changes: bool
     end: int | None
+    new_ext: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +110,7 @@ def plan_simple_queue(
         as_rebuilt = rebuilt_units is not None and bool(np.array_equal(rebuilt_units.view(np.uint8), units.view(np.uint8)))
         fit.file(number * size, units.view(np.uint8), size, work.made[made[number]] if as_rebuilt else None)
     changed = fit.take_away_others()
-    return Planned(extension.plan() or changed, target.end)
+    return Planned(extension.plan() or changed, target.end, extension.is_new)
 
 
 def plan_batch_queue(work: Work, key: QueueKey, found: QueueDirectory | None, rebuilt: RebuiltQueue | None, why: Reason) -> Planned:
@@ -167,6 +171,11 @@ class _Extension:
             made = (MappedFile(work.made[path].path, _start(path), work.made[path].length, 0) for path in self._made)
             self._addresses = Addresses(ExtFiles(tuple(made)), self._found, work.log.min_offset)
 
+    @property
+    def is_new(self) -> bool:
+        """Whether all ext files come from the rebuild."""
+        return bool(self._made) and self._addresses is None
+
     def settle(self, units: Units, found: Units | None) -> Units:
         """Return the units of a file with the tagsCodes that they are to have."""
         if self._addresses is None:
@@ -178,7 +187,7 @@ class _Extension:
         fitter = FileFitter(self._work.builder, 1, self._why.reason, self._why.code)
         if self._addresses is not None:
             return self._correct(fitter, self._addresses)
-        if not self._made:
+        if not self.is_new:
             return False
         fit = _Fit(fitter, self._files, self._directory)
         for path in self._made:

@@ -40,6 +40,7 @@ from rmqstore.verify.parts import config
 from rmqstore.verify.queues.batchqueue import UNIT_DTYPE
 from rmqstore.verify.queues.exchanged import Held
 from rmqstore.verify.queues.units import QueueKey
+from rmqstore.wording import counted
 
 _ASKED = Reason("rebuilt from the commit log")
 _CUT = Reason("entries of records that the log will not have", "RMQ-CQ-BEYOND")
@@ -138,7 +139,7 @@ class ChosenQueues:
         by_records = frozenset() if self.request is None else self.request.batch_topics
         for topic in sorted({queue.topic for queue in changed if queue.kind is QueueKind.BATCH} & by_records):
             builder.note(f"The records of {topic} are inner batches, so it gets batch queues; no configuration names the topic.")
-        _note(builder, result, changed)
+        _note(builder, result, changed, frozenset(key for key, plan in planned.items() if plan.new_ext))
         for key in sorted(choice.left_out):
             builder.note(f"{key[0]}/{key[1]} has records but no files, maybe on purpose, and is left so; name it to rebuild it.")
         return {key: plan.end for key, plan in planned.items() if plan.end is not None}
@@ -312,8 +313,15 @@ def _parts(changed: list[RebuiltQueue]) -> set[str]:
     return parts | {LIGHT_QUEUES for queue in changed if queue.topic.startswith(LMQ_PREFIX)}
 
 
-def _note(builder: PlanBuilder, result: QueueResult, changed: list[RebuiltQueue]) -> None:
+def _note(builder: PlanBuilder, result: QueueResult, changed: list[RebuiltQueue], new_ext: Set[QueueKey]) -> None:
     notes = [note for queue in changed for note in _notes_of(queue)]
+    without_maps = [f"{queue.topic}/{queue.queue_id}" for queue in changed if (queue.topic, queue.queue_id) in new_ext]
+    if without_maps:
+        others = f" and {counted(len(without_maps) - 1, 'other queue')}" if len(without_maps) > 1 else ""
+        notes.append(
+            f"The new ext entries of {without_maps[0]}{others} have no bit maps of filters, because those are not in the log; a broker "
+            "reads the messages themselves to filter them, which is slower, and delivers the same."
+        )
     notes += [f"The records of {topic}/{queue_id} got no entry: no queue can have this name." for topic, queue_id in result.unwritable]
     for note in notes[:_MOST_NOTES]:
         builder.note(note)

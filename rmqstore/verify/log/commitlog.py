@@ -18,6 +18,7 @@ from rmqstore.formats.index import message_keys
 from rmqstore.formats.javahash import index_key_hash
 from rmqstore.formats.naming import is_filler_topic
 from rmqstore.formats.record import SysFlag, decode_record
+from rmqstore.reading.ledger import EntrySpan
 from rmqstore.reading.progress import Advance
 from rmqstore.scan.columns import Check, Fault, Mark, Oddity
 from rmqstore.scan.walk import Batch, Damage, FileEnd, LogScanner
@@ -26,7 +27,7 @@ from rmqstore.store.root import QueueDirectory
 from rmqstore.verify.context import Context
 from rmqstore.verify.index.match import IndexCursor, IndexFiles, IndexMatch
 from rmqstore.verify.log.displaced import displaced_runs, rows_of, runs_inside
-from rmqstore.verify.log.dledger import Entries, EntrySpan
+from rmqstore.verify.log.dledger import Entries
 from rmqstore.verify.log.live import LiveRecords, Overflow, Tail
 from rmqstore.verify.log.record_findings import Neighbours, damage_findings, fault_findings
 from rmqstore.verify.log.runs import Run

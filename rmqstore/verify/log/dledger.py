@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rmqstore.findings import Finding
-from rmqstore.formats.dledger import ENTRY_HEADER, ENTRY_HEADER_SIZE, ENTRY_MAGIC, INDEX_UNIT, INDEX_UNIT_SIZE
-from rmqstore.scan.columns import integer_columns
+from rmqstore.formats.dledger import ENTRY_HEADER_SIZE, ENTRY_MAGIC, INDEX_UNIT_SIZE
+from rmqstore.reading.ledger import UNIT_ROWS, EntryChain, EntrySpan, Numbers, Rows
 from rmqstore.scan.walk import Batch
 from rmqstore.store.mapped import MappedFile, MappedFileQueue
 from rmqstore.store.root import DLedgerLog
@@ -25,96 +24,45 @@ from rmqstore.store.window import read_at, read_if_file
 from rmqstore.verify.context import Context
 from rmqstore.verify.guard import limited
 
-_HEADER, _UNIT = integer_columns(ENTRY_HEADER), integer_columns(INDEX_UNIT)
 _COMPARED = ("pos", "size", "index", "term")
 _LARGEST_TEXT = 4096
 _NUMBER = re.compile(r"^(\w+)=(-?\d{1,19})$", re.MULTILINE)
 
-Rows = npt.NDArray[np.void]
-Numbers = npt.NDArray[np.int64]
-
-
-@dataclass(slots=True)
-class EntrySpan:
-    """The entries of one data file: index and term of the first and the last one, and the physical offsets where they begin and end."""
-
-    first_index: int
-    first_term: int
-    start: int
-    last_index: int
-    last_term: int
-    end: int
-
 
 class Entries:
-    """The entries of one data file, checked batch by batch with the records in them. `span` is None before the first one."""
+    """The entries of one data file, checked batch by batch with the records in them."""
 
     def __init__(self, context: Context, log: DLedgerLog, file: MappedFile) -> None:
-        self.span: EntrySpan | None = None
+        self._chain = EntryChain()
         self._context = context
         self._index = log.index
         self._file = file
+
+    @property
+    def span(self) -> EntrySpan | None:
+        """Return the range of the entries so far, None before the first one."""
+        return self._chain.span
 
     def check(self, batch: Batch) -> list[Finding]:
         """Return findings about the entries of the next records. Raises UnreadableError, StoreChangedError."""
         return list(limited(self._context, self._file.path, self._check(batch)))
 
     def _check(self, batch: Batch) -> Iterator[Finding]:
-        starts = batch.records["position"] - ENTRY_HEADER_SIZE
-        bytes_of = (starts - batch.origin)[:, None] + np.arange(ENTRY_HEADER_SIZE)
-        headers = np.ascontiguousarray(batch.window[bytes_of]).view(_HEADER)[:, 0]
-        sizes = batch.records["size"].astype(np.int64)
-        numbers, breaks = self._numbered(starts, headers, sizes)
-        terms = _without_single(headers["term"].astype(np.int64), self.span)
-        wanted = {
-            "magic": np.full(len(starts), ENTRY_MAGIC),
-            "size": sizes + ENTRY_HEADER_SIZE,
-            "index": numbers,
-            "term": terms,
-            "pos": starts,
-            "channel": np.zeros(len(starts), np.int64),
-            "body_len": sizes,
-        }
-        for name, values in wanted.items():
-            for row in np.flatnonzero(headers[name] != values).tolist():
-                yield self._of_field(name, int(starts[row]), int(values[row]), int(headers[name][row]))
-        for row, expected in breaks:
+        before = None if self.span is None else self.span.last_term
+        entries = self._chain.follow(batch)
+        starts, numbers, terms = entries.starts, entries.numbers, entries.terms
+        for name, values in entries.wanted.items():
+            for row in np.flatnonzero(entries.headers[name] != values).tolist():
+                yield self._of_field(name, int(starts[row]), int(values[row]), int(entries.headers[name][row]))
+        for row, expected in entries.breaks:
             text = f"the entry has the number {numbers[row]}, and the one before it {expected - 1}"
             yield self._finding("RMQ-DL-ENTRY", text, int(starts[row]), expected, int(numbers[row]))
-        before = terms[0] if self.span is None else self.span.last_term
-        for row in np.flatnonzero(np.diff(terms, prepend=before) < 0).tolist():
-            earlier = int(terms[row - 1]) if row else int(before)
-            yield self._finding(
-                "RMQ-DL-ENTRY",
-                f"the term {terms[row]} follows {earlier}: terms never go back",
-                int(starts[row]),
-                earlier,
-                int(terms[row]),
-            )
-        expected_units = np.empty(len(starts), _UNIT)
-        for name, values in (("magic", wanted["magic"]), ("pos", starts), ("size", wanted["size"]), ("index", numbers), ("term", terms)):
-            expected_units[name] = values
-        yield from self._against_index(numbers, expected_units)
-        self._advance(starts, sizes, numbers, terms)
-
-    def _numbered(self, starts: Numbers, headers: Rows, sizes: Numbers) -> tuple[Numbers, list[tuple[int, int]]]:
-        """Return the numbers that the entries must have, and (row, number after the one before) where entries in a row do not continue.
-
-        Entries that follow each other without a gap count up; the majority of them decides where from, so a single wrong number is found.
-        """
-        follows = np.empty(len(starts), np.bool_)
-        follows[1:] = starts[1:] == (starts + ENTRY_HEADER_SIZE + sizes)[:-1]
-        follows[0] = False
-        begins = np.flatnonzero(~follows).tolist()
-        numbers = np.empty(len(starts), np.int64)
-        for begin, end in zip(begins, [*begins[1:], len(starts)], strict=True):
-            found = headers["index"][begin:end].astype(np.int64) - np.arange(end - begin)
-            middle = np.partition(found, len(found) // 2)[len(found) // 2]
-            numbers[begin:end] = middle + np.arange(end - begin)
-        span = self.span
-        continues = span is not None and span.end == starts[0]
-        breaks = [(0, span.last_index + 1)] if span is not None and continues and numbers[0] != span.last_index + 1 else []
-        return numbers, breaks
+        first = int(terms[0]) if before is None else before
+        for row in np.flatnonzero(np.diff(terms, prepend=first) < 0).tolist():
+            earlier = int(terms[row - 1]) if row else first
+            text = f"the term {terms[row]} follows {earlier}: terms never go back"
+            yield self._finding("RMQ-DL-ENTRY", text, int(starts[row]), earlier, int(terms[row]))
+        yield from self._against_index(numbers, entries.units())
 
     def _against_index(self, numbers: Numbers, wanted: Rows) -> Iterator[Finding]:
         """Yield runs of units of the index that are not those of their entries; units before the first index file have expired."""
@@ -135,7 +83,7 @@ class Entries:
             count = min(_consecutive(numbers, row), (file.end - place) // INDEX_UNIT_SIZE)
             if count <= 0:
                 return
-            units = np.frombuffer(read_at(file, place - file.start, count * INDEX_UNIT_SIZE), _UNIT)
+            units = np.frombuffer(read_at(file, place - file.start, count * INDEX_UNIT_SIZE), UNIT_ROWS)
             differs = np.flatnonzero(units != wanted[row : row + count])
             for begin, end in _runs(differs):
                 zero = not units[begin:end].tobytes().strip(b"\0")
@@ -143,13 +91,6 @@ class Entries:
                     int(numbers[row + begin]), end - begin, "never written" if zero else _difference(units[begin], wanted[row + begin])
                 )
             row += count
-
-    def _advance(self, starts: Numbers, sizes: Numbers, numbers: Numbers, terms: Numbers) -> None:
-        end = int(starts[-1] + ENTRY_HEADER_SIZE + sizes[-1])
-        if self.span is None:
-            self.span = EntrySpan(int(numbers[0]), int(terms[0]), int(starts[0]), int(numbers[-1]), int(terms[-1]), end)
-        else:
-            self.span.last_index, self.span.last_term, self.span.end = int(numbers[-1]), int(terms[-1]), end
 
     def _of_field(self, name: str, start: int, expected: int, found: int) -> Finding:
         return self._finding("RMQ-DL-ENTRY", f"{name} of the entry header does not fit the entry", start, expected, found)
@@ -185,7 +126,7 @@ def _after_the_last(context: Context, log: DLedgerLog, last: EntrySpan) -> Itera
     file = log.index.find(place)
     if file is None or file.end - place < INDEX_UNIT_SIZE:
         return
-    unit = np.frombuffer(read_at(file, place - file.start, INDEX_UNIT_SIZE), _UNIT)[0]
+    unit = np.frombuffer(read_at(file, place - file.start, INDEX_UNIT_SIZE), UNIT_ROWS)[0]
     if unit["magic"] == ENTRY_MAGIC and unit["index"] == last.last_index + 1:
         yield _of_index(context, log.index, last.last_index + 1, 1, "the log has no entry of this number")
 
@@ -228,15 +169,6 @@ def _of_index(context: Context, index: MappedFileQueue, number: int, count: int,
 def _difference(unit: np.void, wanted: np.void) -> str:
     names = [name for name in ("magic", *_COMPARED) if unit[name] != wanted[name]]
     return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} not of the entry"
-
-
-def _without_single(terms: Numbers, span: EntrySpan | None) -> Numbers:
-    """Return the terms, each one that differs from two equal neighbours replaced by theirs, a first one that goes back by what follows."""
-    if span is None and len(terms) > 2 and terms[0] > terms[1] == terms[2]:
-        terms = np.concatenate([terms[1:2], terms[1:]])
-    before = np.concatenate([[span.last_term if span is not None else terms[0]], terms[:-1]])
-    after = np.concatenate([terms[1:], terms[-1:]])
-    return np.where((before == after) & (terms != before), before, terms)
 
 
 def _consecutive(numbers: Numbers, row: int) -> int:

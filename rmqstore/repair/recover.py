@@ -17,6 +17,7 @@ from rmqstore.repair.derived.config import plan_backups
 from rmqstore.repair.derived.consumequeues import LostUnits
 from rmqstore.repair.derived.requests import Planning
 from rmqstore.repair.derived.rocksdb import QueueDatabase
+from rmqstore.repair.dledger.plan import cut_entries, recover_entries
 from rmqstore.repair.log.edits import LogRepair, plan_log
 from rmqstore.repair.log.epoch import plan_epoch
 from rmqstore.repair.log.relocation import Healing
@@ -29,7 +30,7 @@ from rmqstore.repair.obstacles import plan_surroundings
 from rmqstore.repair.plan.staging import Staging
 from rmqstore.repair.sources.copies import Source, open_copy
 from rmqstore.repair.sources.healing import heal
-from rmqstore.store.root import Store
+from rmqstore.store.root import DLedgerLog, Store
 from rmqstore.wording import counted
 
 _IN_ROCKSDB = (
@@ -68,6 +69,9 @@ class Recovery:
         """Plan the recovery. Raises RefusedError, UnreadableError, StoreChangedError, OSError."""
         builder = planning.builder
         plan_surroundings(builder, store)
+        if store.dledger is not None:
+            self._plan_dledger(planning, store, store.dledger)
+            return
         replaced = plan_replacements(planning, store)
         if self.strategy is Strategy.MINIMAL:
             plan_backups(builder, store)
@@ -78,6 +82,17 @@ class Recovery:
         plan_log(builder, repair)
         plan_content(planning, store, repair.future, left_out=replaced)
         plan_derived(planning, repair.store or store, repair.future, lost_units=self.lost_units)
+
+    def _plan_dledger(self, planning: Planning, store: Store, log: DLedgerLog) -> None:
+        """Plan the recovery of a member of a DLedger group, whose log other members can complete."""
+        if self.strategy is not Strategy.SALVAGE:
+            raise RefusedError(
+                f"--strategy {self.strategy} is not for a member of a DLedger group: what its start does is not predicted.",
+                "Use --strategy salvage; `rmqstore truncate` cuts the log where a member that starts stops reading.",
+            )
+        _require_no_plain_log(store)
+        future = recover_entries(planning, store, log, self.copies)
+        plan_derived(planning, store, future, lost_units=self.lost_units)
 
     def _log_repair(self, planning: Planning, store: Store) -> LogRepair:
         """Return the repair of the log, and add notes that compare it with a start of the broker."""
@@ -112,11 +127,24 @@ def plan_truncate(planning: Planning, store: Store, *, at: int | None) -> None:
     `abort` stays as it is, but is set for queues in RocksDB that have to be built.
     Raises RefusedError, UnreadableError, StoreChangedError, OSError.
     """
+    if store.dledger is not None:
+        _require_no_plain_log(store)
+        plan_derived(planning, store, cut_entries(planning, store, store.dledger, at), complete=False)
+        return
     repair = truncate(store, planning.builder.broker_version, at, advance=planning.advance)
     plan_log(planning.builder, repair)
     if repair.lost:
         plan_epoch(planning.builder, store, repair.future.end_offset)
     plan_derived(planning, store, repair.future, complete=False)
+
+
+def _require_no_plain_log(store: Store) -> None:
+    """Raise RefusedError for a store whose log begins with plain files, which DLedger continues."""
+    if store.commitlog.files:
+        raise RefusedError(
+            "The log of this store begins with plain files and continues with those of DLedger; both together are not repaired.",
+            "Copy the store of a healthy member, or let the group rebuild this one from an empty store.",
+        )
 
 
 def _what_a_start_does(outcome: Outcome) -> str:

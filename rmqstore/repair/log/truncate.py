@@ -37,7 +37,7 @@ def truncate(store: Store, release: str, at: int | None = None, *, why: str = "c
     require_records(results)
     natural = max((result.end_offset for result in results if result.records), default=log.files[0].start)
     if at is not None and at not in (natural, _closed_at(log, results)):
-        _require_boundary(log, at, natural)
+        require_boundary([log.full(file) for file in log.files], at, log.files[0].start, natural)
     return _cut(store, log, results, natural if at is None else at, why)
 
 
@@ -64,8 +64,32 @@ def _cut(store: Store, log: LogFiles, results: Sequence[FileSurvey], at: int, wh
     files += segments.brought_to_length(store, [result.file for result in kept], log.file_size)
     present = {str(result.file.path): result.file.length for result in kept}
     future = FutureLog(tuple(log.full(result.file) for result in kept), end, tuple(edit.patch for edit in edits), present=present)
-    lost = list(islice(_records_behind(log.files, at, why), _MOST_LISTED + 1))
-    return LogRepair(future, tuple(edits), tuple(files), tuple(lost[:_MOST_LISTED]), tuple(_notes(kept, at, len(lost))))
+    lost, about_lost = records_after(log.files, at, why)
+    return LogRepair(future, tuple(edits), tuple(files), lost, (*_notes(kept, at), *about_lost))
+
+
+def records_after(files: Sequence[MappedFile], at: int, why: str, *, entry_header: int = 0) -> tuple[tuple[LostMessage, ...], list[str]]:
+    """Return the valid records that a cut at a physical offset removes, up to a number of them, and a note if there are more.
+
+    `entry_header` bytes are before each record. Raises UnreadableError, StoreChangedError.
+    """
+    lost = tuple(islice(_records_behind(files, at, why, entry_header), _MOST_LISTED + 1))
+    more = [f"More than {_MOST_LISTED} messages are cut off; the list has the first of them."] if len(lost) > _MOST_LISTED else []
+    return lost[:_MOST_LISTED], more
+
+
+def require_boundary(files: Sequence[MappedFile], at: int, first: int, end: int, *, entry_header: int = 0) -> None:
+    """Raise RefusedError for a physical offset where no record, with the bytes before it, begins or ends between `first` and `end`."""
+    if not first <= at < end:
+        raise RefusedError(f"{at} is outside of the log, whose records go from {first} to {end}.", "Name an offset inside of it.")
+    file = next((file for file in files if file.start <= at < file.end), None)
+    boundaries = [] if file is None else _boundaries(file, entry_header)
+    if at in boundaries:
+        return
+    number = bisect_left(boundaries, at)
+    around = [str(offset) for offset in boundaries[max(0, number - 1) : number + 1]]
+    hint = f"The nearest boundaries are {' and '.join(around)}." if around else "The file that should hold it is missing."
+    raise RefusedError(f"No record begins or ends at {at}.", hint)
 
 
 def _is_closed(result: FileSurvey) -> bool:
@@ -79,33 +103,18 @@ def _closed_at(log: LogFiles, results: Sequence[FileSurvey]) -> int | None:
     return log.full(last.file).end if last is not None and _is_closed(last) else None
 
 
-def _require_boundary(log: LogFiles, at: int, natural: int) -> None:
-    """Raise RefusedError for an offset where no record begins or ends."""
-    first = log.files[0].start
-    if not first <= at < natural:
-        raise RefusedError(f"{at} is outside of the log, whose records go from {first} to {natural}.", "Name an offset inside of it.")
-    file = next((file for file in log.files if file.start <= at < file.start + log.file_size), None)
-    boundaries = [] if file is None else _boundaries(file)
-    if at in boundaries:
-        return
-    number = bisect_left(boundaries, at)
-    around = [str(offset) for offset in boundaries[max(0, number - 1) : number + 1]]
-    hint = f"The nearest boundaries are {' and '.join(around)}." if around else "The file that should hold it is missing."
-    raise RefusedError(f"No record begins or ends at {at}.", hint)
-
-
-def _boundaries(file: MappedFile) -> list[int]:
+def _boundaries(file: MappedFile, entry_header: int) -> list[int]:
     """Return where records of a file begin and end, ascending."""
     found = {file.start}
-    for batch in _scanner().batches(file):
-        found.update(batch.records["position"].tolist())
+    for batch in _scanner(entry_header).batches(file):
+        found.update((batch.records["position"] - entry_header).tolist())
         found.update((batch.records["position"] + batch.records["size"]).tolist())
     return sorted(found)
 
 
-def _records_behind(files: Sequence[MappedFile], at: int, why: str) -> Iterator[LostMessage]:
+def _records_behind(files: Sequence[MappedFile], at: int, why: str, entry_header: int) -> Iterator[LostMessage]:
     """Yield the valid records that the cut removes."""
-    scanner = _scanner()
+    scanner = _scanner(entry_header)
     for file in files:
         if file.end <= at:
             continue
@@ -116,11 +125,11 @@ def _records_behind(files: Sequence[MappedFile], at: int, why: str) -> Iterator[
                 yield LostMessage(topic, queue_id, int(record["queue_offset"]), *place, why)
 
 
-def _scanner() -> LogScanner:
-    return LogScanner(checks=Check.BODY_CRC | Check.PROPERTY_CRC)
+def _scanner(entry_header: int = 0) -> LogScanner:
+    return LogScanner(checks=Check.BODY_CRC | Check.PROPERTY_CRC, lead=entry_header)
 
 
-def _notes(kept: Sequence[FileSurvey], at: int, lost: int) -> Iterator[str]:
+def _notes(kept: Sequence[FileSurvey], at: int) -> Iterator[str]:
     damaged = [hole.start for result in kept for hole in result.holes if hole.end <= at]
     damaged += [
         suspect.position for result in kept for suspect in result.suspects.values() if suspect.faults & _DAMAGED and suspect.position < at
@@ -128,5 +137,3 @@ def _notes(kept: Sequence[FileSurvey], at: int, lost: int) -> Iterator[str]:
     if damaged:
         places = "1 damaged place is" if len(damaged) == 1 else f"{len(damaged)} damaged places are"
         yield f"{places} before the cut, first at {min(damaged)}: `rmqstore recover` repairs or fills them and keeps what is after them."
-    if lost > _MOST_LISTED:
-        yield f"More than {_MOST_LISTED} messages are cut off; the list has the first of them."

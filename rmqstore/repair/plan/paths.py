@@ -18,6 +18,7 @@ from rmqstore.store.root import Store
 
 TOOL_DIRECTORY = PartKind.TOOL.value
 _COMPACTED_DEPTH = 5  # compaction, tree, topic, queue id, file
+_DLEDGER_TREES = ("data", "index")
 _RECENT = 1 << 12  # names: an action is looked at in one go, and all its names are
 
 _PHASES: Mapping[PartKind, Phase] = {
@@ -124,6 +125,8 @@ class Places:
             # The first name below it decides: a directory in the place of such a file is moved with its content.
             in_queue = len(parts) >= _COMPACTED_DEPTH and parts[1] in COMPACTION_TREES
             return Phase.CONFIG if in_queue or set(parts[1:2]) <= set(POSITION_FILES) else None
+        if kind is PartKind.DLEDGER:
+            return Phase.COMMITLOG if parts[1:] == ["checkpoint"] or (len(parts) > 2 and parts[1] in _DLEDGER_TREES) else None
         if kind is None or kind is PartKind.COMMITLOG:
             return Phase.COMMITLOG if in_log or (kind is PartKind.COMMITLOG and len(parts) > 1) else None
         return _PHASES.get(kind)

@@ -25,7 +25,8 @@ from rmqstore.verify.context import Context
 from rmqstore.verify.guard import limited
 
 _COMPARED = ("pos", "size", "index", "term")
-_LARGEST_TEXT = 4096
+LARGEST_TEXT = 4096
+"""Bytes of `currterm` or `checkpoint` that are read."""
 _NUMBER = re.compile(r"^(\w+)=(-?\d{1,19})$", re.MULTILINE)
 
 
@@ -133,22 +134,23 @@ def _after_the_last(context: Context, log: DLedgerLog, last: EntrySpan) -> Itera
 
 def _state(context: Context, log: DLedgerLog, last: EntrySpan) -> Iterator[Finding]:
     """Yield findings about `currterm` and `checkpoint`, which are text."""
-    term = _numbers(log.directory / "currterm").get("currTerm")
+    term = stored_numbers(log.directory / "currterm").get("currTerm")
     if term is not None and term < last.last_term:
         text = f"currTerm is {term}, and the last entry was written in term {last.last_term}"
         yield context.finding("RMQ-DL-STATE", text, file=log.directory / "currterm", expected=last.last_term, found=term)
-    stored = _numbers(log.directory / "checkpoint")
+    stored = stored_numbers(log.directory / "checkpoint")
     committed = stored.get("committedIndex")
     if committed is not None and committed > last.last_index:
         text = f"committedIndex is {committed}, and the log ends with entry {last.last_index}"
         yield context.finding("RMQ-DL-STATE", text, file=log.directory / "checkpoint", expected=last.last_index, found=committed)
     for path in (log.directory / "currterm", log.directory / "checkpoint"):
-        if path.is_file() and not _numbers(path):
+        if path.is_file() and not stored_numbers(path):
             yield context.finding("RMQ-DL-STATE", f"{path.name} has no number that a member writes", file=path)
 
 
-def _numbers(path: Path) -> dict[str, int]:
-    data = read_if_file(path, _LARGEST_TEXT) or b""
+def stored_numbers(path: Path) -> dict[str, int]:
+    """Return the numbers in `currterm` or `checkpoint` by name, none without the file. Raises UnreadableError."""
+    data = read_if_file(path, LARGEST_TEXT) or b""
     return {name: int(value) for name, value in _NUMBER.findall(data.decode("ascii", "replace"))}
 
 

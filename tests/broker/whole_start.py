@@ -27,8 +27,8 @@ _LOG_SHOWN = 1500
 # Below the range that systems take for outgoing connections, so that nothing comes between the choice and the start.
 _PORTS = range(12_000, 32_000)
 
-# Distances from the port of the broker: a second one that it opens for producers, replication, name server.
-_FAST, _BROKER, _REPLICATION, _NAME_SERVER = -2, 0, 1, 3
+# Distances from the port of the broker: a second one that it opens for producers, replication, name server, the group of DLedger.
+_FAST, _BROKER, _REPLICATION, _NAME_SERVER, _DLEDGER = -2, 0, 1, 3, 4
 
 # Names of cluster and broker are in names of topics; they are those that the samples were written with. Nothing expires, at no disk usage,
 # and no thread pool is larger than a test needs.
@@ -147,6 +147,10 @@ def configured(root: Path, settings: Mapping[str, str], scratch: Path) -> dict[s
         "storePathBrokerIdentity": str(root / "brokerIdentity"),
         "listenPort": str(port + _BROKER),
         "haListenPort": str(port + _REPLICATION),
+        # A group of one member, which counts only with enableDLegerCommitLog.
+        "dLegerGroup": "broker-a",
+        "dLegerPeers": f"n0-127.0.0.1:{port + _DLEDGER}",
+        "dLegerSelfId": "n0",
     }
     (scratch / "broker.conf").write_text("".join(f"{name}={value}\n" for name, value in conf.items()))
     return {"conf": str(scratch / "broker.conf"), "nameServerPort": port + _NAME_SERVER}
@@ -224,7 +228,7 @@ def _free_port() -> int:
         port = random.choice(_PORTS)
         try:
             with ExitStack() as bound:
-                for distance in (_FAST, _BROKER, _REPLICATION, _NAME_SERVER):
+                for distance in (_FAST, _BROKER, _REPLICATION, _NAME_SERVER, _DLEDGER):
                     bound.enter_context(socket.socket()).bind(("127.0.0.1", port + distance))
                 return port
         except OSError:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from rmqstore.catalogue.entry import ERROR, WARNING, Entry
 from rmqstore.catalogue.releases import ALL
 
-_FROM_LEADER = "Restore the range from another member of the group: the bytes at one physical offset are the same on all of them."
+_FROM_LEADER = (
+    "`rmqstore recover` writes the header again where the record and the entries beside it prove it. Else `rmqstore recover --from STORE` "
+    "takes the entries from another member: the bytes at one physical offset are the same on all of them."
+)
 
 ENTRIES = (
     Entry(
@@ -30,7 +33,7 @@ ENTRIES = (
             ALL: "Within the last three data files a start writes the units again, from the first one that differs. Before these the "
             "member reads the wrong place for this number: it cannot send the entry to others.",
         },
-        mend="Take the index files from another member that has the same entries, or remove the member and let it copy the log again.",
+        mend="`rmqstore recover` makes the units from the entries.",
     ),
     Entry(
         "RMQ-DL-STATE",
@@ -39,6 +42,7 @@ ENTRIES = (
         meaning="`currterm` has a term before that of the last entry, `checkpoint` a committed number after it, or one of them has no "
         "number.",
         broker={ALL: "Not observed."},
-        mend="Compare the files with those of another member before the member starts.",
+        mend="`rmqstore recover` puts the number of the last entry into checkpoint. Compare currterm with that of another member before "
+        "this one starts: with too small a term a member can vote twice.",
     ),
 )

@@ -185,7 +185,7 @@ ENTRIES = (
         INFO,
         "DLedger store",
         meaning="The messages are stored in a DLedger log (dledger-*/data), where every record is wrapped in an entry of 48 more bytes. "
-        "Records, queues and index are verified as in any other store; DLedger's own index, terms and checkpoint are not.",
+        "Records, queues and index are verified as in any other store, and so are DLedger's own headers, index, terms and checkpoint.",
         broker={
             R49: "DLedger recovers its own log first.",
             R50: "As 4.9.x; from 5.2.0 on a crash start computes the end 48 bytes too small per entry and cuts queues that are correct "

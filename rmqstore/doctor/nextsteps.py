@@ -241,6 +241,7 @@ _BY_PART: Mapping[str, Step] = {
     "TM": _timer,
     "CF": _part("config"),
     "CM": _recover,
+    "DL": _recover,
 }
 
 

@@ -40,6 +40,15 @@ def _compaction_stopped(view: StoreView) -> list[Op]:
     return [Create(f"{path}.delete", view.read(path)), Delete(path)]
 
 
+def _dledger_headers(view: StoreView) -> list[Op]:
+    """The first eight bytes of three entries are gone."""
+    path = f"dledger-n0/data/{0:020d}"
+    data, starts = view.read(path), [0]
+    while len(starts) < 200:
+        starts.append(starts[-1] + int.from_bytes(data[starts[-1] + 4 : starts[-1] + 8], "big"))
+    return [Noise(path, start, 8) for start in starts[-20::8]]
+
+
 DAMAGES: Mapping[str, Plan] = {
     **damages.DAMAGES,
     "config-all-garbage": _config_all_garbage,
@@ -47,6 +56,7 @@ DAMAGES: Mapping[str, Plan] = {
     "delay-offsets-ahead": _delay_offsets_ahead,
     "timerwheel-garbage": lambda view: [_noise(view, "timerwheel")],
     "compaction-stopped": _compaction_stopped,
+    "dledger-headers": _dledger_headers,
     "rocksdb-queues-without-manifest": lambda view: [Delete("consumequeue/MANIFEST-000005")],
 }
 """All damages that a page can name."""

@@ -1,6 +1,6 @@
 """The plan for the log of a DLedger group member: what can be proven is written again, the rest stays or is cut off.
 
-A member never fills a gap by itself: no record may be invented, because another member has other bytes at that place.
+No filler is ever put into a gap: another member has other bytes at that place.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def _certain(terms: npt.NDArray[np.int64], before: int) -> npt.NDArray[np.bool_]
 
 @dataclass
 class _New:
-    """An index file that is made again: the bytes to fill, and its name in the staging area."""
+    """A new index file: the bytes to fill, and its name in the staging area."""
 
     name: str
     data: npt.NDArray[np.uint8]

@@ -1,4 +1,4 @@
-"""`rmqstore convert`: queues and configuration from RocksDB into files."""
+"""`rmqstore convert`: queues and configuration from RocksDB into files, or queues from files into RocksDB."""
 
 from __future__ import annotations
 
@@ -10,17 +10,29 @@ from rmqstore.commands.writing import RepairRunner, writing_options
 NAME = "convert"
 
 
-@click.command(NAME, short_help="Move queues and configuration from RocksDB into files.")
+@click.command(NAME, short_help="Move queues and configuration from RocksDB into files, or back.")
 @store_argument
-@click.option("--to", "target", type=click.Choice(["files"]), required=True, help="files: those of storeType=default.")
+@click.option(
+    "--to",
+    "target",
+    type=click.Choice(["files", "rocksdb"]),
+    required=True,
+    help="files: those of storeType=default; rocksdb: the database of storeType=defaultRocksDB.",
+)
 @writing_options()
 def command(target: str, runner: RepairRunner) -> None:
-    """Convert STORE, whose queues or configuration are in RocksDB, into one that has them in files.
+    """Convert STORE, whose queues or configuration are in RocksDB, into one that has them in files, or the other way round.
 
-    Queues are built from the commit log; topics, groups and consumer offsets become topics.json, subscriptionGroup.json and
-    consumerOffset.json. The databases go to the folder of the transaction, so `rmqstore undo` brings them back as long as no broker was
-    started. Then start the broker with storeType=default.
+    Queues are built from the commit log. To files, topics, groups and consumer offsets become topics.json, subscriptionGroup.json and
+    consumerOffset.json; to RocksDB, brokers of 5.3.1 and later read these files at the next start. What is replaced goes to the folder of
+    the transaction, so `rmqstore undo` brings it back as long as no broker was started. Then start the broker with storeType=default, or
+    storeType=defaultRocksDB.
     """
-    from rmqstore.repair.convert import plan_files
+    if target == "files":
+        from rmqstore.repair.convert import plan_files
 
-    runner(NAME, plan_files, passes=3)
+        runner(NAME, plan_files, passes=3)
+    else:
+        from rmqstore.repair.rocksdb.plan import plan_to_database
+
+        runner(NAME, plan_to_database, passes=2)

@@ -142,6 +142,8 @@ class Profile:
     """`storeType=defaultRocksDB` keeps the queues in RocksDB."""
     rocksdb_moves_checkpoint: bool = False
     """Dispatch into RocksDB moves the times of the checkpoint."""
+    rocksdb_imports_json: bool = False
+    """With `storeType=defaultRocksDB` a JSON file of topics, groups or offsets that is newer than the database is read into it."""
     rocksdb_config_read_whole: bool = False
     """A topic, group or offset that cannot be read from a RocksDB configuration (v1) ends the broker; without it the rest is lost."""
 
@@ -212,13 +214,14 @@ def _table() -> tuple[Profile, ...]:
     change("5.1.3", "5.1.4", deletes_empty_last_file=True)
     change(
         "5.2.0",
-        "5.3.1",
+        "5.3.0",
         verifies_property_crc=True,
         property_crc_zero_fails=True,
         rocksdb_queues=True,
         rocksdb_moves_checkpoint=True,
         lmq_excluded=(RETRY_PREFIX, SYSTEM_PREFIX, SCHEDULE_TOPIC),
     )
+    change("5.3.1", "5.3.1", rocksdb_imports_json=True)
     change(
         "5.3.2",
         "5.3.3",

@@ -17,7 +17,7 @@ from rmqstore.repair.derived.consumequeues import QueueWish, plan_queues
 from rmqstore.repair.derived.index import full_until
 from rmqstore.repair.derived.judgement import judge, present_log
 from rmqstore.repair.derived.requests import Planning
-from rmqstore.repair.derived.rocksdb import QueueDatabase
+from rmqstore.repair.rocksdb.use import QueueDatabase
 from rmqstore.store.mapped import list_directory
 from rmqstore.store.parts import PartKind
 from rmqstore.store.rocksdb.asfiles import queues_in_database

@@ -16,7 +16,6 @@ from rmqstore.repair.derived.agreement import plan_derived
 from rmqstore.repair.derived.config import plan_backups
 from rmqstore.repair.derived.consumequeues import LostUnits
 from rmqstore.repair.derived.requests import Planning
-from rmqstore.repair.derived.rocksdb import QueueDatabase
 from rmqstore.repair.dledger.plan import cut_entries, recover_entries
 from rmqstore.repair.log.edits import LogRepair, plan_log
 from rmqstore.repair.log.epoch import plan_epoch
@@ -28,6 +27,7 @@ from rmqstore.repair.log.truncate import cut_where_broker_stops, truncate
 from rmqstore.repair.minimal import plan_minimal
 from rmqstore.repair.obstacles import plan_surroundings
 from rmqstore.repair.plan.staging import Staging
+from rmqstore.repair.rocksdb.use import QueueDatabase
 from rmqstore.repair.sources.copies import Source, open_copy
 from rmqstore.repair.sources.healing import heal
 from rmqstore.store.root import DLedgerLog, Store

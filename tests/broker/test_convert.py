@@ -1,7 +1,8 @@
-"""A whole broker serves from files what it served from RocksDB before, after `rmqstore convert --to files`."""
+"""A whole broker serves from files what it served from RocksDB before, and the other way round, after `rmqstore convert`."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.broker.whole_start import Asked, WholeStart, start
 from tests.support import stores
 from tests.support.cli import rmqstore
 
+REFUSED = 3
 BASE = "broker-5.5.1-rocksdb-clean"
 
 pytestmark = [
@@ -41,6 +43,58 @@ def test_every_message_is_at_its_place(tmp_path: Path) -> None:
     first = start(case.release, before, settings, asked, tmp_path / "first")
     second = start(case.release, after, {**settings, "storeType": "default"}, asked, tmp_path / "second")
     assert first.refused == second.refused
+    end = case.max_phy_offset
+    assert sum(len(one) for one in _places(first, end).values()) > len(rows)
+    assert _places(second, end) == _places(first, end)
+
+
+@pytest.mark.exhaustive
+def test_every_message_is_at_its_place_in_a_new_database(tmp_path: Path) -> None:
+    """From RocksDB into files and back: topics and groups of the JSON files are there as well."""
+    case = stores.case(BASE)
+    try:
+        prepared(case.release, WHOLE)
+    except JarsMissing as error:
+        pytest.skip(f"Maven cannot get the jars of a broker {case.release}: {error}")
+    rows = [row for row in rmqstore("queues", stores.sample_store(BASE), "--json").objects if row["type"] == "queue"]
+    asked = Asked(queues=[f"{row['topic']}/{row['queue_id']}" for row in rows if row["topic"] != SCHEDULE_TOPIC], send=True)
+    before, after = stores.fresh_store(BASE, tmp_path / "before"), stores.fresh_store(BASE, tmp_path / "after")
+    settings = case.settings(after)
+    words = ["--yes", "--broker-version", case.release, *case.set_options(after)]
+
+    assert rmqstore("convert", after, "--to", "files", *words).status == 0
+    assert rmqstore("convert", after, "--to", "rocksdb", *words).status == REFUSED
+    shutil.rmtree(after / "compaction")  # a broker with queues in RocksDB does not start with it
+    converted = rmqstore("convert", after, "--to", "rocksdb", *words)
+    assert converted.status == 0, converted.err
+
+    first = start(case.release, before, settings, asked, tmp_path / "first")
+    second = start(case.release, after, settings, asked, tmp_path / "second")
+    assert first.refused == second.refused and second.new
+    end = case.max_phy_offset
+    assert sum(len(one) for one in _places(first, end).values()) > len(rows)
+    assert _places(second, end) == _places(first, end)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("base", ["5.3.3-plain", "5.5.1-plain"])
+def test_a_store_of_files_is_served_from_a_new_database(base: str, tmp_path: Path) -> None:
+    case = stores.case(base)
+    try:
+        prepared(case.release, WHOLE)
+    except JarsMissing as error:
+        pytest.skip(f"Maven cannot get the jars of a broker {case.release}: {error}")
+    rows = [row for row in rmqstore("queues", stores.sample_store(base), "--json").objects if row["type"] == "queue"]
+    asked = Asked(queues=[f"{row['topic']}/{row['queue_id']}" for row in rows if row["topic"] != SCHEDULE_TOPIC])
+    before, after = stores.fresh_store(base, tmp_path / "before"), stores.fresh_store(base, tmp_path / "after")
+    settings = case.settings(after)
+
+    converted = rmqstore("convert", after, "--to", "rocksdb", "--yes", "--broker-version", case.release, *case.set_options(after))
+
+    assert converted.status == 0, converted.err
+    first = start(case.release, before, settings, asked, tmp_path / "first")
+    second = start(case.release, after, {**settings, "storeType": "defaultRocksDB"}, asked, tmp_path / "second")
+    assert not second.refused
     end = case.max_phy_offset
     assert sum(len(one) for one in _places(first, end).values()) > len(rows)
     assert _places(second, end) == _places(first, end)

@@ -11,10 +11,11 @@ from rmqstore.repair.derived.index import choose_index, full_until, plan_index
 from rmqstore.repair.derived.judgement import judge, present_log
 from rmqstore.repair.derived.rebuild import rebuild_derived
 from rmqstore.repair.derived.requests import Planning
-from rmqstore.repair.derived.rocksdb import QueueDatabase
 from rmqstore.repair.derived.settings_evidence import note_on_log
 from rmqstore.repair.derived.timer.plan import plan_timer
 from rmqstore.repair.log.future import FutureLog
+from rmqstore.repair.rocksdb.plan import plan_new_database
+from rmqstore.repair.rocksdb.use import QueueDatabase
 from rmqstore.store.root import Store
 from rmqstore.verify.parts.config import EndsOfQueues
 
@@ -50,13 +51,14 @@ def plan_derived(
 
 
 def plan_rebuilt_queues(planning: Planning, store: Store, wish: QueueWish) -> None:
-    """Plan queues of the log as it is. Raises RefusedError for a store without file queues, and as `plan_derived` does."""
-    if store.rocksdb_queues and next(store.queue_directories(), None) is None:
-        raise RefusedError(
-            "The queues of this store are kept in RocksDB, which this tool does not write.",
-            "A start after a crash dispatches the log again: create an empty file `abort` in the store, and see `rmqstore doctor`.",
-        )
+    """Plan queues of the log as it is. Raises RefusedError for single queues of a database, and as `plan_derived` does."""
     judgement = judge(store, parts=_QUEUES, advance=planning.advance)
+    if store.rocksdb_queues and next(store.queue_directories(), None) is None:
+        if wish.topics or wish.queues:
+            raise RefusedError("The queues of this store are in one RocksDB database.", "Rebuild all of them: name no topic and no queue.")
+        if judgement.database or not (wish.only_needed or wish.only_missing) or not store.rocksdb_database:
+            plan_new_database(planning, store)
+        return
     plan_queues(planning, store, present_log(store, judgement.log), judgement, wish)
 
 

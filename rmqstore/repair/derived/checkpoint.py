@@ -11,9 +11,9 @@ from rmqstore.formats.layout import fixed_layout
 from rmqstore.formats.sysflag import SysFlag
 from rmqstore.rebuild import CheckpointValues
 from rmqstore.repair.derived.rebuild import records_of
-from rmqstore.repair.derived.rocksdb import QueueDatabase
 from rmqstore.repair.log.future import FutureLog
 from rmqstore.repair.plan.builder import PlanBuilder
+from rmqstore.repair.rocksdb.use import QueueDatabase
 from rmqstore.store.parts import PartKind
 from rmqstore.store.root import Store
 from rmqstore.store.window import read_whole

@@ -27,11 +27,11 @@ from rmqstore.repair.derived.consumequeue import Planned, Reason, Work, plan_bat
 from rmqstore.repair.derived.judgement import Judgement
 from rmqstore.repair.derived.rebuild import inner_batch_topics, rebuild_derived
 from rmqstore.repair.derived.requests import Made, Planning, QueueRequest
-from rmqstore.repair.derived.rocksdb import QueueDatabase
 from rmqstore.repair.derived.settings_evidence import LIGHT_QUEUES, evidence_of
 from rmqstore.repair.log.future import FutureLog
 from rmqstore.repair.log.pointers import unit_pieces
 from rmqstore.repair.plan.builder import PlanBuilder
+from rmqstore.repair.rocksdb.use import QueueDatabase
 from rmqstore.scan.ranges import in_ranges
 from rmqstore.scan.unitruns import UNIT_ROWS
 from rmqstore.store.obstacles import Obstacle, kind_of

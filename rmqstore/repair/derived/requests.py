@@ -24,15 +24,20 @@ Made = dict[str, StagedFile]
 
 @dataclass(frozen=True, slots=True)
 class QueueRequest:
-    """Queues to build: how, and which; `batch_topics` are topics whose queues are batch queues although no configuration says so."""
+    """Queues to build: how, and which; `batch_topics` are topics whose queues are batch queues although no configuration says so.
+
+    Without `ext` no queue has an extension, whatever the settings of the store are.
+    """
 
     mode: Mode
     wanted: Callable[[QueueKey], bool]
     batch_topics: frozenset[str] = frozenset()
+    ext: bool = True
 
     def settings(self, settings: Settings) -> Settings:
         """Return the settings of the store with these topics among the batch topics."""
-        return replace(settings, batch_topics=settings.batch_topics | self.batch_topics)
+        ext = settings.enable_consume_queue_ext and self.ext
+        return replace(settings, batch_topics=settings.batch_topics | self.batch_topics, enable_consume_queue_ext=ext)
 
 
 @dataclass(frozen=True, slots=True)

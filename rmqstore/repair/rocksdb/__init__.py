@@ -1,0 +1,1 @@
+"""Queues in RocksDB: databases that leave the store, and new ones."""

@@ -89,20 +89,21 @@ def _demand(case: Case, worker: Repairing, scratch: Path) -> None:
     assert not repaired.problems, "\n".join([str(case), *map(str, repaired.problems)])
 
 
-@pytest.mark.limited(30)
+@pytest.mark.limited(16)
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", [_known(ALONE, kind) for kind in sorted(KINDS)])
 def test_each_kind_of_damage_alone(kind: str, worker: Repairing, tmp_path: Path) -> None:
     _demand(alone(kind), worker, tmp_path)
 
 
-@pytest.mark.limited(30)
+@pytest.mark.limited(12)
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("number", [_known(RANDOM, number) for number in range(CASES)])
 def test_random_damages(number: int, worker: Repairing, tmp_path: Path) -> None:
     _demand(random_case(SEED, number), worker, tmp_path)
 
 
+@pytest.mark.limited(25)
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(("seed", "number"), [(seed, number) for seed, numbers in ONCE_BROKEN.items() for number in numbers])
 def test_damages_that_were_repaired_wrongly(seed: int, number: int, worker: Repairing, tmp_path: Path) -> None:

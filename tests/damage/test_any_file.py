@@ -30,6 +30,7 @@ class _Unpacked(dict[str, Base]):
         return self[name]
 
 
+@pytest.mark.limited(40)
 @pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", BASES)
 @pytest.mark.parametrize("seed", _SEEDS)

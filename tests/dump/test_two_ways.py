@@ -153,6 +153,7 @@ LOG_DAMAGES = [
 ]
 
 
+@pytest.mark.limited(20)
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("damage", LOG_DAMAGES)
 def test_every_damage_of_a_log(damage: str, tmp_path: Path) -> None:

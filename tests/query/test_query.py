@@ -112,6 +112,7 @@ def entries_of_other_records(root: Path) -> None:
 DAMAGES = [no_index, first_index_file_damaged, no_queues, queues_zeroed, entries_of_other_records]
 
 
+@pytest.mark.limited(9)
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("name", [ORDERED, "4.9.8-plain", "5.3.3-plain", "5.1.4-batchcq", "4.9.8-lmq"])
 def test_derived_files_that_lack_messages(name: str, damage: Any, tmp_path: Path) -> None:

@@ -52,6 +52,7 @@ def test_the_index_of_a_clean_store_is_what_a_rebuild_makes(name: str, everythin
         assert described(builder.build()) == []
 
 
+@pytest.mark.limited(30)
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("place", ["first", "last"])
 @pytest.mark.parametrize("injury", [name for name in INJURIES if name not in ("shifted", "hole")])

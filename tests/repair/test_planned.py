@@ -46,6 +46,7 @@ def listing(root: Path) -> dict[str, tuple[Any, ...]]:
     return found
 
 
+@pytest.mark.limited(18)
 @pytest.mark.sampled(7)
 @pytest.mark.parametrize("damage", HARMED)
 @pytest.mark.parametrize("base", BASES)

@@ -56,6 +56,7 @@ def test_queues_of_a_clean_store_are_what_a_rebuild_makes(name: str) -> None:
     assert described(planned(store, QueueWish(rebuild=True), release=case.release)) == []
 
 
+@pytest.mark.limited(30)
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("injury", QUEUE_INJURIES)
 @pytest.mark.parametrize("name", INJURED)

@@ -56,6 +56,7 @@ def _pairs() -> list[tuple[str, str]]:
     return [(name, BASES[number // 3 % len(BASES)]) for number, name in enumerate(names) if number % 3 == 0 or name in ALWAYS]
 
 
+@pytest.mark.limited(30)
 @pytest.mark.sampled(12)
 @pytest.mark.parametrize(("damage", "base"), _pairs())
 def test_a_recovered_store_is_sound_and_keeps_what_was_not_damaged(damage: str, base: str, tmp_path: Path) -> None:

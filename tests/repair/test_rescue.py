@@ -76,7 +76,7 @@ def test_a_file_and_its_copy_without_entries_are_written_again(name: str, store:
     assert {one for one in names if one.startswith(("orders", "g_orders"))} <= found
 
 
-@pytest.mark.limited(50)
+@pytest.mark.limited(25)
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("name", [name for name in config.TABLES if name != config.LMQ_OFFSETS])

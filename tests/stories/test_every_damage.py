@@ -21,7 +21,7 @@ LOG_ELSEWHERE = "df"
 """The command where the whole commit log is missing: which volume is in its place."""
 
 
-@pytest.mark.limited(80)
+@pytest.mark.limited(35)
 @pytest.mark.sampled(20)
 @pytest.mark.parametrize(("damage", "base"), [(damage, BASES[number % len(BASES)]) for number, damage in enumerate(DAMAGES)])
 def test_the_end_is_the_start(damage: str, base: str, fresh_store: FreshStore) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import resource
 import sys
-from pathlib import Path
 from typing import IO
 
 from rocksdict import BlockBasedOptions, DBCompressionType, Options, Rdict, WriteBatch, WriteOptions
@@ -28,17 +27,12 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    directory = Path(sys.argv[1])
-    _write(directory, sys.stdin.buffer)
-    # The broker opens the database with options of its own, and writes its log elsewhere.
-    for path in directory.iterdir():
-        if path.name.startswith(("LOG", "LOCK", "rocksdict-config")):
-            path.unlink()
+    _write(sys.argv[1], sys.stdin.buffer)
 
 
-def _write(directory: Path, source: IO[bytes]) -> None:
+def _write(directory: str, source: IO[bytes]) -> None:
     families = {ENTRIES: _options(), OFFSETS: _options()}
-    database = Rdict(str(directory), _options(), column_families=families)
+    database = Rdict(directory, _options(), column_families=families)
     entries, offsets = database.get_column_family_handle(ENTRIES), database.get_column_family_handle(OFFSETS)
     how = WriteOptions()
     how.disable_wal = True  # type: ignore[method-assign,assignment]  # an attribute, whatever the stubs say

@@ -36,6 +36,8 @@ _ENTRY = np.dtype([("queue_offset", ">i8"), ("value", _VALUE)])
 _TOGETHER = 1 << 14
 """Entries of a piece."""
 _OPEN_FILES = 16
+_NOT_NEEDED = ("LOG", "LOCK", "rocksdict-config")
+"""Beginnings of the names of files that a broker does not need to open the database."""
 
 
 class DatabaseError(OSError):
@@ -68,7 +70,7 @@ def made_database(
             said = child.stderr.read().decode(errors="replace").strip().splitlines()
         if child.returncode:
             raise DatabaseError(f"The RocksDB library did not make the database: {said[-1] if said else child.returncode}")
-        files = sorted(path for path in directory.iterdir() if path.is_file())
+        files = sorted(path for path in directory.iterdir() if path.is_file() and not path.name.startswith(_NOT_NEEDED))
         return {path.name: staging.adopt(StagedFile(path, path.name, path.stat().st_size)) for path in files}
 
 

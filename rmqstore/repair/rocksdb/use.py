@@ -103,7 +103,7 @@ def _require_reach(store: Store, profile: Profile, needed: int, files: int) -> N
             f"The queues in RocksDB have to be built from the log, and from 5.4.0 on a start reads only the last {reach} of {files} files: "
             "messages of the others would not be served.",
             f"Put commitLogRecoverMaxNum={needed} into the broker.conf of the broker, then run the command again with "
-            f"`--set commitLogRecoverMaxNum={needed}` (or with `--broker-conf`).",
+            f"`--set commitLogRecoverMaxNum={needed}` (or with `--broker-conf`); or build them with `rmqstore rebuild-consumequeue`.",
         )
 
 

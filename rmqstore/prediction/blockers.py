@@ -27,6 +27,7 @@ class BlockerCode(StrEnum):
     DISPATCH_STUCK = "dispatch-stuck"
     COMPACTION = "compaction"
     ROCKSDB = "rocksdb"
+    DLEDGER = "dledger"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from rmqstore.prediction.compaction import check_compaction
 from rmqstore.prediction.growth import goes_on
 from rmqstore.prediction.indexes import IndexService
 from rmqstore.prediction.log.commitlog import CommitLogRecovery
+from rmqstore.prediction.log.ledger import dropped
 from rmqstore.prediction.log.mappedfiles import MappedFiles, SimulatedFile
 from rmqstore.prediction.log.reader import LogReader
 from rmqstore.prediction.log.record_check import RecordCheck
@@ -178,7 +179,7 @@ class _Start:
         if self._options.enable_controller_mode:
             raise Unknown("a controller decides how far the log is confirmed")
         if self._options.enable_dledger_commit_log or self._store.dledger is not None:
-            raise Unknown("the commit log is that of a DLedger group")
+            raise Unknown(f"the commit log is that of a DLedger group{'' if self._store.dledger is None else dropped(self._store.dledger)}")
         if self._profile.delay_table_in_recovery and not self._surroundings.load_schedule(self._blockers):
             return False
         self._log.load(self._profile)

@@ -50,6 +50,10 @@ WHOLE = Kit(HERE / "whole" / "pom.xml", ("main", "whole"), "-whole")
 """A broker with its name server and clients."""
 
 
+LEDGER = Kit(HERE / "whole" / "pom.xml", ("main", "ledger"), "-ledger")
+"""The log of a DLedger member by itself."""
+
+
 class JarsMissing(Exception):
     """Maven cannot get the jars of a release; the text is what it said."""
 
@@ -91,6 +95,11 @@ def whole_command(release: str, home: Path, transient: Path, *arguments: str, pr
         "-Drocketmq.client.logLevel=WARN",
     )
     return [*_jvm(home, transient, *options), "-cp", prepared(release, WHOLE), program, *arguments]
+
+
+def ledger_command(release: str, home: Path, transient: Path, *arguments: str) -> list[str]:
+    """How to recover the log of a DLedger member with the jar that belongs to a release. Raises JarsMissing. `transient` as above."""
+    return [*_jvm(home, transient, "-Xmx256m", _SHORT_LIVED), "-cp", prepared(release, LEDGER), "oracle.Ledger", *arguments]
 
 
 def _jvm(home: Path, transient: Path, *options: str) -> list[str]:

@@ -1,0 +1,42 @@
+"""What a member of a DLedger group drops is said. tests/broker/test_ledger.py compares the places with the real code for all damages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.repair.test_dledger import INDEX, NAME, OF_OTHERS, PROVEN
+from tests.support import stores
+from tests.support.cli import rmqstore
+
+
+def predicted(root: Path) -> dict[str, object]:
+    return rmqstore("recover", root, "--dry-run", "--json", "--broker-version", "5.3.3", *stores.case(NAME).set_options(root)).objects[0]
+
+
+@pytest.mark.parametrize(
+    ("damage", "place", "messages"),
+    [("an entry", 139501, 1332), ("the last entry", None, 0), ("the index is gone", None, 0), ("no end mark", 1048544, 1074)],
+)
+def test_where_a_member_stops_reading(damage: str, place: int | None, messages: int, tmp_path: Path) -> None:
+    root = stores.fresh_store(NAME, tmp_path)
+    {**PROVEN, **OF_OTHERS}[damage](root)
+    found = predicted(root)
+    said = "" if place is None else f"; this member stops reading at offset {place} and drops {messages} messages after it"
+    assert found["starts"] is None
+    assert str(found["unknown"]).removesuffix(", which the leader sends again if a majority of the group has them") == (
+        f"the commit log is that of a DLedger group{said}"
+    )
+
+
+def test_a_member_that_does_not_start(tmp_path: Path) -> None:
+    root = stores.fresh_store(NAME, tmp_path)
+    (root / INDEX).write_bytes(bytes(100))
+    found = predicted(root)
+    assert found["starts"] is False
+    assert found["blockers"][0]["code"] == "dledger"  # type: ignore[index]
+    words = ["--broker-version", "5.3.3", *stores.case(NAME).set_options(root)]
+    assert rmqstore("doctor", root, "--json", *words).objects[-1]["class"] == "DOES NOT START"
+    assert rmqstore("recover", root, "--yes", *words).status == 0
+    assert rmqstore("doctor", root, "--json", *words).objects[-1]["class"] == "NOT SURE"

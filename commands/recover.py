@@ -56,7 +56,7 @@ _PASSES = 3  # over the log: for the log itself, for verification, and for rebui
     multiple=True,
     metavar="OTHER",
     help="Another copy of the log: a store, its commitlog, a file of it, a tar archive of these, or a URI of a store. Damaged records are "
-    "taken from the first one that has them. May be repeated.",
+    "taken from the first one that has them, and lost configuration from the newest one. May be repeated.",
 )
 @click.option("--extend", is_flag=True, help="With --from: also take what the other copy has after the end of the log.")
 @yes_option

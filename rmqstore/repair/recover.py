@@ -28,7 +28,7 @@ from rmqstore.repair.minimal import plan_minimal
 from rmqstore.repair.obstacles import plan_surroundings
 from rmqstore.repair.plan.staging import Staging
 from rmqstore.repair.rocksdb.use import QueueDatabase
-from rmqstore.repair.sources.copies import Source, open_copy
+from rmqstore.repair.sources.copies import Source, configurations, open_copy
 from rmqstore.repair.sources.healing import heal
 from rmqstore.store.root import DLedgerLog, Store
 from rmqstore.wording import counted
@@ -81,7 +81,9 @@ class Recovery:
         repair = self._log_repair(planning, store)
         plan_log(builder, repair)
         plan_content(planning, store, repair.future, left_out=replaced)
-        plan_derived(planning, repair.store or store, repair.future, lost_units=self.lost_units)
+        # Only a copy that was proven to be one of this log comes so far.
+        copies = configurations(self.copies) if self.strategy is Strategy.SALVAGE else ()
+        plan_derived(planning, repair.store or store, repair.future, lost_units=self.lost_units, copies=copies)
 
     def _plan_dledger(self, planning: Planning, store: Store, log: DLedgerLog) -> None:
         """Plan the recovery of a member of a DLedger group, whose log other members can complete."""

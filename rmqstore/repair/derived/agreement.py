@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rmqstore.errors import RefusedError
 from rmqstore.formats.naming import TIMER_TOPIC
 from rmqstore.repair.derived.checkpoint import plan_abort, plan_checkpoint
@@ -11,6 +13,7 @@ from rmqstore.repair.derived.index import choose_index, full_until, plan_index
 from rmqstore.repair.derived.judgement import judge, present_log
 from rmqstore.repair.derived.rebuild import rebuild_derived
 from rmqstore.repair.derived.requests import Planning
+from rmqstore.repair.derived.rescue.sources import ConfigCopy
 from rmqstore.repair.derived.settings_evidence import note_on_log
 from rmqstore.repair.derived.timer.plan import plan_timer
 from rmqstore.repair.log.future import FutureLog
@@ -23,11 +26,17 @@ _QUEUES, _INDEX = frozenset({"consumequeue"}), frozenset({"index"})
 
 
 def plan_derived(
-    planning: Planning, store: Store, log: FutureLog, *, lost_units: LostUnits = LostUnits.NEIGHBOUR, complete: bool = True
+    planning: Planning,
+    store: Store,
+    log: FutureLog,
+    *,
+    lost_units: LostUnits = LostUnits.NEIGHBOUR,
+    complete: bool = True,
+    copies: Sequence[ConfigCopy] = (),
 ) -> None:
     """Plan what a broker needs to start on the future `log` as after a clean stop, and to change nothing.
 
-    If `complete`, configuration is restored from its backups, and the next start is one after a clean stop.
+    If `complete`, configuration is restored from its backups, or from `copies`, and the next start is one after a clean stop.
     Raises RefusedError, UnreadableError, StoreChangedError, OSError.
     """
     builder, profile = planning.builder, planning.profile
@@ -38,7 +47,7 @@ def plan_derived(
     ends = queues.plan(builder, rebuilt.queues)
     index_full_until = index.plan(builder, rebuilt.index)
     plan_timer(builder, store, log, judgement.log.last_timestamp, ends.get((TIMER_TOPIC, 0)))
-    plan_configuration(builder, store, FutureQueues(log, ends, EndsOfQueues(store)), restores=complete)
+    plan_configuration(builder, store, FutureQueues(log, ends, EndsOfQueues(store)), restores=complete, copies=copies)
     database = queues.database
     plan_checkpoint(builder, store, profile, log, index_full_until, database)  # which depends on whether anything else changes
     if complete or database.goes_beyond:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rmqstore.formats.naming import LMQ_PREFIX, SCHEDULE_TOPIC
 from rmqstore.repair.derived.delays import Levels, levels_of
-from rmqstore.repair.derived.rescue.plan import BROKEN, Both, Rescue, restored
-from rmqstore.repair.derived.rescue.sources import Rescued
+from rmqstore.repair.derived.rescue.plan import BROKEN, Both, Rescue
+from rmqstore.repair.derived.rescue.sources import ConfigCopy, Rescued, restored
 from rmqstore.repair.log.future import FutureLog
 from rmqstore.repair.plan.builder import PlanBuilder
 from rmqstore.repair.plan.model import ConfigEntry, Origin
@@ -53,11 +53,16 @@ class FutureQueues:
         return self.present.for_offsets(topic, queue_id) if end is None else end
 
 
-def plan_configuration(builder: PlanBuilder, store: Store, queues: FutureQueues, *, restores: bool) -> None:
-    """Plan as `plan_backups`, if it `restores`, and offsets within their queues. Raises UnreadableError, StoreChangedError."""
+def plan_configuration(
+    builder: PlanBuilder, store: Store, queues: FutureQueues, *, restores: bool, copies: Sequence[ConfigCopy] = ()
+) -> None:
+    """Plan as `plan_backups`, if it `restores`, and offsets within their queues. Raises UnreadableError, StoreChangedError.
+
+    What neither file nor backup has is taken from `copies`.
+    """
     found = _read(store)
     texts = {name: restored(*both) if restores else config.in_use(*both) for name, both in found.items()}
-    rescue = Rescue(store, found, queues.log, queues.ends, profile_of(builder.broker_version).newer_parts)
+    rescue = Rescue(store, found, queues.log, queues.ends, profile_of(builder.broker_version).newer_parts, copies)
     rescued = rescue.run() if restores else {}
     texts |= {name: config.Text(one.path, config.State.WHOLE, value=one.value) for name, one in rescued.items()}
     changes: dict[Path, dict[tuple[str, ...], int]] = defaultdict(dict)

@@ -131,6 +131,7 @@ class Origin(StrEnum):
     QUEUES = "queues"
     LOG = "log"
     CONFIGURATION = "other configuration"
+    COPY = "other copy"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from rmqstore.errors import RefusedError, UsageError
 from rmqstore.formats.epoch import EpochEntry, parse_epoch_file
+from rmqstore.repair.derived.rescue.sources import ConfigCopy
 from rmqstore.store.mapped import MappedFile, parse_offset_name
 from rmqstore.store.parts import PartKind
 from rmqstore.store.root import Store
@@ -72,6 +73,12 @@ def open_copy(source: Source, store: Store, file_size: int) -> OtherCopy:
         raise RefusedError(f"{name} is the store itself, or shares files with it.", "Name another copy.")
     plain = (file for file in found if not file.path.is_symlink() and file.length)
     return OtherCopy(source, {file.start: replace(file, length=min(file.length, file_size)) for file in plain}, epochs)
+
+
+def configurations(sources: Sequence[Source]) -> list[ConfigCopy]:
+    """Return the configuration directories of the copies that are whole stores. Raises UnreadableError, NotAStoreError."""
+    stores = ((Store.open(path), name) for path, name in sources if path.is_dir())
+    return [ConfigCopy(one.config_path, name) for one, name in stores if one.only is None and one.config_path.is_dir()]
 
 
 def _is_of(file: MappedFile, store: Store) -> bool:

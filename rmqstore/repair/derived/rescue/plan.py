@@ -8,13 +8,13 @@ its `.bak` is taken.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from rmqstore.formats.naming import is_broker_topic
 from rmqstore.prediction.places import written_by_a_broker
-from rmqstore.repair.derived.rescue.sources import Rescued, merged
+from rmqstore.repair.derived.rescue.sources import ConfigCopy, Rescued, merged, restored
 from rmqstore.repair.derived.rescue.topics import Known, add_groups, add_topic, known
 from rmqstore.repair.log.future import FutureLog
 from rmqstore.repair.plan.model import Origin
@@ -38,22 +38,18 @@ _UNKNOWN = {
     "timermetrics": "The counts of pending timer messages begin at 0; nothing is delivered by them.",
     "transactionMetrics": "The counts of pending transactions begin at 0; nothing is checked by them.",
 }
+_OLDER = " Offsets of another copy can be older than the lost ones: what a group consumed since then is delivered to it again."
 _NO_OFFSETS = (
     "a group without an offset starts at 0 where the queue still begins there, and gets its messages again; otherwise where the consumer "
     "asks to (ConsumeFromWhere), by default at the end, so that it skips what it had not consumed"
 )
 
 
-def restored(text: Text, backup: Text) -> Text:
-    """Return the one of a file and its `.bak` that a repair keeps: a file that is not whole gives way to a whole `.bak`."""
-    return backup if text.state is not State.WHOLE and backup.state is State.WHOLE else text
-
-
 @dataclass(frozen=True)
 class Rescue:
     """The files of a store that need a rescue: `found` of each its text and that of its `.bak`, `log` and `built` queues as they will be.
 
-    Without a `log` only queues and configuration say what topics there are.
+    Without a `log` only queues and configuration say what topics there are. `copies`: the configuration of other copies of the store.
     """
 
     store: Store
@@ -61,6 +57,7 @@ class Rescue:
     log: FutureLog | None
     built: Iterable[QueueKey] = ()
     attributes: bool = True
+    copies: Sequence[ConfigCopy] = ()
     results: dict[str, Rescued] = field(default_factory=dict)
 
     def run(self) -> dict[str, Rescued]:
@@ -82,11 +79,12 @@ class Rescue:
             counts = Counter(entry.why if not entry.guess else f"the {entry.origin} (guessed)" for entry in rescued.entries)
             entries = ", ".join(f"{count} from {source}" for source, count in counts.items()) or "no entries"
             unknown = self._unknown_offsets() if name in _OFFSETS else _UNKNOWN[name]
-            yield f"{self.store.relative(rescued.path)} is written from what is left: {entries}. {unknown}"
+            older = _OLDER if name in _OFFSETS and any(entry.origin is Origin.COPY for entry in rescued.entries) else ""
+            yield f"{self.store.relative(rescued.path)} is written from what is left: {entries}. {unknown}{older}"
 
     def _of(self, name: str) -> Rescued:
         if name not in self.results:
-            self.results[name] = merged(self.store.config_path / name)
+            self.results[name] = merged(self.store.config_path / name, self.copies)
             if State.WHOLE in (both.state for both in self.found[name]):
                 self.results[name].entries.clear()  # only what is added is of interest
         return self.results[name]

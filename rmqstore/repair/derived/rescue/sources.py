@@ -1,12 +1,13 @@
 """Readable parts of a configuration file, its `.tmp` and its `.bak`, merged entry by entry.
 
 A newer source wins, and a whole one is the last that counts: what it does not have was deleted by then. Up to 5.0.0 a crash can leave the
-newest text in the `.tmp`; in later releases it is in the file itself, and `.bak` has the text before it (fact sheet timer §3.2).
+newest text in the `.tmp`; in later releases it is in the file itself, and `.bak` has the text before it (fact sheet timer §3.2). After all
+of them comes the newest whole file of another copy of the store.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from rmqstore.repair.plan.model import ConfigEntry, Origin
 from rmqstore.store.fastjson import parse, readable_part
 from rmqstore.store.window import read_whole
 from rmqstore.verify.parts import config
+from rmqstore.verify.parts.config import State, Text
 
 _LARGEST = 64 << 20
 _FURTHER = {config.GROUPS: ("forbiddenTable",), config.LMQ_OFFSETS: ("lmqOffsetTable",)}
@@ -64,6 +66,14 @@ class _Source:
     value: Mapping[str, Any]
     cut: tuple[str, ...] = ()
     whole: bool = False
+    copy: str | None = None
+
+    @property
+    def why(self) -> str:
+        """Return in words what is taken from it."""
+        if self.copy is not None:
+            return f"{self.copy}/{self.path.parent.name}/{self.path.name}"
+        return f"{'' if self.whole else 'the readable part of '}{self.path.name}"
 
     @property
     def version(self) -> Mapping[str, Any] | None:
@@ -76,14 +86,23 @@ class _Source:
         return (0, 0) if self.version is None else (self.version["timestamp"], self.version["counter"])
 
 
-def merged(path: Path) -> Rescued:
-    """Return what can be read of a file and its copies; empty tables where nothing can. Raises UnreadableError."""
+@dataclass(frozen=True, slots=True)
+class ConfigCopy:
+    """The configuration directory of another copy of the store, and the name of the copy."""
+
+    directory: Path
+    name: str
+
+
+def merged(path: Path, copies: Sequence[ConfigCopy] = ()) -> Rescued:
+    """Return what can be read of a file, its `.tmp` and `.bak`, then of `copies`; empty tables for nothing. Raises UnreadableError."""
     name = path.name
     rescued = Rescued(path, {table: {} for table in (config.TABLES[name], *_FURTHER.get(name, ()))})
     sources = list(_sources(path))
     if len(sources) > 1 and sources[-1].version and sources[0].version and sources[-1].age > sources[0].age:
         sources.reverse()  # the file is older than its .bak
-    for source in sources:
+    others = [one for copy in copies for one in _whole_ones(copy, path.name)]
+    for source in [*sources, *sorted(others, key=lambda one: one.age, reverse=True)]:
         before = len(rescued.entries)
         for table in rescued.tables:
             _take(rescued, source, table)
@@ -115,6 +134,18 @@ def _sources(path: Path) -> Iterator[_Source]:
                 yield _Source(source, origin, part.value, part.cut)
 
 
+def _whole_ones(copy: ConfigCopy, name: str) -> Iterator[_Source]:
+    """Yield the file of another copy, or its `.bak` where the file cannot be read."""
+    text = restored(*config.read_both(copy.directory / name))
+    if text.state is State.WHOLE and isinstance(text.value, dict):
+        yield _Source(text.path, Origin.COPY, text.value, whole=True, copy=copy.name)
+
+
+def restored(text: Text, backup: Text) -> Text:
+    """Return the one of a file and its `.bak` that a repair keeps: a file that is not whole gives way to a whole `.bak`."""
+    return backup if text.state is not State.WHOLE and backup.state is State.WHOLE else text
+
+
 def _older(path: Path, other: Path) -> bool:
     return other.is_file() and path.stat().st_mtime_ns < other.stat().st_mtime_ns
 
@@ -122,7 +153,6 @@ def _older(path: Path, other: Path) -> bool:
 def _take(rescued: Rescued, source: _Source, table: str) -> None:
     entries = source.value.get(table)
     incomplete = source.cut[1] if len(source.cut) > 1 and source.cut[0] == table else None
-    why = f"{'' if source.whole else 'the readable part of '}{source.path.name}"
     for key, value in entries.items() if isinstance(entries, dict) else ():
         if key == incomplete and rescued.path.name not in _MAPS_OF_QUEUES:
             continue
@@ -133,9 +163,9 @@ def _take(rescued: Rescued, source: _Source, table: str) -> None:
             further = {queue: offset for queue, offset in value.items() if queue not in present}
             if further:
                 present.update(further)
-                rescued.entries.append(ConfigEntry(rescued.path.name, f"{key}: {', '.join(further)}", source.origin, why))
+                rescued.entries.append(ConfigEntry(rescued.path.name, f"{key}: {', '.join(further)}", source.origin, source.why))
         elif value != {} or key != incomplete:
-            rescued.add(key, value, source.origin, why, table=table)
+            rescued.add(key, value, source.origin, source.why, table=table)
 
 
 def _is_valid(name: str, table: str, key: str, value: Any) -> bool:

@@ -68,7 +68,8 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
         "offsets": CommandEntry(
             "rmqstore.commands.offsets", "Set the offsets of a consumer group: to a time, to the end, or as another store has them."
         ),
-        "convert": CommandEntry("rmqstore.commands.convert", "Move queues and configuration from RocksDB into files."),
+        "convert": CommandEntry("rmqstore.commands.convert", "Move queues and configuration from RocksDB into files, or back."),
+        "merge-paths": CommandEntry("rmqstore.commands.merge_paths", "Bring the files of several commit log directories into one."),
         "apply": CommandEntry("rmqstore.commands.apply", "Apply a saved plan, or continue an interrupted one."),
         "undo": CommandEntry("rmqstore.commands.undo", "Undo the changes of a writing command."),
     },

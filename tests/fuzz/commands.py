@@ -55,6 +55,7 @@ class Command:
         return "rmqstore " + " ".join(self.words)
 
 
+ROCKSDB_RELEASE = ("--broker-version", "5.5.1")
 Line = Callable[[Random, Path], Sequence[str]]
 """The words for a store, without its settings."""
 
@@ -76,6 +77,10 @@ def _dump_file(random: Random, root: Path) -> Sequence[str]:
 
 def _truncate_at(random: Random, root: Path) -> Sequence[str]:
     return ("truncate", str(root), "--dry-run", "--at", str(random.choice((0, 1, 65536, random.randrange(1 << 20), 2**63 - 1))))
+
+
+def _merge_paths(word: str) -> Line:
+    return lambda random, root: ("merge-paths", str(root), "--into", str(root / random.choice(("commitlog", "commitlog2"))), word)
 
 
 def _export(random: Random, root: Path) -> Sequence[str]:
@@ -116,6 +121,8 @@ READING: tuple[Line, ...] = (
     _in_store("rebuild-index", "--all", "--dry-run", "--engine", "local"),
     _in_store("rebuild-checkpoint", "--dry-run"),
     _in_store("convert", "--to", "files", "--dry-run"),
+    _in_store("convert", "--to", "rocksdb", "--dry-run", *ROCKSDB_RELEASE),
+    _merge_paths("--dry-run"),
     _in_store("stats", "--engine", "local"),
     _export,
     _in_store("history"),
@@ -142,6 +149,8 @@ WRITING: tuple[Line, ...] = (
     _in_store("rebuild-index", "--yes", "--engine", "local"),
     _in_store("rebuild-checkpoint", "--yes"),
     _in_store("convert", "--to", "files", "--yes"),
+    _in_store("convert", "--to", "rocksdb", "--yes", *ROCKSDB_RELEASE),
+    _merge_paths("--yes"),
 )
 _WITH_RELEASE = ("doctor", "recover", "truncate", "rebuild-consumequeue", "rebuild-index", "rebuild-checkpoint")
 _WITHOUT_SETTINGS = ("history",)

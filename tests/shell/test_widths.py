@@ -12,7 +12,7 @@ import pytest
 from rmqstore.cli import COMMANDS
 from rmqstore.render.widths import cells, is_command
 from tests.support.cli import Run, rmqstore
-from tests.support.stores import fresh_store, sample_store
+from tests.support.stores import case, fresh_store, sample_store
 
 WIDTHS = (80, 120, 200)
 BROKER = "broker-5.5.1-crash"
@@ -71,7 +71,7 @@ def damaged(tmp_path: Path) -> Path:
 
 
 def test_every_command_is_measured() -> None:
-    measured = {words[0] for words in (*READING, *WORDS, *WRITING)} | {"apply", "undo", "diff", "snapshot", "offsets"}
+    measured = {words[0] for words in (*READING, *WORDS, *WRITING)} | {"apply", "undo", "diff", "snapshot", "offsets", "merge-paths"}
     assert measured | DATA_ALONE == set(COMMANDS)
 
 
@@ -124,6 +124,12 @@ def test_plans_and_undo(damaged: Path, tmp_path: Path, monkeypatch: pytest.Monke
 def test_offsets_of_a_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = fresh_store(BROKER, tmp_path)
     measure(("offsets", root, "--group", "g_dlq", "--to-end", "--dry-run"), monkeypatch, widths=(80,), color=False)
+
+
+def test_directories_of_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    root = sample_store("5.5.1-multipath")
+    options = case("5.5.1-multipath").set_options(root)
+    measure(("merge-paths", root, "--into", root / "commitlog", "--dry-run", *options), monkeypatch, widths=(80,), color=False)
 
 
 def words_of(run: Run) -> set[str]:

@@ -22,6 +22,7 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
+import rmqstore.spark
 from rmqstore.errors import RmqstoreError, UsageError
 from rmqstore.pipeline.job import StoreAt
 from rmqstore.pipeline.spark import source
@@ -29,6 +30,7 @@ from rmqstore.pipeline.spark.source import FilteringReader, SourceError
 from rmqstore.pipeline.tables.registry import TABLE_NAMES, find_table
 from rmqstore.pipeline.tables.selection import Condition, Selection
 from rmqstore.pipeline.tables.table import schema
+from rmqstore.pipeline.tables.where import conditions
 from tests.golden.test_ground_truth import PUT_FIELDS, PUTS
 from tests.pipeline.reading import Row, at_sample, rows_of
 from tests.support.builder import StoreBuilder
@@ -205,7 +207,7 @@ TOPIC, QUEUE = ("topic",), ("queue_id",)
     ],
 )
 def test_filters_that_are_taken_over(filters: list[Filter], conditions: dict[str, Condition]) -> None:
-    reader = FilteringReader(find_table("messages"), StoreAt("/nowhere"), ("size",), 1 << 20, None)
+    reader = FilteringReader(find_table("messages"), [StoreAt("/nowhere")], ("size",), 1 << 20, None, {})
 
     assert list(reader.pushFilters(filters)) == []
     assert reader.selection == Selection(("size",), conditions)
@@ -227,7 +229,7 @@ def test_filters_that_are_taken_over(filters: list[Filter], conditions: dict[str
     ],
 )
 def test_filters_that_are_left_to_spark(one: Filter) -> None:
-    reader = FilteringReader(find_table("messages"), StoreAt("/nowhere"), ("size",), 1 << 20, None)
+    reader = FilteringReader(find_table("messages"), [StoreAt("/nowhere")], ("size",), 1 << 20, None, {})
 
     assert list(reader.pushFilters([one])) == [one]
     assert reader.selection.conditions == {}
@@ -264,7 +266,8 @@ def test_columns_say_what_they_mean(spark: SparkSession) -> None:
         (
             {"colums": "topic"},
             "store",
-            "There is no option 'colums'. -> Options are table, columns, broker_conf, settings, part_bytes, metrics, pushdown and set.KEY.",
+            "There is no option 'colums'. -> "
+            "Options are table, columns, broker_conf, settings, part_bytes, metrics, where, pushdown and set.KEY.",
         ),
         ({"settings": "[]"}, "store", "The option settings is no JSON object of texts."),
         ({"set.maxIndexNum": "many"}, "store", "--set maxIndexNum=many: "),
@@ -318,3 +321,72 @@ def test_the_columns_of_a_schema_are_those_of_arrow(spark: SparkSession) -> None
     for name in TABLE_NAMES:
         declared = load(spark, StoreAt.of(sample_store("5.3.3-plain")), name).schema
         assert to_arrow_schema(declared, timezone="UTC").equals(schema(find_table(name)))
+
+
+def of_sample(name: str) -> StoreAt:
+    return at_sample(case(name), sample_store(name))
+
+
+def of_several(spark: SparkSession, *paths: Path | str, **options: str) -> DataFrame:
+    settings = json.dumps(dict(of_sample("5.3.3-plain").settings))
+    return spark.read.format(rmqstore.spark.FORMAT).options(settings=settings, **options).load([str(path) for path in paths])
+
+
+def test_each_row_of_several_stores_has_its_store(spark: SparkSession) -> None:
+    one, other = sample_store("5.3.3-plain"), sample_store("5.3.3-plain-crash")
+    found = of_several(spark, one, other)
+    counts = {row["store"]: row["count"] for row in found.groupBy("store").count().collect()}
+    assert counts == {str(path): load(spark, of_sample(path.parent.name)).count() for path in (one, other)}
+    assert found.columns[0] == "store"
+
+
+def test_a_store_that_is_named_twice_is_there_twice(spark: SparkSession) -> None:
+    one = sample_store("5.3.3-plain")
+    assert of_several(spark, one, one, columns="size").count() == 2 * load(spark, of_sample("5.3.3-plain")).count()
+
+
+def test_wildcards_and_the_store_alone(spark: SparkSession) -> None:
+    path = sample_store("5.3.3-plain")
+    found = of_several(spark, path.parents[1] / "5.3.3-plain*" / "store", columns="store")
+    assert {row["store"] for row in found.distinct().collect()} == {str(path), str(sample_store("5.3.3-plain-crash"))}
+    with pytest.raises(PySparkException, match="No directory matches"):
+        of_several(spark, path / "nothing-*")
+
+
+@pytest.mark.parametrize(
+    ("where", "same"),
+    [
+        ("topic = 'TopicA'", "topic = 'TopicA'"),
+        ("topic in ('TopicA', 'Orders') and queue_id = 1", "topic in ('TopicA', 'Orders') and queue_id = 1"),
+        ("physical_offset between 1000 and 20000", "physical_offset between 1000 and 20000"),
+        (
+            "physical_offset >= 1000 AND physical_offset < 20000 and size > 100",
+            "physical_offset >= 1000 and physical_offset < 20000 and size > 100",
+        ),
+    ],
+)
+def test_conditions_are_a_part_of_the_frame(where: str, same: str, spark: SparkSession) -> None:
+    at = of_sample("5.3.3-plain")
+    frame = load(spark, at, where=where)
+    wanted = sorted(row["physical_offset"] for row in load(spark, at).where(same).select("physical_offset").collect())
+    for _ in range(2):
+        assert sorted(row["physical_offset"] for row in frame.select("physical_offset").collect()) == wanted != []
+    twice = frame.alias("one").join(frame.alias("two"), "physical_offset").count()
+    assert twice == len(wanted)
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ("keys = 'a'", "no conditions on keys"),
+        ("topic = 5", "5 is no text"),
+        ("size = 'a'", "'a' is no number"),
+        ("topic > 'a'", "no order"),
+        ("size = 1 or size = 2", "or size = 2"),
+        ("", "is not understood"),
+        ("size like 1", "is not understood"),
+    ],
+)
+def test_conditions_that_are_not_possible(where: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        conditions(where, find_table("messages"))

@@ -158,15 +158,6 @@ def test_the_whole_index_again(mending: Mending) -> None:
     assert plan["actions"] == []
 
 
-def test_queues_in_rocksdb_are_refused(tmp_path: Path) -> None:
-    root = stores.fresh_store("5.5.1-rocksdb", tmp_path)
-
-    refused = rmqstore("rebuild-consumequeue", root, "--yes")
-
-    assert (refused.status, refused.crashed) == (3, False)
-    assert "RocksDB" in refused.err
-
-
 def test_the_index_of_a_store_with_queues_in_rocksdb(tmp_path: Path) -> None:
     mending = Mending.of_sample("5.5.1-rocksdb", tmp_path)
     before = sorted(path.read_bytes() for path in (mending.root / "index").iterdir())

@@ -32,7 +32,9 @@ def hostile(tmp_path: Path) -> Path:
 
 def _run(directory: Path, *words: str, safe: bool = True, **environment: str) -> subprocess.CompletedProcess[str]:
     """Runs the command that an installation puts on the PATH, or `python -m rmqstore`."""
-    variables = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONSAFEPATH")}
+    # Another Spark that a test has started is not the one of this command.
+    kept = (name for name in os.environ if name not in ("PYTHONPATH", "PYTHONSAFEPATH") and not name.startswith("PYSPARK_GATEWAY"))
+    variables = {name: os.environ[name] for name in kept}
     how = ["-P", "-c", START] if safe else ["-m", "rmqstore"]
     return subprocess.run(
         [sys.executable, *how, *words], cwd=directory, env=variables | environment, capture_output=True, text=True, timeout=PATIENCE
@@ -96,5 +98,5 @@ def test_every_process_that_is_started_gets_that_environment() -> None:
         for path in (root / folder).rglob("*.py")
         for part in path.read_text().split("subprocess.Popen(")[1:]
     ]
-    assert {name for name, _ in starts} == {"machinecode.py", "java_process.py", "pager.py", "streams.py"}
+    assert {name for name, _ in starts} == {"machinecode.py", "java_process.py", "pager.py", "streams.py", "database.py"}
     assert all("environment(" in (text + ")") for _, text in starts)

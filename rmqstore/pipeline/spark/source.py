@@ -1,13 +1,15 @@
 """A store as a data source of Spark.
 
-    from rmqstore.pipeline.spark.source import register
-    register(spark)
+    import rmqstore.spark
+    rmqstore.spark.register(spark)
     spark.read.format("rocketmq").option("table", "messages").load("/path/to/store")
 
-Options: `table` (default: messages), `columns` (names separated by commas; default: all), `broker_conf` (path), `settings`
-(a JSON object of settings as in broker.conf), `set.KEY` (one of them), `part_bytes` (about how much a task reads), `metrics` (a file that
-gets a JSON line for each part that was read, for measurements on one machine), `pushdown` (true: filters on numbers and topics are applied
-here, before files are read).
+`load` takes one path, several, or paths with wildcards; of several stores each row has its own in the column `store`.
+
+Options: `table` (default: messages), `columns` (names separated by commas; default: all), `broker_conf` (path), `settings` (a JSON object
+of settings as in broker.conf), `set.KEY` (one of them), `part_bytes` (about how much a task reads), `metrics` (a file that gets a JSON line
+for each part that was read, for measurements on one machine), `where` (conditions that are applied here, before files are read, and are a
+part of the frame), `pushdown` (true: so are the filters of the query).
 A schema given to the reader selects columns, too.
 
 With `pushdown` a frame can be used for one query that names it once. Spark (4.1 to 4.3) keeps the reader's state after filters were
@@ -18,7 +20,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,11 +48,15 @@ from rmqstore.pipeline.job import Part, StoreAt
 from rmqstore.pipeline.tables.registry import find_table
 from rmqstore.pipeline.tables.selection import Condition, Selection
 from rmqstore.pipeline.tables.table import LARGEST_PART, Column, Table, schema
+from rmqstore.pipeline.tables.where import conditions
 from rmqstore.store.brokerconf import DEFAULTS
 
 FORMAT = "rocketmq"
 
-_OPTIONS = ("path", "table", "columns", "broker_conf", "settings", "part_bytes", "metrics", "pushdown")
+STORE = Column("store", "string", "path of the store")
+"""The column with the store of a row; it is there for several stores, or where it is named."""
+_OPTIONS = ("path", "paths", "table", "columns", "broker_conf", "settings", "part_bytes", "metrics", "where", "pushdown")
+_WILDCARDS = re.compile(r"[*?\[]")
 _SETTING = "set."
 # Spark lowercases the names of options, so that a setting without default keeps its spelling in `settings` alone.
 _KEYS = {key.lower(): key for key in DEFAULTS}
@@ -78,7 +84,9 @@ class SourceError(Exception):
 def columns_ddl(table: Table, names: Iterable[str] | None = None) -> str:
     """Return columns of a table (all, or those named) as SQL declares them, with their descriptions. Raises UsageError."""
     known = {column.name: column for column in table.columns}
-    return ", ".join(_ddl(known[name]) for name in schema(table, None if names is None else list(names)).names)
+    chosen = list(known if names is None else names)
+    schema(table, [name for name in chosen if name != STORE.name])
+    return ", ".join(_ddl(known.get(name, STORE)) for name in chosen)
 
 
 def _ddl(column: Column) -> str:
@@ -87,7 +95,7 @@ def _ddl(column: Column) -> str:
 
 
 class RocketmqSource(DataSource):
-    """One table of one store."""
+    """One table of one store or several."""
 
     @classmethod
     def name(cls) -> str:
@@ -98,7 +106,10 @@ class RocketmqSource(DataSource):
         try:
             self._require_known_options()
             named = self.options.get("columns")
-            return columns_ddl(self._table(), named and [name.strip() for name in named.split(",")])
+            if named is not None:
+                return columns_ddl(self._table(), [name.strip() for name in named.split(",")])
+            columns = columns_ddl(self._table())
+            return columns if len(self._paths()) == 1 else f"{_ddl(STORE)}, {columns}"
         except RmqstoreError as error:
             raise SourceError(error) from error
 
@@ -110,7 +121,9 @@ class RocketmqSource(DataSource):
             _require_types(table, schema)
             largest = _number(self.options.get("part_bytes", str(LARGEST_PART)))
             kind = FilteringReader if self._flag("pushdown") else RocketmqReader
-            return kind(table, self._store(), tuple(schema.fieldNames()), largest, self.options.get("metrics"))
+            where = self.options.get("where")
+            given = {} if where is None else conditions(where, table)
+            return kind(table, self._stores(), tuple(schema.fieldNames()), largest, self.options.get("metrics"), given)
         except RmqstoreError as error:
             raise SourceError(error) from error
 
@@ -123,12 +136,29 @@ class RocketmqSource(DataSource):
     def _table(self) -> Table:
         return find_table(self.options.get("table", "messages"))
 
-    def _store(self) -> StoreAt:
-        path, conf = self.options.get("path"), self.options.get("broker_conf")
-        if path is None:
+    def _paths(self) -> list[str]:
+        """Return the paths of the stores, those with wildcards in alphabetical order."""
+        given = self.options.get("path")
+        named = json.loads(self.options.get("paths", "[]")) if given is None else [given]
+        if not named:
             raise UsageError("No store was named.", 'Give its path: .load("/path/to/store").')
+        found: list[str] = []
+        for path in (one.removeprefix("file:") for one in named):
+            if not _WILDCARDS.search(path) or Path(path).exists():
+                found.append(path)
+                continue
+            anchor = Path(path).anchor
+            matching = sorted(str(one) for one in Path(anchor).glob(path.removeprefix(anchor)) if one.is_dir())
+            if not matching:
+                raise UsageError(f"No directory matches {path}.", "Give the paths of stores.")
+            found += matching
+        return found
+
+    def _stores(self) -> list[StoreAt]:
+        conf = self.options.get("broker_conf")
         settings = {_KEYS.get(key[len(_SETTING) :], key[len(_SETTING) :]): value for key, value in self._settings().items()}
-        return StoreAt.of(Path(path.removeprefix("file:")), Path(conf) if conf else None, self._object("settings") | settings)
+        all_settings = self._object("settings") | settings
+        return [StoreAt.of(Path(path), Path(conf) if conf else None, all_settings) for path in self._paths()]
 
     def _object(self, name: str) -> dict[str, str]:
         try:
@@ -145,7 +175,7 @@ class RocketmqSource(DataSource):
     def _require_known_options(self) -> None:
         unknown = [key for key in self.options if key.lower() not in _OPTIONS and not key.lower().startswith(_SETTING)]
         if unknown:
-            raise UsageError(f"There is no option {unknown[0]!r}.", f"Options are {', '.join(_OPTIONS[1:])} and {_SETTING}KEY.")
+            raise UsageError(f"There is no option {unknown[0]!r}.", f"Options are {', '.join(_OPTIONS[2:])} and {_SETTING}KEY.")
 
 
 def _number(text: str) -> int:
@@ -155,7 +185,8 @@ def _number(text: str) -> int:
 
 
 def _require_types(table: Table, given: StructType) -> None:
-    wanted, known = to_arrow_schema(given, timezone="UTC"), schema(table, given.fieldNames())
+    wanted = [field for field in to_arrow_schema(given, timezone="UTC") if field.name != STORE.name]
+    known = schema(table, [field.name for field in wanted])
     for mine, theirs in zip(known, wanted, strict=True):
         if mine.type != theirs.type:
             kind = next(column.type for column in table.columns if column.name == mine.name)
@@ -165,18 +196,29 @@ def _require_types(table: Table, given: StructType) -> None:
 class RocketmqReader(DataSourceReader):
     """Reads chosen columns."""
 
-    def __init__(self, table: Table, at: StoreAt, columns: tuple[str, ...], largest: int, metrics: str | None) -> None:
+    def __init__(
+        self,
+        table: Table,
+        stores: Sequence[StoreAt],
+        columns: tuple[str, ...],
+        largest: int,
+        metrics: str | None,
+        given: Mapping[str, Condition],
+    ) -> None:
         self._name = table.name
-        self._at = at
+        self._stores = stores
         self._columns = columns
+        # A batch without a column has no rows.
+        self._read = tuple(name for name in columns if name != STORE.name) or (table.columns[0].name,)
         self._largest = largest
         self._metrics = metrics
-        self._conditions: dict[str, Condition] = {}
+        self._conditions = dict(given)
 
     def partitions(self) -> list[InputPartition]:
-        """Return a partition for each part of the table."""
+        """Return a partition for each part of the table of each store."""
+        table = find_table(self._name)
         try:
-            return [InputPartition(part) for part in find_table(self._name).parts(self._at, self.selection, self._largest)]
+            return [InputPartition((at.path, part)) for at in self._stores for part in table.parts(at, self.selection, self._largest)]
         except RmqstoreError as error:
             raise SourceError(error) from error
 
@@ -184,7 +226,9 @@ class RocketmqReader(DataSourceReader):
         """Yield the rows of a part. Without any part, Spark requests a partition without a value."""
         if partition.value is None:
             return
-        part: Part = partition.value
+        path: str
+        part: Part
+        path, part = partition.value
         rows = count = 0
 
         def advance(more: int) -> None:
@@ -194,17 +238,23 @@ class RocketmqReader(DataSourceReader):
         try:
             for batch in find_table(self._name).read(part, self.selection, advance):
                 rows += batch.num_rows
-                yield batch
+                yield self._with_store(batch, path)
         except RmqstoreError as error:
             raise SourceError(error) from error
         if self._metrics is not None:
             with Path(self._metrics).open("a", encoding="utf-8") as lines:
                 lines.write(json.dumps({"table": self._name, "part": part.name, "bytes": count, "rows": rows}) + "\n")
 
+    def _with_store(self, batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
+        if STORE.name not in self._columns:
+            return batch
+        arrays = [pa.repeat(path, batch.num_rows) if name == STORE.name else batch.column(name) for name in self._columns]
+        return pa.RecordBatch.from_arrays(arrays, names=list(self._columns))
+
     @property
     def selection(self) -> Selection:
         """Return what is read, pushed-down filters included."""
-        return Selection(self._columns, self._conditions)
+        return Selection(self._read, self._conditions)
 
 
 class FilteringReader(RocketmqReader):

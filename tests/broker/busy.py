@@ -37,12 +37,12 @@ _POLL = 0.05
 class BusyBroker:
     """A broker of `release` on the store at `root`, from the first acknowledged message on. Logs go to `scratch`, a new directory."""
 
-    def __init__(self, release: str, root: Path, scratch: Path, *, rate: int, seed: int) -> None:
+    def __init__(self, release: str, root: Path, scratch: Path, *, rate: int, seed: int, settings: Mapping[str, str] = SIZES) -> None:
         """`rate` messages per second at most. Raises NotServed, JarsMissing."""
         self.root = root
         self._scratch = scratch
         self._acknowledged = scratch / "acknowledged"
-        job = {**configured(root, SIZES, scratch), "rate": rate, "seed": seed}
+        job = {**configured(root, settings, scratch), "rate": rate, "seed": seed}
         (scratch / "job.json").write_text(json.dumps(job))
         words = whole_command(
             release, scratch, scratch / TRANSIENT, str(scratch / "job.json"), str(self._acknowledged), program="oracle.Busy"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.broker.busy import SIZES, BusyBroker
 from tests.broker.toolchain import WHOLE, JarsMissing, missing, prepared
 from tests.broker.whole_start import Asked, WholeStart, start
 from tests.repair.test_dledger import DATA, NAME, OF_OTHERS, PROVEN, entries
@@ -74,3 +75,31 @@ def test_a_member_serves_what_a_cut_left(undamaged: Served, tmp_path: Path) -> N
     assert repair(root, "truncate") == 0
     left = {queue: [message for message in messages if message[1] < end] for queue, messages in undamaged.items()}
     assert served(root, tmp_path / "broker") == left != undamaged
+
+
+@pytest.mark.sampled(0)  # whole brokers run for a minute
+@pytest.mark.parametrize("release", ["4.9.7", "5.5.1"])
+def test_a_member_that_was_killed(release: str, tmp_path: Path) -> None:
+    """Nothing is wrong with its store, and after a recovery that loses nothing every message that was acknowledged is served."""
+    settings = {**SIZES, "enableDLegerCommitLog": "true"}
+    options = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    root = tmp_path / "store"
+    root.mkdir()
+    try:
+        with BusyBroker(release, root, tmp_path / "busy", rate=800, seed=3, settings=settings) as broker:
+            broker.wait_for(bytes_of_log=3 << 20)
+            stored = broker.acknowledged()
+            broker.kill()
+    except JarsMissing as error:
+        pytest.skip(f"Maven cannot get the jars of a broker {release}: {error}")
+    found = rmqstore("verify", root, "--json", *options).objects
+    assert [one for one in found if one.get("severity") == "error"] == []
+
+    done = rmqstore("recover", root, "--yes", "--json", "--broker-version", release, *options)
+
+    assert (done.status, done.objects[0]["lost"]) == (0, [])
+    plain = {(one["topic"], one["queue"], one["queueOffset"]) for one in stored if one["topic"] != "delayed"}
+    queues = sorted({f"{topic}/{queue}" for topic, queue, _ in plain})
+    started = start(release, root, settings, Asked(queues=queues, send=True), tmp_path / "again")
+    assert started.new and not started.refused
+    assert plain <= {(topic, queue, place) for (topic, queue), messages in started.queues.items() for place in messages}

@@ -152,3 +152,15 @@ def test_a_database_is_built_from_the_log(base: str, damage: str, tmp_path: Path
     assert queues_of(root, base) == queues
     found = rmqstore("verify", root, "--json", *stores.case(base).set_options(root)).objects
     assert [one["code"] for one in found if one.get("severity") == "error"] == []
+
+
+def test_a_library_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = stores.fresh_store("5.5.1-plain", tmp_path)
+    before = own(root)
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "rocksdict.py").write_text("raise ImportError('no library')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "broken"))
+    done = converted(root, "5.5.1-plain")
+    assert (done.status, own(root)) == (4, before)
+    assert "did not make the database: ImportError: no library" in done.err
+    assert not list((root / ".rmqstore").glob("*"))

@@ -14,7 +14,7 @@ from rocksdict import Rdict
 from rmqstore.findings import Finding, Severity
 from rmqstore.formats import rocksdb
 from rmqstore.formats.javahash import decode_java_utf8
-from rmqstore.store.rocksdb.entries import OFFSET_SIZE
+from rmqstore.store.rocksdb.framing import OFFSET_SIZE
 from rmqstore.store.rocksdb.queuefiles import key_of
 from rmqstore.store.root import Store
 from rmqstore.verify.context import Options

@@ -15,8 +15,8 @@ from typing import IO
 from rocksdict import BlockBasedOptions, DBCompressionType, Options, Rdict, WriteBatch, WriteOptions
 
 from rmqstore.store.rocksdb.databases import OFFSETS
-from rmqstore.store.rocksdb.entries import ENTRIES, OFFSET_SIZE, VALUE_SIZE
-from rmqstore.store.rocksdb.pairs import LENGTH
+from rmqstore.store.rocksdb.entries import ENTRIES, VALUE_SIZE
+from rmqstore.store.rocksdb.framing import LENGTH, OFFSET_SIZE
 from rmqstore.store.rocksdb.streams import exactly, prefixed
 
 _FORMAT_VERSION = 5

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rmqstore.children import environment
+from rmqstore.errors import RmqstoreError
 from rmqstore.formats.consumequeue import UNIT_SIZE
 from rmqstore.formats.rocksdb import QUEUE_END, QUEUE_END_KEY, QUEUE_ENTRY, QUEUE_KEY
 from rmqstore.rebuild.result import RebuiltQueue
@@ -26,8 +27,7 @@ from rmqstore.scan.kernels.offsets import BORN_HOST, BORN_HOST_V6, HOST_V4_WIDTH
 from rmqstore.scan.unitruns import UNIT_ROWS
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.rocksdb.databases import REACHED_KEY
-from rmqstore.store.rocksdb.entries import OFFSET_SIZE
-from rmqstore.store.rocksdb.pairs import LENGTH, prefixed
+from rmqstore.store.rocksdb.framing import LENGTH, OFFSET_SIZE, with_length
 from rmqstore.store.window import Window, map_window
 from rmqstore.verify.queues.units import QueueKey
 
@@ -40,10 +40,6 @@ _NOT_NEEDED = ("LOG", "LOCK", "rocksdict-config")
 """Beginnings of the names of files that a broker does not need to open the database."""
 
 
-class DatabaseError(OSError):
-    """The library did not make the database."""
-
-
 def made_database(
     staging: Staging,
     log: FutureLog,
@@ -54,7 +50,7 @@ def made_database(
     """Return the files of a new database by name.
 
     `made` are the files of `queues`, which have no ext files; `emptied`: next queue offsets of queues without a record in the log.
-    Raises UnreadableError, StoreChangedError, OSError.
+    Raises UnreadableError, StoreChangedError, OSError, RmqstoreError where the library fails.
     """
     with staging.attempts() as directory:
         command = [sys.executable, "-m", "rmqstore.repair.rocksdb.child", str(directory)]
@@ -69,7 +65,10 @@ def made_database(
                 pass
             said = child.stderr.read().decode(errors="replace").strip().splitlines()
         if child.returncode:
-            raise DatabaseError(f"The RocksDB library did not make the database: {said[-1] if said else child.returncode}")
+            raise RmqstoreError(
+                f"The RocksDB library did not make the database: {said[-1] if said else f'it ended with {child.returncode}'}",
+                "Nothing was changed. Install rmqstore with all that it depends on, or make room on the disk of the store.",
+            )
         files = sorted(path for path in directory.iterdir() if path.is_file() and not path.name.startswith(_NOT_NEEDED))
         return {path.name: staging.adopt(StagedFile(path, path.name, path.stat().st_size)) for path in files}
 
@@ -82,10 +81,10 @@ def _send(
     emptied: Mapping[QueueKey, int],
 ) -> None:
     times = _StoreTimes(log)
-    target.write(b"L" + prefixed(REACHED_KEY) + prefixed(log.end_offset.to_bytes(OFFSET_SIZE, "big")))
+    target.write(b"L" + with_length(REACHED_KEY) + with_length(log.end_offset.to_bytes(OFFSET_SIZE, "big")))
     for key, queue in sorted(queues.items()):
         first = last = None
-        target.write(b"Q" + prefixed(_prefix(key)))
+        target.write(b"Q" + with_length(_prefix(key)))
         for offsets, units in _units(queue, made):
             entries = np.empty(len(units), _ENTRY)
             entries["queue_offset"] = offsets
@@ -114,7 +113,7 @@ def _send_end(target: IO[bytes], key: QueueKey, kind: bytes, physical_offset: in
     topic = key[0].encode("utf-8", "surrogateescape")
     name = QUEUE_END_KEY.build({"length": len(topic), "topic": topic, "kind": kind, "queue_id": key[1]})
     value = QUEUE_END.build({"physical_offset": physical_offset, "queue_offset": queue_offset})
-    target.write(b"L" + prefixed(name) + prefixed(value))
+    target.write(b"L" + with_length(name) + with_length(value))
 
 
 def _units(queue: RebuiltQueue, made: Mapping[str, StagedFile]) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.void]]]:

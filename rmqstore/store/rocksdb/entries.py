@@ -16,10 +16,9 @@ from rocksdict import Rdict
 from rmqstore.formats.rocksdb import QUEUE_END, QUEUE_ENTRY, QUEUE_KEY
 from rmqstore.store.rocksdb.child import open_families, pairs_of, restrict
 from rmqstore.store.rocksdb.databases import OFFSETS
-from rmqstore.store.rocksdb.pairs import LENGTH, prefixed
+from rmqstore.store.rocksdb.framing import LENGTH, OFFSET_SIZE, with_length
 
 ENTRIES = "default"
-OFFSET_SIZE = 8
 VALUE_SIZE, STORED_SIZE = QUEUE_ENTRY.sizeof(), QUEUE_END.sizeof()
 _SHORTEST_KEY = len(QUEUE_KEY.build({"length": 0, "topic": b"", "queue_id": 0, "queue_offset": 0}))
 _LONGEST_KEY = 1 << 16
@@ -35,7 +34,7 @@ def main() -> None:
     out = sys.stdout.buffer
     for key, value in pairs_of(families.get(OFFSETS)):
         if len(value) == STORED_SIZE and len(key) <= _LONGEST_KEY:
-            out.write(b"L" + prefixed(key) + value)
+            out.write(b"L" + with_length(key) + value)
     others = _print_entries(families.get(ENTRIES), out)
     out.write(b"." + others.to_bytes(OFFSET_SIZE, "big"))
 
@@ -54,7 +53,7 @@ def _print_entries(family: Rdict | None, out: BinaryIO) -> int:
             piece = []
             if key[:-OFFSET_SIZE] != queue:
                 queue = key[:-OFFSET_SIZE]
-                out.write(b"Q" + prefixed(queue))
+                out.write(b"Q" + with_length(queue))
         piece.append(key[-OFFSET_SIZE:] + value)
     _print_piece(piece, out)
     return others

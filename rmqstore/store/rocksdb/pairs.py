@@ -9,8 +9,7 @@ from __future__ import annotations
 import sys
 
 from rmqstore.store.rocksdb.child import open_families, pairs_of, restrict
-
-LENGTH = 4
+from rmqstore.store.rocksdb.framing import with_length
 
 
 def main() -> None:
@@ -20,15 +19,10 @@ def main() -> None:
     _, families = open_families(directory, mode)
     out = sys.stdout.buffer
     for name, family in families.items():
-        out.write(b"F" + prefixed(name.encode()))
+        out.write(b"F" + with_length(name.encode()))
         for key, value in pairs_of(family):
-            out.write(b"P" + prefixed(key) + prefixed(value))
+            out.write(b"P" + with_length(key) + with_length(value))
     out.write(b".")
-
-
-def prefixed(data: bytes) -> bytes:
-    """Return bytes with their length before them."""
-    return len(data).to_bytes(LENGTH, "big") + data
 
 
 if __name__ == "__main__":

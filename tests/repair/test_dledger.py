@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqstore.formats.dledger import ENTRY_HEADER, INDEX_UNIT, INDEX_UNIT_SIZE
+from rmqstore.formats.dledger import DEFAULT_INDEX_FILE_SIZE, END_OF_FILE, ENTRY_HEADER, INDEX_UNIT, INDEX_UNIT_SIZE
 from rmqstore.formats.layout import fixed_layout
 from tests.support import stores
 from tests.support.cli import Run, rmqstore
@@ -227,3 +227,69 @@ def test_a_log_that_ends_well_is_not_cut(member: tuple[Path, dict[str, str]]) ->
     root, before = member
     assert truncated(root).status == 0
     assert data_of(root) == before
+
+
+def of_five_files(tmp_path: Path) -> Path:
+    """A member with the first records of the sample in five small data files, and nothing else."""
+    size = 16384
+    source = stores.sample_store(NAME)
+    data = (source / DATA).read_bytes()
+    root = tmp_path / "small" / "store"
+    files: list[bytes] = [b""]
+    units = b""
+    for number, (start, length) in enumerate(entries(source)):
+        if len(files[-1]) + length + 8 > size:
+            rest = size - len(files[-1])
+            files[-1] += END_OF_FILE.build({"magic": -1, "size": rest}).ljust(rest, b"\0")
+            files.append(b"")
+        if len(files) > 5:
+            break
+        place = (len(files) - 1) * size + len(files[-1])
+        entry = bytearray(data[start : start + length])
+        entry[HEADER["pos"].offset : HEADER["pos"].end] = place.to_bytes(8, "big")
+        entry[48 + 28 : 48 + 36] = (place + 48).to_bytes(8, "big")
+        files[-1] += bytes(entry)
+        units += INDEX_UNIT.build({"magic": 1, "pos": place, "size": length, "index": number, "term": 0})
+    for number, content_of in enumerate(files[:5]):
+        path = root / DIRECTORY / "data" / f"{number * size:020d}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content_of.ljust(size, b"\0"))
+    (root / INDEX).parent.mkdir()
+    with (root / INDEX).open("wb") as index:
+        index.write(units)
+        index.truncate(DEFAULT_INDEX_FILE_SIZE)
+    return root
+
+
+def test_damage_before_the_last_three_files_is_not_where_a_log_is_cut(tmp_path: Path) -> None:
+    root = of_five_files(tmp_path)
+    words = [
+        "--yes",
+        "--json",
+        "--broker-version",
+        "5.3.3",
+        "--set",
+        "mappedFileSizeCommitLog=16384",
+        "--set",
+        "enableDLegerCommitLog=true",
+    ]
+    starts = entries(root)
+    patch(root / DATA, starts[5][0], b"\x55" * 100)
+    early = rmqstore("truncate", root, *words)
+    assert early.status in (0, 1), early.err
+    assert early.objects[0]["lost"] == []
+    assert f"the first at offset {starts[5][0]}" in " ".join(early.objects[0]["notes"])
+    third = root / DIRECTORY / "data" / f"{2 * 16384:020d}"
+    patch(third, starts_of(third)[4], b"\x55" * 100)
+    done = rmqstore("truncate", root, *words)
+    assert done.objects[0]["lost"] and not any(third.read_bytes()[starts_of(third)[4] :])
+    assert sorted(path.name for path in third.parent.iterdir()) == [f"{number * 16384:020d}" for number in range(3)]
+
+
+def starts_of(path: Path) -> list[int]:
+    """Where the entries of a data file begin, the fifth one as if its header were whole."""
+    data, found, place = path.read_bytes(), [], 0
+    while int.from_bytes(data[place : place + 4], "big") == 1:
+        found.append(place)
+        place += int.from_bytes(data[place + 4 : place + 8], "big")
+    return [*found, place]

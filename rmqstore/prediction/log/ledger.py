@@ -22,7 +22,8 @@ from rmqstore.store.root import DLedgerLog
 from rmqstore.store.window import read_at
 from rmqstore.wording import counted
 
-_CHECKED_FILES = 3
+CHECKED_FILES = 3
+"""Data files, from the last one on, that a member reads when it starts."""
 _NUMBERS = ("magic", "size", "index", "term", "body_len", "pos")
 
 
@@ -101,7 +102,7 @@ def _loaded(directory: Path, size: int) -> Sequence[MappedFile]:
 
 def _first_checked(files: Sequence[MappedFile], index: dict[int, MappedFile]) -> int:
     """Return the number of the file where the check begins: the third last one, or one before it whose first entry has its unit."""
-    for number in range(max(len(files) - _CHECKED_FILES, 0), -1, -1):
+    for number in range(max(len(files) - CHECKED_FILES, 0), -1, -1):
         file = files[number]
         entry = _entry(read_at(file, 0, min(ENTRY_HEADER_SIZE, file.length)))
         if entry is not None and entry["magic"] == ENTRY_MAGIC and entry["size"] > ENTRY_HEADER_SIZE and entry["pos"] == file.start:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from rmqstore.errors import RefusedError
 from rmqstore.formats.dledger import ENTRY_HEADER_SIZE
+from rmqstore.prediction.log.ledger import CHECKED_FILES
 from rmqstore.repair.derived.judgement import no_record
 from rmqstore.repair.derived.requests import Planning
 from rmqstore.repair.dledger.members import fill_gaps, open_member
@@ -60,12 +61,15 @@ def recover_entries(planning: Planning, store: Store, log: DLedgerLog, sources: 
 def cut_entries(planning: Planning, store: Store, log: DLedgerLog, at: int | None) -> FutureLog:
     """Plan to cut the log at the entry that begins or ends at physical offset `at`, or, without one, where a member stops reading.
 
+    A member reads the last three data files when it starts; damage before these stays.
+
     Raises RefusedError (no entry begins or ends at `at`), UnreadableError, StoreChangedError, OSError.
     """
     ledger = _surveyed(planning, log)
     assert ledger.last is not None
+    checked = ledger.files[-min(len(ledger.files), CHECKED_FILES)].start
     stops = [*ledger.breaks, *(gap.start for gap in ledger.gaps if not gap.is_entry)]
-    natural = min([ledger.last.end, *stops])
+    natural = min([ledger.last.end, *(stop for stop in stops if stop >= checked)])
     if at is not None and at != ledger.last.end:
         require_boundary(ledger.files, at, ledger.files[0].start, ledger.last.end, entry_header=ENTRY_HEADER_SIZE)
     place = natural if at is None else at
@@ -82,6 +86,7 @@ def cut_entries(planning: Planning, store: Store, log: DLedgerLog, at: int | Non
     future = FutureLog(kept, place, tuple(edit.patch for edit in merged(edits)), damages=damages)
     lost, notes = records_after(ledger.files, place, "cut off", entry_header=ENTRY_HEADER_SIZE)
     cut_off = [*lost, *_lost(store, [gap for gap in ledger.gaps if gap.start >= place])]
+    notes += _about_gaps([gap for gap in ledger.gaps if gap.end <= place], [])
     if cut_off:
         notes = [_of_the_group(len(cut_off)), *notes]
     cut_off.sort(key=lambda message: message.physical_offset or 0)

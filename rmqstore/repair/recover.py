@@ -81,8 +81,9 @@ class Recovery:
         repair = self._log_repair(planning, store)
         plan_log(builder, repair)
         plan_content(planning, store, repair.future, left_out=replaced)
-        # Only a copy that was proven to be one of this log comes so far.
-        copies = configurations(self.copies) if self.strategy is Strategy.SALVAGE else ()
+        # With a log, only copies that were proven to be of the same one come so far.
+        is_proven = self.strategy is Strategy.SALVAGE and bool(repair.future.files)
+        copies = configurations(self.copies) if is_proven else ()
         plan_derived(planning, repair.store or store, repair.future, lost_units=self.lost_units, copies=copies)
 
     def _plan_dledger(self, planning: Planning, store: Store, log: DLedgerLog) -> None:

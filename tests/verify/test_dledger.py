@@ -55,9 +55,9 @@ def test_the_sound_store(tmp_path: Path) -> None:
     [
         (body, "RMQ-CL-CRC", True),
         (lambda data, entry: entry + ENTRY_HEADER_SIZE + PREFIX["magic_code"].offset, "RMQ-CL-MAGIC", False),
-        (lambda data, entry: entry + HEADER["magic"].offset, "RMQ-CL-MAGIC", False),
+        (lambda data, entry: entry + HEADER["magic"].offset, "RMQ-DL-ENTRY", False),
         (lambda data, entry: entry + HEADER["pos"].end - 1, "RMQ-DL-ENTRY", False),
-        (lambda data, entry: entry + HEADER["body_len"].end - 1, "RMQ-CL-LENGTHS", False),
+        (lambda data, entry: entry + HEADER["body_len"].end - 1, "RMQ-DL-ENTRY", False),
     ],
     ids=["body", "record magic", "entry magic", "entry position", "entry body length"],
 )

@@ -66,6 +66,19 @@ def test_a_field_of_a_header(field: str, number: int, tmp_path: Path) -> None:
     assert found[0].message.startswith(field)
 
 
+@pytest.mark.parametrize("field", ["magic", "size", "body_len"])
+@pytest.mark.parametrize("number", [0, 10, -1])
+def test_a_field_without_which_an_entry_is_not_read(field: str, number: int, tmp_path: Path) -> None:
+    root = stores.fresh_store(NAME, tmp_path)
+    start = _entries(root)[number]
+    _flip(root / DATA, start + HEADER[field].end - 1, 1)
+
+    (found,) = [one for one in _found(root) if one.code.startswith(("RMQ-DL", "RMQ-CL"))]
+
+    assert (found.code, found.offset, found.position, found.length) == ("RMQ-DL-ENTRY", start, start, ENTRY_HEADER_SIZE)
+    assert found.message.startswith(f"{field} of the entry header")
+
+
 @pytest.mark.parametrize("field", ["magic", "pos", "size", "index", "term"])
 def test_a_field_of_the_index(field: str, tmp_path: Path) -> None:
     root = stores.fresh_store(NAME, tmp_path)

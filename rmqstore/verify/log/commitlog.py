@@ -149,7 +149,8 @@ class FileVerifier:
                 self._process(event)
             elif isinstance(event, Damage):
                 result.damages.append((event.start, event.end if event.resumed else file.end))
-                result.findings.append(damage_findings(self._context, event))
+                of_header = None if self._entries is None else self._entries.of_damage(event)
+                result.findings.append(of_header or damage_findings(self._context, event))
                 result.moved += runs_inside(file, event.start, event.end)
             elif isinstance(event, Overflow):
                 result.damages.append((event.start, event.end))

@@ -15,9 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from rmqstore.findings import Finding
-from rmqstore.formats.dledger import ENTRY_HEADER_SIZE, ENTRY_MAGIC, INDEX_UNIT_SIZE
+from rmqstore.formats.dledger import END_MAGIC, END_OF_FILE, ENTRY_HEADER, ENTRY_HEADER_SIZE, ENTRY_MAGIC, INDEX_UNIT_SIZE
 from rmqstore.reading.ledger import UNIT_ROWS, EntryChain, EntrySpan, Numbers, Rows
-from rmqstore.scan.walk import Batch
+from rmqstore.reading.records import read_record
+from rmqstore.scan.walk import Batch, Damage
 from rmqstore.store.mapped import MappedFile, MappedFileQueue
 from rmqstore.store.root import DLedgerLog
 from rmqstore.store.window import read_at, read_if_file
@@ -64,6 +65,28 @@ class Entries:
             text = f"the term {terms[row]} follows {earlier}: terms never go back"
             yield self._finding("RMQ-DL-ENTRY", text, int(starts[row]), earlier, int(terms[row]))
         yield from self._against_index(numbers, entries.units())
+
+    def of_damage(self, damage: Damage) -> Finding | None:
+        """Return the finding on an entry whose record is whole, so that only its header makes it unreadable; None for other damage."""
+        record = read_record(self._file, damage.start + ENTRY_HEADER_SIZE)
+        if record is None or not record.body_crc_matches:
+            return None
+        end = damage.start + ENTRY_HEADER_SIZE + record.size
+        if end != damage.end and (damage.resumed or not self._ends_at(end)):
+            return None
+        header = ENTRY_HEADER.parse(read_at(self._file, damage.start - self._file.start, ENTRY_HEADER_SIZE))
+        wanted = {"magic": ENTRY_MAGIC, "size": record.size + ENTRY_HEADER_SIZE, "body_len": record.size, "pos": damage.start}
+        wrong = [name for name, value in wanted.items() if header[name] != value]
+        if not wrong:
+            return None
+        text = f"{', '.join(wrong)} of the entry header {'does' if len(wrong) == 1 else 'do'} not fit the entry, whose record is whole"
+        return self._finding("RMQ-DL-ENTRY", text, damage.start, wanted[wrong[0]], int(header[wrong[0]]))
+
+    def _ends_at(self, offset: int) -> bool:
+        """Return whether the mark that ends the file is at a physical offset."""
+        rest = self._file.end - offset
+        mark = END_OF_FILE.build({"magic": END_MAGIC, "size": rest})
+        return rest >= len(mark) and read_at(self._file, offset - self._file.start, len(mark)) == mark
 
     def _against_index(self, numbers: Numbers, wanted: Rows) -> Iterator[Finding]:
         """Yield runs of units of the index that are not those of their entries; units before the first index file have expired."""

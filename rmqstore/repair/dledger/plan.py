@@ -116,10 +116,12 @@ def _lost(store: Store, gaps: Sequence[Gap]) -> Iterator[LostMessage]:
         inside = units[bisect_left(starts, gap.start) : bisect_left(starts, stop)]
         for unit in inside:
             yield LostMessage(unit.topic, unit.queue_id, unit.queue_offset, unit.position, unit.size, _WHY)
-        entries = None if gap.after is None else gap.after.number - (gap.before.number if gap.before is not None else -1) - 1
+        # The first entry of a log has any number: files before it expire.
+        entries = None if gap.after is None or gap.before is None else gap.after.number - gap.before.number - 1
         places = len({unit.position for unit in inside})
         if entries is None and not places:
-            yield LostMessage(physical_offset=gap.start, size=gap.end - gap.start, why=_WHY, doubt=Doubt.EXISTENCE)
+            doubt = Doubt.EXISTENCE if gap.after is None else None
+            yield LostMessage(physical_offset=gap.start, size=gap.end - gap.start, why=_WHY, doubt=doubt)
         elif entries is not None and entries > places:
             why = f"{_WHY}; entries that no queue names: {entries - places}"
             yield LostMessage(physical_offset=gap.start, size=gap.end - gap.start, why=why)

@@ -6,8 +6,8 @@ from rmqstore.catalogue.entry import ERROR, WARNING, Entry
 from rmqstore.catalogue.releases import ALL
 
 _FROM_LEADER = (
-    "`rmqstore recover` writes the header again where the record and the entries beside it prove it. Else `rmqstore recover --from STORE` "
-    "takes the entries from another member: the bytes at one physical offset are the same on all of them."
+    "`rmqstore recover` writes the header again where the record and the entries beside it prove it. Else it takes the entries from "
+    "another member that the option --from names: the bytes at one physical offset are the same on all of them."
 )
 
 ENTRIES = (

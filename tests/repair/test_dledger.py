@@ -131,7 +131,8 @@ def test_what_the_rest_proves_is_written_as_it_was(damage: str, member: tuple[Pa
     done = recovered(root)
     assert data_of(root) == before
     assert done.status == 0
-    assert done.objects[0]["lost"] == []
+    # Bytes after the last entry may have been one.
+    assert [lost for lost in done.objects[0]["lost"] if lost["doubt"] != "existence"] == []
 
 
 @pytest.mark.sampled(3)

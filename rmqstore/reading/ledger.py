@@ -11,9 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rmqstore.formats.dledger import ENTRY_HEADER, ENTRY_HEADER_SIZE, ENTRY_MAGIC, INDEX_UNIT
+from rmqstore.formats.dledger import ENTRY_HEADER, ENTRY_HEADER_SIZE, ENTRY_MAGIC, INDEX_UNIT, INDEX_UNIT_SIZE
 from rmqstore.scan.columns import integer_columns
 from rmqstore.scan.walk import Batch
+from rmqstore.store.mapped import MappedFileQueue
+from rmqstore.store.window import read_at
 
 HEADER_ROWS, UNIT_ROWS = integer_columns(ENTRY_HEADER), integer_columns(INDEX_UNIT)
 
@@ -119,3 +121,13 @@ def _without_single(terms: Numbers, span: EntrySpan | None) -> Numbers:
     before = np.concatenate([[span.last_term if span is not None else terms[0]], terms[:-1]])
     after = np.concatenate([terms[1:], terms[-1:]])
     return np.where((before == after) & (terms != before), before, terms)
+
+
+def unit_of(index: MappedFileQueue, number: int) -> np.void | None:
+    """Return the unit of the index for a number, None where no file holds it. Raises UnreadableError, StoreChangedError."""
+    place = number * INDEX_UNIT_SIZE
+    file = index.find(place) if place >= 0 else None
+    if file is None or file.end - place < INDEX_UNIT_SIZE:
+        return None
+    unit: np.void = np.frombuffer(read_at(file, place - file.start, INDEX_UNIT_SIZE), UNIT_ROWS)[0]
+    return unit

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
-from rmqstore.formats.dledger import DEFAULT_INDEX_FILE_SIZE, END_MAGIC, ENTRY_HEADER, ENTRY_HEADER_SIZE, ENTRY_MAGIC, INDEX_UNIT_SIZE
+from rmqstore.formats.dledger import DEFAULT_INDEX_FILE_SIZE, END_MAGIC, ENTRY_HEADER, ENTRY_HEADER_SIZE, ENTRY_MAGIC
 from rmqstore.prediction.blockers import BlockerCode, BrokerKilled
-from rmqstore.reading.ledger import UNIT_ROWS, EntryChain
+from rmqstore.reading.ledger import EntryChain, unit_of
 from rmqstore.scan.walk import Batch, LogScanner
-from rmqstore.store.mapped import MappedFile, list_directory
+from rmqstore.store.mapped import MappedFile, MappedFileQueue, list_directory
 from rmqstore.store.root import DLedgerLog
 from rmqstore.store.window import read_at
 from rmqstore.wording import counted
@@ -39,7 +39,7 @@ def recovered(log: DLedgerLog) -> LedgerStart:
     """Return what the recovery of a member does. Raises BrokerKilled where its process ends, UnreadableError, StoreChangedError."""
     size = log.data.file_size or 0
     files = _loaded(log.directory / "data", size)
-    index = {file.start: file for file in _loaded(log.directory / "index", DEFAULT_INDEX_FILE_SIZE)}
+    index = MappedFileQueue(tuple(_loaded(log.directory / "index", DEFAULT_INDEX_FILE_SIZE)))
     if not files:
         return LedgerStart(-1, 0)
     number = _first_checked(files, index)
@@ -100,14 +100,14 @@ def _loaded(directory: Path, size: int) -> Sequence[MappedFile]:
     return found
 
 
-def _first_checked(files: Sequence[MappedFile], index: dict[int, MappedFile]) -> int:
+def _first_checked(files: Sequence[MappedFile], index: MappedFileQueue) -> int:
     """Return the number of the file where the check begins: the third last one, or one before it whose first entry has its unit."""
     for number in range(max(len(files) - CHECKED_FILES, 0), -1, -1):
         file = files[number]
         entry = _entry(read_at(file, 0, min(ENTRY_HEADER_SIZE, file.length)))
         if entry is not None and entry["magic"] == ENTRY_MAGIC and entry["size"] > ENTRY_HEADER_SIZE and entry["pos"] == file.start:
-            unit = _unit(index, entry["index"])
-            if unit == (entry["magic"], file.start, entry["size"], entry["index"], entry["term"]):
+            unit = unit_of(index, entry["index"])
+            if unit is not None and unit.tolist() == (entry["magic"], file.start, entry["size"], entry["index"], entry["term"]):
                 return number
     return 0
 
@@ -156,12 +156,3 @@ def _run(file: MappedFile, at: int, last_index: int, last_term: int) -> tuple[in
         if good < len(fits):
             break
     return last_index, last_term, at
-
-
-def _unit(index: dict[int, MappedFile], number: int) -> tuple[int, ...] | None:
-    place = number * INDEX_UNIT_SIZE
-    file = index.get(place // DEFAULT_INDEX_FILE_SIZE * DEFAULT_INDEX_FILE_SIZE) if number >= 0 else None
-    if file is None:
-        return None
-    unit = np.frombuffer(read_at(file, place - file.start, INDEX_UNIT_SIZE), UNIT_ROWS)[0]
-    return tuple(int(unit[name]) for name in ("magic", "pos", "size", "index", "term"))

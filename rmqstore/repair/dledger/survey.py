@@ -13,8 +13,8 @@ from itertools import pairwise
 import numpy as np
 
 from rmqstore.errors import RefusedError
-from rmqstore.formats.dledger import END_MAGIC, END_OF_FILE, ENTRY_HEADER, ENTRY_HEADER_SIZE, ENTRY_MAGIC, INDEX_UNIT_SIZE
-from rmqstore.reading.ledger import UNIT_ROWS, EntryChain, EntryRows
+from rmqstore.formats.dledger import END_MAGIC, END_OF_FILE, ENTRY_HEADER, ENTRY_HEADER_SIZE, ENTRY_MAGIC
+from rmqstore.reading.ledger import EntryChain, EntryRows, unit_of
 from rmqstore.reading.progress import Advance
 from rmqstore.reading.records import read_record
 from rmqstore.reading.recordtables import INVALID
@@ -22,7 +22,7 @@ from rmqstore.repair.log.edits import Edit
 from rmqstore.repair.log.future import Patch
 from rmqstore.scan.columns import Check, Fault, Stop
 from rmqstore.scan.walk import Batch, Damage, FileEnd, LogScanner
-from rmqstore.store.mapped import MappedFile, MappedFileQueue
+from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import DLedgerLog
 from rmqstore.store.window import read_at
 
@@ -155,7 +155,7 @@ class _Walk:
     def _with_term_of_index(self, last: Anchor, limit: int) -> Anchor:
         """Return the last entry, which has a later term than the next one, with the term of its index unit if that can be right."""
         holder = next(one for one in self.ledger.files if one.start <= last.begin < one.end)
-        unit = self._unit(last.number)
+        unit = unit_of(self._index, last.number)
         if unit is None or (int(unit["pos"]), int(unit["index"])) != (last.begin, last.number):
             return last
         term = int(unit["term"])
@@ -171,7 +171,7 @@ class _Walk:
         units = rows.units()
         for row in np.flatnonzero(differs).tolist():
             start = int(rows.starts[row])
-            if (before[row] and after[row]) or self._unit(int(rows.numbers[row])) == units[row]:
+            if (before[row] and after[row]) or unit_of(self._index, int(rows.numbers[row])) == units[row]:
                 fields = {name: int(rows.headers[name][row]) for name in rows.headers.dtype.names or ()}
                 wrong = [name for name, values in rows.wanted.items() if fields[name] != values[row]]
                 fields |= {name: int(values[row]) for name, values in rows.wanted.items()}
@@ -235,26 +235,12 @@ class _Walk:
             return [after.term] * len(found)
         terms = []
         for (begin, end), number in zip(found, numbers, strict=True):
-            unit = self._unit(number)
+            unit = unit_of(self._index, number)
             if unit is None or (int(unit["magic"]), int(unit["pos"]), int(unit["size"])) != (ENTRY_MAGIC, begin, end - begin):
                 return None
             terms.append(int(unit["term"]))
         steps = [*([] if before is None else [before.term]), *terms, *([] if after is None else [after.term])]
         return terms if steps == sorted(steps) else None
-
-    def _unit(self, number: int) -> np.void | None:
-        """Return the unit of the index for a number, None where no file holds it."""
-        return unit_of(self._index, number)
-
-
-def unit_of(index: MappedFileQueue, number: int) -> np.void | None:
-    """Return the unit of the index for a number, None where no file holds it. Raises UnreadableError, StoreChangedError."""
-    place = number * INDEX_UNIT_SIZE
-    file = index.find(place) if place >= 0 else None
-    if file is None or file.end - place < INDEX_UNIT_SIZE:
-        return None
-    unit: np.void = np.frombuffer(read_at(file, place - file.start, INDEX_UNIT_SIZE), UNIT_ROWS)[0]
-    return unit
 
 
 def _records_in(gap: Gap) -> Iterator[tuple[int, int]]:

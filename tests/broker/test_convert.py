@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from rmqstore.formats.naming import SCHEDULE_TOPIC
-from tests.broker.toolchain import WHOLE, JarsMissing, missing, prepared
-from tests.broker.whole_start import Asked, WholeStart, start
+from tests.broker.toolchain import missing
+from tests.broker.whole_start import Asked, WholeStart, require_broker, start
 from tests.support import stores
 from tests.support.cli import rmqstore
 
@@ -26,10 +26,7 @@ pytestmark = [
 @pytest.mark.exhaustive
 def test_every_message_is_at_its_place(tmp_path: Path) -> None:
     case = stores.case(BASE)
-    try:
-        prepared(case.release, WHOLE)
-    except JarsMissing as error:
-        pytest.skip(f"Maven cannot get the jars of a broker {case.release}: {error}")
+    require_broker(case.release)
     rows = [row for row in rmqstore("queues", stores.sample_store(BASE), "--json").objects if row["type"] == "queue"]
     # A delay level goes on at the start, and what it delivers is new.
     asked = Asked(queues=[f"{row['topic']}/{row['queue_id']}" for row in rows if row["topic"] != SCHEDULE_TOPIC])
@@ -52,10 +49,7 @@ def test_every_message_is_at_its_place(tmp_path: Path) -> None:
 def test_every_message_is_at_its_place_in_a_new_database(tmp_path: Path) -> None:
     """From RocksDB into files and back: topics and groups of the JSON files are there as well."""
     case = stores.case(BASE)
-    try:
-        prepared(case.release, WHOLE)
-    except JarsMissing as error:
-        pytest.skip(f"Maven cannot get the jars of a broker {case.release}: {error}")
+    require_broker(case.release)
     rows = [row for row in rmqstore("queues", stores.sample_store(BASE), "--json").objects if row["type"] == "queue"]
     asked = Asked(queues=[f"{row['topic']}/{row['queue_id']}" for row in rows if row["topic"] != SCHEDULE_TOPIC], send=True)
     before, after = stores.fresh_store(BASE, tmp_path / "before"), stores.fresh_store(BASE, tmp_path / "after")
@@ -80,10 +74,7 @@ def test_every_message_is_at_its_place_in_a_new_database(tmp_path: Path) -> None
 @pytest.mark.parametrize("base", ["5.3.3-plain", "5.5.1-plain"])
 def test_a_store_of_files_is_served_from_a_new_database(base: str, tmp_path: Path) -> None:
     case = stores.case(base)
-    try:
-        prepared(case.release, WHOLE)
-    except JarsMissing as error:
-        pytest.skip(f"Maven cannot get the jars of a broker {case.release}: {error}")
+    require_broker(case.release)
     rows = [row for row in rmqstore("queues", stores.sample_store(base), "--json").objects if row["type"] == "queue"]
     asked = Asked(queues=[f"{row['topic']}/{row['queue_id']}" for row in rows if row["topic"] != SCHEDULE_TOPIC])
     before, after = stores.fresh_store(base, tmp_path / "before"), stores.fresh_store(base, tmp_path / "after")

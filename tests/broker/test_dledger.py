@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.broker.busy import SIZES, BusyBroker
-from tests.broker.toolchain import WHOLE, JarsMissing, missing, prepared
-from tests.broker.whole_start import Asked, WholeStart, start
+from tests.broker.toolchain import JarsMissing, missing
+from tests.broker.whole_start import Asked, WholeStart, require_broker, start
 from tests.repair.test_dledger import DATA, NAME, OF_OTHERS, PROVEN, entries
 from tests.support import stores
 from tests.support.cli import rmqstore
@@ -27,10 +27,7 @@ Served = Mapping[str, list[tuple[int, int]]]
 
 def served(root: Path, scratch: Path) -> Served:
     """Places and physical offsets of the messages of each queue that clients get."""
-    try:
-        prepared(RELEASE, WHOLE)
-    except JarsMissing as error:
-        pytest.skip(f"Maven cannot get the jars of a broker {RELEASE}: {error}")
+    require_broker(RELEASE)
     one: WholeStart = start(RELEASE, root, stores.case(NAME).settings(root), Asked(queues=QUEUES, send=True), scratch)
     assert one.caught_up and not one.refused and not one.abort_left and one.new
     return {

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker.toolchain import WHOLE, JarsMissing, missing, prepared
-from tests.broker.whole_start import Asked, start
+from tests.broker.toolchain import missing
+from tests.broker.whole_start import Asked, require_broker, start
 from tests.support import stores
 from tests.support.cli import rmqstore
 
@@ -23,10 +23,7 @@ BASE = "broker-5.5.1-crash"
 def test_a_log_with_ranges_of_two_copies(tmp_path: Path) -> None:
     """Damage at two places, each whole in one of two copies that are damaged themselves; configuration is gone as well."""
     case = stores.case(BASE)
-    try:
-        prepared(case.release, WHOLE)
-    except JarsMissing as error:
-        pytest.skip(f"Maven cannot get the jars of a broker {case.release}: {error}")
+    require_broker(case.release)
     whole, damaged = stores.fresh_store(BASE, tmp_path / "whole"), stores.fresh_store(BASE, tmp_path / "damaged")
     copies = [tmp_path / "one", tmp_path / "two"]
     for copy in copies:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker.toolchain import WHOLE, JarsMissing, missing, prepared
-from tests.broker.whole_start import Asked, start
+from tests.broker.toolchain import missing
+from tests.broker.whole_start import Asked, require_broker, start
 from tests.support import stores
 from tests.support.cli import rmqstore
 
@@ -21,10 +21,7 @@ BASE = "5.5.1-multipath"
 @pytest.mark.exhaustive
 def test_every_message_is_served_from_one_directory(tmp_path: Path) -> None:
     case = stores.case(BASE)
-    try:
-        prepared(case.release, WHOLE)
-    except JarsMissing as error:
-        pytest.skip(f"Maven cannot get the jars of a broker {case.release}: {error}")
+    require_broker(case.release)
     before, after = stores.fresh_store(BASE, tmp_path / "before"), stores.fresh_store(BASE, tmp_path / "after")
     rows = [row for row in rmqstore("queues", before, "--json").objects if row["type"] == "queue"]
     asked = Asked(queues=[f"{row['topic']}/{row['queue_id']}" for row in rows], send=True)

@@ -15,8 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.broker.consumed_messages import Line, NotServed, QueueKey, Start, by_queue
-from tests.broker.toolchain import whole_command
+from tests.broker.toolchain import WHOLE, JarsMissing, prepared, whole_command
 
 TRANSIENT = "transient"
 """Directory in the scratch space of a broker for what Java unpacks there."""
@@ -126,6 +128,14 @@ class Asked:
     wait: int = 0
     messages: int = 0
     compacted: bool = False
+
+
+def require_broker(release: str) -> None:
+    """Skips the test that calls it where Maven cannot get a broker of `release`."""
+    try:
+        prepared(release, WHOLE)
+    except JarsMissing as error:
+        pytest.skip(f"Maven cannot get the jars of a broker {release}: {error}")
 
 
 def configured(root: Path, settings: Mapping[str, str], scratch: Path) -> dict[str, Any]:

@@ -72,15 +72,22 @@ def _below(top: Path) -> Iterator[Path]:
 
 
 def is_denied(path: Path) -> bool:
-    """Return whether a file or directory exists without read permission; a link counts as its target."""
+    """Return whether a file or directory exists without read permission; a link counts as its target.
+
+    The system denies a file that is removed at this moment, too: what is replaced in between is not denied.
+    """
     try:
-        mode = path.stat().st_mode
+        before = path.stat()
+        if not stat.S_ISREG(before.st_mode) and not stat.S_ISDIR(before.st_mode):
+            return False
+        if os.access(path, os.R_OK | os.X_OK if stat.S_ISDIR(before.st_mode) else os.R_OK):
+            return False
+        after = path.stat()
     except PermissionError:
         return True
     except OSError:
         return False
-    needed = os.R_OK | os.X_OK if stat.S_ISDIR(mode) else os.R_OK
-    return (stat.S_ISREG(mode) or stat.S_ISDIR(mode)) and not os.access(path, needed)
+    return (before.st_dev, before.st_ino, before.st_ctime_ns) == (after.st_dev, after.st_ino, after.st_ctime_ns)
 
 
 def way_to_read(path: Path, root: Path, command: Sequence[Path | str] = ()) -> str:

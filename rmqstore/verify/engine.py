@@ -6,12 +6,13 @@ before the end of the first one (`horizon`). Nothing is written.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from rmqstore.errors import RmqstoreError
+from rmqstore.errors import GoneError, RmqstoreError
 from rmqstore.findings import Finding, Severity
 from rmqstore.reading.progress import Advance, silent
 from rmqstore.scan.columns import Stop
@@ -103,8 +104,11 @@ class Verification:
             try:
                 with listing_once():
                     findings = list(self._look.run(advance))
-                if all(finding.code != "RMQ-ST-UNREADABLE" for finding in findings) or self._has_its_files():
+                unreadable = [finding.file for finding in findings if finding.code == "RMQ-ST-UNREADABLE"]
+                if not unreadable or (self._has_its_files() and all(file is None or self._exists(file) for file in unreadable)):
                     return findings
+            except GoneError:
+                pass
             except RmqstoreError:
                 if self._has_its_files():
                     raise
@@ -115,6 +119,10 @@ class Verification:
     def _has_its_files(self) -> bool:
         """Return whether all files of the log that the look knows still exist."""
         return all(file.path.exists() for file in self._look.store.message_log.files)
+
+    def _exists(self, file: str) -> bool:
+        """Return whether a file that could not be read, relative to the root, is there, whatever it is."""
+        return os.path.lexists(self.store.root / file)
 
     def _is_written_slowly(self, store: Store, horizon: Horizon, findings: list[Finding]) -> bool:
         """Return whether a writer shows up within the time that is given to it, where it would explain an error."""

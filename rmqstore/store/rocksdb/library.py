@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import re
 import signal
 import subprocess
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from rmqstore.children import environment
+from rmqstore.store.access import is_denied
 from rmqstore.store.rocksdb.databases import OFFSETS, REACHED_KEY, Database, DatabaseUse
 from rmqstore.store.window import source_of
 
@@ -110,7 +110,7 @@ def probe(database: Database, limit: int = EVERYTHING) -> Report:
 @functools.lru_cache(maxsize=256)
 def _probe(database: Database, limit: int, state: tuple[tuple[int, ...], ...]) -> Report:
     for name in database.files:
-        if not os.access(database.directory / name, os.R_OK):
+        if is_denied(database.directory / name):
             return Report(database, failed=f"{name}: permission denied")
     seconds = longest_seconds(min(database.table_bytes, limit))
     with linked(database) as links:

@@ -14,6 +14,7 @@ from rmqstore.errors import UnreadableError
 from rmqstore.findings import Finding
 from rmqstore.formats.epoch import EpochFile, parse_epoch_file
 from rmqstore.formats.lock import LOCK
+from rmqstore.store.access import is_denied
 from rmqstore.store.entries import Status
 from rmqstore.store.liveness import liveness
 from rmqstore.store.mapped import Skipped, list_directory
@@ -197,7 +198,7 @@ def _permissions(context: Context, top: Path, owner: int) -> Iterator[Finding]:
             yield context.finding("RMQ-ST-UNREADABLE", f"the directory {path.name} cannot be listed", file=path)
             continue
         needed = stat.S_IRWXU if stat.S_ISDIR(status.st_mode) else stat.S_IRUSR | stat.S_IWUSR
-        unreadable = stat.S_ISREG(status.st_mode) and not os.access(text, os.R_OK)
+        unreadable = stat.S_ISREG(status.st_mode) and not os.access(text, os.R_OK) and is_denied(Path(text))
         if status.st_uid == owner and status.st_mode & needed == needed and not unreadable:
             continue
         path = Path(text)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rmqstore.verify.engine import Totals
     from rmqstore.verify.unchecked import NotChecked
 
-PARTS = ("commitlog", "consumequeue", "index", "checkpoint", "timer", "config", "store")
+PARTS = ("commitlog", "consumequeue", "index", "checkpoint", "timer", "config", "tiered", "store")
 EXIT_FINDINGS = 1
 
 

@@ -85,6 +85,7 @@ _FAMILIES = {
     "CF": "Configuration",
     "RD": "RocksDB databases",
     "DL": "DLedger",
+    "TI": "Tiered storage",
 }
 
 

@@ -43,6 +43,9 @@ COMPACTED_SLOT = Struct(
 
 COMPACTED_ITEM = Struct(*ITEM.subcons[:-1])
 
+COMPACTED_TRAILER_5_1 = 4
+"""Bytes after the entries of a compacted file of 5.1.x: BEGIN_MAGIC."""
+
 SEALED_MARK = Struct(
     "magic" / Int32ub * "last 4 bytes of a file of 5.1.x: BCC50285 when sealed, −1 before",
 )

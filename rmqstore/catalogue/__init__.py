@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import Any
 
-from rmqstore.catalogue import checkpoint, commitlog, compaction, config, dledger, index, queues, records, rocksdb, store, timer
+from rmqstore.catalogue import checkpoint, commitlog, compaction, config, dledger, index, queues, records, rocksdb, store, tiered, timer
 from rmqstore.catalogue.entry import Entry
 from rmqstore.findings import Finding
 
@@ -26,6 +26,7 @@ CATALOGUE: Mapping[str, Entry] = {
         config.ENTRIES,
         rocksdb.ENTRIES,
         dledger.ENTRIES,
+        tiered.ENTRIES,
     )
 }
 

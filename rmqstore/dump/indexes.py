@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from rmqstore.dump.fields import Fields, cells, damage
 from rmqstore.dump.items import Value
@@ -10,6 +11,9 @@ from rmqstore.errors import UsageError
 from rmqstore.formats import index, tiered_index
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.window import read_at
+
+if TYPE_CHECKING:
+    from rmqstore.reading.tieredindex import TieredIndex
 
 _HEADER = Fields(index.HEADER)
 _SLOT = Fields(index.SLOT)
@@ -103,16 +107,17 @@ def tiered_index_file(file: MappedFile, name: Name, slots: bool) -> Iterator[Val
     if file.length < _TIERED_HEADER.size:
         yield _too_short(file, name)
         return
+    from rmqstore.reading.tieredindex import tiered_index_of
+
     header = _TIERED_HEADER.read(read_at(file, 0, _TIERED_HEADER.size))
-    compacted = _compacted_slots(file, header)
-    if compacted is not None:
-        yield from _compacted(file, name, header, compacted, slots)
-        return
-    found = _tiered_layout(file, header)
+    found = tiered_index_of(file)
     if found is None:
         yield {"type": "tiered_index_header", "file": name(file), **header, "slots": None}
         return
-    generation, slot_count = found
+    if found.generation is None:
+        yield from _compacted(file, name, header, found, slots)
+        return
+    generation, slot_count = found.generation, found.slots
     yield {"type": "tiered_index_header", "file": name(file), **header, "slots": slot_count, "releases": generation.releases}
     if slots:
         first = tiered_index.slot_position(0)
@@ -133,36 +138,15 @@ def tiered_index_file(file: MappedFile, name: Name, slots: bool) -> Iterator[Val
         }
 
 
-def _tiered_layout(file: MappedFile, header: Value) -> tuple[tiered_index.Generation, int] | None:
-    """Return generation and number of slots by the length of the file; entries per slot are four by default."""
-    for generation in (tiered_index.GENERATION_5_2, tiered_index.GENERATION_5_1):
-        one = generation.file_size(1, 4) - generation.file_size(0, 0)
-        slots, rest = divmod(file.length - generation.file_size(0, 0), one)
-        if rest == 0 and slots > 0:
-            return generation, slots
-    return None
-
-
-def _compacted_slots(file: MappedFile, header: Value) -> int | None:
-    """Return the number of slots of a compacted file, whose slots hold the position of their entries; None for a file of the other form."""
-    count = header["item_count"]
-    space = file.length - _TIERED_HEADER.size - count * _TIERED_COMPACTED_ITEM.size
-    if header["magic"] != tiered_index.END_MAGIC or count < 0 or space <= 0 or space % _COMPACTED_SLOT.size:
-        return None
-    written = cells(file, _COMPACTED_SLOT.size, _TIERED_HEADER.size, _TIERED_HEADER.size + space)
-    used = sum(_COMPACTED_SLOT.read(data)["length"] for _, data in written)
-    return space // _COMPACTED_SLOT.size if used == count * _TIERED_COMPACTED_ITEM.size else None
-
-
-def _compacted(file: MappedFile, name: Name, header: Value, slot_count: int, slots: bool) -> Iterator[Value]:
-    yield {"type": "tiered_index_header", "file": name(file), **header, "slots": slot_count, "releases": "compacted"}
+def _compacted(file: MappedFile, name: Name, header: Value, found: TieredIndex, slots: bool) -> Iterator[Value]:
+    yield {"type": "tiered_index_header", "file": name(file), **header, "slots": found.slots, "releases": "compacted"}
     first = _TIERED_HEADER.size
-    begin = tiered_index.slot_position(slot_count)
+    begin, end = found.position_of(0), found.position_of(found.items)
     if slots:
         for position, data in cells(file, _COMPACTED_SLOT.size, first, begin):
             number = (position - first) // _COMPACTED_SLOT.size
             slot = _COMPACTED_SLOT.read(data)
             place = {"first": slot["position"], "length": slot["length"], "file": name(file), "position": position}
             yield {"type": "tiered_index_slot", "slot": number, **place}
-    for number, (position, data) in enumerate(cells(file, _TIERED_COMPACTED_ITEM.size, begin, file.length)):
+    for number, (position, data) in enumerate(cells(file, _TIERED_COMPACTED_ITEM.size, begin, end)):
         yield {"type": "tiered_index_item", "item": number, **_TIERED_COMPACTED_ITEM.read(data), "file": name(file), "position": position}

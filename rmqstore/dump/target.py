@@ -11,6 +11,7 @@ from pathlib import Path
 from rmqstore.dump.queues import QueueFiles
 from rmqstore.dump.request import Filters
 from rmqstore.errors import NotAStoreError, UsageError
+from rmqstore.formats.tiered_names import base_offset_of
 from rmqstore.store.access import Denied, denied_below, is_denied
 from rmqstore.store.brokerconf import BrokerConfig
 from rmqstore.store.kinds.identify import FileKind, has_name_of_store, identify, kind_by_name
@@ -192,19 +193,20 @@ def _single_file(path: Path, part: str | None, config: BrokerConfig) -> Target:
         hint = "Name its kind with --part, for example --part commitlog."
         raise NotAStoreError(f"{path} is not a known kind of store file.", hint)
     file = mapped_file(path)
-    if kind in (FileKind.COMMITLOG, FileKind.DLEDGER, FileKind.COMPACTION_LOG) and parse_offset_name(path.name) is None:
+    named = parse_offset_name(path.name) is not None or base_offset_of(path.name) is not None
+    if kind in (FileKind.COMMITLOG, FileKind.DLEDGER, FileKind.COMPACTION_LOG) and not named:
         file = MappedFile(path, _start_of_renamed_log(file, kind), file.length, file.allocated)
     queues = (_queue_of(path.parent, (file,)),) if kind in QUEUE_KINDS else ()
     return _target(kind, (file,), queues, lambda one: one.path.name, config, (path,))
 
 
 def mapped_file(path: Path) -> MappedFile:
-    """Return a file by its path; its start offset is its name, 0 for a name that is not an offset. Raises UnreadableError."""
+    """Return a file by its path; its start is the offset in its name, also that of a segment, 0 without one. Raises UnreadableError."""
     try:
         status = path.stat()
     except OSError as error:
         raise unreadable(path, error) from error
-    return MappedFile(path, parse_offset_name(path.name) or 0, status.st_size, status.st_blocks * 512)
+    return MappedFile(path, parse_offset_name(path.name) or base_offset_of(path.name) or 0, status.st_size, status.st_blocks * 512)
 
 
 def _start_of_renamed_log(file: MappedFile, kind: FileKind) -> int:

@@ -33,6 +33,8 @@ DEFAULTS: Mapping[str, int | bool | str] = MappingProxyType(
         "configManagerVersion": "v1",
         "useSeparateStorePathForRocksdbCQ": False,
         "useSingleRocksDBForAllConfigs": False,
+        "messageStorePlugIn": "",
+        "tieredStoreFilePath": "",
         # lengths of files
         "mappedFileSizeCommitLog": 1024 * 1024 * 1024,
         "mappedFileSizeConsumeQueue": consumequeue.DEFAULT_FILE_SIZE,
@@ -86,8 +88,9 @@ DEFAULTS: Mapping[str, int | bool | str] = MappingProxyType(
 _OLD_SPELLINGS = {
     "mapedFileSizeCommitLog": "mappedFileSizeCommitLog",
     "mapedFileSizeConsumeQueue": "mappedFileSizeConsumeQueue",
+    "tieredStoreFilepath": "tieredStoreFilePath",
 }
-"""Up to 4.5.1."""
+"""Sizes of files up to 4.5.1, the directory of segments in early 5.1 releases."""
 ROOT_PLACEHOLDER = "{root}"
 _INT_RANGE = range(-(2**31), 2**31)
 # Lengths and counts that a broker cannot work with unless they are positive.

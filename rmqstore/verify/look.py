@@ -46,6 +46,7 @@ from rmqstore.verify.queues import batchqueue, ext, judgement
 from rmqstore.verify.queues.database import ComparedQueues, compared_queues
 from rmqstore.verify.queues.exchanged import Held
 from rmqstore.verify.queues.units import QueueKey
+from rmqstore.verify.tiered import check as tiered
 from rmqstore.verify.timer import wheel
 from rmqstore.verify.unchecked import NotChecked, not_checked
 
@@ -81,6 +82,7 @@ AFTER_LOG = (
     Check(confignames.check, ("config",)),
     Check(configbackups.check, ("config",)),
     Check(rocksdb.check, ("consumequeue", "config", "store")),
+    Check(tiered.check, ("tiered",)),
 )
 """Checks that use what the log holds."""
 

@@ -17,6 +17,7 @@ from rmqstore.store.root import Store
 from rmqstore.verify.context import Context
 from rmqstore.verify.parts.compacted import queues_of_logs
 from rmqstore.verify.parts.config import CONSUMER_OFFSETS, GROUPS, TOPICS, State, in_rocksdb, texts_in_database
+from rmqstore.verify.tiered import check as tiered
 from rmqstore.wording import counted
 
 
@@ -86,13 +87,12 @@ def _pop_consumption(context: Context) -> Iterator[NotChecked]:
         yield NotChecked("kvStore/", _why(context, "compared with the log"))
 
 
-def _tiered_index(context: Context) -> Iterator[NotChecked]:
-    path = context.store.path_of(PartKind.TIERED_INDEX)
-    if context.store.only is None and context.options.wants("index") and _holds_data(path, ""):
-        yield NotChecked("index files of tiered storage", "tiered storage is not read")
+def _tiered_storage(context: Context) -> Iterator[NotChecked]:
+    if context.store.only is None and context.options.wants("tiered"):
+        yield from (NotChecked(area, reason) for area, reason in tiered.unread(context))
 
 
-AREAS: tuple[Area, ...] = (_compaction, _rocksdb_queues, _rocksdb_configuration, _rocksdb_store, _pop_consumption, _tiered_index)
+AREAS: tuple[Area, ...] = (_compaction, _rocksdb_queues, _rocksdb_configuration, _rocksdb_store, _pop_consumption, _tiered_storage)
 
 
 def _why(context: Context, what: str) -> str:

@@ -32,10 +32,11 @@ FILES_OF_FORMAT = {
 # formats that none of the brokers at hand wrote, and why
 NOT_IN_A_SAMPLE = {
     "epoch": "written in controller mode only, which needs several brokers",
-    "tiered_index": "written by the tiered store plugin only",
+    "tiered_index": "in the stores of tests/tiered",
+    "tiered_segment": "in the stores of tests/tiered",
 }
 # modules of formats/ that are no file format of their own
-TOOLS = {"__init__", "crc", "describe", "javahash", "layout", "multidispatch", "naming"}
+TOOLS = {"__init__", "crc", "describe", "javahash", "layout", "multidispatch", "naming", "tiered_names"}
 FORMATS = Path(__file__).resolve().parents[2] / "formats"
 
 

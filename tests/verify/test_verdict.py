@@ -48,25 +48,24 @@ def test_errors(tmp_path: Path, damages: int, words: str) -> None:
     assert summary(verified(root, "--format", "json"))["errors"] == damages
 
 
-def with_tiered_index(name: str, tmp_path: Path) -> Path:
-    """A store of a broker that holds an index of tiered storage, which is not read."""
+def with_segments(name: str, tmp_path: Path) -> Path:
+    """A store of a broker with segments of tiered storage, whose place is not known."""
     root = stores.fresh_store(name, tmp_path / name)
-    (root / "tiered_index_file").mkdir()
-    (root / "tiered_index_file" / "0000").write_bytes(b"data")
+    (root / "config" / "tieredStoreMetadata.json").write_text('{"topicSerialNumber": 0}')
     return root
 
 
 @pytest.mark.parametrize("name", [COMPACTED, DLEDGER])
 def test_what_holds_data_and_was_not_read(name: str, tmp_path: Path) -> None:
-    root = with_tiered_index(name, tmp_path)
-    verdict = "HEALTHY as far as looked: index files of tiered storage were not read in depth"
+    root = with_segments(name, tmp_path)
+    verdict = "HEALTHY as far as looked: segments of tiered storage were not read in depth"
 
     strict, lax = verified(root, "--format", "json"), verified(root, "--format", "json", "--allow-unchecked")
 
     assert (strict.status, lax.status) == (1, 0)
     for run in (strict, lax):
         last = summary(run)
-        assert [one["area"] for one in last["not_checked"]] == ["index files of tiered storage"]
+        assert [one["area"] for one in last["not_checked"]] == ["segments of tiered storage"]
         assert all(one["reason"] for one in last["not_checked"])
         assert (last["verdict"], last["errors"]) == (verdict, 0)
     assert verified(root).out.splitlines()[-1] == verdict
@@ -133,10 +132,10 @@ def test_known_errors_do_not_make_a_store_healthy(tmp_path: Path) -> None:
 def test_of_several_stores_everything_that_was_not_read_is_told(tmp_path: Path) -> None:
     sound = filled(StoreBuilder(tmp_path / "store"), 3).build()
 
-    run = verified(sound, with_tiered_index(DLEDGER, tmp_path), with_tiered_index(COMPACTED, tmp_path), "--format", "json")
+    run = verified(sound, with_segments(DLEDGER, tmp_path), with_segments(COMPACTED, tmp_path), "--format", "json")
 
     last = summary(run)
     assert run.status == 1
-    assert [one["area"] for one in last["not_checked"]] == ["index files of tiered storage"] * 2
+    assert [one["area"] for one in last["not_checked"]] == ["segments of tiered storage"] * 2
     assert last["verdict"].startswith("HEALTHY as far as looked: ")
     assert len({one["store"] for one in last["not_checked"]}) == 2

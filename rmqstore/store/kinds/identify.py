@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
+from rmqstore.formats.tiered_names import base_offset_of
 from rmqstore.store.kinds.filekind import FileKind
 from rmqstore.store.mapped import list_directory, parse_offset_name
 from rmqstore.store.parts import PartKind
@@ -44,6 +45,8 @@ _DIRECTORIES: tuple[tuple[re.Pattern[str], FileKind], ...] = (
     (re.compile(r"compactionCq"), FileKind.COMPACTION_QUEUE),
 )
 
+_SEGMENTS = {"COMMIT_LOG": FileKind.COMMITLOG, "CONSUME_QUEUE": FileKind.CONSUMEQUEUE, "INDEX": FileKind.TIERED_INDEX}
+"""Directory above a segment of tiered storage → kind."""
 _FLAT_PARTS = {FileKind.COMMITLOG: PartKind.COMMITLOG, FileKind.DLEDGER: PartKind.DLEDGER, FileKind.TIMERLOG: PartKind.TIMERLOG}
 _QUEUE_PARTS = {
     FileKind.CONSUMEQUEUE: PartKind.CONSUMEQUEUE,
@@ -116,6 +119,8 @@ def kind_by_name(path: Path) -> FileKind | None:
         return FileKind.INDEX
     if "tiered_index_file" in above[:2] and name.isdigit():
         return FileKind.TIERED_INDEX
+    if above[0] in _SEGMENTS and base_offset_of(name) is not None:
+        return _SEGMENTS[above[0]]
     if parse_offset_name(name) is None:
         return None
     # data and index of DLedger are common words, so they count only below their own directory

@@ -13,7 +13,18 @@ from typing import Any, TypeVar
 
 from rmqstore.doctor.areas import Area, Effect, Harm, State
 from rmqstore.doctor.assumed import Assumed, assumptions, contradicted
-from rmqstore.doctor.checks import configuration, contents, forgotten, otherparts, progress, removed, space, timerstart, traps
+from rmqstore.doctor.checks import (
+    configuration,
+    contents,
+    forgotten,
+    otherparts,
+    progress,
+    removed,
+    space,
+    tieredstorage,
+    timerstart,
+    traps,
+)
 from rmqstore.doctor.checks.configfiles import ConfigFiles
 from rmqstore.doctor.checks.configured import with_evidence
 from rmqstore.doctor.checks.due import Due, running
@@ -309,6 +320,7 @@ def _all(
         lambda: progress.check(context, files, due, prediction.after, known),
         lambda: forgotten.check(context, files, prediction.after),
         lambda: otherparts.check(context, files, due, run, prediction.after, profile),
+        lambda: tieredstorage.check(context),
         lambda: removed.check(prediction, files, run),
         lambda: timerstart.check(context) if profile.newer_parts else iter(()),
         lambda: contents.check(prediction, written=written),

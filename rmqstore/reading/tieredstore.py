@@ -29,6 +29,7 @@ TABLES: Mapping[SegmentType, str] = {
 """The tables of segments in the metadata: path of a list, base offset as text, segment."""
 TOPICS, QUEUES, SERIAL = "topicMetadataTable", "queueMetadataTable", "topicSerialNumber"
 _PLUG_IN = "TieredMessageStore"
+_DELETED = 2
 
 ListKey = tuple[str, SegmentType]
 """The path `broker/topic/queueId` and the type of a list of segments."""
@@ -51,12 +52,16 @@ class Segment:
 
 @dataclass(frozen=True)
 class TieredMetadata:
-    """The content of tieredStoreMetadata.json: number per topic, queues with an entry, and the segments of each list by base offset."""
+    """The content of tieredStoreMetadata.json: number per topic, queues with an entry, and the segments of each list by base offset.
+
+    `deleted`: path, type and base offset of the segments that 5.1.x marked as deleted, and does not read.
+    """
 
     topics: Mapping[str, int]
     queues: frozenset[tuple[str, int]]
     lists: Mapping[ListKey, tuple[Segment, ...]]
     serial: int
+    deleted: frozenset[tuple[str, SegmentType, int]] = frozenset()
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> TieredMetadata:
@@ -65,14 +70,17 @@ class TieredMetadata:
             topics = {str(topic): int(one["topicId"]) for topic, one in value.get(TOPICS, {}).items()}
             queues = {(str(topic), int(number)) for topic, table in value.get(QUEUES, {}).items() for number in table}
             lists: dict[ListKey, tuple[Segment, ...]] = {}
+            deleted: set[tuple[str, SegmentType, int]] = set()
             for kind, name in TABLES.items():
                 for path, table in value.get(name, {}).items():
+                    deleted |= {(str(path), kind, int(one["baseOffset"])) for one in table.values() if one.get("status") == _DELETED}
                     segments = (
                         Segment(int(one["baseOffset"]), int(one["size"]), int(one["beginTimestamp"]), int(one["endTimestamp"]))
                         for one in table.values()
+                        if one.get("status") != _DELETED
                     )
                     lists[str(path), kind] = tuple(sorted(segments, key=lambda one: one.base_offset))
-            return cls(topics, frozenset(queues), lists, int(value.get(SERIAL, 0)))
+            return cls(topics, frozenset(queues), lists, int(value.get(SERIAL, 0)), frozenset(deleted))
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(f"a table does not have the form of the broker's: {type(error).__name__} {error}") from error
 

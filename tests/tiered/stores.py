@@ -16,9 +16,9 @@ NAMES = ("5.1.4-clean", "5.3.3-crash", "5.5.0-clean")
 CLUSTER = "24e289d7_LabCluster"
 
 
-def settings(directory: Path) -> dict[str, str]:
+def settings(name: str, directory: Path) -> dict[str, str]:
     """broker.conf entries of a store in `directory`."""
-    provider = "org.apache.rocketmq.tieredstore.provider.PosixFileSegment"
+    provider = f"org.apache.rocketmq.tieredstore.provider.{'posix.' if name.startswith('5.1.') else ''}PosixFileSegment"
     return {
         **SIZES,
         "messageStorePlugIn": "org.apache.rocketmq.tieredstore.TieredMessageStore",
@@ -37,7 +37,7 @@ def settings(directory: Path) -> dict[str, str]:
 def unpacked(name: str, directory: Path) -> Path:
     """Unpacks a store into `directory`, writes `broker.conf` beside it, and returns its root."""
     subprocess.run(["tar", "xJf", HERE / f"{name}.tar.xz", "-C", directory], check=True)
-    (directory / "broker.conf").write_text("".join(f"{key}={value}\n" for key, value in settings(directory).items()))
+    (directory / "broker.conf").write_text("".join(f"{key}={value}\n" for key, value in settings(name, directory).items()))
     return directory / "store"
 
 

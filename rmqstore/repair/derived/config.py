@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rmqstore.formats.naming import LMQ_PREFIX, SCHEDULE_TOPIC
+from rmqstore.reading.tieredstore import METADATA
 from rmqstore.repair.derived.delays import Levels, levels_of
 from rmqstore.repair.derived.rescue.plan import BROKEN, Both, Rescue
 from rmqstore.repair.derived.rescue.sources import ConfigCopy, Rescued, restored
+from rmqstore.repair.derived.tieredmetadata import plan_tiered_metadata
 from rmqstore.repair.log.future import FutureLog
 from rmqstore.repair.plan.builder import PlanBuilder
 from rmqstore.repair.plan.model import ConfigEntry, Origin
@@ -33,7 +35,7 @@ Integers = Mapping[tuple[str, ...], int]
 
 def plan_backups(builder: PlanBuilder, store: Store) -> None:
     """Plan to replace broken files by valid backups, or by their readable parts. The log is not read. Raises UnreadableError."""
-    found = _read(store)
+    found = _read(builder, store)
     rescue = Rescue(store, found, None, attributes=profile_of(builder.broker_version).newer_parts)
     _plan_rescued(builder, rescue, rescue.run(), {})
     _plan(builder, found, rescue.results, {}, restores=True)
@@ -60,7 +62,7 @@ def plan_configuration(
 
     What neither file nor backup has is taken from `copies`.
     """
-    found = _read(store)
+    found = _read(builder, store) if restores else {name: config.read_both(store.config_path / name) for name in config.FILES}
     texts = {name: restored(*both) if restores else config.in_use(*both) for name, both in found.items()}
     rescue = Rescue(store, found, queues.log, queues.ends, profile_of(builder.broker_version).newer_parts, copies)
     rescued = rescue.run() if restores else {}
@@ -122,8 +124,10 @@ def _group_note(stored: config.StoredOffset, offset: int, end: int) -> str:
     return f"{was} is beyond the end: set to {offset}; nothing in the queue is skipped or delivered again."
 
 
-def _read(store: Store) -> dict[str, Both]:
-    return {name: config.read_both(store.config_path / name) for name in config.FILES}
+def _read(builder: PlanBuilder, store: Store) -> dict[str, Both]:
+    """Return the files and their backups, without the metadata of tiered storage where it is planned from the segments."""
+    planned = plan_tiered_metadata(builder, store)
+    return {name: config.read_both(store.config_path / name) for name in config.FILES if not (planned and name == METADATA)}
 
 
 def _plan(

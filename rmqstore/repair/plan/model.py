@@ -132,6 +132,8 @@ class Origin(StrEnum):
     LOG = "log"
     CONFIGURATION = "other configuration"
     COPY = "other copy"
+    SEGMENTS = "segments of tiered storage"
+    INDEX = "index of tiered storage"
 
 
 @dataclass(frozen=True, slots=True)

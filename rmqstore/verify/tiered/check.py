@@ -10,7 +10,6 @@ from rmqstore.findings import Finding
 from rmqstore.reading.tieredstore import METADATA, keeps_tiers, segments_directory
 from rmqstore.verify.context import Context
 from rmqstore.verify.guard import guarded, limited
-from rmqstore.verify.parts.config import State
 from rmqstore.verify.queues.units import QueueKey
 from rmqstore.verify.tiered import index, metadata
 from rmqstore.verify.tiered.items import ItemStore
@@ -30,8 +29,8 @@ def check(context: Context) -> Iterator[Finding]:
 def _check(context: Context) -> Iterator[Finding]:
     tiered = tiered_of(context.store)
     local = index.local_files(context.store)
-    if tiered.text.state is State.MISSING and not tiered.queues and not local:
-        return  # a broker that did not begin to write there
+    if tiered.is_unused and not local:
+        return
     yield from metadata.check(context, tiered)
     with ItemStore() as items:
         for file in local:

@@ -42,6 +42,11 @@ class Tiered:
         return dict(sorted(found.items()))
 
     @property
+    def is_unused(self) -> bool:
+        """Return whether a broker did not begin to write there: no metadata and no segments."""
+        return self.text.state is State.MISSING and not self.queues
+
+    @property
     def _lists(self) -> Iterator[ListKey]:
         yield from () if self.metadata is None else self.metadata.lists
         yield from () if self.files is None else self.files.lists

@@ -55,8 +55,13 @@ public final class Whole {
 
     /** A name server and a broker that is registered there. */
     static BrokerController up(Job job) throws Exception {
-        System.setProperty(RemotingCommand.REMOTING_VERSION_KEY, Integer.toString(MQVersion.CURRENT_VERSION));
         startNameServer((int) job.num("nameServerPort", 0));
+        return joined(job);
+    }
+
+    /** A broker that is registered with a name server that runs. */
+    static BrokerController joined(Job job) throws Exception {
+        System.setProperty(RemotingCommand.REMOTING_VERSION_KEY, Integer.toString(MQVersion.CURRENT_VERSION));
         BrokerController controller = BrokerStartup.createBrokerController(new String[] {"-c", job.text("conf", ""), "-n", nameServer(job)});
         BrokerStartup.start(controller);
         awaitRoute(controller, nameServer(job));

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rmqstore.store.root import Store
 
 
-def _stores(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[Path | str, ...]:
+def paths_and_uris(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[Path | str, ...]:
     """Expand patterns that the shell did not expand; a URI stays unchanged."""
     from rmqstore.pipeline.remote import is_remote
 
@@ -34,7 +34,7 @@ def _stores(context: click.Context, parameter: click.Parameter, values: tuple[st
     return tuple(found)
 
 
-stores_argument = click.argument("stores", metavar="STORE...", nargs=-1, required=True, callback=_stores)
+stores_argument = click.argument("stores", metavar="STORE...", nargs=-1, required=True, callback=paths_and_uris)
 """STORE... → `stores: tuple[Path | str, ...]`, text for a URI; what they are is checked by the package that opens them."""
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from rmqstore.diff.copies import Copy, Range
 from rmqstore.diff.derived import Derived, compare_derived
-from rmqstore.diff.logs import LogDifference, Validity, compare_logs
+from rmqstore.diff.logs import LogDifference, Passes, Validity, compare_logs
 from rmqstore.jsonschema import SCHEMA
 from rmqstore.reading.progress import Advance, silent
 from rmqstore.shellwords import quoted
@@ -78,7 +78,9 @@ class Comparison:
         one, other = quoted(self.one.name), quoted(self.other.name)
         if self.relation is Relation.DIVERGED:
             sure = "" if self.log.whole else "; first compare all of both logs with --deep, the difference may begin earlier"
-            return f"to let {other} follow {one}, cut it: rmqstore truncate {other} --at {self.log.diverged}{sure}"
+            cut = other if self.other.is_local else "COPY"
+            fetched = "" if self.other.is_local else ", once it is copied to this machine"
+            return f"to let {other} follow {one}, cut it{fetched}: rmqstore truncate {cut} --at {self.log.diverged}{sure}"
         lines = self._healing
         return f"take from the other copy what is damaged: {'; '.join(lines)}" if lines else None
 
@@ -87,10 +89,11 @@ class Comparison:
         """Return the command to run next, None if there is none; one that changes a store shows its plan alone."""
         one, other = quoted(self.one.name), quoted(self.other.name)
         if self.relation is Relation.DIVERGED:
-            cut = f"rmqstore truncate {other} --at {self.log.diverged} --dry-run"
+            cut = f"rmqstore truncate {other} --at {self.log.diverged} --dry-run" if self.other.is_local else None
             return cut if self.log.whole else f"rmqstore diff {one} {other} --deep"
         if self.relation is Relation.GAPS:
-            return f"rmqstore doctor {one if len(self.one.written()) > 1 else other}"
+            gapped = self.one if len(self.one.written()) > 1 else self.other
+            return f"rmqstore doctor {quoted(gapped.name)}" if gapped.is_local else None
         return next((f"{line} --dry-run" for line in self._healing), None)
 
     @property
@@ -98,9 +101,12 @@ class Comparison:
         """Return the commands that take damaged records from the other copy."""
         if self.relation is not Relation.DAMAGED:
             return []
-        one, other = quoted(self.one.name), quoted(self.other.name)
-        pairs = ((Validity.SECOND, one, other), (Validity.FIRST, other, one))
-        return [f"rmqstore recover {damaged} --from {copy}" for valid, damaged, copy in pairs if self.log.counts[valid]]
+        pairs = ((Validity.SECOND, self.one, self.other), (Validity.FIRST, self.other, self.one))
+        return [
+            f"rmqstore recover {quoted(damaged.name)} --from {quoted(copy.name)}"
+            for valid, damaged, copy in pairs
+            if self.log.counts[valid] and damaged.is_local
+        ]
 
     def as_json(self) -> dict[str, Any]:
         """Return the object that JSON output shows (docs/json.md)."""
@@ -129,9 +135,12 @@ class Comparison:
         }
 
 
-def compare(one: Copy, other: Copy, *, deep: bool, now: int, advance: Advance = silent) -> Comparison:
-    """Return the comparison of two copies; `deep`: all of their logs. Raises UnreadableError, StoreChangedError."""
-    log = compare_logs(one, other, deep=deep, advance=advance)
+def compare(one: Copy, other: Copy, *, deep: bool, now: int, passes: Passes | None = None, advance: Advance = silent) -> Comparison:
+    """Return the comparison of two copies; `deep`: all of their logs, `passes` as for `compare_logs`.
+
+    Raises UnreadableError, StoreChangedError.
+    """
+    log = compare_logs(one, other, deep=deep, passes=passes, advance=advance)
     after_end = tuple(copy.name for copy in (one, other) if copy.bytes_after_end(whole=log.whole))
     return Comparison(one, other, log, compare_derived(one, other, now), _more(one, other, deep=deep), after_end)
 

@@ -19,7 +19,10 @@ _NEAR_END = 1 << 20
 
 @dataclass(frozen=True)
 class Copy:
-    """One of the stores: `name` is the path as the user gave it, `begin` and `end` are the physical offsets between which records are."""
+    """One of the stores: `name` is its path or URI as it was given.
+
+    `begin` and `end` are the physical offsets between which records are.
+    """
 
     name: str
     store: Store
@@ -28,8 +31,8 @@ class Copy:
     end: int
 
     @classmethod
-    def of(cls, path: Path, store: Store) -> Copy:
-        """Return the copy at a path. Raises UnreadableError, StoreChangedError."""
+    def of(cls, path: Path | str, store: Store) -> Copy:
+        """Return the copy at a path, or a URI whose files are in `store`. Raises UnreadableError, StoreChangedError."""
         summary = summarize(store, far=tail_records)
         if summary.log.end_offset is None:
             raise UnreadableError(
@@ -41,6 +44,11 @@ class Copy:
     def log(self) -> MappedFileQueue:
         """Return the files of the log."""
         return self.store.message_log
+
+    @property
+    def is_local(self) -> bool:
+        """Return whether commands can change it: not at a URI."""
+        return "://" not in self.name
 
     @property
     def last_time(self) -> int | None:

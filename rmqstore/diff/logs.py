@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -14,6 +14,7 @@ from rmqstore.reading.differences import differing_ranges, shared_files
 from rmqstore.reading.progress import Advance, silent
 from rmqstore.reading.recordtables import Ranges, RecordTable, divergence, meeting, record_table, used_ranges
 from rmqstore.store.mapped import MappedFile
+from rmqstore.store.root import Store
 
 SMALL = 64 << 20
 """Bytes; two logs that share no more are always compared as a whole."""
@@ -60,9 +61,27 @@ class LogDifference:
     records: list[DifferingRecord] = field(default_factory=list)
     unused: bool = False
 
+    def add(self, part: LogDifference) -> None:
+        """Add the result for a range that follows those that were added by now."""
+        self.compared += part.compared
+        if self.first is None:
+            self.first, self.record = part.first, part.record
+        if self.diverged is None:
+            self.diverged = part.diverged
+        for validity, count in part.counts.items():
+            self.counts[validity] += count
+        self.records += part.records[: _SHOWN - len(self.records)]
+        self.unused |= part.unused
 
-def compare_logs(one: Copy, other: Copy, *, deep: bool, advance: Advance = silent) -> LogDifference:
+
+Passes = Callable[[Sequence[Pair], Advance], Iterable[LogDifference]]
+"""Runner of the comparison of pairs of files; returns their results in order."""
+
+
+def compare_logs(one: Copy, other: Copy, *, deep: bool, passes: Passes | None = None, advance: Advance = silent) -> LogDifference:
     """Return the differences of the logs of two copies. Raises UnreadableError, StoreChangedError.
+
+    `passes` compares whole files; without it this process does.
 
     Without `deep`, of logs that share more than 64 MiB, samples of each file and the last MiB are compared, and everything between the
     last equal sample and the end of the file that has a differing one.
@@ -72,13 +91,20 @@ def compare_logs(one: Copy, other: Copy, *, deep: bool, advance: Advance = silen
     pairs = list(shared_files(one.log, other.log, begin, end))
     shared = sum(high - low for _, _, low, high in pairs)
     result.whole = deep or shared <= SMALL
-    chosen = pairs if result.whole else _suspicious(pairs, result, advance)
-    for first, second, low, high in chosen:
-        ranges = differing_ranges(first, second, low, high, advance=advance)
-        result.compared += high - low
-        if len(ranges):
-            tables = [record_table(file, entry_header=copy.store.entry_header(file)) for copy, file in ((one, first), (other, second))]
-            _add(result, ranges, tables[0], tables[1], high)
+    chosen = pairs if result.whole else list(_suspicious(pairs, result, advance))
+    for part in passes(chosen, advance) if passes else (compare_files(one.store, other.store, pair, advance) for pair in chosen):
+        result.add(part)
+    return result
+
+
+def compare_files(one: Store, other: Store, pair: Pair, advance: Advance = silent) -> LogDifference:
+    """Return the differences of two files, one of each store, in the range that they share. Raises UnreadableError, StoreChangedError."""
+    first, second, low, high = pair
+    result = LogDifference((low, high), compared=high - low)
+    ranges = differing_ranges(first, second, low, high, advance=advance)
+    if len(ranges):
+        tables = [record_table(file, entry_header=store.entry_header(file)) for store, file in ((one, first), (other, second))]
+        _set(result, ranges, tables[0], tables[1], high)
     return result
 
 
@@ -108,10 +134,10 @@ def _samples(pair: Pair, *, last: bool) -> Iterator[Range]:
     yield max(low + 2 * length // 3 + _SAMPLE, high - (_TAIL if last else _SAMPLE)), high
 
 
-def _add(result: LogDifference, ranges: Ranges, one: RecordTable, other: RecordTable, limit: int) -> None:
-    """Add the differing records of one file to a result; bytes from `limit` on were not compared."""
+def _set(result: LogDifference, ranges: Ranges, one: RecordTable, other: RecordTable, limit: int) -> None:
+    """Set the differing records of one file in its result; bytes from `limit` on were not compared."""
     used = used_ranges(ranges, one, other)
-    result.unused |= len(used) < len(ranges)
+    result.unused = len(used) < len(ranges)
     ranges = used
     if not len(ranges):
         return
@@ -122,17 +148,15 @@ def _add(result: LogDifference, ranges: Ranges, one: RecordTable, other: RecordT
     found.append((other.begins[second], other.ends[second], Validity.SECOND))
     neither = ranges[~(_covered(ranges, one, rows) | _covered(ranges, other, others))]
     found.append((neither[:, 0], neither[:, 1], Validity.NEITHER))
-    if result.first is None:
-        result.first = int(ranges[0, 0])
-        result.record = _record_of(result.first, one, other)
-    if result.diverged is None:
-        result.diverged = divergence(one, other, both, ranges, limit)
+    result.first = int(ranges[0, 0])
+    result.record = _record_of(result.first, one, other)
+    result.diverged = divergence(one, other, both, ranges, limit)
     listed: list[DifferingRecord] = []
     for begins, ends, validity in found:
         result.counts[validity] += len(begins)
         shown = zip(begins[:_SHOWN].tolist(), ends[:_SHOWN].tolist(), strict=True)
         listed += [DifferingRecord(begin, end - begin, validity) for begin, end in shown]
-    result.records += sorted(listed, key=lambda record: record.offset)[: _SHOWN - len(result.records)]
+    result.records = sorted(listed, key=lambda record: record.offset)[:_SHOWN]
 
 
 def _record_of(offset: int, one: RecordTable, other: RecordTable) -> int | None:

@@ -21,7 +21,6 @@ from rmqstore.doctor.checks import (
     progress,
     removed,
     space,
-    tieredstorage,
     timerstart,
     traps,
 )
@@ -41,6 +40,7 @@ from rmqstore.doctor.observed import Observed, observe, unreadable
 from rmqstore.doctor.predicted import Prediction
 from rmqstore.doctor.sentence import sentence
 from rmqstore.doctor.severity import weighed
+from rmqstore.doctor.tieredstorage import check as check_tiered_storage
 from rmqstore.doctor.verdict import Class, Verdict, area_of, conclude
 from rmqstore.errors import RmqstoreError, UsageError
 from rmqstore.findings import Finding, Severity
@@ -320,7 +320,7 @@ def _all(
         lambda: progress.check(context, files, due, prediction.after, known),
         lambda: forgotten.check(context, files, prediction.after),
         lambda: otherparts.check(context, files, due, run, prediction.after, profile),
-        lambda: tieredstorage.check(context),
+        lambda: check_tiered_storage(context),
         lambda: removed.check(prediction, files, run),
         lambda: timerstart.check(context) if profile.newer_parts else iter(()),
         lambda: contents.check(prediction, written=written),

@@ -41,6 +41,7 @@ VERIFY = Throughput(local=2.2e9, threads=8, spark=2.0e9)
 REBUILD = Throughput(local=1.8e9, threads=2, spark=1.1e9)
 STATS = Throughput(local=1.7e9, threads=4, spark=1.7e9)
 EXPORT = Throughput(local=110e6, threads=2, spark=100e6)
+DIFF = Throughput(local=1.2e9, threads=1, spark=0.6e9)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from rmqstore.catalogue.releases import ALL, GENERATIONS, R5X
 from rmqstore.findings import Severity
 
 ROOT = Path(__file__).resolve().parents[2]
-CODE = re.compile(r"RMQ-(?:CL|CQ|CM|IX|CP|TM|CF|RD|DL|ST)(?:-[A-Z]+)+")
+CODE = re.compile(r"RMQ-(?:CL|CQ|CM|IX|CP|TM|CF|RD|DL|TI|ST)(?:-[A-Z]+)+")
 
 
 def _codes_in(*folders: str, without: str | None = None) -> set[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,22 @@ def test_a_file_that_cannot_be_read_is_taken_from_the_copy(name: str, pair: tupl
     assert table(root, name) == table(other, name)
     origins = {(entry["origin"], entry["why"]) for entry in done.objects[0]["configuration"] if entry["file"] == name}
     assert origins == {("other copy", f"{other}/config/{name}")}
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("kind", ["archive", "URI"])
+def test_archives_and_uris_have_it_too(kind: str, name: str, pair: tuple[Path, Path], tmp_path: Path) -> None:
+    root, other = pair
+    archive = tmp_path / "other.tar.gz"
+    with tarfile.open(archive, "w:gz") as tar:
+        tar.add(other, "backup/store")
+    copy = str(archive) if kind == "archive" else other.as_uri()
+    garbage(root, name)
+    done = recovered(root, "--from", copy)
+    assert done.status == 0, done.err
+    assert table(root, name) == table(other, name)
+    origins = {(entry["origin"], entry["why"]) for entry in done.objects[0]["configuration"] if entry["file"] == name}
+    assert origins == {("other copy", f"{copy}/config/{name}")}
 
 
 def test_a_missing_file_is_taken_from_the_copy(pair: tuple[Path, Path]) -> None:

@@ -1,4 +1,4 @@
-"""A tar archive as another copy of a log: its log files, unpacked into a temporary directory.
+"""A tar archive as another copy of a store: its log and configuration files, unpacked into a temporary directory.
 
 Nothing else is unpacked but the epoch file, no link is followed, and no name of the archive becomes a path.
 """
@@ -18,6 +18,7 @@ from rmqstore.errors import RefusedError, UnreadableError
 from rmqstore.repair.sources.copies import Source
 from rmqstore.store.mapped import parse_offset_name
 from rmqstore.store.parts import PartKind
+from rmqstore.verify.parts import config
 
 _BLOCK = 4 << 20
 _OTHER_PARTS = ("consumequeue", "batchconsumequeue", "consumequeue_ext", "timerlog", "compaction", "index")
@@ -57,7 +58,7 @@ def unpacked(path: Path) -> Iterator[Path]:
             raise UnreadableError(
                 f"{path} cannot be unpacked into {directory}: {error.strerror or error}.", "Set TMPDIR to a directory with more free space."
             ) from error
-        if not any(Path(directory).iterdir()):
+        if not Path(directory, PartKind.COMMITLOG.value).is_dir():
             raise RefusedError(
                 f"{path} has no file of a commit log.", "Name an archive that has the commitlog of a store, or a file of it."
             )
@@ -72,6 +73,8 @@ def _target(member: tarfile.TarInfo) -> str | None:
         return None
     if name.name == PartKind.EPOCH.value:
         return name.name
+    if name.parent.name == PartKind.CONFIG.value and name.name.removesuffix(".bak") in config.FILES:
+        return f"{PartKind.CONFIG.value}/{name.name}"
     return None if parse_offset_name(name.name) is None else f"{PartKind.COMMITLOG.value}/{name.name}"
 
 

@@ -75,12 +75,13 @@ class Comparison:
     @property
     def next(self) -> str | None:
         """Return what to do about a difference, None if there is nothing to do."""
-        one, other = quoted(self.one.name), quoted(self.other.name)
         if self.relation is Relation.DIVERGED:
             sure = "" if self.log.whole else "; first compare all of both logs with --deep, the difference may begin earlier"
-            cut = other if self.other.is_local else "COPY"
-            fetched = "" if self.other.is_local else ", once it is copied to this machine"
-            return f"to let {other} follow {one}, cut it{fetched}: rmqstore truncate {cut} --at {self.log.diverged}{sure}"
+            led, leader = self._followers
+            name = quoted(led.name)
+            cut = name if led.is_local else "COPY"
+            fetched = "" if led.is_local else ", once it is copied to this machine"
+            return f"to let {name} follow {quoted(leader.name)}, cut it{fetched}: rmqstore truncate {cut} --at {self.log.diverged}{sure}"
         lines = self._healing
         return f"take from the other copy what is damaged: {'; '.join(lines)}" if lines else None
 
@@ -89,12 +90,19 @@ class Comparison:
         """Return the command to run next, None if there is none; one that changes a store shows its plan alone."""
         one, other = quoted(self.one.name), quoted(self.other.name)
         if self.relation is Relation.DIVERGED:
-            cut = f"rmqstore truncate {other} --at {self.log.diverged} --dry-run" if self.other.is_local else None
+            led, _ = self._followers
+            cut = f"rmqstore truncate {quoted(led.name)} --at {self.log.diverged} --dry-run" if led.is_local else None
             return cut if self.log.whole else f"rmqstore diff {one} {other} --deep"
         if self.relation is Relation.GAPS:
             gapped = self.one if len(self.one.written()) > 1 else self.other
             return f"rmqstore doctor {quoted(gapped.name)}" if gapped.is_local else None
         return next((f"{line} --dry-run" for line in self._healing), None)
+
+    @property
+    def _followers(self) -> tuple[Copy, Copy]:
+        """Return the copy that has to follow, and the one that leads: with the later mastership by the epochs, or else the first one."""
+        last = [max((entry["epoch"] for entry in self.derived.epochs.get(name) or ()), default=-1) for name in ("first", "second")]
+        return (self.one, self.other) if last[1] > last[0] else (self.other, self.one)
 
     @property
     def _healing(self) -> list[str]:

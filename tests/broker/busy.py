@@ -14,6 +14,7 @@ from typing import Any, Self
 from tests.broker.consumed_messages import NotServed
 from tests.broker.toolchain import whole_command
 from tests.broker.whole_start import TRANSIENT, configured, told
+from tests.support.waiting import PATIENCE
 
 RELEASES = ("4.9.7", "5.3.3", "5.5.1")
 """Whole brokers that can be had; nothing in a store of 4.9.8 differs from one of 4.9.7."""
@@ -29,7 +30,7 @@ SIZES: Mapping[str, str] = {
 }
 """Files are so small that new ones of each kind come all the time."""
 
-_PATIENCE = 120.0
+_PATIENCE = float(PATIENCE)
 _STOP_SECONDS = 600
 _POLL = 0.05
 
@@ -37,12 +38,23 @@ _POLL = 0.05
 class BusyBroker:
     """A broker of `release` on the store at `root`, from the first acknowledged message on. Logs go to `scratch`, a new directory."""
 
-    def __init__(self, release: str, root: Path, scratch: Path, *, rate: int, seed: int, settings: Mapping[str, str] = SIZES) -> None:
-        """`rate` messages per second at most. Raises NotServed, JarsMissing."""
+    def __init__(
+        self,
+        release: str,
+        root: Path,
+        scratch: Path,
+        *,
+        rate: int,
+        seed: int,
+        settings: Mapping[str, str] = SIZES,
+        name_server: int | None = None,
+    ) -> None:
+        """`rate` messages per second at most; `name_server`: port of one that runs, or None. Raises NotServed, JarsMissing."""
         self.root = root
         self._scratch = scratch
         self._acknowledged = scratch / "acknowledged"
-        job = {**configured(root, settings, scratch), "rate": rate, "seed": seed}
+        joins = {} if name_server is None else {"joins": True, "nameServerPort": name_server}
+        job = {**configured(root, settings, scratch), "rate": rate, "seed": seed, **joins}
         (scratch / "job.json").write_text(json.dumps(job))
         words = whole_command(
             release, scratch, scratch / TRANSIENT, str(scratch / "job.json"), str(self._acknowledged), program="oracle.Busy"

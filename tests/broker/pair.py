@@ -6,35 +6,33 @@ import json
 import shutil
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from tests.broker.busy import SIZES
 from tests.broker.consumed_messages import NotServed
-from tests.broker.toolchain import whole_command
+from tests.broker.toolchain import CONTROLLED, prepared, whole_command
 from tests.broker.whole_start import TRANSIENT, configured, told
+from tests.support.waiting import PATIENCE
 
 MASTER: Mapping[str, str] = {**SIZES, "brokerRole": "ASYNC_MASTER"}
 """Settings of the master, and of a slave that became one."""
+SLAVE: Mapping[str, str] = {**SIZES, "brokerRole": "SLAVE", "brokerId": "1"}
 
-_PATIENCE = 120.0
+_PATIENCE = float(PATIENCE)
 _POLL = 0.05
 
 
-class Slave:
-    """A broker of `release` on the store at `root`, the slave of the one whose files are in `master`, its scratch directory."""
+class Process:
+    """A program of the harness that runs until it is killed. A context manager."""
 
-    def __init__(self, release: str, root: Path, scratch: Path, master: Path) -> None:
-        """Raises NotServed, JarsMissing. Logs go to `scratch`, a new directory."""
-        self.root, self._scratch = root, scratch
-        settings = {**SIZES, "brokerRole": "SLAVE", "brokerId": "1"}
-        job = {**configured(root, settings, scratch), "nameServerPort": json.loads((master / "job.json").read_text())["nameServerPort"]}
-        (scratch / "job.json").write_text(json.dumps(job))
-        words = whole_command(release, scratch, scratch / TRANSIENT, str(scratch / "job.json"), program="oracle.Replica")
+    def __init__(self, scratch: Path, command: Sequence[str]) -> None:
+        """Logs go to `scratch`."""
+        self.scratch = scratch
         with (scratch / "output").open("w") as output:
-            self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT)
+            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT)
 
     def __enter__(self) -> Self:
         return self
@@ -42,12 +40,36 @@ class Slave:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self.kill()
 
+    @property
+    def runs(self) -> bool:
+        """Whether it still runs."""
+        return self._process.poll() is None
+
+    def kill(self) -> None:
+        """Ends it as a crash does. Once it has ended, nothing happens."""
+        self._process.kill()
+        self._process.wait()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        shutil.rmtree(self.scratch / TRANSIENT, ignore_errors=True)
+
+
+class Slave(Process):
+    """A broker of `release` on the store at `root`, the slave of the one whose files are in `master`, its scratch directory."""
+
+    def __init__(self, release: str, root: Path, scratch: Path, master: Path, settings: Mapping[str, str] = SLAVE) -> None:
+        """Raises NotServed, JarsMissing. Logs go to `scratch`, a new directory."""
+        self.root = root
+        job = {**configured(root, settings, scratch), "nameServerPort": json.loads((master / "job.json").read_text())["nameServerPort"]}
+        (scratch / "job.json").write_text(json.dumps(job))
+        super().__init__(scratch, whole_command(release, scratch, scratch / TRANSIENT, str(scratch / "job.json"), program="oracle.Replica"))
+
     def wait_for(self, bytes_of_log: int) -> None:
         """Returns when the first so many bytes of the log are there; they are allocated as they come. Raises NotServed."""
         deadline = time.monotonic() + _PATIENCE
         while self.bytes_of_log() < bytes_of_log:
             if self._process.poll() is not None or time.monotonic() > deadline:
-                raise NotServed(f"the slave does not copy the log: {told(self._scratch)}")
+                raise NotServed(f"the slave does not copy the log: {told(self.scratch)}")
             time.sleep(_POLL)
 
     def bytes_of_log(self) -> int:
@@ -59,10 +81,22 @@ class Slave:
                 return int(path.name) + len(data)
         return 0
 
-    def kill(self) -> None:
-        """Ends it as a crash does. Once it has ended, nothing happens."""
-        self._process.kill()
-        self._process.wait()
-        if self._process.stdin is not None:
-            self._process.stdin.close()
-        shutil.rmtree(self._scratch / TRANSIENT, ignore_errors=True)
+
+class ControllerProcess(Process):
+    """A controller and a name server at ports of their own; it chooses a master also among brokers that are behind."""
+
+    def __init__(self, release: str, scratch: Path) -> None:
+        """Raises JarsMissing. Logs go to `scratch`, a new directory."""
+        prepared(release, CONTROLLED)
+        job = configured(scratch / "nothing", {}, scratch)
+        self.name_server, self.port = job["nameServerPort"], job["nameServerPort"] + 1
+        (scratch / "job.json").write_text(json.dumps({**job, "controllerPort": self.port}))
+        command = whole_command(
+            release, scratch, scratch / TRANSIENT, str(scratch / "job.json"), program="oracle.Controller", kit=CONTROLLED
+        )
+        super().__init__(scratch, command)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The settings of brokers that it controls."""
+        return {**SIZES, "enableControllerMode": "true", "controllerAddr": f"127.0.0.1:{self.port}", "brokerId": "-1"}

@@ -54,6 +54,10 @@ LEDGER = Kit(HERE / "whole" / "pom.xml", ("main", "ledger"), "-ledger")
 """The log of a DLedger member by itself."""
 
 
+CONTROLLED = Kit(HERE / "whole" / "pom.xml", ("main", "whole", "controller"), "-controlled")
+"""A controller that chooses the master among brokers, from 5.0 on."""
+
+
 class JarsMissing(Exception):
     """Maven cannot get the jars of a release; the text is what it said."""
 
@@ -83,7 +87,7 @@ def java_command(release: str, transient: Path, *arguments: str) -> list[str]:
     return [*_jvm(home, transient, "-Xmx3g", f"-Doracle.version={release}"), "-cp", class_path, "oracle.Main", *arguments]
 
 
-def whole_command(release: str, home: Path, transient: Path, *arguments: str, program: str = "oracle.Whole") -> list[str]:
+def whole_command(release: str, home: Path, transient: Path, *arguments: str, program: str = "oracle.Whole", kit: Kit = WHOLE) -> list[str]:
     """How to run a broker of `release` whose logs go to `home`. Raises JarsMissing. `transient` as in `java_command`."""
     options = (
         "-Xmx512m",
@@ -94,7 +98,7 @@ def whole_command(release: str, home: Path, transient: Path, *arguments: str, pr
         f"-Drmq.logback.configurationFile={home}/conf/logback_broker.xml",
         "-Drocketmq.client.logLevel=WARN",
     )
-    return [*_jvm(home, transient, *options), "-cp", prepared(release, WHOLE), program, *arguments]
+    return [*_jvm(home, transient, *options), "-cp", prepared(release, kit), program, *arguments]
 
 
 def ledger_command(release: str, home: Path, transient: Path, *arguments: str) -> list[str]:

@@ -12,12 +12,15 @@ import org.apache.rocketmq.broker.BrokerController;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.exception.MQBrokerException;
+import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.client.producer.SendStatus;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageDecoder;
+import org.apache.rocketmq.remoting.exception.RemotingException;
 
 /**
  * A name server, a broker, a producer that sends without an end and a consumer, in this JVM: plain messages, delayed and
@@ -32,6 +35,7 @@ public final class Busy {
     private static final int LONGEST_DELAY_SECONDS = 20;
     private static final int PERSIST_MILLIS = 500;
     private static final int TIMEOUT_MILLIS = 20_000;
+    private static final int MOST_REFUSED = 200;
     private static final long NANOS = 1_000_000_000L;
     private static final List<String> TOPICS = List.of("orders", "events", Sends.DELAYED_TOPIC);
     private static final int QUEUES = 3;
@@ -99,9 +103,18 @@ public final class Busy {
         long pause = NANOS / job.num("rate", 1);
         long next = System.nanoTime();
         try (PrintStream out = new PrintStream(acknowledged.toFile(), StandardCharsets.UTF_8)) {
+            int refused = 0;
             for (int number = 0; !Thread.currentThread().isInterrupted(); number++) {
-                SendResult sent = producer.send(message(number, random));
-                if (sent.getSendStatus() == SendStatus.SEND_OK) {
+                SendResult sent = null;
+                try {
+                    sent = producer.send(message(number, random));
+                    refused = 0;
+                } catch (MQBrokerException | MQClientException | RemotingException e) {
+                    if (++refused > MOST_REFUSED) { // a broker that just became the master refuses some
+                        throw e;
+                    }
+                }
+                if (sent != null && sent.getSendStatus() == SendStatus.SEND_OK) {
                     out.println(Json.write(Json.map("topic", sent.getMessageQueue().getTopic(), "queue", sent.getMessageQueue().getQueueId(),
                         "queueOffset", sent.getQueueOffset(),
                         "physicalOffset", MessageDecoder.decodeMessageId(sent.getOffsetMsgId()).getOffset())));

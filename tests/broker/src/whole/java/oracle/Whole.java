@@ -55,7 +55,9 @@ public final class Whole {
 
     /** A name server and a broker that is registered there. */
     static BrokerController up(Job job) throws Exception {
-        startNameServer((int) job.num("nameServerPort", 0));
+        if (!job.flag("joins")) { // the name server of another process
+            startNameServer((int) job.num("nameServerPort", 0));
+        }
         return joined(job);
     }
 
@@ -90,7 +92,7 @@ public final class Whole {
         lines.accept(Json.map("kind", "end", "caughtUp", caughtUp));
     }
 
-    private static void startNameServer(int port) throws Exception {
+    static void startNameServer(int port) throws Exception {
         NamesrvConfig names = new NamesrvConfig();
         names.setRocketmqHome(System.getProperty("rocketmq.home.dir"));
         names.setKvConfigPath(System.getProperty("rocketmq.home.dir") + "/kvConfig.json");

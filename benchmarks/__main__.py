@@ -99,6 +99,9 @@ def _measure_store(made: Made, repeat: int) -> dict[str, Runs]:
     _say("  verified")
     runs["predict"] = measure.predict(made, repeat)
     _say("  predicted")
+    runs["diff"] = measure.diff(made, repeat)
+    runs["snapshot"] = measure.snapshot(made, repeat)
+    _say("  compared and copied")
     runs["dump"] = measure.dump(made, 2, min(repeat, _DUMPS))
     _say("  dumped")
     return runs

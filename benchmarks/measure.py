@@ -7,6 +7,7 @@ One-thread work is timed in wall time and in processor time.
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -179,6 +180,37 @@ def predict(made: Made, repeat: int) -> Runs:
         scanned = json.loads(output.splitlines()[0])["scan"]
         if scanned["records"] != made.records or scanned["first_file"] != made.log_files[0].name:
             raise RuntimeError(f"the prediction read {scanned}, {made.records} records were written")
+    return runs
+
+
+def diff(made: Made, repeat: int) -> Runs:
+    """`rmqstore diff --deep` of the store and a copy of it: both logs are read; whole processes. Raises RuntimeError where they differ."""
+    copy = made.root.with_name("copy")
+    shutil.copytree(made.root, copy)
+    try:
+        options = ("--deep", "--format", "json", "--quiet", *made.shape.set_options())
+        runs, outputs = command(2 * made.log_bytes, repeat, "diff", made.root, copy, *options)
+    finally:
+        shutil.rmtree(copy)
+    for output in outputs:
+        found = json.loads(output.splitlines()[0])
+        if found["relation"] != "same" or not found["whole"]:
+            raise RuntimeError(f"diff of a store and its copy says {found['verdict']}")
+    return runs
+
+
+def snapshot(made: Made, repeat: int) -> Runs:
+    """`rmqstore snapshot` into a new directory beside the store, which is removed after each run; whole processes, bytes of the log."""
+    runs, target = Runs(made.log_bytes), made.root.with_name("snapshot")
+    for _ in range(repeat):
+        try:
+            one, _ = command(made.log_bytes, 1, "snapshot", made.root, target, "--quiet", *made.shape.set_options())
+        finally:
+            shutil.rmtree(target, ignore_errors=True)
+            target.with_name(f"{target.name}.manifest.json").unlink(missing_ok=True)
+        runs.seconds += one.seconds
+        runs.processor_seconds += one.processor_seconds
+        runs.peak_bytes += one.peak_bytes
     return runs
 
 

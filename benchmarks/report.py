@@ -50,6 +50,8 @@ def log_lines(body_length: int, runs: dict[str, Runs]) -> Iterator[Line]:
         "verify_1": "verify, 1 thread, whole process",
         "verify_2": "verify, 2 threads, whole process",
         "predict": "prediction of a start after a crash, whole process",
+        "diff": "comparison of all bytes with a copy, both read, whole process",
+        "snapshot": "snapshot, verified, whole process",
     }
     for key, text in names.items():
         value, ratio, processor_ratio = _ratios(runs[key], base)

@@ -81,3 +81,19 @@ CONFIG_VERSION = Struct(
     "timestamp" / Int64sb * "ms",
     "counter" / Int64ub * "changes",
 )
+
+TIMELINE_KEY = Struct(
+    "deliver_timestamp" / Int64sb * "TIMER_OUT_MS of the message (ms)",
+    "unique_key" / GreedyBytes * "UNIQ_KEY of the message",
+)
+"""Family `timer` of rocksdbstore (≥5.4.0, timerRocksDBEnable; sheet of the newer releases §7.2)."""
+
+TIMELINE_ENTRY = Struct(
+    "size" / Int32sb * "TOTALSIZE of the record",
+    "physical_offset" / Int64sb * "physical offset of the record in the commit log",
+)
+
+SCANNED_KEY = b"sys_topic_scan_offset_checkpoint"
+"""Key of the next queue offset of rmq_sys_wheel_timer that is read."""
+DELIVERED_KEY = b"timeline_checkpoint"
+"""Key of the time (ms) up to which messages were delivered."""

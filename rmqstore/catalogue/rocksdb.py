@@ -177,6 +177,17 @@ ENTRIES = (
         mend="If the feature is on, pass the setting (`--broker-conf`), and restore the directory from a copy. Otherwise nothing.",
     ),
     Entry(
+        "RMQ-RD-TIMER",
+        ERROR,
+        "timed messages in RocksDB contradict the log",
+        meaning="With timerRocksDBEnable (5.4.0 and later) the family `timer` of rocksdbstore has for each timed message the time, the "
+        "unique key and the place of its record, and up to where the queue of rmq_sys_wheel_timer was read. An entry names no such record, "
+        "or a message that was read has no entry and was not delivered.",
+        broker={R5X: "The message is skipped without a word, and is never delivered."},
+        mend="The messages are in the log: `rmqstore query STORE --physical-offset` shows them. With timerRocksDBEnable off and timercheck "
+        "set back, a start reads them from the queue again; those delivered before come again, too.",
+    ),
+    Entry(
         "RMQ-RD-LIBRARY",
         WARNING,
         "the RocksDB library could not read a database",

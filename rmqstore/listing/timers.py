@@ -14,6 +14,7 @@ from rmqstore.formats.record import Record
 from rmqstore.listing.configured import configuration
 from rmqstore.reading.entries import QueueEntry, units
 from rmqstore.reading.records import record_at
+from rmqstore.reading.timeline import Timeline, timeline_of
 from rmqstore.store.ends import queue_ends
 from rmqstore.store.rocksdb.asfiles import with_file_queues
 from rmqstore.store.root import Store
@@ -89,12 +90,13 @@ def _timed(store: Store, now: int) -> Iterator[TimerRow]:
 
 
 def timer_records(store: Store) -> dict[int, Record | None]:
-    """Return the records that the timer holds and those of its queue that it has not read yet, by physical offset.
+    """Return the records that the timer holds, in files or in RocksDB, and those of its queue that it has not read yet, by physical offset.
 
     None where the log does not hold it. Raises UnreadableError, StoreChangedError.
     """
-    files = open_timer(store, 0)
-    offsets = [*_in_wheel(files), *_not_read(store, files)]
+    files, timeline = open_timer(store, 0), timeline_of(store)
+    in_database = () if timeline is None else (entry.physical_offset for entry in timeline.pending)
+    offsets = [*_in_wheel(files), *in_database, *_not_read(store, files, timeline)]
     return {offset: record_at(store.message_log, offset) for offset in dict.fromkeys(offsets)}
 
 
@@ -104,11 +106,13 @@ def _in_wheel(files: TimerFiles) -> Iterator[int]:
         yield from window.units["offset_py"][live].tolist()
 
 
-def _not_read(store: Store, files: TimerFiles) -> Iterator[int]:
+def _not_read(store: Store, files: TimerFiles, timeline: Timeline | None) -> Iterator[int]:
     queue = timer_queue(store)
     if queue.files:
         ends = queue_ends(queue)
         first = 0 if files.check is None else int(files.check.last_timer_queue_offset)
+        if timeline is not None and timeline.scanned is not None:
+            first = max(first, timeline.scanned)  # a start continues there (sheet of the newer releases §7.1)
         yield from (entry.physical_offset for entry in units(queue, max(first, ends.min_offset), ends.max_offset))
 
 

@@ -47,7 +47,7 @@ from rmqstore.verify.queues.database import ComparedQueues, compared_queues
 from rmqstore.verify.queues.exchanged import Held
 from rmqstore.verify.queues.units import QueueKey
 from rmqstore.verify.tiered import check as tiered
-from rmqstore.verify.timer import wheel
+from rmqstore.verify.timer import timeline, wheel
 from rmqstore.verify.unchecked import NotChecked, not_checked
 
 Outcome = FileResult | RmqstoreError
@@ -76,6 +76,7 @@ BESIDE_LOG = Check(surroundings.check, ("store",))
 AFTER_LOG = (
     Check(checkpoint.check, ("checkpoint",)),
     Check(wheel.check, ("timer",)),
+    Check(timeline.check, ("timer",)),
     Check(config.check, ("config",)),
     Check(configcontent.check, ("config",)),
     Check(configlinks.check, ("config",)),

@@ -10,9 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rmqstore.errors import RmqstoreError
+from rmqstore.reading.timeline import FAMILY as TIMELINE
 from rmqstore.store.liveness import liveness
 from rmqstore.store.mapped import list_directory
 from rmqstore.store.parts import PartKind
+from rmqstore.store.rocksdb.databases import DatabaseUse, databases
+from rmqstore.store.rocksdb.library import probe
 from rmqstore.store.root import Store
 from rmqstore.verify.context import Context
 from rmqstore.verify.parts.compacted import queues_of_logs
@@ -78,8 +81,13 @@ def _rocksdb_configuration(context: Context) -> Iterator[NotChecked]:
 
 def _rocksdb_store(context: Context) -> Iterator[NotChecked]:
     wanted = context.options.wants("index") or context.options.wants("timer")
-    if wanted and _any_database(context.store, [context.store.path_of(PartKind.ROCKSDBSTORE)]):
+    if not wanted or not _any_database(context.store, [context.store.path_of(PartKind.ROCKSDBSTORE)]):
+        return
+    read = None if liveness(context.store).in_use else probe(next(databases(context.store, DatabaseUse.MESSAGES)))
+    if read is None or not read.sound:
         yield NotChecked("rocksdbstore/", _why(context, "verified"))
+    elif any(family.entries != 0 for family in read.families if family.name != TIMELINE):
+        yield NotChecked("index and transactions in rocksdbstore/", _why(context, "verified"))
 
 
 def _pop_consumption(context: Context) -> Iterator[NotChecked]:

@@ -56,6 +56,7 @@ ROCKSDB_KEYS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "rocksdb.QUEUE_END_KEY": {"topic": TEXTS, "kind": st.sampled_from([b"max", b"min"]), "queue_id": INTS},
     "rocksdb.CONFIG_HEAD": {"prefix": st.just(1), "table": st.integers(0, 9), "record": st.integers(0, 3), "rest": TEXTS},
     "rocksdb.CONFIG_NAME": {"name": TEXTS},
+    "rocksdb.TIMELINE_KEY": {"deliver_timestamp": LONGS, "unique_key": TEXTS},
     "rocksdb.CONFIG_OFFSET": {"group": TEXTS, "topic": TEXTS, "queue_id": INTS},
 }
 """Keys of varying length, and their values without lengths."""

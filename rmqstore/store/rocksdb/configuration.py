@@ -15,14 +15,12 @@ from rmqstore.formats import rocksdb
 from rmqstore.store import fastjson
 from rmqstore.store.liveness import liveness
 from rmqstore.store.rocksdb.databases import USERS, V2, Database, DatabaseUse, databases, is_needed
-from rmqstore.store.rocksdb.library import linked, probe
-from rmqstore.store.rocksdb.streams import exactly, output_of, prefixed
+from rmqstore.store.rocksdb.library import probe
+from rmqstore.store.rocksdb.streams import pairs_of_database
 from rmqstore.store.root import Store
 
 TOPICS, GROUPS, OFFSETS = "topics.json", "subscriptionGroup.json", "consumerOffset.json"
 _TABLES = {TOPICS: "topicConfigTable", GROUPS: "subscriptionGroupTable", OFFSETS: "offsetTable"}
-_CHILD = "rmqstore.store.rocksdb.pairs"
-_RECOVERY = "skip_any_corrupted_record"
 _SEPARATE = {"topics": TOPICS, "subscriptionGroups": GROUPS, "consumerOffsets": OFFSETS}
 _ONE = "metadata"
 _FAMILIES = {TOPICS: "topic", GROUPS: "subscriptionGroup", OFFSETS: "consumerOffset"}
@@ -67,15 +65,10 @@ def configuration_in_database(store: Store) -> DatabaseConfiguration | None:
 
 def _pairs(database: Database) -> Pairs:
     found: dict[str, dict[bytes, bytes]] = {}
-    with linked(database) as links, output_of(database, _CHILD, links, _RECOVERY) as stream:
-        family = ""
-        while (kind := exactly(stream, 1)) != b".":
-            if kind == b"F":
-                family = prefixed(stream).decode()
-                found[family] = {}
-            else:
-                key = prefixed(stream)
-                found[family][key] = prefixed(stream)
+    for family, pair in pairs_of_database(database):
+        table = found.setdefault(family, {})
+        if pair is not None:
+            table[pair[0]] = pair[1]
     return found
 
 

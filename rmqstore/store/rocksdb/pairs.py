@@ -1,7 +1,7 @@
-"""A process that prints all keys and values of one database, so that a crash of the library ends this process alone.
+"""A process that prints the keys and values of one database, so that a crash of the library ends this process alone.
 
-`python -m rmqstore.store.rocksdb.pairs DIRECTORY MODE` writes to standard output: for each column family `F` and its name, for each of its
-entries `P`, the key and the value; each of these with its length (4 bytes, big-endian) before it; `.` at the end.
+`python -m rmqstore.store.rocksdb.pairs DIRECTORY MODE [FAMILY]` writes to standard output: for each column family, or that one, `F` and its
+name, for each of its entries `P`, the key and the value; each of these with its length (4 bytes, big-endian) before it; `.` at the end.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from rmqstore.store.rocksdb.framing import with_length
 
 def main() -> None:
     """Print the keys and values of a database."""
-    directory, mode = sys.argv[1:]
+    directory, mode, *wanted = sys.argv[1:]
     restrict()
     _, families = open_families(directory, mode)
     out = sys.stdout.buffer
     for name, family in families.items():
+        if wanted and name not in wanted:
+            continue
         out.write(b"F" + with_length(name.encode()))
         for key, value in pairs_of(family):
             out.write(b"P" + with_length(key) + with_length(value))

@@ -13,9 +13,11 @@ from typing import IO
 from rmqstore.children import environment
 from rmqstore.errors import UnreadableError
 from rmqstore.store.rocksdb.databases import Database
-from rmqstore.store.rocksdb.library import longest_seconds
+from rmqstore.store.rocksdb.library import linked, longest_seconds
 
 _LENGTH = struct.Struct(">I")
+_PAIRS = "rmqstore.store.rocksdb.pairs"
+_RECOVERY = "skip_any_corrupted_record"
 
 
 @contextmanager
@@ -49,3 +51,20 @@ def exactly(stream: IO[bytes], size: int) -> bytes:
 def prefixed(stream: IO[bytes]) -> bytes:
     """Return the next bytes, whose length is before them. Raises EOFError."""
     return exactly(stream, _LENGTH.unpack(exactly(stream, _LENGTH.size))[0])
+
+
+def pairs_of_database(database: Database, family: str | None = None) -> Iterator[tuple[str, tuple[bytes, bytes] | None]]:
+    """Yield the name of each column family, or of that one, and None, then with the same name each of its keys and values, ascending.
+
+    Raises UnreadableError if the library fails, OSError.
+    """
+    words = [] if family is None else [family]
+    with linked(database) as links, output_of(database, _PAIRS, links, _RECOVERY, *words) as stream:
+        name = ""
+        while (kind := exactly(stream, 1)) != b".":
+            if kind == b"F":
+                name = prefixed(stream).decode()
+                yield name, None
+            else:
+                key = prefixed(stream)
+                yield name, (key, prefixed(stream))

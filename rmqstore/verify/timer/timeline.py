@@ -1,0 +1,87 @@
+"""Timed messages in RocksDB against the log, both ways (sheet of the newer releases §7.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from rmqstore.findings import Finding
+from rmqstore.formats.naming import TIMER_TOPIC
+from rmqstore.formats.properties import TIMER_DEL_UNIQKEY
+from rmqstore.reading.entries import units
+from rmqstore.reading.timeline import Timeline, TimelineEntry, timeline_of
+from rmqstore.store.ends import queue_ends
+from rmqstore.store.parts import PartKind
+from rmqstore.store.rocksdb.asfiles import with_file_queues
+from rmqstore.verify.context import Context
+from rmqstore.verify.guard import guarded, limited
+from rmqstore.verify.timer.files import timer_queue
+from rmqstore.verify.timer.messages import deliver_time
+from rmqstore.wording import counted
+
+CODE = "RMQ-RD-TIMER"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    """Yield findings about timed messages in RocksDB. Reads the column family, the records that it names, and the timer's queue."""
+    path = context.store.path_of(PartKind.ROCKSDBSTORE)
+    if path.is_dir():
+        yield from guarded(context, path, lambda: limited(context, path, _check(context, path)))
+
+
+def _check(context: Context, path: Path) -> Iterator[Finding]:
+    timeline = timeline_of(context.store)
+    if timeline is None:
+        return
+    if timeline.odd:
+        text = f"entries of the family timer that have another form: {timeline.odd}"
+        yield context.finding(CODE, text, file=path, found=timeline.odd)
+    for entry in timeline.pending:
+        why = _wrong(context, entry)
+        if why is not None:
+            text = f"the timed message {entry.unique_key} is not delivered: {why}"
+            yield context.finding(CODE, text, file=path, offset=entry.physical_offset, count=1)
+    yield from _not_entered(context, path, timeline)
+
+
+def _wrong(context: Context, entry: TimelineEntry) -> str | None:
+    """Return how an entry contradicts the record that it names, None if it does not."""
+    record = context.record_at(entry.physical_offset)
+    if record is None:
+        return f"no record begins at offset {entry.physical_offset}"
+    if record.topic != TIMER_TOPIC:
+        return f"the record at offset {entry.physical_offset} is of {record.topic}"
+    if record.unique_key != entry.unique_key or record.size != entry.size or deliver_time(record.properties) != entry.due:
+        return f"the record at offset {entry.physical_offset} is another message, of {record.size} bytes"
+    return None
+
+
+def _not_entered(context: Context, path: Path, timeline: Timeline) -> Iterator[Finding]:
+    """Yield messages of the timer's queue that were read and are neither delivered nor in the timeline, and a place after its end."""
+    with with_file_queues(context.store) as store:
+        queue = timer_queue(store)
+        if timeline.scanned is None or not queue.files:
+            return
+        ends = queue_ends(queue)
+        if timeline.scanned > ends.max_offset:
+            where = f"queue offset {timeline.scanned} of {TIMER_TOPIC}, which ends at {ends.max_offset}"
+            text = f"reading continues at {where}: what comes is skipped"
+            yield context.finding(CODE, text, file=path, topic=TIMER_TOPIC, queue_id=0, expected=ends.max_offset, found=timeline.scanned)
+        known = {entry.unique_key for entry in timeline.entries}
+        lost, deleted = [], set()
+        for unit in units(queue, ends.min_offset, min(timeline.scanned, ends.max_offset)):
+            record = context.record_at(unit.physical_offset)
+            if record is None or record.unique_key is None:
+                continue
+            if TIMER_DEL_UNIQKEY in record.properties:
+                deleted.add(record.properties[TIMER_DEL_UNIQKEY].rpartition("_")[2])
+                continue
+            due = deliver_time(record.properties)
+            if due is not None and (timeline.delivered is None or due > timeline.delivered) and record.unique_key not in known:
+                lost.append((record.unique_key, unit))
+    lost = [(key, unit) for key, unit in lost if key not in deleted]
+    if lost:
+        text = f"{counted(len(lost), 'timed message')} that the timer has read {'is' if len(lost) == 1 else 'are'} not in the family timer"
+        first = lost[0][1]
+        place = {"topic": TIMER_TOPIC, "queue_id": 0, "queue_offset": first.queue_offset, "offset": first.physical_offset}
+        yield context.finding(CODE, f"{text}, and not delivered: the first one is {lost[0][0]}", file=path, count=len(lost), **place)

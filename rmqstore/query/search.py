@@ -25,6 +25,7 @@ from rmqstore.query.times import TimeSearch
 from rmqstore.query.wanted import Key, Offset, QueueRange, TimeRange, Value, Wanted
 from rmqstore.reading.entries import QueueEntry, batch_units, units
 from rmqstore.reading.indexchains import entries_of_key
+from rmqstore.reading.indexdatabase import look_up
 from rmqstore.reading.records import record_at
 from rmqstore.store.ends import QueueEnds, batch_queue_ends, queue_ends
 from rmqstore.store.mapped import MappedFileQueue
@@ -130,12 +131,12 @@ class Search:
 
     def _with_key(self, wanted: Key) -> Iterator[dict[str, Any]]:
         files = self._store.index_files()
-        if not files:
-            yield from self._everything("there are no index files")
-            return
         topics = [wanted.topic] if wanted.topic is not None else self._topics()
         if not topics:
             yield from self._everything("no topic was given, and no topic has a queue")
+            return
+        if not files:
+            yield from self._in_database(wanted, topics)
             return
         seen: set[int] = set()
         covered = []
@@ -151,6 +152,32 @@ class Search:
         names = "of 1 topic" if len(topics) == 1 else f"of the {len(topics)} topics that have queues"
         self.report.searched.append(f"the chains of the key in {len(covered)} of {len(files)} index files, {names}")
         for begin, end in _gaps(covered, self._log.min_offset, self._log.max_offset):
+            why = f"bytes {begin} to {end} of the log, which the index does not cover"
+            yield from self._scan(begin, end, Filters(topic=wanted.topic, key=wanted.key), wanted.accept, why, seen)
+
+    def _in_database(self, wanted: Key, topics: list[str]) -> Iterator[dict[str, Any]]:
+        """Yield the messages through the index in RocksDB, and those of the parts of the log that it is not of."""
+        try:
+            answer = look_up(self._store, topics, wanted.key)
+        except UnreadableError:
+            answer = None
+        last = None if answer is None else record_at(self._log, answer.last)
+        if answer is None or last is None:
+            yield from self._everything("there are no index files")
+            return
+        seen: set[int] = set()
+        for offset in answer.offsets:
+            record = record_at(self._log, offset)
+            message = None if record is None else self._shown(record, Way.INDEX)
+            if message is not None and wanted.accept(message):
+                seen.add(offset)
+                yield message
+        begin = TimeSearch(self._log).begin_of(answer.first_time) if answer.first is None else answer.first
+        covered = begin, answer.last + last.size
+        self.report.searched.append(
+            f"the index in RocksDB, which is of the messages with a unique key in bytes {covered[0]} to {covered[1]} of the log"
+        )
+        for begin, end in _gaps([covered], self._log.min_offset, self._log.max_offset):
             why = f"bytes {begin} to {end} of the log, which the index does not cover"
             yield from self._scan(begin, end, Filters(topic=wanted.topic, key=wanted.key), wanted.accept, why, seen)
 

@@ -17,7 +17,7 @@ from rmqstore.store.rocksdb.library import linked, longest_seconds
 
 _LENGTH = struct.Struct(">I")
 _PAIRS = "rmqstore.store.rocksdb.pairs"
-_RECOVERY = "skip_any_corrupted_record"
+RECOVERY = "skip_any_corrupted_record"
 
 
 @contextmanager
@@ -59,7 +59,7 @@ def pairs_of_database(database: Database, family: str | None = None) -> Iterator
     Raises UnreadableError if the library fails, OSError.
     """
     words = [] if family is None else [family]
-    with linked(database) as links, output_of(database, _PAIRS, links, _RECOVERY, *words) as stream:
+    with linked(database) as links, output_of(database, _PAIRS, links, RECOVERY, *words) as stream:
         name = ""
         while (kind := exactly(stream, 1)) != b".":
             if kind == b"F":

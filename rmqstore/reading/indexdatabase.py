@@ -1,0 +1,51 @@
+"""The index of messages in RocksDB (`indexRocksDBEnable`, from 5.4.0 on): the places of the messages that have a key."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rmqstore.store.liveness import liveness
+from rmqstore.store.rocksdb.databases import DatabaseUse, databases
+from rmqstore.store.rocksdb.library import linked, probe
+from rmqstore.store.rocksdb.streams import RECOVERY, exactly, output_of
+from rmqstore.store.root import Store
+
+MOST_TOPICS = 500
+"""Topics of a lookup; their names are words of a command line."""
+HOUR = 3_600_000
+_CHILD = "rmqstore.store.rocksdb.indexed"
+_LONG = struct.Struct(">q")
+
+
+@dataclass(frozen=True, slots=True)
+class IndexAnswer:
+    """The entries with a key, and what the index is of: messages from physical offset `first` to the one at `last`.
+
+    `first` is None if it is only known that messages stored from `first_time` (ms) on are in it.
+    """
+
+    offsets: tuple[int, ...]
+    first: int | None
+    first_time: int
+    last: int
+
+
+def look_up(store: Store, topics: Sequence[str], key: str) -> IndexAnswer | None:
+    """Return the answer of the index, None without one, and where it cannot be read or a broker has it open.
+
+    Raises UnreadableError if the library fails, OSError.
+    """
+    database = next(databases(store, DatabaseUse.MESSAGES), None)
+    if database is None or store.only is not None or len(topics) > MOST_TOPICS or liveness(store).in_use or not probe(database, 0).sound:
+        return None
+    prefixes = [f"@{topic}@{kind}@{key}@".encode("utf-8", "surrogateescape").hex() for topic in topics for kind in ("K", "U")]
+    offsets: list[int] = []
+    with linked(database) as links, output_of(database, _CHILD, links, RECOVERY, *prefixes) as stream:
+        last, hour, first = (_LONG.unpack(exactly(stream, _LONG.size))[0] for _ in range(3))
+        while (offset := _LONG.unpack(exactly(stream, _LONG.size))[0]) >= 0:
+            offsets.append(offset)
+    if last < 0 or hour < 0:
+        return None
+    return IndexAnswer(tuple(sorted(set(offsets))), None if first < 0 else first, hour + HOUR, last)

@@ -363,6 +363,14 @@ ENTRIES = (
         mend="Broker stopped: move consumequeue_ext and consumequeue away and rebuild both. " + REBUILD_QUEUES,
     ),
     Entry(
+        "RMQ-CQ-EXT-ORPHAN",
+        INFO,
+        "extended entries that no entry names",
+        meaning="Brokers cut a queue without its extended entries, so those of cut entries stay between those of later ones.",
+        broker={ALL: "Not read; they go with their file when that expires."},
+        mend="Nothing.",
+    ),
+    Entry(
         "RMQ-CQ-BATCH",
         ERROR,
         "batch entry differs from its record",

@@ -70,7 +70,7 @@ BEFORE_LOG = (
     Check(manifest.check, ("store",)),
     Check(compaction.check, ("consumequeue",)),
     Check(compacted.check, ("consumequeue",)),
-    Check(ext.check_lengths, ("consumequeue",)),
+    Check(ext.check_units, ("consumequeue",)),
 )
 BESIDE_LOG = Check(surroundings.check, ("store",))
 AFTER_LOG = (

@@ -1,10 +1,12 @@
 """Ext units: where a queue unit stores an address, the ext unit there must hold the record's tagsCode and store time.
 
-And the lengths of the ext units of a file, which a start adds up from byte 0 on until one is not positive, must not lead out of it.
+And the lengths of the ext units of a file, which a start adds up from byte 0 on until one is not positive, must not lead out of it. Units
+that no entry names are left when queues are cut, because ext files are not (fact sheet queues §11, Q20).
 """
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Mapping
 from functools import partial
 
@@ -14,6 +16,8 @@ import numpy.typing as npt
 from rmqstore.errors import RmqstoreError
 from rmqstore.findings import Finding
 from rmqstore.formats import consumequeue_ext
+from rmqstore.formats.consumequeue import UNIT, UNIT_SIZE
+from rmqstore.scan.columns import integer_columns
 from rmqstore.scan.walk import LogScanner
 from rmqstore.store.mapped import MappedFile
 from rmqstore.store.root import QueueDirectory
@@ -25,16 +29,24 @@ from rmqstore.verify.queues.units import QueueKey
 HEAD_SIZE = 20
 _LENGTH = 2
 _PIECE = 1 << 20
+_UNIT = integer_columns(UNIT)
+_UNITS = UNIT_SIZE << 18
 
 
-def check_lengths(context: Context) -> Iterator[Finding]:
-    """Yield findings about files of ext units whose lengths a start cannot add up."""
+def check_units(context: Context) -> Iterator[Finding]:
+    """Yield findings about files of ext units whose lengths a start cannot add up, and about units that no entry of the queue names."""
+    queues = {(queue.topic, queue.queue_id): queue for queue in context.store.queue_directories()}
     for queue in context.store.ext_queue_directories():
+        key = queue.topic, queue.queue_id
+        places = array("q")
         for file in queue.files.files:
-            yield from guarded(context, file.path, partial(_lengths, context, (queue.topic, queue.queue_id), file))
+            yield from guarded(context, file.path, partial(_lengths, context, key, file, places))
+        if key in queues and context.options.wants_queue(*key):
+            yield from guarded(context, queue.directory, partial(_orphans, context, queue, queues[key], places))
 
 
-def _lengths(context: Context, key: QueueKey, file: MappedFile) -> Iterator[Finding]:
+def _lengths(context: Context, key: QueueKey, file: MappedFile, places: array[int]) -> Iterator[Finding]:
+    """Add the offsets of the units of a file to `places`, and yield the unit that leads out of it."""
     position = last = start = 0
     piece = b""
     while position + _LENGTH <= file.length:
@@ -43,6 +55,7 @@ def _lengths(context: Context, key: QueueKey, file: MappedFile) -> Iterator[Find
         size = int.from_bytes(piece[position - start : position - start + _LENGTH], "big", signed=True)
         if size <= 0:
             return
+        places.append(file.start + position)
         last, position = position, position + size
     if not position:
         return  # an empty file; `files.py` reports it
@@ -50,6 +63,24 @@ def _lengths(context: Context, key: QueueKey, file: MappedFile) -> Iterator[Find
     yield context.finding(
         "RMQ-CQ-EXT", message, file=file.path, position=last, length=_LENGTH, topic=key[0], queue_id=key[1], found=position - last
     )
+
+
+def _orphans(context: Context, ext: QueueDirectory, queue: QueueDirectory, places: array[int]) -> Iterator[Finding]:
+    """Yield units after the first one that the queue names, and that it does not name."""
+    found = [np.zeros(0, np.int64)]
+    for file in queue.files.files:
+        for at in range(0, file.length - file.length % UNIT_SIZE, _UNITS):
+            piece = read_at(file, at, min(_UNITS, file.length - file.length % UNIT_SIZE - at))
+            codes = np.frombuffer(piece, _UNIT)["tags_code"].astype(np.int64)
+            found.append(codes[codes <= consumequeue_ext.MAX_ADDRESS])
+    named = np.concatenate(found) - consumequeue_ext.encode_address(0)
+    every = np.frombuffer(places, np.int64) if places else np.zeros(0, np.int64)
+    orphans = every[~np.isin(every, named) & (every > (named.min() if named.size else -1))]
+    if orphans.size:
+        file = next(file for file in reversed(ext.files.files) if file.start <= orphans[0])
+        text = f"extended entries that the queue does not name: {orphans.size}"
+        where = {"topic": ext.topic, "queue_id": ext.queue_id, "found": int(orphans.size)}
+        yield context.finding("RMQ-CQ-EXT-ORPHAN", text, file=file.path, position=int(orphans[0]) - file.start, **where)
 
 
 class ExtReader:

@@ -19,7 +19,7 @@ ENTRIES = (
             "messages that are only in segments are not found any more. A gap or an overlap: reads across it fail or give other messages. "
             "A topic without a number gets a new one, and index entries of the old number are not found."
         },
-        mend="`rmqstore recover STORE --broker-conf FILE` writes it again from the segments where it is missing or damaged "
+        mend="`rmqstore recover STORE` writes it again from the segments that the broker.conf names, where it is missing or damaged "
         "(`--dry-run` only shows the plan). Do not start the broker before: it would write new metadata.",
     ),
     Entry(
@@ -38,7 +38,7 @@ ENTRIES = (
         meaning="A file below `tieredStoreFilePath` has the name of a segment of this broker, or another name, and the metadata does not "
         "list it.",
         broker={R5X: "It is not read and never deleted."},
-        mend="If the metadata is older than the segments, as after a restore, `rmqstore recover STORE --broker-conf FILE` adds them.",
+        mend="If the metadata is older than the segments, as after a restore, the metadata of that day belongs to them: copy it as well.",
     ),
     Entry(
         "RMQ-TI-RECORD",

@@ -27,7 +27,8 @@ from rmqstore.wording import counted
 BROKEN = frozenset({State.EMPTY, State.NOTHING, State.TABLELESS, State.DAMAGED})
 Both = tuple[Text, Text]
 _OFFSETS = (CONSUMER_OFFSETS, LMQ_OFFSETS)
-_WRITTEN_WITH_OFFSETS = ("consumerFilter.json", "consumerOrderInfo.json", DELAY_OFFSETS)
+_WRITTEN_WITH_OFFSETS = ("consumerFilter.json", "consumerOrderInfo.json")
+"""Not delayOffset.json: a plan can create it for a broker that was killed before it wrote any of them."""
 _UNKNOWN = {
     TOPICS: "Topics without queues are not known; permissions, order and the numbers of queues without messages are defaults.",
     GROUPS: "Of groups found in other places only the name is known: retry limits, switched off consumption and the like are defaults.",

@@ -92,18 +92,24 @@ def compare_logs(one: Copy, other: Copy, *, deep: bool, passes: Passes | None = 
     shared = sum(high - low for _, _, low, high in pairs)
     result.whole = deep or shared <= SMALL
     chosen = pairs if result.whole else list(_suspicious(pairs, result, advance))
-    for part in passes(chosen, advance) if passes else (compare_files(one.store, other.store, pair, advance) for pair in chosen):
+    here = (compare_files(pair, headers_of(one.store, other.store, pair), advance) for pair in chosen)
+    for part in passes(chosen, advance) if passes else here:
         result.add(part)
     return result
 
 
-def compare_files(one: Store, other: Store, pair: Pair, advance: Advance = silent) -> LogDifference:
-    """Return the differences of two files, one of each store, in the range that they share. Raises UnreadableError, StoreChangedError."""
+def headers_of(one: Store, other: Store, pair: Pair) -> tuple[int, int]:
+    """Return the bytes before each record in two files, one of each store."""
+    return one.entry_header(pair[0]), other.entry_header(pair[1])
+
+
+def compare_files(pair: Pair, headers: tuple[int, int], advance: Advance = silent) -> LogDifference:
+    """Return the differences of two files in the range that they share. Raises UnreadableError, StoreChangedError."""
     first, second, low, high = pair
     result = LogDifference((low, high), compared=high - low)
     ranges = differing_ranges(first, second, low, high, advance=advance)
     if len(ranges):
-        tables = [record_table(file, entry_header=store.entry_header(file)) for store, file in ((one, first), (other, second))]
+        tables = [record_table(file, entry_header=header) for file, header in zip((first, second), headers, strict=True)]
         _set(result, ranges, tables[0], tables[1], high)
     return result
 

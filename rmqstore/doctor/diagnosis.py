@@ -13,17 +13,7 @@ from typing import Any, TypeVar
 
 from rmqstore.doctor.areas import Area, Effect, Harm, State
 from rmqstore.doctor.assumed import Assumed, assumptions, contradicted
-from rmqstore.doctor.checks import (
-    configuration,
-    contents,
-    forgotten,
-    otherparts,
-    progress,
-    removed,
-    space,
-    timerstart,
-    traps,
-)
+from rmqstore.doctor.checks import configuration, contents, forgotten, otherparts, progress, removed, space, timerstart, traps
 from rmqstore.doctor.checks.configfiles import ConfigFiles
 from rmqstore.doctor.checks.configured import with_evidence
 from rmqstore.doctor.checks.due import Due, running

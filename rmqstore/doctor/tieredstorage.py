@@ -11,7 +11,7 @@ from rmqstore.reading.tieredstore import METADATA, keeps_tiers
 from rmqstore.verify.context import Context
 from rmqstore.verify.guard import limited
 from rmqstore.verify.tiered import metadata
-from rmqstore.verify.tiered.check import unread
+from rmqstore.verify.tiered.check import unread_segments
 from rmqstore.verify.tiered.index import local_files
 from rmqstore.verify.tiered.state import tiered_of
 from rmqstore.wording import counted
@@ -34,7 +34,7 @@ def check(context: Context) -> Iterator[Found]:
         yield Effect(Area.OTHER, State.LOSES, text, Harm.INVISIBLE)
     else:
         yield from _losses(found)
-    yield from (Effect(Area.OTHER, State.NOT_CHECKED, f"{area}: {reason}") for area, reason in unread(context) if "segments" in area)
+    yield from (Effect(Area.OTHER, State.NOT_CHECKED, f"{area}: {reason}") for area, reason in unread_segments(store))
 
 
 def _losses(found: list[Finding]) -> Iterator[Effect]:

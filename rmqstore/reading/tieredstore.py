@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -97,11 +96,6 @@ class SegmentFiles:
         """Return the file of a segment, whether or not it exists."""
         path, kind = key
         return self.directory / path / kind.name / segment_name(base_offset)
-
-    @cached_property
-    def brokers(self) -> frozenset[str]:
-        """The names of the brokers that have segments here."""
-        return frozenset(path.split("/", 1)[0] for path, _ in self.lists)
 
 
 def queue_of(path: str) -> tuple[str, str, int] | None:

@@ -12,9 +12,11 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from rmqstore.formats.consumequeue import UNIT_SIZE
 from rmqstore.formats.index import message_keys
@@ -35,7 +37,7 @@ from rmqstore.reading.tieredstore import (
 )
 from rmqstore.repair.plan.builder import PlanBuilder
 from rmqstore.repair.plan.model import ConfigEntry, Origin
-from rmqstore.scan.walk import Batch, LogScanner
+from rmqstore.scan.walk import LogScanner
 from rmqstore.store.mapped import MappedFile, MappedFileQueue
 from rmqstore.store.root import Store
 from rmqstore.verify.parts.config import State, Text, read_both
@@ -103,10 +105,12 @@ class _Content:
     def value(self) -> dict[str, Any]:
         """Return the object of the file."""
         tables: dict[str, dict[str, Any]] = {name: {} for name in TABLES.values()}
-        for key, files in sorted(self.lists.items()):
-            path, kind = key
-            if files:
-                tables[TABLES[kind]][path] = self._list(key, files)
+        for path in sorted({path for path, _ in self.lists}):
+            stamps = self._stamps(path)
+            for kind in SegmentType:
+                files = self.lists.get((path, kind), ())
+                if files:
+                    tables[TABLES[kind]][path] = self._list((path, kind), files, stamps)
         numbers = self._numbers()
         queues = {place: path for path, _ in self.lists if (place := queue_of(path)) is not None and place[1] in numbers}
         updated = max((one["endTimestamp"] for table in tables.values() for each in table.values() for one in each.values()), default=0)
@@ -138,12 +142,12 @@ class _Content:
             which = f"{self.guessed[0]}{f' and {len(self.guessed) - 1} more topics' if len(self.guessed) > 1 else ''}"
             yield f"No index entry shows the number of {which}: they get new ones, under which queries by key find no older entries."
 
-    def _list(self, key: ListKey, files: Sequence[MappedFile]) -> dict[str, Any]:
+    def _list(self, key: ListKey, files: Sequence[MappedFile], stamps: _Stamps) -> dict[str, Any]:
         path, kind = key
         for before, after in itertools.pairwise(files):
             if before.end < after.start:
                 self.gaps.append(f"Bytes {before.end} to {after.start} of the {kind.name} segments of {path} are in no file.")
-        times = _times_of_index(files) if kind is SegmentType.INDEX else self._times(path, kind, files)
+        times = _times_of_index(files) if kind is SegmentType.INDEX else stamps.times_of(kind, files)
         segments = {}
         for file, (begin, end) in zip(files, times, strict=True):
             sealed = file is not files[-1] or kind is SegmentType.INDEX
@@ -162,25 +166,18 @@ class _Content:
         self.entries.append(ConfigEntry(METADATA, f"{path} {kind.name}", Origin.SEGMENTS, why))
         return segments
 
-    def _times(self, path: str, kind: SegmentType, files: Sequence[MappedFile]) -> list[tuple[int, int]]:
-        """Return the store times (ms) of the first and last record of each commit log segment, or of those of the units of each other."""
+    def _stamps(self, path: str) -> _Stamps:
+        """Return the store times of a queue. Reads its commit log segments once."""
         scanner, extents = LogScanner(), []
-        offsets: list[np.ndarray[Any, Any]] = [np.zeros(0, np.int64)]
-        times: list[np.ndarray[Any, Any]] = [np.zeros(0, np.int64)]
+        offsets, times = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for file in self.lists.get((path, SegmentType.COMMIT_LOG), ()):
             stamps = [np.zeros(0, np.int64)]
-            for event in scanner.scan(file) if file.length else ():
-                if isinstance(event, Batch):
-                    stamps.append(event.records["store_timestamp"].copy())
-                    offsets.append(event.records["queue_offset"].copy())
-            of_file = np.concatenate(stamps)
-            times.append(of_file)
-            extents.append(_extent(of_file))
-        if kind is SegmentType.COMMIT_LOG:
-            return extents
-        numbers, every = np.concatenate(offsets), np.concatenate(times)
-        inside = ((numbers >= file.start // UNIT_SIZE) & (numbers < file.end // UNIT_SIZE) for file in files)
-        return [_extent(every[rows]) for rows in inside]
+            for batch in scanner.batches(file) if file.length else ():
+                stamps.append(batch.records["store_timestamp"].copy())
+                offsets.append(batch.records["queue_offset"].copy())
+            times.append(np.concatenate(stamps))
+            extents.append(_extent(times[-1]))
+        return _Stamps(extents, np.concatenate(offsets), np.concatenate(times))
 
     # Numbers of topics
 
@@ -216,19 +213,45 @@ class _Content:
 
     def _is_of(self, topic: str, item: np.void) -> bool:
         """Return whether the message at the place that an index entry names is of a topic and has its key."""
-        for broker in {path.split("/", 1)[0] for path, _ in self.lists}:
-            files = self.lists.get((f"{broker}/{topic}/{int(item['queue_id'])}", SegmentType.COMMIT_LOG), ())
-            record = record_at(MappedFileQueue(files), int(item["offset"]))
+        for log in self._logs.get((topic, int(item["queue_id"])), ()):
+            record = record_at(log, int(item["offset"]))
             if record is not None and record.size == int(item["size"]) and record.topic == topic:
                 return int(item["key_hash"]) in {index_key_hash(topic, key) for key in message_keys(record.properties, index_tags=False)}
         return False
 
+    @cached_property
+    def _logs(self) -> dict[tuple[str, int], list[MappedFileQueue]]:
+        """The commit log segments of each queue, of every broker that has it."""
+        found: dict[tuple[str, int], list[MappedFileQueue]] = defaultdict(list)
+        for (path, kind), files in self.lists.items():
+            place = queue_of(path)
+            if kind is SegmentType.COMMIT_LOG and place is not None:
+                found[place[1:]].append(MappedFileQueue(files))
+        return dict(found)
 
-def _extent(times: np.ndarray[Any, Any]) -> tuple[int, int]:
+
+@dataclass(frozen=True, slots=True)
+class _Stamps:
+    """Store times (ms) of a queue: of the first and last record of each commit log segment, and of each record by queue offset."""
+
+    extents: list[tuple[int, int]]
+    queue_offsets: npt.NDArray[np.int64]
+    times: npt.NDArray[np.int64]
+
+    def times_of(self, kind: SegmentType, files: Sequence[MappedFile]) -> list[tuple[int, int]]:
+        """Return the first and last time of each segment: of its records, or of those of its units."""
+        if kind is SegmentType.COMMIT_LOG:
+            return self.extents
+        numbers = self.queue_offsets
+        inside = ((numbers >= file.start // UNIT_SIZE) & (numbers < file.end // UNIT_SIZE) for file in files)
+        return [_extent(self.times[rows]) for rows in inside]
+
+
+def _extent(times: npt.NDArray[np.int64]) -> tuple[int, int]:
     """Return the smallest and largest time, the largest Java long for both without any, as brokers do."""
     return (int(times.min()), int(times.max())) if times.size else (2**63 - 1, 2**63 - 1)
 
 
 def _times_of_index(files: Sequence[MappedFile]) -> list[tuple[int, int]]:
     found = [tiered_index_of(file) for file in files]
-    return [_extent(np.zeros(0)) if one is None else (one.begin_timestamp, one.end_timestamp) for one in found]
+    return [_extent(np.zeros(0, np.int64)) if one is None else (one.begin_timestamp, one.end_timestamp) for one in found]

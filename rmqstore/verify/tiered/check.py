@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rmqstore.findings import Finding
 from rmqstore.reading.tieredstore import METADATA, keeps_tiers, segments_directory
+from rmqstore.store.root import Store
 from rmqstore.verify.context import Context
 from rmqstore.verify.guard import guarded, limited
 from rmqstore.verify.queues.units import QueueKey
@@ -55,15 +56,19 @@ def _queue(checker: QueueChecker, place: Path, key: QueueKey, path: str) -> Iter
 
 def unread(context: Context) -> Iterator[tuple[str, str]]:
     """Yield what was not looked at, and why: segments whose place is not known, index files whose layout is not known."""
-    store = context.store
-    if not keeps_tiers(store):
+    if not keeps_tiers(context.store):
         return
+    yield from unread_segments(context.store)
+    names = [file.path.name for file in index.local_files(context.store) if index.layout_is_unknown(context, file)]
+    if names:
+        reason = "name tieredStoreIndexFileMaxHashSlotNum and tieredStoreIndexFileMaxIndexNum with --broker-conf or --set"
+        yield f"index file {names[0]} of tiered storage", reason
+
+
+def unread_segments(store: Store) -> Iterator[tuple[str, str]]:
+    """Yield the segments, and why they were not looked at, where their place is not known or not there."""
     directory = segments_directory(store)
     if directory is None:
         yield "segments of tiered storage", "tieredStoreFilePath is not in the settings; name it with --broker-conf or --set"
     elif not directory.is_dir():
         yield "segments of tiered storage", f"{directory} does not exist here"
-    names = [file.path.name for file in index.local_files(store) if index.layout_is_unknown(context, file)]
-    if names:
-        reason = "name tieredStoreIndexFileMaxHashSlotNum and tieredStoreIndexFileMaxIndexNum with --broker-conf or --set"
-        yield f"index file {names[0]} of tiered storage", reason

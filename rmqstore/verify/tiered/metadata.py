@@ -82,9 +82,8 @@ def _unlisted(context: Context, files: SegmentFiles, metadata: TieredMetadata) -
     """Yield segment files that brokers do not know. An empty one is left by a broker that was killed when it created it."""
     for key, listed in files.lists.items():
         known = {segment.base_offset for segment in metadata.lists.get(key, ())}
-        known |= {base_offset for *of_list, base_offset in metadata.deleted if tuple(of_list) == key}
         for file in listed:
-            if file.start not in known and file.length:
+            if file.start not in known and file.length and (*key, file.start) not in metadata.deleted:
                 yield context.finding(UNLISTED, _text_of(file), file=file.path, **_queue(key[0]), found=file.length)
     for name in files.odd:
         yield context.finding(UNLISTED, "the name is not that of a segment", file=files.directory / name)

@@ -38,7 +38,9 @@ def look_up(store: Store, topics: Sequence[str], key: str) -> IndexAnswer | None
     Raises UnreadableError if the library fails, OSError.
     """
     database = next(databases(store, DatabaseUse.MESSAGES), None)
-    if database is None or store.only is not None or len(topics) > MOST_TOPICS or liveness(store).in_use or not probe(database, 0).sound:
+    if database is None or not database.may_have_entries or store.only is not None or len(topics) > MOST_TOPICS:
+        return None
+    if liveness(store).in_use or not probe(database, 0).sound:
         return None
     prefixes = [f"@{topic}@{kind}@{key}@".encode("utf-8", "surrogateescape").hex() for topic in topics for kind in ("K", "U")]
     offsets: list[int] = []

@@ -52,7 +52,7 @@ def timeline_of(store: Store) -> Timeline | None:
     Raises UnreadableError if the library fails, OSError.
     """
     database = next(databases(store, DatabaseUse.MESSAGES), None)
-    if database is None or store.only is not None or liveness(store).in_use:
+    if database is None or not database.may_have_entries or store.only is not None or liveness(store).in_use:
         return None
     report = probe(database)
     if not report.sound or all(family.name != FAMILY or not family.entries for family in report.families):

@@ -82,6 +82,11 @@ class Database:
         return CURRENT not in self.files and not any(map(_WRITE_AHEAD_LOG.fullmatch, self.files))
 
     @property
+    def may_have_entries(self) -> bool:
+        """Return whether there is a table, or a write-ahead log that is not empty."""
+        return bool(self.tables) or any(_WRITE_AHEAD_LOG.fullmatch(name) and (self.directory / name).stat().st_size for name in self.files)
+
+    @property
     def table_bytes(self) -> int:
         """Return the length of all SST files."""
         return sum((self.directory / name).stat().st_size for name in self.tables)

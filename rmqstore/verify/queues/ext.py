@@ -35,8 +35,9 @@ _UNITS = UNIT_SIZE << 18
 
 def check_units(context: Context) -> Iterator[Finding]:
     """Yield findings about files of ext units whose lengths a start cannot add up, and about units that no entry of the queue names."""
-    queues = {(queue.topic, queue.queue_id): queue for queue in context.store.queue_directories()}
-    for queue in context.store.ext_queue_directories():
+    exts = list(context.store.ext_queue_directories())
+    queues = {(one.topic, one.queue_id): one for one in context.store.queue_directories()} if exts else {}
+    for queue in exts:
         key = queue.topic, queue.queue_id
         places = array("q")
         for file in queue.files.files:

@@ -47,7 +47,7 @@ def check_units(context: Context) -> Iterator[Finding]:
 
 
 def _lengths(context: Context, key: QueueKey, file: MappedFile, places: array[int]) -> Iterator[Finding]:
-    """Add the offsets of the units of a file to `places`, and yield the unit that leads out of it."""
+    """Add the offsets of the units of a file to `places`, and yield a finding about a last length that leads out of the file."""
     position = last = start = 0
     piece = b""
     while position + _LENGTH <= file.length:
@@ -60,6 +60,7 @@ def _lengths(context: Context, key: QueueKey, file: MappedFile, places: array[in
         last, position = position, position + size
     if not position:
         return  # an empty file; `files.py` reports it
+    places.pop()  # not a unit
     message = "the length of this extended entry leads beyond the end of the file: a broker does not start"
     yield context.finding(
         "RMQ-CQ-EXT", message, file=file.path, position=last, length=_LENGTH, topic=key[0], queue_id=key[1], found=position - last

@@ -1,9 +1,9 @@
-"""`rmqstore sql`: query a store in SQL, on Spark."""
+"""`rmqstore sql`: query a store in SQL, in this process or on Spark."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,18 +11,23 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqstore.commands.common import View, on_interrupt, output_options, store_options
-from rmqstore.commands.engines import spark_options, store_or_uri_argument
+from rmqstore.commands.engines import engine_options, store_or_uri_argument
 from rmqstore.errors import RmqstoreError
 
 if TYPE_CHECKING:
+    from rmqstore.pipeline.engine import EngineOptions
     from rmqstore.pipeline.job import StoreAt
-    from rmqstore.pipeline.spark.session import Opener
+    from rmqstore.pipeline.sqlresult import Result
+    from rmqstore.reading.progress import Advance
+
+    Engine = Callable[[str, Advance], Result]
+    """Runs a statement, with the report of progress."""
 
 
 @click.command("sql", short_help="Query a store in SQL: messages, consume queues, index, timer, findings.")
 @store_or_uri_argument
 @click.argument("statement", required=False)
-@spark_options
+@engine_options
 @store_options
 @output_options
 @click.pass_context
@@ -30,15 +35,15 @@ def command(
     context: click.Context,
     store: Path | str,
     statement: str | None,
-    master: str | None,
-    spark_conf: Mapping[str, str],
+    wish: EngineOptions,
     broker_conf: Path | None,
     settings: Mapping[str, str],
     view: View,
 ) -> None:
-    """Answer STATEMENT, in the SQL of Spark, from the tables of STORE: messages, consumequeue, index, timer, findings. Without one,
+    """Answer STATEMENT from the tables of STORE: messages, consumequeue, index, timer, findings. Without one,
     statements are read from standard input, each up to a semicolon at the end of a line; on a terminal at a prompt with a history.
 
+    This process answers, in the SQL of DuckDB; --engine spark, --master and --spark-conf let Spark answer, in its own.
     Only statements that read are possible: select, with, values, describe, show, explain. `describe TABLE` lists the columns of a table.
     Only what a query needs is read: its columns, and files that can hold the offsets, times, topics and queues that it selects.
     STORE may be a URI (s3, gs, hdfs): a copy of it is queried, in TMPDIR, which workers on other machines must see as well.
@@ -47,25 +52,45 @@ def command(
     rmqstore sql STORE "select topic, count(*) from messages group by topic"
     rmqstore sql STORE "select tags, properties from messages where physical_offset = 1024"
     """
-    from rmqstore.pipeline.engine import require_spark
     from rmqstore.pipeline.job import StoreAt
     from rmqstore.pipeline.remote import at_hand
 
-    require_spark()
-    from rmqstore.pipeline.spark.session import begin_session
-
     with at_hand(StoreAt.of(store, broker_conf, settings)) as at:
         at.open()
-        # Slow imports happen while Spark starts.
-        session = begin_session(master, {"spark.sql.session.timeZone": "UTC", **spark_conf})
+        run, unit = _engine(wish, at)
         if statement is not None:
             _prepare(statement, view)
-            _answer(at, statement, session, view)
+            _answer(statement, run, unit, view)
             return
-        context.exit(_answer_all(at, session, view))
+        context.exit(_answer_all(run, unit, view))
 
 
-def _answer_all(at: StoreAt, session: Opener, view: View) -> int:
+def _engine(wish: EngineOptions, at: StoreAt) -> tuple[Engine, str]:
+    """Return what runs statements, and the unit of its progress. Spark begins to start here. Raises UsageError, RefusedError."""
+    from rmqstore.pipeline.engine import chosen_for_sql
+
+    if chosen_for_sql(wish) == "local":
+
+        def run_here(text: str, advance: Advance) -> Result:
+            from rmqstore.pipeline.sql import query
+
+            return query(at, text, wish.cores, advance)
+
+        return run_here, "bytes"
+    from rmqstore.pipeline.spark.session import begin_session
+
+    # Slow imports happen while Spark starts.
+    session = begin_session(wish.master, {"spark.sql.session.timeZone": "UTC", **wish.conf})
+
+    def run_on_spark(text: str, advance: Advance) -> Result:
+        from rmqstore.pipeline.spark.sql import query
+
+        return query(session(), at, text, advance)
+
+    return run_on_spark, "tasks"
+
+
+def _answer_all(run: Engine, unit: str, view: View) -> int:
     """Answer the statements of standard input; return the exit status, on a terminal 0, else that of the first one that is wrong."""
     from rmqstore.commands.sql_prompt import statements
     from rmqstore.render.progress import note
@@ -74,7 +99,7 @@ def _answer_all(at: StoreAt, session: Opener, view: View) -> int:
     for text in statements():
         try:
             _prepare(text, view)
-            _answer(at, text, session, view)
+            _answer(text, run, unit, view)
         except RmqstoreError as error:
             note(f"error: {error.message}")
             note(f"hint: {error.hint}")
@@ -82,15 +107,13 @@ def _answer_all(at: StoreAt, session: Opener, view: View) -> int:
     return 0 if sys.stdin.isatty() else status
 
 
-def _answer(at: StoreAt, statement: str, session: Opener, view: View) -> None:
+def _answer(statement: str, run: Engine, unit: str, view: View) -> None:
     to_terminal = sys.stdout.isatty()
     count = 0
     on_interrupt(lambda: f"{count} rows were written")
     with ExitStack() as shown:
-        bar = shown.enter_context(view.progress("sql", None, unit="tasks"))
-        from rmqstore.pipeline.spark.sql import query
-
-        result = query(session(), at, statement, bar.advance)
+        bar = shown.enter_context(view.progress("sql", None, unit=unit))
+        result = run(statement, bar.advance)
 
         def counted() -> Iterator[Mapping[str, Any]]:
             nonlocal count
@@ -105,7 +128,7 @@ def _answer(at: StoreAt, statement: str, session: Opener, view: View) -> None:
 
 
 def _prepare(statement: str, view: View) -> None:
-    """Compile what reading messages needs, with a note, before workers of Spark would do so without one."""
+    """Compile what reading messages needs, with a note, before an engine would do so without one."""
     from rmqstore.pipeline.tables.registry import named_in
 
     if {"messages", "findings"} & set(named_in(statement)):

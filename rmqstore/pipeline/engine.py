@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 
 from rmqstore.errors import RefusedError, UsageError
@@ -90,6 +90,16 @@ def choose(wish: EngineOptions, size: int, pace: Throughput, *, remote: bool = F
     if here <= there:
         return Choice("local", f"that should take {_seconds(here)}, and Spark {_seconds(there)} with its start")
     return Choice("spark", f"that should take {_seconds(there)} with its start, and this process {_seconds(here)}")
+
+
+def chosen_for_sql(wish: EngineOptions) -> str:
+    """Return `local` or `spark` for SQL, where this process is faster than Spark on the same machine at any size.
+
+    Raises UsageError for contradicting options, RefusedError if Spark was requested and is not installed.
+    """
+    if wish.engine == "auto" and wish.conf:
+        wish = replace(wish, engine="spark")
+    return choose(wish, 0, VERIFY).engine
 
 
 def spark_installed() -> bool:

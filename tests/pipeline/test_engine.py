@@ -11,7 +11,7 @@ import pytest
 
 from rmqstore.errors import RefusedError, UsageError
 from rmqstore.pipeline import engine
-from rmqstore.pipeline.engine import SPARK_START, Choice, EngineOptions, Throughput, choose
+from rmqstore.pipeline.engine import SPARK_START, Choice, EngineOptions, Throughput, choose, chosen_for_sql
 from rmqstore.pipeline.spark import find_java, session
 from tests.support import stores
 from tests.support.cli import rmqstore
@@ -45,6 +45,14 @@ def test_contradictions_are_refused() -> None:
         choose(EngineOptions("local", conf={"spark.executor.memory": "2g"}), 0, PACE)
 
 
+def test_sql_runs_here_unless_spark_is_named() -> None:
+    assert chosen_for_sql(EngineOptions()) == chosen_for_sql(EngineOptions("local", threads=2)) == "local"
+    for wish in (EngineOptions("spark"), EngineOptions(master="local[2]"), EngineOptions(conf={"spark.ui.enabled": "true"})):
+        assert chosen_for_sql(wish) == "spark"
+    with pytest.raises(UsageError):
+        chosen_for_sql(EngineOptions("local", master="local[2]"))
+
+
 def test_without_spark_its_jobs_are_done_here_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "find_spec", lambda name: None)
     assert choose(EngineOptions(), 1 << 60, PACE) == Choice("local", "Spark is not installed")
@@ -53,7 +61,7 @@ def test_without_spark_its_jobs_are_done_here_or_refused(monkeypatch: pytest.Mon
         with pytest.raises(RefusedError, match="Spark is not installed") as refused:
             choose(wish, 0, PACE)
         assert "pip install 'rmqstore[spark]'" in refused.value.hint
-    run = rmqstore("sql", stores.sample_store("5.3.3-plain"), "select 1")
+    run = rmqstore("sql", stores.sample_store("5.3.3-plain"), "select 1", "--engine", "spark")
     assert (run.status, run.err.splitlines()[0]) == (3, "error: Spark is not installed.")
 
 
@@ -136,7 +144,7 @@ sys.exit(cli.main(sys.argv[1:]))
         ("recover", "--engine", "spark", "--strategy", "salvage", "--dry-run"),
         ("rebuild-consumequeue", "--engine", "spark", "--dry-run"),
         ("rebuild-index", "--engine", "spark", "--dry-run"),
-        ("sql", "select count(*) from messages"),
+        ("sql", "select count(*) from messages", "--engine", "spark"),
     ],
     ids=lambda command: command[0],
 )

@@ -1,4 +1,4 @@
-"""`rmqstore sql`: answers are those of the tables, only what a query needs is read, and mistakes are told in two sentences."""
+"""`rmqstore sql` on both engines: answers are those of the tables, only what a query needs is read, and mistakes are two sentences."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ import pyarrow as pa
 import pytest
 
 from rmqstore.errors import RmqstoreError, UsageError
+from rmqstore.pipeline import sql as local
 from rmqstore.pipeline.job import StoreAt
-from rmqstore.pipeline.spark import session, sql
-from rmqstore.pipeline.spark.sql import query
-from rmqstore.pipeline.spark.sql_values import BATCH_ROWS, packed, readable
+from rmqstore.pipeline.spark import session as starting
+from rmqstore.pipeline.spark import sql
+from rmqstore.pipeline.spark.sql import BATCH_ROWS, packed
+from rmqstore.pipeline.sqlresult import Result, readable
 from rmqstore.pipeline.tables.registry import TABLE_NAMES, find_table
 from tests.pipeline.reading import Row, at_sample, rows_of
 from tests.support.builder import StoreBuilder
@@ -41,18 +43,34 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> StoreAt:
     return StoreAt.of(builder.build())
 
 
-def answer(session: SparkSession, at: StoreAt, text: str) -> list[Row]:
-    return list(query(session, at, text).rows)
+Ask = Callable[[StoreAt, str], Result]
 
 
-def test_answers_are_those_of_the_rows(session: SparkSession, small: StoreAt) -> None:
+@pytest.fixture(params=["local", "spark"])
+def ask(request: pytest.FixtureRequest) -> Ask:
+    """Run a statement on one engine."""
+    if request.param == "local":
+        return lambda at, text: local.query(at, text, 2)
+    session: SparkSession = request.getfixturevalue("session")
+    return lambda at, text: sql.query(session, at, text)
+
+
+def answer(ask: Ask, at: StoreAt, text: str) -> list[Row]:
+    return list(ask(at, text).rows)
+
+
+def on_spark(session: SparkSession, at: StoreAt, text: str) -> list[Row]:
+    return list(sql.query(session, at, text).rows)
+
+
+def test_answers_are_those_of_the_rows(ask: Ask, small: StoreAt) -> None:
     messages, units = rows_of("messages", small), rows_of("consumequeue", small)
 
-    assert answer(session, small, "select topic, count(*) n from messages group by topic order by topic") == [
+    assert answer(ask, small, "select topic, count(*) n from messages group by topic order by topic") == [
         {"topic": topic, "n": count} for topic, count in sorted(Counter(row["topic"] for row in messages).items())
     ]
-    assert answer(session, small, "select count(*) n from messages") == [{"n": len(messages)}]
-    assert answer(session, small, "select position from messages where queue_id = 2 and tags = 'Tag1' order by position desc") == [
+    assert answer(ask, small, "select count(*) n from messages") == [{"n": len(messages)}]
+    assert answer(ask, small, "select position from messages where queue_id = 2 and tags = 'Tag1' order by position desc") == [
         {"position": row["position"]} for row in reversed(messages) if (row["queue_id"], row["tags"]) == (2, "Tag1")
     ]
     joined = """
@@ -61,21 +79,21 @@ def test_answers_are_those_of_the_rows(session: SparkSession, small: StoreAt) ->
     """
     late = [row for row in messages if row["physical_offset"] > sum(one["position"] for one in messages) / len(messages)]
     by_offset = {unit["physical_offset"]: unit["queue_offset"] for unit in units}
-    assert answer(session, small, joined) == [{"queue_offset": by_offset[row["position"]], "tags": row["tags"]} for row in late]
+    assert answer(ask, small, joined) == [{"queue_offset": by_offset[row["position"]], "tags": row["tags"]} for row in late]
     twice = "select count(*) n from messages a cross join messages b where a.queue_id = 1 and b.queue_id = 2 and b.topic = 'Topic1'"
     ones = [row for row in messages if row["queue_id"] == 1]
     twos = [row for row in messages if (row["queue_id"], row["topic"]) == (2, "Topic1")]
-    assert answer(session, small, twice) == [{"n": len(ones) * len(twos)}]
+    assert answer(ask, small, twice) == [{"n": len(ones) * len(twos)}]
     both = "select topic from messages where position = 0 union all select topic from consumequeue where queue_offset = 0 and queue_id = 0"
-    assert sorted(row["topic"] for row in answer(session, small, both)) == ["Topic0", "Topic0", "Topic1"]
+    assert sorted(row["topic"] for row in answer(ask, small, both)) == ["Topic0", "Topic0", "Topic1"]
 
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("table", TABLE_NAMES)
-def test_a_whole_table(session: SparkSession, table: str) -> None:
+def test_a_whole_table(ask: Ask, table: str) -> None:
     at = at_sample(case(BROKER), sample_store(BROKER))
 
-    result = query(session, at, f"select * from {table}")
+    result = ask(at, f"select * from {table}")
 
     assert result.columns == tuple(column.name for column in find_table(table).columns)
     assert list(result.rows) == [
@@ -85,7 +103,7 @@ def test_a_whole_table(session: SparkSession, table: str) -> None:
 
 def test_only_the_columns_that_a_query_needs_are_read(session: SparkSession, small: StoreAt) -> None:
     def scanned(text: str) -> list[str]:
-        (plan,) = answer(session, small, f"explain {text}")
+        (plan,) = on_spark(session, small, f"explain {text}")
         scans = [line.partition("rocketmq[")[2].partition("]")[0] for line in plan["plan"].splitlines() if "rocketmq[" in line]
         return [",".join(name.partition("#")[0].strip() for name in scan.split(",")) for scan in scans]
 
@@ -97,35 +115,37 @@ def test_only_the_columns_that_a_query_needs_are_read(session: SparkSession, sma
     assert scanned("select code from findings where file in (select file from index where item = 1)") == ["code,file", "item,file"]
 
 
-def test_an_asterisk_without_rows_has_all_columns(session: SparkSession, small: StoreAt) -> None:
-    result = query(session, small, "select * from index where 1 = 0")
+def test_an_asterisk_without_rows_has_all_columns(ask: Ask, small: StoreAt) -> None:
+    result = ask(small, "select * from index where 1 = 0")
 
     assert result.columns == tuple(column.name for column in find_table("index").columns)
     assert list(result.rows) == []
 
 
-def test_names_of_columns(session: SparkSession, small: StoreAt) -> None:
-    result = query(session, small, "select topic, topic, 1.5, 2 `a b` from messages where position = 0")
+def test_names_of_columns(ask: Ask, small: StoreAt) -> None:
+    result = ask(small, "select topic, topic, 1.5, 2 `a b` from messages where position = 0")
 
     assert result.columns == ("topic", "topic_2", "1.5", "a b")
     assert list(result.rows) == [{"topic": "Topic0", "topic_2": "Topic0", "1.5": "1.5", "a b": 2}]
 
 
 def test_values_that_arrow_has_no_type_for_are_text(session: SparkSession, small: StoreAt) -> None:
-    (row,) = answer(session, small, "select interval 14 month m, parse_json('{\"a\":[1]}') v, interval 90 minute d")
+    (row,) = on_spark(session, small, "select interval 14 month m, parse_json('{\"a\":[1]}') v, interval 90 minute d")
 
     assert row["m"] == "INTERVAL '14' MONTH"
     assert row["v"] == '{"a":[1]}'
     assert str(row["d"]) == "1:30:00"
 
 
-def test_tables_are_described_without_reading_a_store(session: SparkSession) -> None:
+def test_tables_are_described_without_reading_a_store(ask: Ask) -> None:
     nowhere = StoreAt("/nowhere")
 
-    assert answer(session, nowhere, "describe index") == [
+    assert answer(ask, nowhere, "describe index") == [
         {"col_name": column.name, "data_type": column.type, "comment": column.meaning} for column in find_table("index").columns
     ]
-    assert {row["tableName"] for row in answer(session, nowhere, "show tables")} >= set(TABLE_NAMES)
+    tables = answer(ask, nowhere, "show tables")
+    assert {row["tableName"] for row in tables} >= set(TABLE_NAMES)
+    assert {tuple(row) for row in tables} == {("namespace", "tableName", "isTemporary")}
 
 
 @pytest.mark.sampled(4)
@@ -148,7 +168,7 @@ def test_tables_are_described_without_reading_a_store(session: SparkSession) -> 
 )
 def test_mistakes(session: SparkSession, small: StoreAt, statement: str, message: str, hint: str) -> None:
     with pytest.raises(UsageError) as error:
-        answer(session, small, statement)
+        on_spark(session, small, statement)
 
     assert message in error.value.message and hint in error.value.hint
     assert not any("\n" in text or "SQLSTATE" in text for text in (error.value.message, error.value.hint))
@@ -170,12 +190,12 @@ def test_mistakes(session: SparkSession, small: StoreAt, statement: str, message
 )
 def test_only_reading_statements_are_possible(session: SparkSession, small: StoreAt, statement: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="does more than read"):
-        answer(session, small, statement.format(target=tmp_path / "target"))
+        on_spark(session, small, statement.format(target=tmp_path / "target"))
 
     assert not list(tmp_path.iterdir())
 
 
-def test_a_store_that_cannot_be_read_is_told_as_without_spark(session: SparkSession, tmp_path: Path) -> None:
+def test_a_store_that_cannot_be_read_is_the_same_error_as_without_sql(ask: Ask, tmp_path: Path) -> None:
     root = fresh_store("5.3.3-plain", tmp_path)
     index = next((root / "index").iterdir())
     index.write_bytes(index.read_bytes()[:100])
@@ -184,19 +204,20 @@ def test_a_store_that_cannot_be_read_is_told_as_without_spark(session: SparkSess
         rows_of("index", at)
 
     with pytest.raises(UsageError) as error:
-        answer(session, at, "select count(*) from index")
+        answer(ask, at, "select count(*) from index")
 
     assert (error.value.message, error.value.hint) == (without.value.message, without.value.hint)
 
 
-def test_the_command_in_its_three_formats(session: SparkSession) -> None:
+@pytest.mark.parametrize("engine", [(), ("--engine", "spark", "--master", "local[2,3]")], ids=["local", "spark"])
+def test_the_command_in_its_three_formats(engine: tuple[str, ...], session: SparkSession) -> None:
     root = sample_store("5.3.3-plain")
     before = snapshot(root)
     messages = rows_of("messages", StoreAt.of(root))
     expected = [{"topic": topic, "n": n} for topic, n in sorted(Counter(row["topic"] for row in messages).items())]
     statement = "select topic, count(*) n from messages group by topic order by topic"
 
-    runs = {form: rmqstore("sql", root, statement, "--format", form, "--master", "local[2,3]") for form in ("json", "csv", "table")}
+    runs = {form: rmqstore("sql", root, statement, "--format", form, *engine) for form in ("json", "csv", "table")}
 
     verdict = f"ANSWERED: {len(expected)} rows\n"
     assert {form: (run.status, run.err) for form, run in runs.items()} == {"json": (0, ""), "csv": (0, verdict), "table": (0, verdict)}
@@ -218,10 +239,10 @@ def test_spark_is_not_started_for_what_is_no_store(monkeypatch: pytest.MonkeyPat
     def must_not(*_: Any) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(session, "begin_session", must_not)
+    monkeypatch.setattr(starting, "begin_session", must_not)
 
     for path in (tmp_path, tmp_path / "nowhere"):
-        run = rmqstore("sql", path, "select * from messages")
+        run = rmqstore("sql", path, "select * from messages", "--engine", "spark")
         assert run.status == 4 and not run.crashed
 
 

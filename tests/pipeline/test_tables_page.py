@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from rmqstore.pipeline.job import StoreAt
-from rmqstore.pipeline.spark.sql import query
+from rmqstore.pipeline.sql import query
 from rmqstore.pipeline.tables.registry import TABLE_NAMES, find_table
 from rmqstore.pipeline.tables.selection import Selection
 from tests.pipeline.reading import rows_of
 from tests.support.stores import sample_store
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "tables.md").read_text(encoding="utf-8")
 
@@ -46,11 +42,11 @@ def test_the_example_without_spark(capsys: pytest.CaptureFixture[str]) -> None:
     assert 0 < sum(map(int, capsys.readouterr().out.split())) == sum(row["queue_id"] <= 3 for row in rows) < len(rows)
 
 
-def test_the_examples_in_sql(session: SparkSession) -> None:
+def test_the_examples_in_sql() -> None:
     examples = re.findall(r'^rmqstore sql STORE "(.*?)"', PAGE, re.MULTILINE)
     at = StoreAt.of(sample_store("broker-5.5.1-crash"))
 
-    answers = [list(query(session, at, example).rows) for example in examples]
+    answers = [list(query(at, example, 2).rows) for example in examples]
 
     assert len(answers) == 5
     assert all(answers)

@@ -53,9 +53,9 @@ def test_stats_on_spark(hostile: Path) -> None:
     assert done.stdout.splitlines()[:-1] == here.stdout.splitlines()[:-1]
 
 
-@pytest.mark.exhaustive
-def test_sql(hostile: Path) -> None:
-    done = _run(hostile, "sql", "store", "select count(*) as n from messages", "--format", "json")
+@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.exhaustive)])
+def test_sql(engine: str, hostile: Path) -> None:
+    done = _run(hostile, "sql", "store", "select count(*) as n from messages", "--format", "json", "--engine", engine)
     assert (done.returncode, _marks(hostile)) == (0, ""), done.stderr
 
 

@@ -11,6 +11,7 @@ from py4j.java_gateway import is_instance_of
 from pyspark.sql import SparkSession
 
 from rmqstore.errors import UsageError
+from rmqstore.pipeline.sqlresult import READ_ONLY
 from rmqstore.pipeline.tables.registry import TABLE_NAMES, find_table
 from rmqstore.pipeline.tables.table import schema
 
@@ -19,7 +20,6 @@ Plan = Any
 
 _CATALYST = "org.apache.spark.sql.catalyst.plans.logical."
 _WRITING = re.compile(r"Insert|Append|Overwrite|Replace|Merge|Update|Delete|Create|Compound")
-_READ_ONLY = "Only statements that read are possible: select, with, values, describe, show, explain."
 
 
 def require_reading(session: SparkSession, plan: Plan) -> None:
@@ -28,7 +28,7 @@ def require_reading(session: SparkSession, plan: Plan) -> None:
     for node in _nodes(plan):
         commands = any(is_instance_of(gateway, node, _CATALYST + kind) for kind in ("Command", "ParsedStatement"))
         if commands or _WRITING.search(node.getClass().getSimpleName()):
-            raise UsageError("This statement does more than read.", _READ_ONLY)
+            raise UsageError("This statement does more than read.", READ_ONLY)
 
 
 def optimized(session: SparkSession, plan: Plan) -> Plan:

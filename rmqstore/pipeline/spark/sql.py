@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -34,10 +33,13 @@ from rmqstore.pipeline.spark.plans import Need, gathers, needs, optimized, requi
 from rmqstore.pipeline.spark.progress import task_progress
 from rmqstore.pipeline.spark.session import OF_JAVA, java_ended
 from rmqstore.pipeline.spark.source import SourceError, columns_ddl
-from rmqstore.pipeline.spark.sql_values import packed, readable
+from rmqstore.pipeline.sqlresult import Result, readable, unique
 from rmqstore.pipeline.tables.registry import TABLE_NAMES, find_table, named_in
 from rmqstore.pipeline.tables.table import LARGEST_PART, schema
 from rmqstore.reading.progress import Advance, silent
+
+BATCH_ROWS = 4096
+"""Rows per packet; so many are in memory at a time, besides what Spark holds."""
 
 STREAMED_PART = 16 << 20
 """Bytes of a part whose rows may be the unchanged result: Spark holds the rows of two parts before they are printed."""
@@ -68,12 +70,14 @@ _OF_THE_STATEMENT = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """Unique names of the columns, and the rows, which can be read once."""
-
-    columns: tuple[str, ...]
-    rows: Iterator[dict[str, Any]]
+def packed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield batches as bytes: a row of Python objects each would cost many times as much."""
+    for batch in batches:
+        for start in range(0, batch.num_rows, BATCH_ROWS):
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, batch.schema) as stream:
+                stream.write_batch(batch.slice(start, BATCH_ROWS))
+            yield pa.RecordBatch.from_pydict({"batch": [sink.getvalue().to_pybytes()]})
 
 
 def query(session: SparkSession, at: StoreAt, text: str, advance: Advance = silent) -> Result:
@@ -88,7 +92,7 @@ def query(session: SparkSession, at: StoreAt, text: str, advance: Advance = sile
         frame = _planned(session, at, text)
     except (PySparkException, *OF_JAVA) as error:
         raise translated(error) from error
-    names = _unique(frame.columns)
+    names = unique(frame.columns)
     return Result(names, _rows(frame, names, advance))
 
 
@@ -130,18 +134,6 @@ def _table(session: SparkSession, at: StoreAt, name: str, need: Need, largest: i
         options["broker_conf"] = at.broker_conf
     reader = session.read.format(source.FORMAT).options(**options)
     return reader.schema(columns_ddl(table, need.columns or (table.columns[0].name,))).load(at.path)
-
-
-def _unique(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names; a repeated one gets a number."""
-    unique: list[str] = []
-    for name in names:
-        number = 2
-        wanted = name
-        while wanted in unique:
-            wanted, number = f"{name}_{number}", number + 1
-        unique.append(wanted)
-    return tuple(unique)
 
 
 def _rows(frame: DataFrame, names: Sequence[str], advance: Advance) -> Iterator[dict[str, Any]]:

@@ -18,6 +18,11 @@ class Condition:
     high: int | None = None
     among: frozenset[Any] | None = None
 
+    def __str__(self) -> str:
+        limits = [] if self.among is None else [f"one of {sorted(self.among)}"]
+        limits += [f"{word} {value}" for word, value in (("from", self.low), ("to", self.high)) if value is not None]
+        return " ".join(limits) or "any value"
+
     def both(self, other: Condition) -> Condition:
         """Return the conjunction with another condition."""
         lows = [one.low for one in (self, other) if one.low is not None]

@@ -1,27 +1,37 @@
-"""Result rows of Spark: batches packed as bytes, and their values converted to those of JSON."""
+"""The result of a statement: its columns and its rows, whose values are those of JSON."""
 
 from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 
-BATCH_ROWS = 4096
-"""Rows per packet; so many are in memory at a time, besides what Spark holds."""
+READ_ONLY = "Only statements that read are possible: select, with, values, describe, show, explain."
 
 
-def packed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield batches as bytes: a row of Python objects each would cost many times as much."""
-    for batch in batches:
-        for start in range(0, batch.num_rows, BATCH_ROWS):
-            sink = pa.BufferOutputStream()
-            with pa.ipc.new_stream(sink, batch.schema) as stream:
-                stream.write_batch(batch.slice(start, BATCH_ROWS))
-            yield pa.RecordBatch.from_pydict({"batch": [sink.getvalue().to_pybytes()]})
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Unique names of the columns, and the rows, which can be read once."""
+
+    columns: tuple[str, ...]
+    rows: Iterator[dict[str, Any]]
+
+
+def unique(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names; a repeated one gets a number."""
+    found: list[str] = []
+    for name in names:
+        number = 2
+        wanted = name
+        while wanted in found:
+            wanted, number = f"{name}_{number}", number + 1
+        found.append(wanted)
+    return tuple(found)
 
 
 def readable(schema: pa.Schema) -> Callable[[pa.RecordBatch], list[dict[str, Any]]]:

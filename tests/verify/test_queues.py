@@ -435,9 +435,10 @@ def test_an_ext_address_that_leads_nowhere(tmp_path: Path) -> None:
     builder = with_ext(tmp_path)
     patch_unit(tmp_path, 1, unit(SIZE, tags_code=consumequeue_ext.encode_address(10_000)))
 
-    (finding,) = verified(builder, EXT_SETTINGS)
+    unnamed, lost = verified(builder, EXT_SETTINGS)
 
-    assert place(finding, "queue_offset") == ("CQ-EXT", 1)
+    assert place(lost, "queue_offset") == ("CQ-EXT", 1)
+    assert place(unnamed, "position", "found") == ("CQ-EXT-ORPHAN", 24, 1)
 
 
 def with_batches(tmp_path: Path, change: Callable[[bytearray], None] = lambda data: None) -> StoreBuilder:

@@ -31,6 +31,7 @@ def broker_of(tmp_path: Path) -> tuple[dict[str, str], list[str]]:
     return settings, [text for name, value in settings.items() for text in ("--set", f"{name}={value}")]
 
 
+@pytest.mark.limited(1)
 @pytest.mark.sampled(0)  # two whole brokers run for half a minute each
 @pytest.mark.parametrize("leftover", [True, False])
 def test_a_broker_loads_the_compacted_topic_as_before(leftover: bool, tmp_path: Path) -> None:

@@ -48,6 +48,7 @@ def _start(release: str, root: Path, scratch: Path) -> None:
     start(release, root, SETTINGS, Asked(wait=WAIT), scratch)
 
 
+@pytest.mark.limited(1)
 @pytest.mark.sampled(0)  # a whole broker runs for more than a minute
 @pytest.mark.parametrize("release", ["4.9.7", "5.3.3", "5.5.1"])
 def test_nothing_is_delivered_again(release: str, tmp_path: Path) -> None:

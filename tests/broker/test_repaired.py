@@ -65,6 +65,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.limited(3)
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("release", CASES, indirect=True)
 def test_a_repaired_store_serves_what_was_promised(release: str) -> None:

@@ -21,6 +21,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.limited(1)
 @pytest.mark.sampled(0)  # a whole broker runs for more than a minute
 @pytest.mark.parametrize("base", ["broker-4.9.7-lmq-crash", "broker-5.3.3-cqext-crash", "broker-5.5.1-crash"])
 def test_a_broker_without_any_configuration_left_serves_its_topics(base: str, tmp_path: Path) -> None:

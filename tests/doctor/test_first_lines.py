@@ -66,6 +66,7 @@ def diagnosis(one: Case, store: WorkingStore) -> Diagnosis:
         store.mend(one)
 
 
+@pytest.mark.limited(180)
 @pytest.mark.sampled(30)
 @pytest.mark.parametrize("one", CASES, ids=lambda one: f"{one['base']}-{one['damage']}")
 def test_the_first_line(one: Case, stores: dict[str, WorkingStore]) -> None:

@@ -68,6 +68,7 @@ def expected(start: Mapping[str, Any]) -> Class:
     return Class.NOTHING_LOST
 
 
+@pytest.mark.limited(50)
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("start", STARTS, ids=lambda start: f"{start['version']}-{start['name']}")
 def test_the_first_line(start: Mapping[str, Any], bases: dict[str, Path], tmp_path: Path) -> None:

@@ -60,6 +60,7 @@ def made(at: StoreAt, directory: Path, rebuilder: Rebuilder | None, mode: Mode) 
     return {"queues": queues, "index": index, "files": digests(files), "index_files": digests(index_files)}
 
 
+@pytest.mark.limited(30)
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(("name", "mode"), [*((name, Mode.USEFUL) for name in NAMES), *((name, Mode.FAITHFUL) for name in BY_SPARK)])
 def test_in_shares(name: str, mode: Mode, tmp_path: Path) -> None:

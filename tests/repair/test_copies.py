@@ -51,6 +51,7 @@ def damage(root: Path, kind: str, seed: int) -> None:
     apply(KINDS[kind](Random(seed), StoreView(root, case(BASE).settings(root))), root)
 
 
+@pytest.mark.limited(16)
 @pytest.mark.sampled(14)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("kind", [kind for kind in OF_THE_LOG if kind not in UNPROVABLE])

@@ -30,6 +30,7 @@ def taken(root: Path, target: Path, *options: str, status: int = 0) -> dict[str,
     return value
 
 
+@pytest.mark.limited(30)
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", PLAIN)
 def test_a_copy_of_a_stopped_store(name: str, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rmqstore.diff.comparison import Comparison
     from rmqstore.diff.copies import Copy
     from rmqstore.pipeline.engine import EngineOptions
+    from rmqstore.pipeline.job import StoreAt
 
 _DIFFERENT = 1
 _ROWS = 20
@@ -59,11 +60,11 @@ def command(
     with ExitStack() as fetched:
         here = [fetched.enter_context(at_hand(at)) for at in places]
         copies = [Copy.of(store, at.open()) for store, at in zip(stores, here, strict=True)]
-        agree = [_compared(view, wish, deep, copies[0], other) for other in copies[1:]]
+        agree = [_compared(view, wish, deep, (here[0], at), (copies[0], other)) for at, other in zip(here[1:], copies[1:], strict=True)]
     context.exit(0 if all(agree) else _DIFFERENT)
 
 
-def _compared(view: View, wish: EngineOptions, deep: bool, first: Copy, second: Copy) -> bool:
+def _compared(view: View, wish: EngineOptions, deep: bool, places: tuple[StoreAt, StoreAt], copies: tuple[Copy, Copy]) -> bool:
     """Print the comparison of two copies, and return whether they agree."""
     import time
 
@@ -71,8 +72,9 @@ def _compared(view: View, wish: EngineOptions, deep: bool, first: Copy, second: 
     from rmqstore.pipeline.diff import passes_of
     from rmqstore.pipeline.engine import DIFF, choose, runner_of
 
+    first, second = copies
     total = max(0, min(first.end, second.end) - max(first.begin, second.begin))
-    passes = passes_of(runner_of(choose(wish, total if deep else 0, DIFF), wish), first.store, second.store)
+    passes = passes_of(runner_of(choose(wish, total if deep else 0, DIFF), wish), places, first.store, second.store)
     with view.progress("diff", total if deep and total else None) as bar:
         found = compare(first, second, deep=deep, now=int(time.time() * 1000), passes=passes, advance=bar.advance)
     output = view.output()

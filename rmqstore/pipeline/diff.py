@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rmqstore.diff.logs import LogDifference, Pair, Passes, compare_files, headers_of
-from rmqstore.pipeline.job import MapOnly, Packet, Part, Runner
+from rmqstore.pipeline.job import MapOnly, Packet, Part, Runner, StoreAt
 from rmqstore.reading.progress import Advance
 from rmqstore.store.root import Store
 
@@ -21,6 +21,12 @@ class PairsJob(MapOnly):
 
     pairs: tuple[Pair, ...]
     headers: tuple[tuple[int, int], ...]
+    stores: tuple[StoreAt, ...]
+
+    @property
+    def title(self) -> str:
+        """Return the work and its extent."""
+        return f"diff {' '.join(at.path for at in self.stores)}: {len(self.pairs):,} pairs of log files"
 
     @property
     def parts(self) -> Sequence[Part]:
@@ -28,15 +34,18 @@ class PairsJob(MapOnly):
         return [Part(number, f"{begin} to {end}", end - begin) for number, (_, _, begin, end) in enumerate(self.pairs)]
 
     def map(self, part: Part, advance: Advance) -> Iterator[Packet]:
-        """Yield one packet: the result, pickled. Raises UnreadableError, StoreChangedError."""
+        """Yield one packet: the result, pickled. Raises UnreadableError, StoreChangedError, RefusedError."""
+        for at in self.stores:
+            at.require()
         yield Packet(part.name, 0, pickle.dumps(compare_files(self.pairs[part.number], self.headers[part.number], advance)))
 
 
-def passes_of(runner: Runner, one: Store, other: Store) -> Passes:
-    """Return the comparison of pairs of files, run by a runner."""
+def passes_of(runner: Runner, stores: Sequence[StoreAt], one: Store, other: Store) -> Passes:
+    """Return the comparison of pairs of files of two stores, run by a runner; `stores` as other processes open them."""
+    marked = tuple(at.marked() for at in stores)
 
     def passes(pairs: Sequence[Pair], advance: Advance) -> Iterable[LogDifference]:
-        job = PairsJob(tuple(pairs), tuple(headers_of(one, other, pair) for pair in pairs))
+        job = PairsJob(tuple(pairs), tuple(headers_of(one, other, pair) for pair in pairs), marked)
         return [pickle.loads(data) for _, data in runner.run(job, advance)]
 
     return passes

@@ -5,11 +5,15 @@ Everything here travels between processes, so parts and jobs are values that can
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from rmqstore.errors import RefusedError, RmqstoreError
+from rmqstore.pipeline.mark import Mark
 from rmqstore.reading.progress import Advance
 from rmqstore.store.root import Store
 
@@ -21,6 +25,8 @@ class StoreAt:
     path: str
     broker_conf: str | None = None
     settings: tuple[tuple[str, str], ...] = ()
+    mark: Mark | None = None
+    """By which a process recognizes the store, so that none reads another one under the same path."""
 
     @classmethod
     def of(cls, path: Path | str, broker_conf: Path | None = None, settings: Mapping[str, str] | None = None) -> StoreAt:
@@ -35,9 +41,48 @@ class StoreAt:
         return [*conf, *(word for key, value in self.settings for word in ("--set", f"{key}={value}"))]
 
     def open(self) -> Store:
-        """Open the store. Raises what `Store.open` raises."""
+        """Open the store. Raises what `Store.open` raises; RefusedError with the name of this host if it is not the marked store."""
+        self.require()
+        return self._opened()
+
+    def require(self) -> None:
+        """Raise RefusedError with the name of this host if there is a mark and the store here does not have it."""
+        if self.mark is not None:
+            _require_marked(self)
+
+    def marked(self) -> StoreAt:
+        """Return the value for other processes. A store that cannot be opened here has no mark; what reads it reports why."""
+        if self.mark is not None:
+            return self
+        try:
+            return replace(self, mark=Mark.of(self._opened()))
+        except RmqstoreError:
+            return self
+
+    def _opened(self) -> Store:
         conf = None if self.broker_conf is None else Path(self.broker_conf)
         return Store.open(self.path, broker_conf=conf, settings=dict(self.settings))
+
+
+@lru_cache(maxsize=1024)
+def _require_marked(at: StoreAt) -> None:
+    """Compare a store with its mark, once per process."""
+    assert at.mark is not None
+    try:
+        at.mark.require(at._opened())
+    except RefusedError:
+        raise
+    except RmqstoreError as error:
+        raise at.mark.refuse_for(error) from error
+
+
+def require_shared(directory: Path, shown: Path) -> None:
+    """Raise RefusedError with the name of this host if a directory that the command made below `shown` is not there."""
+    if not directory.is_dir():
+        message = f"Host {socket.gethostname()} does not have the files of this command in {shown}."
+        raise RefusedError(
+            message, "Use a directory that every host which runs executors shares with this one, such as a network file system."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +104,10 @@ class Packet(NamedTuple):
 
 class Job(Protocol):
     """The work. `map` and `reduce` run anywhere, maybe twice for the same part, so their side effects must be repeatable."""
+
+    @property
+    def title(self) -> str:
+        """Return what the job does, for those who watch a cluster: "verify broker-a: 1,024 files"."""
 
     @property
     def parts(self) -> Sequence[Part]:

@@ -35,7 +35,11 @@ class LogPiece(Part):
 
 
 def log_pieces(at: StoreAt, *, first_number: int = 0, largest: int = LARGEST_PIECE) -> list[LogPiece]:
-    """Return the pieces of a log in the order of offsets. Raises what opening the store raises, UnreadableError, StoreChangedError."""
+    """Return the pieces of a log in the order of offsets, with the mark of the store.
+
+    Raises what opening the store raises, UnreadableError, StoreChangedError.
+    """
+    at = at.marked()
     store = at.open()
     pieces: list[LogPiece] = []
     for file in store.message_log.files:

@@ -38,6 +38,11 @@ class FilesJob(MapOnly):
     files: tuple[Part, ...]
 
     @property
+    def title(self) -> str:
+        """Return the work and its extent."""
+        return f"verify {self.at.path}: {len(self.files):,} log files"
+
+    @property
     def parts(self) -> Sequence[Part]:
         """Return the files of the log, in order."""
         return self.files
@@ -53,7 +58,7 @@ def passes_of(runner: Runner, at: StoreAt, options: Options) -> Passes:
 
     def passes(files: Sequence[MappedFile], advance: Advance) -> list[Outcome]:
         parts = tuple(Part(number, str(file.path), file.length) for number, file in enumerate(files))
-        return [pickle.loads(data) for _, data in runner.run(FilesJob(at, options, parts), advance)]
+        return [pickle.loads(data) for _, data in runner.run(FilesJob(at.marked(), options, parts), advance)]
 
     return passes
 
@@ -76,6 +81,11 @@ class StoresJob(MapOnly):
     sizes: tuple[int, ...]
     options: Options
     limit: int
+
+    @property
+    def title(self) -> str:
+        """Return the work and its extent."""
+        return f"verify {len(self.stores):,} stores"
 
     @property
     def parts(self) -> Sequence[Part]:
@@ -115,6 +125,7 @@ def _note(report: StoreReport, each: Finding, limit: int) -> None:
 
 def reports(runner: Runner, stores: Sequence[StoreAt], options: Options, limit: int, advance: Advance) -> Iterator[StoreReport]:
     """Yield the reports of several stores in order: small and remote ones a part each, of large ones each file of the log."""
+    stores = [at if is_remote(at.path) else at.marked() for at in stores]
     sizes = {at: log_size(at) for at in stores}
     small = tuple(at for at in stores if sizes[at] <= LARGE_STORE or is_remote(at.path))
     job = StoresJob(small, tuple(sizes[at] for at in small), options, limit)

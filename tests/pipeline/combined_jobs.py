@@ -21,6 +21,10 @@ class Together:
     jobs: Sequence[Job]
 
     @property
+    def title(self) -> str:
+        return "together"
+
+    @property
     def parts(self) -> Sequence[Part]:
         return [Part(number, f"job {number}", sum(part.size for part in job.parts)) for number, job in enumerate(self.jobs)]
 

@@ -24,6 +24,10 @@ class Letters:
     packets: int = 5
 
     @property
+    def title(self) -> str:
+        return "letters"
+
+    @property
     def parts(self) -> Sequence[Part]:
         return PARTS
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rmqstore.pipeline.export.attempt import PieceDone
+from rmqstore.pipeline.export.attempt import STAGING, PieceDone
 from rmqstore.pipeline.export.job import ExportJob
 from rmqstore.pipeline.job import Job, Runner, StoreAt
 from rmqstore.pipeline.local import LocalRunner
@@ -54,9 +54,10 @@ Decode = Callable[[str, bytes], Any]
 
 def jobs_of(at: StoreAt, out: Path) -> Iterator[tuple[Job, Decode]]:
     """Jobs over one store, and what makes of a result something that does not depend on where it was made."""
-    yield StatsJob.over([at], largest=PIECE), lambda key, data: Counts.unpack(data)
+    yield StatsJob.over([at], largest=PIECE), lambda key, data: Counts.of_results([(key, data)])
     for number, wish in enumerate(WISHES):
         target = out / f"export-{number}"
+        (target / STAGING).mkdir(parents=True)
         yield ExportJob(wanted_pieces(at, wish.conditions, largest=PIECE), wish, str(target), "run"), _exported(target)
     yield scatter_job(at, out), _scattered
 

@@ -26,7 +26,7 @@ BASE = "4.9.8-manyfiles-crash"
 def compared(one: Path, other: Path, runner: Runner | None) -> dict[str, Any]:
     places = [StoreAt.of(path, settings=case(BASE).settings(path)) for path in (one, other)]
     copies = [Copy.of(path, at.open()) for path, at in zip((one, other), places, strict=True)]
-    passes = passes_of(runner, *(copy.store for copy in copies)) if runner is not None else None
+    passes = passes_of(runner, places, *(copy.store for copy in copies)) if runner is not None else None
     return compare(*copies, deep=True, now=0, passes=passes).as_json()
 
 

@@ -112,6 +112,7 @@ class Destination:
         manifest.seek(length)
         self._done = {one.part: one for one in done}
         shutil.rmtree(self._out / STAGING, ignore_errors=True)
+        (self._out / STAGING).mkdir()
 
     def _write_down(self, line: bytes) -> None:
         assert self._manifest is not None

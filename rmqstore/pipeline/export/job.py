@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rmqstore.pipeline.export.attempt import Attempt
+from rmqstore.pipeline.export.attempt import STAGING, Attempt
 from rmqstore.pipeline.export.request import ExportRequest
-from rmqstore.pipeline.job import MapOnly, Packet, Part
+from rmqstore.pipeline.job import MapOnly, Packet, Part, require_shared
 from rmqstore.pipeline.logparts import LogPiece
 from rmqstore.reading.progress import Advance
 
@@ -23,15 +23,21 @@ class ExportJob(MapOnly):
     run: str
 
     @property
+    def title(self) -> str:
+        """Return the work and its extent."""
+        return f"export to {self.out}: {len(self.pieces):,} pieces of the log"
+
+    @property
     def parts(self) -> Sequence[Part]:
         """Return the pieces that were not finished before."""
         return self.pieces
 
     def map(self, part: Part, advance: Advance) -> Iterator[Packet]:
-        """Yield the result of a piece (PieceDone). Raises NotWrittenError, StoreChangedError, UnreadableError."""
+        """Yield the result of a piece (PieceDone). Raises NotWrittenError, StoreChangedError, UnreadableError, RefusedError."""
         from rmqstore.pipeline.export.piece import export_piece
 
         assert isinstance(part, LogPiece)
+        require_shared(Path(self.out) / STAGING, Path(self.out))
         with Attempt(Path(self.out), self.run, part.number, str(self.request.format)) as attempt:
             done = export_piece(part, self.request, attempt, advance)
         yield Packet(f"{part.number:05d}", 0, done.pack())

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
-from rmqstore.pipeline.job import MapOnly, Packet, Part
+from rmqstore.pipeline.job import MapOnly, Packet, Part, require_shared
 from rmqstore.pipeline.rebuild.futureparts import Source
 from rmqstore.pipeline.rebuild.scatter import Segment, share_of
 from rmqstore.reading.progress import Advance
@@ -55,9 +55,15 @@ class GatherJob(MapOnly):
     directory: str
     forced: bool
 
+    @property
+    def title(self) -> str:
+        """Return the work and its extent."""
+        return f"rebuild for {self.source.at.path}: build {len(self.parts):,} shares of queues and index files"
+
     def map(self, part: Part, advance: Advance) -> Iterator[Packet]:
         """Yield one packet. Raises what reading the regions and writing files raise."""
         assert isinstance(part, QueueShare | IndexFile)
+        require_shared(Path(self.directory), Path(self.source.at.path))
         staging = Staging.attempt(Path(self.directory), forced=self.forced)
         sink = StagedFiles(staging)
         result = self._queues(part, sink) if isinstance(part, QueueShare) else self._index(part, sink)

@@ -42,7 +42,7 @@ class DistributedRebuild:
     def __init__(self, runner: Runner, at: StoreAt, *, largest: int = LARGEST_PIECE) -> None:
         """Use pieces of the log of about `largest` bytes."""
         self._runner = runner
-        self._at = at
+        self._at = at.marked()
         self._largest = largest
 
     def rebuild(

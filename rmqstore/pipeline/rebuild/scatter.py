@@ -13,12 +13,13 @@ import zlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
-from rmqstore.pipeline.job import MapOnly, Packet, Part
+from rmqstore.pipeline.job import MapOnly, Packet, Part, require_shared
 from rmqstore.pipeline.rebuild.futureparts import FuturePiece, Source
 from rmqstore.reading.progress import Advance
 from rmqstore.rebuild import Mode
@@ -76,9 +77,15 @@ class ScatterJob(MapOnly):
     index: Sequence[IndexRequest]
     directory: str
 
+    @property
+    def title(self) -> str:
+        """Return the work and its extent."""
+        return f"rebuild for {self.source.at.path}: read {len(self.parts):,} pieces of the log"
+
     def map(self, part: Part, advance: Advance) -> Iterator[Packet]:
         """Yield one packet. Raises MisalignedSplitError, and what reading the log and writing the file raise."""
         assert isinstance(part, FuturePiece)
+        require_shared(Path(self.directory), Path(self.source.at.path))
         settings = self.source.settings
         index = self.index if settings.builds_index(self.source.profile) else ()
         requests = [(number, request) for number, request in enumerate(index) if request.touches(part.start, part.end)]

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from rmqstore.pipeline.spark.session import OF_JAVA, has_worked
+from rmqstore.pipeline.spark.failures import OF_JAVA
+from rmqstore.pipeline.spark.session import has_worked
 from rmqstore.reading.progress import Advance
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ An error that a retry cannot fix is returned as a value and ends the job as it w
 from __future__ import annotations
 
 import pickle
+import socket
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -18,8 +19,8 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from rmqstore.errors import RmqstoreError
 from rmqstore.pipeline.job import Job, Part
+from rmqstore.pipeline.spark.failures import OF_JAVA, translated
 from rmqstore.pipeline.spark.progress import watched
-from rmqstore.pipeline.spark.session import OF_JAVA, java_ended
 from rmqstore.reading.progress import Advance, silent
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class SparkRunner:
     def _collect(self, job: Job, tasks: list[list[Part]]) -> list[_Row]:
         context = self._context
         with _errors_translated():
-            context.setJobGroup(_GROUP, "rmqstore", interruptOnCancel=True)
+            context.setJobGroup(_GROUP, f"rmqstore {job.title}", interruptOnCancel=True)
             rows = context.parallelize(range(len(tasks)), len(tasks)).mapPartitions(_mapped(job, tasks))
             if job.shuffles:
                 reducing = min(len(tasks), context.defaultParallelism * _TASKS_PER_CORE)
@@ -137,15 +138,25 @@ def tasks_of(parts: Sequence[Part], cores: int) -> list[list[Part]]:
 
 
 def _mapped(job: Job, tasks: list[list[Part]]) -> Callable[[Iterable[int]], Iterator[_Row]]:
+    home = socket.gethostname()
+
     def work(numbers: Iterable[int]) -> Iterator[_Row]:
         for part in chain.from_iterable(tasks[number] for number in numbers):
             try:
                 for packet in job.map(part, silent):
                     yield _Place(packet.key, part.number, packet.order), _Load(packet.data, False)
             except RmqstoreError as error:
-                yield _Place("", part.number, 0), _Load(pickle.dumps(error), True)
+                yield _Place("", part.number, 0), _Load(pickle.dumps(_with_host(error, home)), True)
 
     return work
+
+
+def _with_host(error: RmqstoreError, home: str) -> RmqstoreError:
+    """Return an error whose message names this host, if it is not that of the command."""
+    host = socket.gethostname()
+    if host != home and host not in error.message:
+        error.message = f"On host {host}: {error.message}"
+    return error
 
 
 def _reduced(job: Job) -> Callable[[Iterable[_Row]], Iterator[_Row]]:
@@ -171,7 +182,7 @@ def _errors_translated() -> Iterator[None]:
     except Exception as error:
         if _interrupted(error):
             raise KeyboardInterrupt from error
-        raise _translated(error) from error
+        raise translated(error) from error
 
 
 def _interrupted(error: BaseException | None) -> bool:
@@ -179,16 +190,3 @@ def _interrupted(error: BaseException | None) -> bool:
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__context__
     return error is not None
-
-
-def _translated(error: Exception) -> RmqstoreError:
-    """Return Spark's error of a failed job in one line: the last exception of the worker is at the end of its traceback."""
-    ended = java_ended(error)
-    if ended is not None:
-        return ended
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    cause = next(
-        (line for line in reversed(lines) if "Error" in line.split(":")[0] and not line.startswith("at ")), lines[0] if lines else ""
-    )
-    cause = cause or type(error).__name__
-    return RmqstoreError(f"Spark failed: {cause.removesuffix('.')}.", "Run the command again, or with --engine local.")

@@ -1,34 +1,54 @@
-"""The Spark session of a command: started as fast as possible, once, and silent."""
+"""The Spark of a command: on this machine started as fast as possible, once, and silent; elsewhere as PySpark starts it.
+
+On any master that is not local, settings, log, interface and Java are those of the user's Spark: `spark-defaults.conf`, the environment
+and --spark-conf.
+"""
 
 from __future__ import annotations
 
 import atexit
 import logging
 import os
+import socket
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from py4j.protocol import Py4JError, Py4JJavaError
-
 from rmqstore.children import SAFE_PATH
-from rmqstore.errors import RefusedError, RmqstoreError
+from rmqstore.errors import RefusedError
+from rmqstore.pipeline.spark.failures import OF_JAVA, first_line, recognized
+from rmqstore.pipeline.spark.find_java import find_java
 from rmqstore.pipeline.spark.handover import DAEMON, JOBS, SQL
 from rmqstore.pipeline.spark.java_process import SparkJava
+from rmqstore.pipeline.spark.preflight import preflight
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-OF_JAVA = (Py4JError, ConnectionError)
-"""The exceptions of calls of Java."""
 TRIES = 3
 """How often a task is tried that fails for a reason that may pass, such as a worker that was killed."""
 
 _GATEWAY_PORT = "PYSPARK_GATEWAY_PORT"
 _NOTHING_TO_FINISH = frozenset({"spark.driver.memory", "spark.sql.session.timeZone", "spark.sql.shuffle.partitions"})
 """Settings that leave nothing which Spark would have to put in order at its end."""
+_EMBEDDED = {
+    "spark.ui.enabled": "false",
+    "spark.log.level": "OFF",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.python.daemon.module": DAEMON,
+    # Packets are dense numbers; packing them costs more than moving them.
+    "spark.shuffle.compress": "false",
+    "spark.shuffle.spill.compress": "false",
+}
+"""Settings of a Spark in a Java of the command."""
+_CONNECTING = 10
+"""Seconds for a connection to a master."""
 _java: SparkJava | None = None
 
 Opener = Callable[[], "SparkSession"]
@@ -82,10 +102,36 @@ def _begin(master: str | None, conf: Mapping[str, str], kind: str) -> Callable[[
     settings = _settings(master, conf)
     # With an empty handler; without any, PySpark prints the traceback of a stopped command.
     logging.getLogger().addHandler(logging.NullHandler())
-    if _java is None and _GATEWAY_PORT not in os.environ:
-        plain = settings["spark.master"].startswith("local") and set(conf) <= _NOTHING_TO_FINISH
-        _java = SparkJava(settings, kind=kind, plain=plain)
+    if _GATEWAY_PORT not in os.environ:
+        if not _is_local(settings["spark.master"]):
+            _require_master(settings["spark.master"])
+            # The scripts of Spark find no other one.
+            os.environ.setdefault("JAVA_HOME", str(find_java().parent.parent))
+        elif _java is None:
+            _java = SparkJava(settings, kind=kind, plain=set(conf) <= _NOTHING_TO_FINISH)
     return lambda: _connected(settings)
+
+
+def _require_master(master: str) -> None:
+    """Raise RefusedError if no host of a standalone master listens, which Spark itself reports after a minute."""
+    if not master.startswith("spark://"):
+        return
+    reasons = []
+    for address in master.removeprefix("spark://").split(","):
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECTING).close()
+        except (OSError, ValueError) as error:
+            reasons.append(f"{address}: {error.strerror or error if isinstance(error, OSError) else 'no port'}")
+        else:
+            return
+    raise RefusedError(
+        f"The master of Spark cannot be reached ({'; '.join(reasons)}).", "Check --master, and that this host can connect to it."
+    )
+
+
+def _is_local(master: str) -> bool:
+    return master.startswith("local") and not master.startswith("local-cluster")
 
 
 def _connected(settings: Mapping[str, str]) -> SparkContext:
@@ -97,8 +143,18 @@ def _connected(settings: Mapping[str, str]) -> SparkContext:
         os.environ[_GATEWAY_PORT], os.environ["PYSPARK_GATEWAY_SECRET"] = str(port), secret
     try:
         context = SparkContext.getOrCreate(SparkConf().setAll(list(settings.items())))
+        if not _is_local(context.master or ""):
+            _be_quiet(context)
+            preflight(context)
+    except RefusedError:
+        raise
     except Exception as error:
-        raise RefusedError(f"Spark did not start: {_first_line(error)}.", "Check --master and --spark-conf.") from error
+        text = str(error)
+        known = recognized(text)
+        if known is not None:
+            raise known from error
+        cause = first_line(text) or type(error).__name__
+        raise RefusedError(f"Spark did not start: {cause}.", "Check --master and --spark-conf.") from error
     if _java is None or _java.must_finish:
         atexit.register(_stop, context)
     server = getattr(context, "_accumulatorServer", None)
@@ -108,48 +164,25 @@ def _connected(settings: Mapping[str, str]) -> SparkContext:
     return context
 
 
+def _be_quiet(context: SparkContext) -> None:
+    """Turn the log of Spark off, which has the stack of every error, unless the user's configuration says what it contains."""
+    directories = [os.environ.get("SPARK_CONF_DIR"), str(Path(os.environ.get("SPARK_HOME", "/nowhere")) / "conf")]
+    configured = any(Path(directory, "log4j2.properties").exists() for directory in directories if directory)
+    if not configured and not context.getConf().contains("spark.log.level"):
+        context.setLogLevel("OFF")
+
+
 def _stop(context: SparkContext) -> None:
     with suppress(*OF_JAVA):
         context.stop()
 
 
-def java_ended(error: Exception) -> RmqstoreError | None:
-    """Return the error to report if `error` means that Java is gone, maybe killed by the system for its memory; else None."""
-    if isinstance(error, Py4JJavaError) or not isinstance(error, OF_JAVA):
-        return None
-    return RmqstoreError(
-        "The Java process of Spark ended before the work was done.",
-        "Run the command again, with more memory (--spark-conf spark.driver.memory=4g) or with --engine local.",
-    )
-
-
 def _settings(master: str | None, conf: Mapping[str, str]) -> dict[str, str]:
-    python = sys.executable
-    os.environ.setdefault("PYSPARK_PYTHON", python)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", python)
-    settings = {
-        "spark.app.name": "rmqstore",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "OFF",
-        "spark.sql.catalogImplementation": "in-memory",
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
-        "spark.python.daemon.module": DAEMON,
-        f"spark.executorEnv.{SAFE_PATH}": "1",
-        "spark.sql.python.filterPushdown.enabled": "true",
-        # Packets are dense numbers; packing them costs more than moving them.
-        "spark.shuffle.compress": "false",
-        "spark.shuffle.spill.compress": "false",
-    }
+    os.environ.setdefault("PYSPARK_PYTHON", conf.get("spark.pyspark.python") or sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    settings = {"spark.app.name": "rmqstore", f"spark.executorEnv.{SAFE_PATH}": "1", "spark.ui.showConsoleProgress": "false"}
     if master is not None or _GATEWAY_PORT not in os.environ:
         settings["spark.master"] = master or conf.get("spark.master") or default_master()
-    if settings.get("spark.master", "").startswith("local"):
-        settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+    if _is_local(settings.get("spark.master", "")):
+        settings |= _EMBEDDED
     return settings | dict(conf)
-
-
-def _first_line(error: Exception) -> str:
-    """Return the first line with the reason: PySpark's text of an error of Java begins with the call, then comes the error."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    named = next((line.removeprefix(": ") for line in lines if line.startswith(": ")), None)
-    return (named or (lines[0] if lines else type(error).__name__)).rstrip(".")

@@ -158,7 +158,7 @@ class RocketmqSource(DataSource):
         conf = self.options.get("broker_conf")
         settings = {_KEYS.get(key[len(_SETTING) :], key[len(_SETTING) :]): value for key, value in self._settings().items()}
         all_settings = self._object("settings") | settings
-        return [StoreAt.of(Path(path), Path(conf) if conf else None, all_settings) for path in self._paths()]
+        return [StoreAt.of(Path(path), Path(conf) if conf else None, all_settings).marked() for path in self._paths()]
 
     def _object(self, name: str) -> dict[str, str]:
         try:

@@ -29,9 +29,9 @@ from pyspark.sql.types import CalendarIntervalType, VariantType, YearMonthInterv
 from rmqstore.errors import RmqstoreError, UsageError
 from rmqstore.pipeline.job import StoreAt
 from rmqstore.pipeline.spark import source
+from rmqstore.pipeline.spark.failures import OF_JAVA, java_ended, recognized
 from rmqstore.pipeline.spark.plans import Need, gathers, needs, optimized, require_reading
 from rmqstore.pipeline.spark.progress import task_progress
-from rmqstore.pipeline.spark.session import OF_JAVA, java_ended
 from rmqstore.pipeline.spark.source import SourceError, columns_ddl
 from rmqstore.pipeline.sqlresult import Result, readable, unique
 from rmqstore.pipeline.tables.registry import TABLE_NAMES, find_table, named_in
@@ -167,10 +167,13 @@ def translated(error: Exception) -> RmqstoreError:
     original = SourceError.original(text)
     if original is not None:
         return original
+    known = recognized(text)
+    if known is not None:
+        return known
     by_worker, coded = _BY_WORKER.findall(text), _CODED.search(text)
     line = by_worker[-1] if by_worker else coded[1] if coded else _CLASS.sub("", text.partition("\n: ")[2] or text).splitlines()[0]
     message, _, rest = _STATE.sub("", line).partition(". ")
     message = message.rstrip(".") + "."
     if isinstance(error, _OF_THE_STATEMENT) or _THROWN_BY_THE_STATEMENT.search(text):
         return UsageError(message, rest if rest.startswith(_ADVICE) else _HELP)
-    return RmqstoreError(message, "Run the query again, or give Spark more memory with --spark-conf spark.driver.memory=4g.")
+    return RmqstoreError(message, "This is an error of Spark; the same statement may run in this process (--engine local).")

@@ -104,7 +104,7 @@ def command(
 
 
 def _run(job: StatsJob, runner: Runner, view: View) -> Counts:
-    from rmqstore.pipeline.stats.job import counts_of
+    from rmqstore.pipeline.stats.counts import Counts
 
     total = sum(part.size for part in job.parts)
     covered = 0
@@ -116,7 +116,7 @@ def _run(job: StatsJob, runner: Runner, view: View) -> Counts:
             covered += count
             bar.advance(count)
 
-        return counts_of(runner.run(job, advance))
+        return Counts.of_results(runner.run(job, advance))
 
 
 def _print(found: list[dict[str, Any]], sums: dict[str, Any], view: View) -> None:

@@ -10,7 +10,8 @@ import pytest
 from rmqstore.pipeline.job import StoreAt
 from rmqstore.pipeline.local import LocalRunner
 from rmqstore.pipeline.spark.runner import SparkRunner
-from rmqstore.pipeline.stats.job import StatsJob, counts_of
+from rmqstore.pipeline.stats.counts import Counts
+from rmqstore.pipeline.stats.job import StatsJob
 from rmqstore.reading.progress import silent
 from tests.pipeline.exporting import Dying, export, parts_of, request
 from tests.support.stores import case, content, sample_store
@@ -32,7 +33,7 @@ def test_counts_are_the_same(session: SparkSession) -> None:
     stores = [StoreAt.of(sample_store(name), settings=case(name).settings(sample_store(name))) for name in NAMES]
     job = StatsJob.over(stores, largest=100_000)
 
-    assert counts_of(SparkRunner(session.sparkContext).run(job, silent)) == counts_of(LocalRunner(2).run(job, silent))
+    assert Counts.of_results(SparkRunner(session.sparkContext).run(job, silent)) == Counts.of_results(LocalRunner(2).run(job, silent))
 
 
 @pytest.mark.parametrize("wish", WISHES, ids=lambda wish: str(wish.format))

@@ -17,7 +17,8 @@ from rmqstore.formats.naming import FILLER_TOPIC
 from rmqstore.formats.sysflag import SysFlag
 from rmqstore.pipeline.job import StoreAt
 from rmqstore.pipeline.local import LocalRunner
-from rmqstore.pipeline.stats.job import StatsJob, counts_of
+from rmqstore.pipeline.stats.counts import Counts
+from rmqstore.pipeline.stats.job import StatsJob
 from rmqstore.pipeline.stats.result import objects, summary
 from rmqstore.reading.progress import silent
 from tests.support.builder import FIRST_TIMESTAMP, StoreBuilder
@@ -46,7 +47,7 @@ Sums = dict[Value, tuple[int, int]]
 def stats(at: StoreAt, *, largest: int = 1 << 30, threads: int = 1) -> dict[Any, Any]:
     """Counts as `rmqstore stats` tells them: (messages, bytes) by (dimension, value), and the summary under `summary`."""
     job = StatsJob.over([at], largest=largest)
-    counts = counts_of(LocalRunner(threads).run(job, silent))
+    counts = Counts.of_results(LocalRunner(threads).run(job, silent))
     found: dict[Any, Any] = told(list(objects(counts, EVERYTHING)))
     return {**found, "summary": summary(counts, 1)}
 

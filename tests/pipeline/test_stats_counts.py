@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqstore.pipeline.stats.counts import Counts, Sums, added
+from rmqstore.pipeline.stats import counts as counting
+from rmqstore.pipeline.stats.counts import MOST_VALUES, Counts, Rest, Sums, added
 from rmqstore.pipeline.stats.kernels_tally import TALLY_DTYPE
 from rmqstore.pipeline.stats.tally import Tally
 
@@ -80,22 +82,63 @@ NAMES = st.text(max_size=3) | st.sampled_from(["\udc80", "ä", ""])
 SUMS = st.dictionaries(NAMES, st.tuples(st.integers(0, 9), st.integers(0, 99)), max_size=5)
 
 
+def results(every: list[Counts]) -> Counts:
+    """What a runner makes of counts."""
+    packets: dict[str, list[bytes]] = {}
+    for counts in every:
+        for key, data in counts.packets():
+            packets.setdefault(key, []).append(data)
+    return Counts.of_results((key, added(key, of_key)) for key, of_key in sorted(packets.items()))
+
+
 @given(st.lists(SUMS, max_size=4), st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99)), max_size=4))
-def test_packets_add_up_in_any_grouping(parts: list[dict[str, tuple[int, int]]], times: list[tuple[int, int]]) -> None:
-    packets = []
+def test_packets_add_up_to_the_counts(parts: list[dict[str, tuple[int, int]]], times: list[tuple[int, int]]) -> None:
+    every = []
+    messages: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
     for rows in parts:
-        counts = Counts({"topic": Sums(dict(rows), (1, 2, 3))})
-        counts.totals.messages = len(rows)
-        packets.append(counts.pack())
+        every.append(Counts({"topic": Sums(dict(rows), Rest(1, 2, 3))}))
+        every[-1].totals.messages = len(rows)
+        messages.update({value: one for value, (one, _) in rows.items()})
+        sizes.update({value: one for value, (_, one) in rows.items()})
     for first, last in times:
-        counts = Counts()
-        counts.totals.saw(min(first, last), max(first, last))
-        packets.append(counts.pack())
+        every.append(Counts())
+        every[-1].totals.saw(min(first, last), max(first, last))
 
-    together = added(packets)
+    together = results(every)
 
-    assert added([added(packets[:2]).pack(), added(packets[2:]).pack()]) == together
-    assert Counts.unpack(together.pack()) == together
+    if parts:
+        assert together.dimensions["topic"].rows == {
+            value: (messages[value], sizes[value]) for value in {v for rows in parts for v in rows}
+        }
+        assert together.dimensions["topic"].rest == (len(parts), 2 * len(parts), 3 * len(parts))
     assert together.totals.messages == sum(map(len, parts))
     assert together.totals.first_store_timestamp == min((min(pair) for pair in times), default=None)
     assert together.totals.last_store_timestamp == max((max(pair) for pair in times), default=None)
+
+
+def test_counts_are_exact_when_every_piece_has_other_heavy_values() -> None:
+    """Each of 40,000 queues is light in one piece and heavy in the other; the first 10,000 of both together are listed."""
+    count = 40_000
+    pieces = [
+        Counts({"queue": Sums({f"topic/{queue}": (1, queue + 1) for queue in range(count)})}),
+        Counts({"queue": Sums({f"topic/{queue}": (2, 2 * (count - queue)) for queue in range(count)})}),
+    ]
+
+    sums = results(pieces).dimensions["queue"]
+
+    heaviest = [(f"topic/{queue}", 3, queue + 1 + 2 * (count - queue)) for queue in range(MOST_VALUES)]
+    assert sums.heaviest() == heaviest
+    assert sums.exact
+    rest = [queue + 1 + 2 * (count - queue) for queue in range(MOST_VALUES, count)]
+    assert sums.rest == (len(rest), 3 * len(rest), sum(rest))
+
+
+def test_too_many_values_are_called_approximate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counting, "MOST_OF_SHARE", 10)
+    pieces = [Counts({"tag": Sums({f"{piece}-{number}": (1, 1) for number in range(500)})}) for piece in range(3)]
+
+    sums = results(pieces).dimensions["tag"]
+
+    assert not sums.exact
+    assert sum(messages for messages, _ in sums.rows.values()) + sums.rest.messages == 1500

@@ -1,4 +1,4 @@
-"""The job that counts stores: a packet of counts per piece of a log, all of them added up."""
+"""The job that counts stores: packets of counts per piece of a log, by dimension and share of its values, all of them added up."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rmqstore.pipeline.job import Packet, Part, StoreAt
+from rmqstore.pipeline.local import LocalRunner
 from rmqstore.pipeline.logparts import LARGEST_PIECE, LogPiece, log_pieces
 from rmqstore.pipeline.remote import at_hand, is_remote, stored_bytes
 from rmqstore.pipeline.stats.counts import Counts, added
@@ -13,7 +14,6 @@ from rmqstore.pipeline.stats.weights import StoreFacts
 from rmqstore.reading.progress import Advance
 
 STORE = "store"
-_KEY = "counts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +40,19 @@ class StatsJob:
             if is_remote(store.path):
                 parts.append(RemoteStore(len(parts), store.path, stored_bytes(store.path), store))
             else:
-                parts += log_pieces(store, first_number=len(parts), largest=largest)
-                facts[store] = StoreFacts.of(store.open())
+                marked = store.marked()
+                parts += log_pieces(marked, first_number=len(parts), largest=largest)
+                facts[marked] = StoreFacts.of(marked.open())
         return cls(parts, facts, len(stores))
 
     @property
+    def title(self) -> str:
+        """Return the work and its extent."""
+        return f"stats of {self.stores:,} stores: {len(self.parts):,} pieces of logs"
+
+    @property
     def shuffles(self) -> bool:
-        """Return True: all packets have one key."""
+        """Return True: a key is a share of the values of a dimension."""
         return True
 
     def map(self, part: Part, advance: Advance) -> Iterator[Packet]:
@@ -55,11 +61,12 @@ class StatsJob:
         counts = _counted_remote(part, advance) if isinstance(part, RemoteStore) else _counted(part, self.facts[part.store], advance)
         if self.stores > 1:
             counts.of(STORE).add(part.store.path, counts.totals.messages, counts.totals.bytes)
-        yield Packet(_KEY, 0, counts.pack())
+        for key, data in counts.packets():
+            yield Packet(key, 0, data)
 
     def reduce(self, key: str, packets: Iterator[bytes]) -> bytes:
-        """Return the sum of all counts."""
-        return added(packets).pack()
+        """Return the sum of the counts of a share."""
+        return added(key, packets)
 
 
 def _counted(piece: LogPiece, facts: StoreFacts, advance: Advance) -> Counts:
@@ -71,9 +78,4 @@ def _counted(piece: LogPiece, facts: StoreFacts, advance: Advance) -> Counts:
 def _counted_remote(part: RemoteStore, advance: Advance) -> Counts:
     with at_hand(part.store) as here:
         job = StatsJob.over([here])
-        return counts_of((_KEY, packet.data) for piece in job.parts for packet in job.map(piece, advance))
-
-
-def counts_of(results: Iterator[tuple[str, bytes]]) -> Counts:
-    """Return the counts of a finished job; empty counts for stores without a log."""
-    return added(data for _, data in results)
+        return Counts.of_results(LocalRunner(1).run(job, advance))

@@ -146,12 +146,12 @@ class _Source:
             self._values = {key: self._values[key] for key in self._tally.rows()["key"].tolist()}
 
     def sums(self) -> Sums:
-        """Return the counts, cut to what a packet may hold."""
+        """Return the counts."""
         sums = Sums()
         for key, messages, size in self._tally.rows().tolist():
             sums.add(self._values[key], messages, size)
         sums.add_rest(*self._tally.rest)
-        sums.cut()
+        sums.exact = not sums.rest.values
         return sums
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rmqstore.formats.sysflag import CompressionType
-from rmqstore.pipeline.stats.counts import Counts, Sums, Value
+from rmqstore.pipeline.stats.counts import Counts, Rest, Sums, Value
 from rmqstore.pipeline.stats.piece import COMPRESSED
 from rmqstore.pipeline.stats.weights import Weight
 
@@ -61,24 +61,26 @@ def objects(counts: Counts, top: int) -> Iterator[dict[str, Any]]:
         rows, rest = sums.heaviest(), sums.rest
         if dimension.ranked:
             rows, others = rows[:top], rows[top:]
-            rest = rest[0] + len(others), rest[1] + sum(row[1] for row in others), rest[2] + sum(row[2] for row in others)
+            rest = Rest(rest[0] + len(others), rest[1] + sum(row[1] for row in others), rest[2] + sum(row[2] for row in others))
         else:
             rows.sort()
         for value, messages, size in rows:
             yield _object(dimension.name, dimension.shown(value), 1, messages, size)
-        if rest[0]:
+        if rest.values:
             yield _object(dimension.name, None, *rest)
 
 
 def summary(counts: Counts, stores: int) -> dict[str, Any]:
-    """Return the sums of all stores. `values`: the number of values per dimension; more than are kept are counted per piece."""
+    """Return the sums of all stores. `values`: the number of values per dimension, an upper bound for those in `approximate`."""
     weights = counts.dimensions.get("weight", Sums()).rows
+    found = {each.name: counts.dimensions[each.name] for each in DIMENSIONS if each.name in counts.dimensions}
     return {
         "stores": stores,
         **asdict(counts.totals),
         "live_bytes": weights.get(int(Weight.LIVE), (0, 0))[1],
         "damaged_bytes": weights.get(int(Weight.DAMAGED), (0, 0))[1],
-        "values": {name: len(sums.rows) + sums.rest[0] for name, sums in counts.dimensions.items()},
+        "values": {name: len(sums.rows) + sums.rest.values for name, sums in found.items()},
+        "approximate": [name for name, sums in found.items() if not sums.exact],
     }
 
 

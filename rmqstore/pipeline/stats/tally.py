@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from rmqstore.pipeline.stats.kernels_tally import TALLY_DTYPE, add
 
-MOST_KEYS = 1 << 16
+MOST_KEYS = 1 << 21
 _FIRST_ROWS = 256
 
 

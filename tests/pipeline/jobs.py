@@ -49,6 +49,10 @@ class Numbers(MapOnly):
     """Two packets per part."""
 
     @property
+    def title(self) -> str:
+        return "numbers"
+
+    @property
     def parts(self) -> Sequence[Part]:
         return PARTS
 

@@ -101,7 +101,7 @@ def test_that_java_was_killed_is_told_in_one_sentence(tmp_path: Path) -> None:
 def test_spark_gives_up_with_a_reason(session: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(RmqstoreError) as raised:
         list(SparkRunner(session.sparkContext).run(Failing("full", 99, tmp_path), silent))
-    assert "No space left on device" in raised.value.message
+    assert "has no space left on a disk" in raised.value.message
     assert "\n" not in raised.value.message
     assert list(SparkRunner(session.sparkContext).run(Numbers(), silent)) == EXPECTED  # the session goes on
 

@@ -287,7 +287,11 @@ def test_values_as_json_has_them(kind: pa.DataType, value: Any, shown: Any) -> N
 @pytest.mark.parametrize(
     ("told", "kind", "message"),
     [
-        ("An error occurred.\n: java.lang.OutOfMemoryError: Java heap space\n\tat x", RmqstoreError, "Java heap space."),
+        (
+            "An error occurred.\n: java.lang.OutOfMemoryError: Java heap space\n\tat x",
+            RmqstoreError,
+            "This host has not enough memory for its tasks, or a process there was killed.",
+        ),
         (
             "x\n: a.b.C: y\n org.apache.spark.SparkArithmeticException: [CODE.SUB] Too large. Use less. SQLSTATE: 1",
             UsageError,

@@ -70,7 +70,7 @@ _KNOWN = (
         re.compile(r"OutOfMemoryError|Python worker exited unexpectedly|MemoryError|OOMKilled|exit(?:ed)? (?:code|status)[ :]*137"),
         RmqstoreError,
         "{host} has not enough memory for its tasks, or a process there was killed.",
-        "Give executors more memory (spark.executor.memory, spark.executor.memoryOverhead) or fewer cores (spark.executor.cores).",
+        "Give Spark more memory: spark.executor.memory and spark.executor.memoryOverhead on a cluster, spark.driver.memory on this host.",
     ),
     _Known(
         re.compile(r"ExecutorLostFailure|executor lost|Remote RPC client disassociated|Worker lost"),

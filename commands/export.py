@@ -6,6 +6,7 @@ import time
 import uuid
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,7 +87,10 @@ def command(
     started = time.monotonic()
     request = ExportRequest.of(Format(file_format), columns, Body(body), partition_by or (), filters, csv_raw=view.csv_raw)
     with ExitStack() as stack:
-        at = stack.enter_context(at_hand(StoreAt.of(store, broker_conf, settings)))
+        if isinstance(store, str) and wish.engine == "auto" and wish.master is None:
+            wish = replace(wish, engine="local")  # which reads what it needs, where Spark needs a whole copy
+        by_range = wish.engine == "local"
+        at = stack.enter_context(at_hand(StoreAt.of(store, broker_conf, settings), by_range=by_range))
         pieces = wanted_pieces(at, request.conditions)
         destination = stack.enter_context(Destination(out.absolute(), at.open(), request, pieces))
         missing = destination.missing(pieces)

@@ -52,10 +52,12 @@ def command(
     rmqstore sql STORE "select topic, count(*) from messages group by topic"
     rmqstore sql STORE "select tags, properties from messages where physical_offset = 1024"
     """
+    from rmqstore.pipeline.engine import chosen_for_sql
     from rmqstore.pipeline.job import StoreAt
     from rmqstore.pipeline.remote import at_hand
 
-    with at_hand(StoreAt.of(store, broker_conf, settings)) as at:
+    by_range = chosen_for_sql(wish) == "local"
+    with at_hand(StoreAt.of(store, broker_conf, settings), by_range=by_range) as at:
         at.open()
         run, unit = _engine(wish, at)
         if statement is not None:

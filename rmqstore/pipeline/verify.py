@@ -105,7 +105,7 @@ def report_of(at: StoreAt, options: Options, limit: int, advance: Advance, passe
     """
     report = StoreReport(at, [], Counter(), Totals())
     try:
-        with at_hand(at) as here:
+        with at_hand(at, by_range=True) as here:
             verification = Verification(here.open(), options, passes, foresee, patience=PATIENCE)
             for each in verification.run(advance):
                 _note(report, each, limit)

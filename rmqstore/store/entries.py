@@ -9,6 +9,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from rmqstore.store.absent import is_absent
+
+_BLOCK = 512
+
 
 class Status(NamedTuple):
     """The fields of `os.stat_result` that are used of entries; a store has hundreds of thousands of them in memory."""
@@ -68,7 +72,8 @@ class Entry:
         if self._status is not None:
             return self._status
         found = os.stat(self.path, follow_symlinks=follow_symlinks)  # noqa: PTH116  -- the path is a string
-        status = Status(found.st_mode, found.st_uid, found.st_size, found.st_blocks, found.st_mtime_ns)
+        blocks = -(-found.st_size // _BLOCK) if is_absent(self.path) else found.st_blocks
+        status = Status(found.st_mode, found.st_uid, found.st_size, blocks, found.st_mtime_ns)
         if self._type != stat.S_IFLNK:
             self._status = status
         return status

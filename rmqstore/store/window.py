@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from rmqstore.errors import GoneError, StoreChangedError, UnreadableError
-from rmqstore.store import pacing
+from rmqstore.store import absent, pacing
 from rmqstore.store.mapped import MappedFile, unreadable
 
 if TYPE_CHECKING:
@@ -85,6 +85,7 @@ def map_window(file: MappedFile, position: int, length: int) -> Window:
         return Window(None, np.frombuffer(b"", dtype=np.uint8))
     aligned = position - position % mmap.ALLOCATIONGRANULARITY
     lead = position - aligned
+    absent.fill(file.location, position, position + length)
     with open_read_only(file.location) as descriptor:
         _check_length(file, os.fstat(descriptor).st_size, position, length)
         try:
@@ -106,6 +107,7 @@ def read_at(file: MappedFile | Path, position: int, length: int) -> bytes:
 
 def read_descriptor(descriptor: int, path: Path | str, position: int, length: int) -> bytes:
     """Read as `read_at`, from a file that `open_read_only` opened. Raises StoreChangedError if the file ends before."""
+    absent.fill(path, position, position + length)
     pieces: list[bytes] = []
     wanted = length
     while wanted > 0:
@@ -132,6 +134,7 @@ def read_into(file: MappedFile, position: int, target: NDArray[np.uint8]) -> Non
 
 def read_descriptor_into(descriptor: int, path: Path | str, position: int, target: NDArray[np.uint8]) -> None:
     """Read as `read_into`, from a file that `open_read_only` opened."""
+    absent.fill(path, position, position + target.size)
     release = pacing.before(descriptor, position, target.size)
     try:
         done = 0
@@ -210,7 +213,7 @@ def descriptor_extents(descriptor: int, path: Path | str, length: int) -> Iterat
     seek_hole: Any = getattr(os, "SEEK_HOLE", None)
     position = 0
     while position < length:
-        if seek_data is None or seek_hole is None:
+        if seek_data is None or seek_hole is None or absent.is_absent(path):
             yield position, length
             return
         try:

@@ -76,6 +76,6 @@ def _counted(piece: LogPiece, facts: StoreFacts, advance: Advance) -> Counts:
 
 
 def _counted_remote(part: RemoteStore, advance: Advance) -> Counts:
-    with at_hand(part.store) as here:
+    with at_hand(part.store, by_range=True) as here:
         job = StatsJob.over([here])
         return Counts.of_results(LocalRunner(1).run(job, advance))

@@ -1,0 +1,131 @@
+"""Stores in an object store, a server of S3 on this machine: the same results, and only the ranges that are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moto.server import ThreadedMotoServer
+from pyarrow import fs
+
+from rmqstore.errors import UnreadableError
+from rmqstore.pipeline import remote
+from rmqstore.pipeline.job import StoreAt
+from rmqstore.store.window import read_at
+from tests.support import stores
+from tests.support.builder import StoreBuilder
+from tests.support.cli import rmqstore
+
+SAMPLES = ("5.3.3-plain-crash", "broker-5.5.1-crash", "broker-5.3.3-dledger-clean", "4.9.8-cqext")
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """A bucket of the server."""
+
+    address: str
+
+    def put(self, root: Path, name: str) -> str:
+        """Upload a store; its URI."""
+        there = fs.S3FileSystem(endpoint_override=self.address, scheme="http", region="us-east-1", allow_bucket_creation=True)
+        there.create_dir("bucket")
+        fs.copy_files(str(root), f"bucket/{name}", source_filesystem=fs.LocalFileSystem(), destination_filesystem=there)
+        return f"s3://bucket/{name}?scheme=http&endpoint_override={self.address}&region=us-east-1"
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[Bucket]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            patch.setenv(name, "testing")
+        patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+        server.start()
+        host, port = server.get_host_and_port()
+        yield Bucket(f"{host}:{port}")
+        server.stop()
+
+
+@pytest.fixture
+def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every file of a sample is fetched by range."""
+    monkeypatch.setattr(remote, "_SMALL", 100)
+    monkeypatch.setattr(remote, "_RANGE", 3000)
+
+
+def _told(one: dict[str, Any], at: object) -> dict[str, Any]:
+    """An object without the place of the store and what depends on it or on time."""
+    value = "STORE" if one.get("value") == str(at) else one.get("value")
+    apart = {"store", "stores", "bytes_per_second", "mend", "seconds", "engine_because", "value", "next", "root"}
+    return {name: cell for name, cell in one.items() if name not in apart} | {"value": value}
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.usefixtures("small_ranges")
+def test_results_are_those_of_the_store_itself(name: str, bucket: Bucket, tmp_path: Path) -> None:
+    root, settings = stores.sample_store(name), stores.case(name).set_options(stores.sample_store(name))
+    uri = bucket.put(root, name)
+    statement = "select topic, queue_id, count(*) n, sum(size) bytes from messages group by all order by all"
+    for words in (
+        ("verify", "STORE", "--format", "json"),
+        ("verify", "STORE", "--format", "json", "--part", "commitlog"),
+        ("stats", "STORE", "--format", "json"),
+        ("sql", "STORE", statement, "--format", "json"),
+        ("sql", "STORE", "select * from consumequeue order by file, position", "--format", "json"),
+        ("sql", "STORE", "select * from index order by file, position", "--format", "json"),
+    ):
+        here, there = (
+            rmqstore(*(str(at) if word == "STORE" else word for word in words), "--engine", "local", *settings) for at in (root, uri)
+        )
+        assert (there.status, there.crashed) == (here.status, False), there.err
+        assert [_told(one, uri) for one in there.objects] == [_told(one, root) for one in here.objects], words
+    for number, at in enumerate((root, uri)):
+        assert rmqstore("export", at, tmp_path / str(number), "--engine", "local", "--quiet", *settings).status == 0
+    files = [{path.name: path.read_bytes() for path in (tmp_path / str(number)).glob("*.jsonl")} for number in range(2)]
+    assert files[0] == files[1] != {}
+
+
+def test_only_the_ranges_that_are_needed_are_fetched(bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 40 MiB of log, an export of the first bytes fetches a few blocks."""
+    builder = StoreBuilder(tmp_path / "store", log_file_size=8 << 20)
+    for _ in range(40):
+        builder.message("TopicA", b"x" * (1 << 20))
+    uri = bucket.put(builder.build(), "large")
+    fetched: list[int] = []
+    original = remote._Later.fill
+
+    def counted(self: remote._Later, start: int, end: int) -> None:
+        before = self._here.count(1)
+        original(self, start, end)
+        fetched.append((self._here.count(1) - before) * remote._RANGE)
+
+    monkeypatch.setattr(remote._Later, "fill", counted)
+
+    done = rmqstore(
+        "export", uri, tmp_path / "out", "--to-offset", "1000", "--engine", "local", "--set", f"mappedFileSizeCommitLog={8 << 20}"
+    )
+
+    assert done.status == 0, done.err
+    assert 0 < sum(fetched) < 16 << 20
+    assert sum(path.read_text().count("\n") for path in (tmp_path / "out").glob("*.jsonl")) == 1
+
+
+def test_a_file_that_vanishes_is_an_error(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "_SMALL", 100)
+    uri = bucket.put(stores.sample_store("5.3.3-plain"), "vanishing")
+    with remote.at_hand(StoreAt.of(uri), by_range=True) as here:
+        there = fs.S3FileSystem(endpoint_override=bucket.address, scheme="http", region="us-east-1")
+        there.delete_dir_contents("bucket/vanishing/commitlog")
+        store = here.open()
+        with pytest.raises(UnreadableError, match="could not be read"):
+            read_at(store.message_log.files[0], 0, 100)
+
+
+def test_no_such_bucket(bucket: Bucket) -> None:
+    run = rmqstore("stats", f"s3://nothing/store?scheme=http&endpoint_override={bucket.address}&region=us-east-1")
+
+    assert (run.status, run.crashed) == (4, False)
+    assert "error: " in run.err and "hint: " in run.err

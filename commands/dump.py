@@ -12,6 +12,7 @@ import click
 
 from rmqstore.commands import denied
 from rmqstore.commands.common import View, on_interrupt, output_options, store_options
+from rmqstore.commands.engines import at_hand_until_the_end, path_or_uri_argument
 from rmqstore.commands.filters import filter_options
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ _PARTS = (
 
 
 @click.command("dump", short_help="Decode any file or part of a store.")
-@click.argument("path", type=click.Path(path_type=Path, readable=False))
+@path_or_uri_argument
 @click.option("--part", type=click.Choice(_PARTS), help="Part of a root, or kind of a file; determined from PATH if not given.")
 @filter_options
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help="At most N objects.")
@@ -56,7 +57,7 @@ _PARTS = (
 @store_options
 @output_options
 def command(
-    path: Path,
+    path: Path | str,
     part: str | None,
     broker_conf: Path | None,
     settings: dict[str, str],
@@ -73,7 +74,8 @@ def command(
 
     Damage does not end the dump: it is shown as an object of its own with range and reason, and the dump continues with the next plausible
     record. The exit status is still 0; run `rmqstore verify` for a verdict. Files and directories of PATH without read permission are
-    findings at the end, and the exit status is 1.
+    findings at the end, and the exit status is 1. PATH may be the URI of a store (s3, gs, hdfs), of which only the ranges that are
+    needed are fetched.
     """
     from rmqstore.dump.items import Watched
     from rmqstore.dump.request import BodyForm, Request
@@ -83,7 +85,7 @@ def command(
     request = Request(filters, limit, tail, BodyForm(body), decompress, slots)
     engine = Engine(threads, partial(_compile, view))
     with ExitStack() as stack:
-        target = find_readable_target(path, part, broker_conf, settings, filters, stack)
+        target = find_readable_target(at_hand_until_the_end(path), part, broker_conf, settings, filters, stack)
         _print(Watched(dump(target, request, engine)), target, view)
         denied.report(target.denied, view)
 

@@ -46,6 +46,21 @@ def _store(context: click.Context, parameter: click.Parameter, text: str) -> Pat
 
 store_or_uri_argument = click.argument("store", callback=_store)
 """STORE → `store: Path | str`, text for a URI."""
+path_or_uri_argument = click.argument("path", callback=_store)
+"""PATH → `path: Path | str`, text for a URI."""
+
+
+def at_hand_until_the_end(store: Path | str) -> Path:
+    """Return a path of a store: that of a copy for a URI, whose large files are fetched as this process reads them, until the command ends.
+
+    Raises UsageError, NotAStoreError, UnreadableError.
+    """
+    if isinstance(store, Path):
+        return store
+    from rmqstore.pipeline.job import StoreAt
+    from rmqstore.pipeline.remote import at_hand
+
+    return Path(click.get_current_context().with_resource(at_hand(StoreAt(store), by_range=True)).path)
 
 
 def spark_options(command: Decorated) -> Decorated:

@@ -16,6 +16,7 @@ from rmqstore.commands.common import View, csv_raw_option, on_interrupt, store_o
 from rmqstore.commands.engines import engine_options, store_or_uri_argument
 from rmqstore.commands.filters import filter_options
 from rmqstore.commands.pacing import rate_limit_option
+from rmqstore.errors import UsageError
 
 if TYPE_CHECKING:
     from rmqstore.dump.request import Filters
@@ -32,9 +33,20 @@ def _names(context: click.Context, parameter: click.Parameter, value: str | None
     return None if value is None else tuple(name.strip() for name in value.split(",") if name.strip())
 
 
+def _local(context: click.Context, parameter: click.Parameter, out: Path) -> Path:
+    """Return the directory; a URI would become one with that name here."""
+    text = str(out)
+    if ":" in text.partition("/")[0] and "//" not in text and not out.exists():
+        # click took the two slashes of a URI for one
+        raise UsageError(
+            f"The output {text} looks like a URI.", "Export into a directory, and copy it, for example with `aws s3 sync OUT URI`."
+        )
+    return out
+
+
 @click.command("export", short_help="Export messages as JSON lines, CSV or Parquet; resumable.")
 @store_or_uri_argument
-@click.argument("out", type=click.Path(path_type=Path, readable=False))
+@click.argument("out", type=click.Path(path_type=Path, readable=False), callback=_local)
 @click.option("--format", "file_format", type=click.Choice(["jsonl", "csv", "parquet"]), default="jsonl", show_default=True, help="Files.")
 @click.option("--columns", metavar="A,B,...", callback=_names, help="Only these fields of messages, in this order.")
 @click.option(
@@ -74,7 +86,8 @@ def command(
     The fields of a message are those of `rmqstore dump --format json`. An interrupted export is continued by the same command: the
     files in OUT stay. Damage does not stop the export; it is summarised at the end. Run `rmqstore verify` for details.
 
-    STORE may be a URI (s3, gs, hdfs): a copy of it is exported, in TMPDIR, which workers on other machines must see as well.
+    STORE may be a URI (s3, gs, hdfs), of which only the ranges that are needed are fetched. Spark exports a whole copy, in TMPDIR, which
+    workers on other machines must see as well. OUT is a directory and not a URI.
     """
     from rmqstore.pipeline.engine import EXPORT, choose
     from rmqstore.pipeline.export.destination import Destination

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import click
 
 from rmqstore.commands import denied
 from rmqstore.commands.common import NOTHING_TO_DO, View, next_command, output_options, store_options
-from rmqstore.commands.engines import stores_argument
+from rmqstore.commands.engines import at_hand_until_the_end, stores_argument
 from rmqstore.errors import RmqstoreError
 from rmqstore.render.sizes import size_text
 from rmqstore.wording import counted
@@ -27,19 +28,22 @@ SHOWN_LINES = 8
 @stores_argument
 @store_options
 @output_options
-def command(stores: tuple[Path, ...], broker_conf: Path | None, settings: Mapping[str, str], view: View) -> None:
+def command(stores: tuple[Path | str, ...], broker_conf: Path | None, settings: Mapping[str, str], view: View) -> None:
     """Show a summary of STORE: which releases can have written it, clean or crashed, sizes, offsets, times, topics and queues.
 
     STORE is the broker's storePathRootDir, or a copied directory of one part, for example commitlog. Only file names, heads and ends
     are read, so this takes moments on a store of any size; `rmqstore verify` reads everything. Files without read permission are
     findings at the end, and the exit status is 1. Several stores are a line each; one that cannot be read does not stop the others.
+    STORE may be a URI (s3, gs, hdfs), of which only the ranges that are needed are fetched.
     """
     from rmqstore.scan.tail import tail_records
     from rmqstore.store.root import Store
     from rmqstore.store.summary import summarize
 
-    def look(store: Path) -> StoreSummary:
-        return summarize(Store.open(store, broker_conf=broker_conf, settings=settings), tail_records)
+    def look(store: Path | str) -> StoreSummary:
+        opened = Store.open(at_hand_until_the_end(store), broker_conf=broker_conf, settings=settings)
+        summary = summarize(opened, tail_records)
+        return summary if isinstance(store, Path) else replace(summary, path=store)
 
     if len(stores) > 1:
         _several(stores, look, view)
@@ -56,7 +60,7 @@ def command(stores: tuple[Path, ...], broker_conf: Path | None, settings: Mappin
     denied.end(summary.denied)
 
 
-def _several(stores: Sequence[Path], look: Callable[[Path], StoreSummary], view: View) -> None:
+def _several(stores: Sequence[Path | str], look: Callable[[Path | str], StoreSummary], view: View) -> None:
     """Write a line for each store; the exit status is that of the first one that could not be read."""
     rows: list[dict[str, Any]] = []
     status = 0
@@ -126,7 +130,7 @@ def for_people(summary: StoreSummary) -> dict[str, Any]:
         ]
     screen["parts"] = [
         {
-            "part": relative_to_root(part.path, Path(summary.path)),
+            "part": relative_to_root(part.path, summary.root),
             "files": part.files,
             "size": size_text(part.length),
             "allocated": size_text(part.allocated),

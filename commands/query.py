@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rmqstore.commands.common import View, output_options, store_argument, store_options
+from rmqstore.commands.common import View, output_options, store_options
+from rmqstore.commands.engines import at_hand_until_the_end, store_or_uri_argument
 
 if TYPE_CHECKING:
     from rmqstore.query.search import Report
@@ -17,7 +18,7 @@ _NOT_FOUND = 1
 
 
 @click.command("query", short_help="Find messages by key, message id, queue offset, time or physical offset.")
-@store_argument
+@store_or_uri_argument
 @click.option("--key", metavar="KEY", help="Messages with this key, one of KEYS or the unique key.")
 @click.option("--unique-key", metavar="ID", help="Messages with this unique key, the message id of the client.")
 @click.option("--offset-id", metavar="ID", help="The message with this offset message id, 32 or 56 hexadecimal digits.")
@@ -35,7 +36,7 @@ _NOT_FOUND = 1
 @click.pass_context
 def command(
     context: click.Context,
-    store: Path,
+    store: Path | str,
     key: str | None,
     unique_key: str | None,
     offset_id: str | None,
@@ -56,6 +57,7 @@ def command(
 
     Parts of the log that these do not cover are searched record by record. Each message has its `way`: index, queue, time, offset or scan.
     What was searched is printed on standard error. The exit status is 1 if no message was found.
+    STORE may be a URI (s3, gs, hdfs), of which only the ranges that are needed are fetched.
     """
     import sys
     from itertools import islice
@@ -73,7 +75,7 @@ def command(
         key=key, unique_key=unique_key, offset_id=offset_id, queue=queue, time=time, physical_offset=physical_offset, topic=topic
     )
     request = Request(body=BodyForm(body), decompress=decompress)
-    opened = Store.open(store, broker_conf=broker_conf, settings=settings)
+    opened = Store.open(at_hand_until_the_end(store), broker_conf=broker_conf, settings=settings)
     search = Search(opened, wanted, request, scan=scan, threads=threads)
     found = islice(search.messages(), limit)
     if view.format == "json":

@@ -46,7 +46,8 @@ def command(
     This process answers, in the SQL of DuckDB; --engine spark, --master and --spark-conf let Spark answer, in its own.
     Only statements that read are possible: select, with, values, describe, show, explain. `describe TABLE` lists the columns of a table.
     Only what a query needs is read: its columns, and files that can hold the offsets, times, topics and queues that it selects.
-    STORE may be a URI (s3, gs, hdfs): a copy of it is queried, in TMPDIR, which workers on other machines must see as well.
+    STORE may be a URI (s3, gs, hdfs), of which only the ranges that are needed are fetched. Spark queries a whole copy, in TMPDIR, which
+    workers on other machines must see as well.
 
     \b
     rmqstore sql STORE "select topic, count(*) from messages group by topic"

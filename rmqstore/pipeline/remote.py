@@ -34,8 +34,8 @@ _MOST_AT_ONCE = 32
 """Blocks of one request."""
 _SMALL = 256 << 10
 """Bytes of a file up to which it is fetched whole."""
-_RANGED = ("commitlog", "dledger-", "consumequeue", "index", "timerlog")
-"""Names by which directories with large files begin."""
+_RANGED = ("commitlog", "dledger-", "consumequeue", "index", "timerlog", "timerwheel")
+"""Names by which large files, or the directories that hold them, begin."""
 _CONNECTIONS = 16
 
 
@@ -175,8 +175,8 @@ def _fetch(uri: str, directory: Path, *, by_range: bool) -> dict[str, Absent]:
 
 
 def _is_ranged(path: Path, size: int) -> bool:
-    """Return whether a file is worth to be fetched by range: a large one in a directory whose files are read by this process alone."""
-    return size > _SMALL and any(name.startswith(_RANGED) for name in path.parts[:-1])
+    """Return whether a file is worth to be fetched by range: a large one that only this process reads."""
+    return size > _SMALL and any(name.startswith(_RANGED) for name in path.parts)
 
 
 def _copy(system: FileSystem, path: str, file: IO[bytes]) -> None:

@@ -95,6 +95,9 @@ class StoreSummary:
     """The output of `info`."""
 
     path: str
+    """The place of the store for users, a path or a URI."""
+    root: Path
+    """Where its files are read."""
     only: PartKind | None
     transactions: Transactions
     state: State
@@ -114,7 +117,7 @@ class StoreSummary:
 
     def as_json(self) -> dict[str, Any]:
         """Return the object that `info --format json` prints."""
-        root = Path(self.path)
+        root = self.root
         log = asdict(self.log)
         log["problems"] = [
             {"kind": str(problem.kind), "file": relative_to_root(problem.path, root), "detail": problem.detail}
@@ -188,6 +191,7 @@ def _summarize(store: Store, far: Far | None) -> StoreSummary:
     paths = [dledger.data.files[0].path.parent] if dledger and header else [*directories.writable, *directories.read_only]
     return StoreSummary(
         path=str(store.root),
+        root=store.root,
         only=store.only,
         transactions=transactions,
         state=State.IN_USE if users.in_use else stopped,

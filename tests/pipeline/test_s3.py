@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,6 +83,11 @@ def test_results_are_those_of_the_store_itself(name: str, bucket: Bucket, tmp_pa
         )
         assert (there.status, there.crashed) == (here.status, False), there.err
         assert [_told(one, uri) for one in there.objects] == [_told(one, root) for one in here.objects], words
+    for words in (("info",), ("dump",), ("dump", "--part", "index"), ("query", "--queue", "TopicTest/0@0..5")):
+        here, there = (rmqstore(words[0], at, *words[1:], "--format", "json", *settings) for at in (root, uri))
+        assert (there.status, there.crashed) == (here.status, False), there.err
+        sizes = re.compile(r'"allocated":\d+')
+        assert sizes.sub("", there.out.replace(uri, "STORE")) == sizes.sub("", here.out.replace(str(root), "STORE")), words
     for number, at in enumerate((root, uri)):
         assert rmqstore("export", at, tmp_path / str(number), "--engine", "local", "--quiet", *settings).status == 0
     files = [{path.name: path.read_bytes() for path in (tmp_path / str(number)).glob("*.jsonl")} for number in range(2)]
@@ -129,3 +135,13 @@ def test_no_such_bucket(bucket: Bucket) -> None:
 
     assert (run.status, run.crashed) == (4, False)
     assert "error: " in run.err and "hint: " in run.err
+
+
+def test_an_output_that_is_a_uri_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    run = rmqstore("export", stores.sample_store("5.3.3-plain"), "s3://bucket/out")
+
+    assert (run.status, run.crashed) == (2, False)
+    assert "looks like a URI" in run.err
+    assert not list(tmp_path.iterdir())

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +29,7 @@ import rmqstore.spark
 from rmqstore.errors import RmqstoreError, UsageError
 from rmqstore.pipeline.job import StoreAt
 from rmqstore.pipeline.spark import source
+from rmqstore.pipeline.spark.find_java import find_java
 from rmqstore.pipeline.spark.source import FilteringReader, SourceError
 from rmqstore.pipeline.tables.registry import TABLE_NAMES, find_table
 from rmqstore.pipeline.tables.selection import Condition, Selection
@@ -37,10 +41,12 @@ from tests.support.builder import StoreBuilder
 from tests.support.damages import DAMAGES, apply
 from tests.support.stores import case, cases, fresh_store, sample_store
 from tests.support.storeview import StoreView
+from tests.support.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+ROOT = Path(__file__).resolve().parents[2]
 LOG_FILE_SIZE = 4096
 PUT_COLUMNS = tuple(PUT_FIELDS.values())
 
@@ -390,3 +396,30 @@ def test_conditions_are_a_part_of_the_frame(where: str, same: str, spark: SparkS
 def test_conditions_that_are_not_possible(where: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         conditions(where, find_table("messages"))
+
+
+def test_spark_finds_the_format_by_itself_and_views_can_be_made_in_sql(tmp_path: Path) -> None:
+    """In a process of its own: other tests register the format with their session."""
+    root = sample_store("5.3.3-plain")
+    code = f"""
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+spark.sparkContext.setLogLevel("OFF")
+print("rows", spark.read.format("rocketmq").load({str(root)!r}).count())
+spark.sql("CREATE TEMPORARY VIEW units USING rocketmq OPTIONS (path '{root}', table 'consumequeue')")
+print("units", spark.sql("select count(*) from units").first()[0])
+try:
+    spark.sql("CREATE TABLE kept USING rocketmq OPTIONS (path '{root}')")
+except Exception as error:
+    print("refused", "TEMPORARY VIEW" in str(error))
+"""
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_GATEWAY")}
+    variables |= {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT), "JAVA_HOME": str(find_java().parent.parent)}
+
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+
+    at = StoreAt.of(root)
+    expected = [f"rows {len(rows_of('messages', at))}", f"units {len(rows_of('consumequeue', at))}", "refused True"]
+    assert done.stdout.splitlines() == expected, done.stderr

@@ -1,10 +1,10 @@
 """A store as a data source of Spark.
 
-    import rmqstore.spark
-    rmqstore.spark.register(spark)
     spark.read.format("rocketmq").option("table", "messages").load("/path/to/store")
 
-`load` takes one path, several, or paths with wildcards; of several stores each row has its own in the column `store`.
+Spark finds the format by itself where this package is installed for the Python of its workers (`pyspark_rocketmq.py`);
+`rmqstore.spark.register` registers it with one session. `load` takes one path, several, or paths with wildcards; of several stores each
+row has its own in the column `store`.
 
 Options: `table` (default: messages), `columns` (names separated by commas; default: all), `broker_conf` (path), `settings` (a JSON object
 of settings as in broker.conf), `set.KEY` (one of them), `part_bytes` (about how much a task reads), `metrics` (a file that gets a JSON line
@@ -173,6 +173,9 @@ class RocketmqSource(DataSource):
         return {key.lower(): value for key, value in self.options.items() if key.lower().startswith(_SETTING)}
 
     def _require_known_options(self) -> None:
+        if "provider" in self.options:
+            message = "Spark passes the options of a table that CREATE TABLE made to no data source in Python."
+            raise UsageError(message, "Use CREATE TEMPORARY VIEW NAME USING rocketmq OPTIONS (path '/path/to/store').")
         unknown = [key for key in self.options if key.lower() not in _OPTIONS and not key.lower().startswith(_SETTING)]
         if unknown:
             raise UsageError(f"There is no option {unknown[0]!r}.", f"Options are {', '.join(_OPTIONS[2:])} and {_SETTING}KEY.")

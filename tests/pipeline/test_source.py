@@ -267,7 +267,11 @@ def test_columns_say_what_they_mean(spark: SparkSession) -> None:
 @pytest.mark.parametrize(
     ("options", "path", "told"),
     [
-        ({"table": "nothing"}, "store", "There is no table 'nothing'. -> Tables are messages, consumequeue, index, timer, findings."),
+        (
+            {"table": "nothing"},
+            "store",
+            "There is no table 'nothing'. -> Tables are messages, consumequeue, index, timer, findings, topics, queues,",
+        ),
         ({"columns": "topic,nothing"}, "store", "The table messages has no column nothing. -> Its columns are physical_offset, size,"),
         (
             {"colums": "topic"},

@@ -221,7 +221,7 @@ class RocketmqReader(DataSourceReader):
         """Return a partition for each part of the table of each store."""
         table = find_table(self._name)
         try:
-            return [InputPartition((at.path, part)) for at in self._stores for part in table.parts(at, self.selection, self._largest)]
+            return [InputPartition((at, part)) for at in self._stores for part in table.parts(at, self.selection, self._largest)]
         except RmqstoreError as error:
             raise SourceError(error) from error
 
@@ -229,9 +229,9 @@ class RocketmqReader(DataSourceReader):
         """Yield the rows of a part. Without any part, Spark requests a partition without a value."""
         if partition.value is None:
             return
-        path: str
+        at: StoreAt
         part: Part
-        path, part = partition.value
+        at, part = partition.value
         rows = count = 0
 
         def advance(more: int) -> None:
@@ -239,9 +239,10 @@ class RocketmqReader(DataSourceReader):
             count += more
 
         try:
+            at.require()
             for batch in find_table(self._name).read(part, self.selection, advance):
                 rows += batch.num_rows
-                yield self._with_store(batch, path)
+                yield self._with_store(batch, at.path)
         except RmqstoreError as error:
             raise SourceError(error) from error
         if self._metrics is not None:

@@ -8,13 +8,18 @@ from importlib import import_module
 from rmqstore.errors import UsageError
 from rmqstore.pipeline.tables.table import Table
 
-TABLE_NAMES = ("messages", "consumequeue", "index", "timer", "findings")
+_LISTINGS = ("topics", "queues", "consumer_offsets", "log_files")
+TABLE_NAMES = ("messages", "consumequeue", "index", "timer", "findings", *_LISTINGS)
 
 
 def find_table(name: str) -> Table:
     """Return the table with this name. Raises UsageError if there is none."""
     if name not in TABLE_NAMES:
         raise UsageError(f"There is no table {name!r}.", f"Tables are {', '.join(TABLE_NAMES)}.")
+    if name in _LISTINGS:
+        from rmqstore.pipeline.tables.listings import TABLES
+
+        return next(table for table in TABLES if table.name == name)
     found: Table = import_module(f"rmqstore.pipeline.tables.{name}").TABLE
     return found
 

@@ -22,6 +22,7 @@ BATCH_ROWS = 8192
 TYPES: dict[str, pa.DataType] = {
     "int": pa.int32(),
     "bigint": pa.int64(),
+    "boolean": pa.bool_(),
     "string": pa.string(),
     "binary": pa.binary(),
     "map<string,string>": pa.map_(pa.string(), pa.string()),
@@ -47,11 +48,21 @@ class Column:
 class Table(Protocol):
     """Rows of one kind in a store. `parts` and `read` may run in different processes."""
 
-    name: str
-    summary: str
-    columns: tuple[Column, ...]
-    selectable: tuple[str, ...]
-    """Columns that a selection may have conditions on."""
+    @property
+    def name(self) -> str:
+        """Return the name in SQL."""
+
+    @property
+    def summary(self) -> str:
+        """Return a sentence about its rows."""
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Return all columns."""
+
+    @property
+    def selectable(self) -> tuple[str, ...]:
+        """Return the columns that a selection may have conditions on."""
 
     def parts(self, at: StoreAt, selection: Selection, largest: int = LARGEST_PART) -> Sequence[Part]:
         """Return what has to be read for a selection, in the order of the rows, numbered from 0; about `largest` bytes each at most.

@@ -1,0 +1,134 @@
+"""Tables of a few rows: what `rmqstore topics`, `queues` and `groups` list, and the files of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from rmqstore.listing.groups import list_groups
+from rmqstore.listing.queues import list_queues
+from rmqstore.listing.topics import list_topics
+from rmqstore.pipeline.job import Part, StoreAt
+from rmqstore.pipeline.tables.fileparts import batches_of_rows
+from rmqstore.pipeline.tables.selection import Selection
+from rmqstore.pipeline.tables.table import LARGEST_PART, Column, schema
+from rmqstore.reading.progress import Advance
+from rmqstore.store.root import Store
+
+_BATCH_ROWS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ListingPart(Part):
+    """A whole store."""
+
+    store: StoreAt
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A table whose rows are listed from a whole store, all of them at once."""
+
+    name: str
+    summary: str
+    columns: tuple[Column, ...]
+    selectable: tuple[str, ...]
+    rows: Callable[[Store], Iterable[Mapping[str, Any]]]
+
+    def parts(self, at: StoreAt, selection: Selection, largest: int = LARGEST_PART) -> Sequence[Part]:
+        """Return the whole store."""
+        at.open()
+        return [ListingPart(0, at.path, 0, at)]
+
+    def read(self, part: Part, selection: Selection, advance: Advance) -> Iterator[pa.RecordBatch]:
+        """Yield all rows that meet the conditions."""
+        assert isinstance(part, ListingPart)
+        yield from batches_of_rows(self.rows(part.store.open()), selection, schema(self, selection.columns), _BATCH_ROWS)
+
+
+def _log_files(store: Store) -> Iterator[dict[str, Any]]:
+    for file in store.message_log.files:
+        yield {
+            "file": store.relative(file.path),
+            "begin_offset": file.start,
+            "end_offset": file.end,
+            "length": file.length,
+            "allocated": file.allocated,
+        }
+
+
+_TOPIC = Column("topic", "string", "topic")
+_QUEUE_ID = Column("queue_id", "bigint", "queue id")
+_MIN = Column("min_offset", "bigint", "queue offset of the first entry")
+_MAX = Column("max_offset", "bigint", "queue offset after the last entry")
+
+TABLES = (
+    Listing(
+        "topics",
+        "The topics that are configured or have queues.",
+        (
+            _TOPIC,
+            Column("configured", "boolean", "whether topics.json or the database of the configuration has it"),
+            Column("queues", "bigint", "queues with files"),
+            Column("messages", "bigint", "entries of its queues"),
+            Column("read_queues", "bigint", "readQueueNums; null where it is not configured"),
+            Column("write_queues", "bigint", "writeQueueNums; null where it is not configured"),
+            Column("permissions", "string", "of r read, w write, x inherit, those that are given"),
+            Column("message_type", "string", "the attribute message.type; null without one"),
+        ),
+        ("topic",),
+        lambda store: (row.as_json() for row in list_topics(store)),
+    ),
+    Listing(
+        "queues",
+        "The queues, with the times of their first and last message.",
+        (
+            _TOPIC,
+            _QUEUE_ID,
+            Column("kind", "string", "simple or batch"),
+            _MIN,
+            _MAX,
+            Column("entries", "bigint", "entries of the queue"),
+            Column("first_store_timestamp", "bigint", "STORETIMESTAMP of the first message (ms); null where the log does not hold it"),
+            Column("last_store_timestamp", "bigint", "STORETIMESTAMP of the last message (ms); null where the log does not hold it"),
+            Column("bytes", "bigint", "bytes of its files"),
+            Column("problem", "string", "why its offsets are not known; null if they are"),
+        ),
+        ("topic", "queue_id"),
+        lambda store: (row.as_json() for row in list_queues(store)),
+    ),
+    Listing(
+        "consumer_offsets",
+        "The offsets of consumer groups, with the lag of each.",
+        (
+            Column("group", "string", "consumer group"),
+            _TOPIC,
+            _QUEUE_ID,
+            Column("offset", "bigint", "offset that the group has committed"),
+            _MIN,
+            _MAX,
+            Column("lag", "bigint", "messages that the queue holds from the offset on"),
+            Column("next", "bigint", "queue offset of the next message that the group gets; null if the queue holds none"),
+            Column("skipped", "bigint", "messages before the first entry that it never gets"),
+            Column("note", "string", "what is odd about the offset; null if nothing is"),
+        ),
+        ("group", "topic", "queue_id"),
+        lambda store: (row.as_json() for row in list_groups(store)),
+    ),
+    Listing(
+        "log_files",
+        "The files of the commit log, also that of DLedger.",
+        (
+            Column("file", "string", "path of the file below the root of the store"),
+            Column("begin_offset", "bigint", "offset of its first byte, the name of the file"),
+            Column("end_offset", "bigint", "offset after its last byte"),
+            Column("length", "bigint", "length in bytes"),
+            Column("allocated", "bigint", "bytes that the file system spent"),
+        ),
+        (),
+        _log_files,
+    ),
+)

@@ -109,7 +109,8 @@ def _engine(objects: Sequence[bytes]) -> Any:
     llvm.initialize_native_asmprinter()
     add_symbols()
     machine = llvm.Target.from_default_triple().create_target_machine(jit=True)
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+    # With all sections in one reservation: apart from each other, their references would not fit, and LLVM would end the process.
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine, use_lmm=True)
     for code in objects:
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()

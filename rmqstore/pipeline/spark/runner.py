@@ -25,6 +25,7 @@ from rmqstore.reading.progress import Advance, silent
 
 if TYPE_CHECKING:
     from pyspark import SparkContext, SparkStageInfo
+    from pyspark.core.broadcast import Broadcast
 
 _GROUP = "rmqstore"
 _TASKS_PER_CORE = 4
@@ -82,11 +83,14 @@ class SparkRunner:
         context = self._context
         with _errors_translated():
             context.setJobGroup(_GROUP, f"rmqstore {job.title}", interruptOnCancel=True)
-            rows = context.parallelize(range(len(tasks)), len(tasks)).mapPartitions(_mapped(job, tasks))
+            shared = context.broadcast(job)
+            rows = context.parallelize(tasks, len(tasks)).mapPartitions(_mapped(shared))
             if job.shuffles:
                 reducing = min(len(tasks), context.defaultParallelism * _TASKS_PER_CORE)
-                rows = rows.repartitionAndSortWithinPartitions(reducing, _task_of).mapPartitions(_reduced(job))
-            return rows.collect()
+                rows = rows.repartitionAndSortWithinPartitions(reducing, _task_of).mapPartitions(_reduced(shared))
+            found: list[_Row] = rows.collect()
+            shared.destroy()
+            return found
 
     @contextmanager
     def _progress(self, total: int, tasks: int, advance: Advance) -> Iterator[None]:
@@ -137,13 +141,14 @@ def tasks_of(parts: Sequence[Part], cores: int) -> list[list[Part]]:
     return [tasks[number] for _, number in sorted(lightest, key=lambda task: -task[0])]
 
 
-def _mapped(job: Job, tasks: list[list[Part]]) -> Callable[[Iterable[int]], Iterator[_Row]]:
+def _mapped(shared: Broadcast[Job]) -> Callable[[Iterable[list[Part]]], Iterator[_Row]]:
+    """Return the work of tasks, each of which comes with its own parts; the job comes once to each executor."""
     home = socket.gethostname()
 
-    def work(numbers: Iterable[int]) -> Iterator[_Row]:
-        for part in chain.from_iterable(tasks[number] for number in numbers):
+    def work(tasks: Iterable[list[Part]]) -> Iterator[_Row]:
+        for part in chain.from_iterable(tasks):
             try:
-                for packet in job.map(part, silent):
+                for packet in shared.value.map(part, silent):
                     yield _Place(packet.key, part.number, packet.order), _Load(packet.data, False)
             except RmqstoreError as error:
                 yield _Place("", part.number, 0), _Load(pickle.dumps(_with_host(error, home)), True)
@@ -159,14 +164,14 @@ def _with_host(error: RmqstoreError, home: str) -> RmqstoreError:
     return error
 
 
-def _reduced(job: Job) -> Callable[[Iterable[_Row]], Iterator[_Row]]:
+def _reduced(shared: Broadcast[Job]) -> Callable[[Iterable[_Row]], Iterator[_Row]]:
     def work(rows: Iterable[_Row]) -> Iterator[_Row]:
         for (failed, key), group in groupby(rows, key=lambda row: (row[1].failed, row[0].key)):
             if failed:
                 yield from group
                 continue
             try:
-                result = _Load(job.reduce(key, (load.data for _, load in group)), False)
+                result = _Load(shared.value.reduce(key, (load.data for _, load in group)), False)
             except RmqstoreError as error:
                 result = _Load(pickle.dumps(error), True)
             yield _Place(key, 0, 0), result

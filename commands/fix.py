@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from rmqstore.doctor.diagnosis import Diagnosis
     from rmqstore.doctor.nextsteps import Commands
     from rmqstore.pipeline.engine import EngineOptions
+    from rmqstore.repair.beforehand import Copy
     from rmqstore.repair.plan.model import Plan
     from rmqstore.repair.procedure import Result
-    from rmqstore.store.copying import Copy
 
 NAME = "fix"
 EXIT_NOT_FIXED = 1
@@ -58,8 +58,8 @@ def command(
     """
     from rmqstore.doctor.cure import Cure, cure_of
     from rmqstore.pipeline.job import StoreAt
+    from rmqstore.repair.beforehand import copies
     from rmqstore.scan.compilation import compile_kernels
-    from rmqstore.store.copying import copies
 
     compile_kernels(quiet=view.quiet)
     opened, before = diagnosis_of(store, broker_version, broker_conf, settings)

@@ -1,4 +1,4 @@
-"""Files of a copy whose bytes are fetched when they are read: what is absent here is elsewhere, and is not a hole.
+"""Files of a copy whose bytes are fetched when they are read: what is absent here is not a hole.
 
 The layer that reads files (`window.py`) requests ranges before it reads them; listings (`entries.py`) show such files as allocated.
 """
@@ -33,12 +33,12 @@ def fetched(files: Mapping[str, Absent]) -> Iterator[None]:
 
 
 def fill(path: Path | str, start: int, end: int) -> None:
-    """Bring a range of a file here, if it is elsewhere. Raises UnreadableError."""
+    """Fetch a range of a file that was not fetched yet. Raises UnreadableError."""
     file = _files.get(str(path)) if _files else None
     if file is not None:
         file.fill(start, end)
 
 
 def is_absent(path: Path | str) -> bool:
-    """Return whether bytes of a file may be elsewhere."""
+    """Return whether bytes of a file may not have been fetched."""
     return bool(_files) and str(path) in _files

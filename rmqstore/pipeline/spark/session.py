@@ -1,4 +1,4 @@
-"""The Spark of a command: on this machine started as fast as possible, once, and silent; elsewhere as PySpark starts it.
+"""The Spark of a command: on this machine started as fast as possible, once, and silent; on another master as PySpark starts it.
 
 On any master that is not local, settings, log, interface and Java are those of the user's Spark: `spark-defaults.conf`, the environment
 and --spark-conf.

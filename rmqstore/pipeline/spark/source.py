@@ -2,7 +2,7 @@
 
     spark.read.format("rocketmq").option("table", "messages").load("/path/to/store")
 
-Spark finds the format by itself where this package is installed for the Python of its workers (`pyspark_rocketmq.py`);
+Spark finds the format where this package is installed for the Python of its workers (`pyspark_rocketmq.py`);
 `rmqstore.spark.register` registers it with one session. `load` takes one path, several, or paths with wildcards; of several stores each
 row has its own in the column `store`.
 

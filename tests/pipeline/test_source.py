@@ -29,8 +29,9 @@ import rmqstore.spark
 from rmqstore.errors import RmqstoreError, UsageError
 from rmqstore.pipeline.job import StoreAt
 from rmqstore.pipeline.spark import source
+from rmqstore.pipeline.spark.failures import SourceError
 from rmqstore.pipeline.spark.find_java import find_java
-from rmqstore.pipeline.spark.source import FilteringReader, SourceError
+from rmqstore.pipeline.spark.source import FilteringReader
 from rmqstore.pipeline.tables.registry import TABLE_NAMES, find_table
 from rmqstore.pipeline.tables.selection import Condition, Selection
 from rmqstore.pipeline.tables.table import schema
@@ -277,7 +278,8 @@ def test_columns_say_what_they_mean(spark: SparkSession) -> None:
             {"colums": "topic"},
             "store",
             "There is no option 'colums'. -> "
-            "Options are table, columns, broker_conf, settings, part_bytes, metrics, where, pushdown and set.KEY.",
+            "Options are table, columns, broker_conf, settings, part_bytes, metrics, where, pushdown, startingOffsets, "
+            "maxOffsetsPerTrigger and set.KEY.",
         ),
         ({"settings": "[]"}, "store", "The option settings is no JSON object of texts."),
         ({"set.maxIndexNum": "many"}, "store", "--set maxIndexNum=many: "),

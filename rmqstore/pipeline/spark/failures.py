@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from py4j.protocol import Py4JError, Py4JJavaError
 
+from rmqstore import errors
 from rmqstore.errors import RefusedError, RmqstoreError
 
 OF_JAVA = (Py4JError, ConnectionError)
@@ -89,6 +90,19 @@ _TASK = re.compile(r"Lost task [\d.]+ in stage [\d.]+ \(TID \d+\) \((?P<host>[^\
 _EXCEPTION_OF_PYTHON = re.compile(r"^(?:\w+\.)*(?P<kind>\w*(?:Error|Exception)): (?P<text>.+)$", re.MULTILINE)
 _PREFACE = re.compile(r"^An error occurred while calling \S+\s*\n?:?\s*")
 _CLASS = re.compile(r"^(?:[a-z]\w*\.)+\w+: ")
+
+
+class SourceError(Exception):
+    """An RmqstoreError in words that survive the way through Spark."""
+
+    def __init__(self, error: RmqstoreError) -> None:
+        super().__init__(f"{type(error).__name__}: {error.message} -> {error.hint}".replace("\n", " "))
+
+    @staticmethod
+    def original(text: str) -> RmqstoreError | None:
+        """Return the error that a text of Spark comes from; None if it comes from none."""
+        found = re.search(rf"\b{SourceError.__name__}: (\w+): (.+?) -> (.+)", text)
+        return getattr(errors, found[1], RmqstoreError)(found[2], found[3].strip()) if found else None
 
 
 def host_in(text: str) -> str:

@@ -29,6 +29,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
+    DataSourceStreamReader,
     EqualNullSafe,
     EqualTo,
     Filter,
@@ -42,9 +43,9 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from rmqstore import errors
 from rmqstore.errors import RmqstoreError, UsageError
 from rmqstore.pipeline.job import Part, StoreAt
+from rmqstore.pipeline.spark.failures import SourceError
 from rmqstore.pipeline.tables.registry import find_table
 from rmqstore.pipeline.tables.selection import Condition, Selection
 from rmqstore.pipeline.tables.table import LARGEST_PART, Column, Table, schema
@@ -55,7 +56,21 @@ FORMAT = "rocketmq"
 
 STORE = Column("store", "string", "path of the store")
 """The column with the store of a row; it is there for several stores, or where it is named."""
-_OPTIONS = ("path", "paths", "table", "columns", "broker_conf", "settings", "part_bytes", "metrics", "where", "pushdown")
+_OPTIONS = (
+    "path",
+    "paths",
+    "table",
+    "columns",
+    "broker_conf",
+    "settings",
+    "part_bytes",
+    "metrics",
+    "where",
+    "pushdown",
+    "startingoffsets",
+    "maxoffsetspertrigger",
+)
+_SHOWN = {"startingoffsets": "startingOffsets", "maxoffsetspertrigger": "maxOffsetsPerTrigger"}
 _WILDCARDS = re.compile(r"[*?\[]")
 _SETTING = "set."
 # Spark lowercases the names of options, so that a setting without default keeps its spelling in `settings` alone.
@@ -66,19 +81,6 @@ def register(session: SparkSession) -> None:
     """Register the format with a session."""
     session.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     session.dataSource.register(RocketmqSource)
-
-
-class SourceError(Exception):
-    """An RmqstoreError in words that survive the way through Spark."""
-
-    def __init__(self, error: RmqstoreError) -> None:
-        super().__init__(f"{type(error).__name__}: {error.message} -> {error.hint}".replace("\n", " "))
-
-    @staticmethod
-    def original(text: str) -> RmqstoreError | None:
-        """Return the error that a text of Spark comes from; None if it comes from none."""
-        found = re.search(rf"\b{SourceError.__name__}: (\w+): (.+?) -> (.+)", text)
-        return getattr(errors, found[1], RmqstoreError)(found[2], found[3].strip()) if found else None
 
 
 def columns_ddl(table: Table, names: Iterable[str] | None = None) -> str:
@@ -119,13 +121,35 @@ class RocketmqSource(DataSource):
             self._require_known_options()
             table = self._table()
             _require_types(table, schema)
-            largest = _number(self.options.get("part_bytes", str(LARGEST_PART)))
+            largest = self._part_bytes()
             kind = FilteringReader if self._flag("pushdown") else RocketmqReader
             where = self.options.get("where")
             given = {} if where is None else conditions(where, table)
             return kind(table, self._stores(), tuple(schema.fieldNames()), largest, self.options.get("metrics"), given)
         except RmqstoreError as error:
             raise SourceError(error) from error
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Return a reader of the messages of one store as a stream."""
+        from rmqstore.pipeline.spark.stream import LogStream
+
+        try:
+            self._require_known_options()
+            table, stores = self._table(), self._stores()
+            _require_types(table, schema)
+            if table.name != "messages" or len(stores) != 1 or STORE.name in schema.fieldNames():
+                raise UsageError("Only the messages of one store are a stream.", "Give one path, and leave out the option table.")
+            where = self.options.get("where")
+            given = {} if where is None else conditions(where, table)
+            most = self.options.get("maxOffsetsPerTrigger")
+            limit = None if most is None else _number(most, "maxOffsetsPerTrigger")
+            begin = self.options.get("startingOffsets", "earliest")
+            return LogStream(stores[0], tuple(schema.fieldNames()), self._part_bytes(), given, begin, limit)
+        except RmqstoreError as error:
+            raise SourceError(error) from error
+
+    def _part_bytes(self) -> int:
+        return _number(self.options.get("part_bytes", str(LARGEST_PART)), "part_bytes")
 
     def _flag(self, name: str) -> bool:
         value = self.options.get(name, "false").lower()
@@ -178,12 +202,15 @@ class RocketmqSource(DataSource):
             raise UsageError(message, "Use CREATE TEMPORARY VIEW NAME USING rocketmq OPTIONS (path '/path/to/store').")
         unknown = [key for key in self.options if key.lower() not in _OPTIONS and not key.lower().startswith(_SETTING)]
         if unknown:
-            raise UsageError(f"There is no option {unknown[0]!r}.", f"Options are {', '.join(_OPTIONS[2:])} and {_SETTING}KEY.")
+            raise UsageError(
+                f"There is no option {unknown[0]!r}.",
+                f"Options are {', '.join(_SHOWN.get(name, name) for name in _OPTIONS[2:])} and {_SETTING}KEY.",
+            )
 
 
-def _number(text: str) -> int:
+def _number(text: str, option: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) == 0:
-        raise UsageError(f"The option part_bytes is {text!r}.", "Give a number of bytes, for example 67108864.")
+        raise UsageError(f"The option {option} is {text!r}.", "Give a number of bytes, for example 67108864.")
     return int(text)
 
 

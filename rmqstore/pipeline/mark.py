@@ -7,6 +7,7 @@ after the mark was made does not change it, and neither do files that it deletes
 from __future__ import annotations
 
 import socket
+import time
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -18,6 +19,8 @@ from rmqstore.store.window import read_at
 _SPAN = 256
 """Bytes of a place: the fixed part of a record with its CRC, times and offsets, and the beginning of its body."""
 _BLOCK = 64 << 10
+_MOMENT = 0.005
+"""Seconds; a record is copied into the log in microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +47,7 @@ class Mark:
         if not files:
             return cls(str(store.root), ())
         last = next((file for file in reversed(files) if any(_bytes(file, 0))), files[0])
-        ends = _written(last)
-        return cls(str(store.root), (_place(files[0], 0), _place(last, 0), _place(last, max(0, ends - _SPAN), ends)))
+        return cls(str(store.root), (_place(files[0], 0), _place(last, 0), _last_place(last)))
 
     def require(self, store: Store) -> None:
         """Raise RefusedError if a store is another one, or an older state of it."""
@@ -80,6 +82,16 @@ def _bytes(file: MappedFile, position: int) -> bytes:
 def _place(file: MappedFile, position: int, end: int | None = None) -> Place:
     data = _bytes(file, position)[: None if end is None else end - position]
     return Place(file.start + position, file.length, len(data), _digest(data))
+
+
+def _last_place(file: MappedFile) -> Place:
+    """Return the last bytes that were written; a broker that is just writing them has done so a moment later."""
+    while True:
+        end = _written(file)
+        place = _place(file, max(0, end - _SPAN), end)
+        time.sleep(_MOMENT)
+        if _place(file, max(0, end - _SPAN), end) == place:
+            return place
 
 
 def _digest(data: bytes) -> bytes:

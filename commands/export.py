@@ -6,7 +6,6 @@ import time
 import uuid
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,20 +32,20 @@ def _names(context: click.Context, parameter: click.Parameter, value: str | None
     return None if value is None else tuple(name.strip() for name in value.split(",") if name.strip())
 
 
-def _local(context: click.Context, parameter: click.Parameter, out: Path) -> Path:
+def _directory(context: click.Context, parameter: click.Parameter, text: str) -> Path:
     """Return the directory; a URI would become one with that name here."""
-    text = str(out)
-    if ":" in text.partition("/")[0] and "//" not in text and not out.exists():
-        # click took the two slashes of a URI for one
+    from rmqstore.pipeline.remote import is_remote
+
+    if is_remote(text):
         raise UsageError(
             f"The output {text} looks like a URI.", "Export into a directory, and copy it, for example with `aws s3 sync OUT URI`."
         )
-    return out
+    return Path(text)
 
 
 @click.command("export", short_help="Export messages as JSON lines, CSV or Parquet; resumable.")
 @store_or_uri_argument
-@click.argument("out", type=click.Path(path_type=Path, readable=False), callback=_local)
+@click.argument("out", callback=_directory)
 @click.option("--format", "file_format", type=click.Choice(["jsonl", "csv", "parquet"]), default="jsonl", show_default=True, help="Files.")
 @click.option("--columns", metavar="A,B,...", callback=_names, help="Only these fields of messages, in this order.")
 @click.option(
@@ -89,7 +88,7 @@ def command(
     STORE may be a URI (s3, gs, hdfs), of which only the ranges that are needed are fetched. Spark exports a whole copy, in TMPDIR, which
     workers on other machines must see as well. OUT is a directory and not a URI.
     """
-    from rmqstore.pipeline.engine import EXPORT, choose
+    from rmqstore.pipeline.engine import EXPORT, Choice, choose
     from rmqstore.pipeline.export.destination import Destination
     from rmqstore.pipeline.export.request import Body, ExportRequest, Format
     from rmqstore.pipeline.job import StoreAt
@@ -100,15 +99,16 @@ def command(
     started = time.monotonic()
     request = ExportRequest.of(Format(file_format), columns, Body(body), partition_by or (), filters, csv_raw=view.csv_raw)
     with ExitStack() as stack:
-        if isinstance(store, str) and wish.engine == "auto" and wish.master is None:
-            wish = replace(wish, engine="local")  # which reads what it needs, where Spark needs a whole copy
-        by_range = wish.engine == "local"
+        # Where nothing requests Spark, which needs a whole copy.
+        by_range = isinstance(store, str) and wish.engine != "spark" and wish.master is None and not wish.conf
         at = stack.enter_context(at_hand(StoreAt.of(store, broker_conf, settings), by_range=by_range))
         pieces = wanted_pieces(at, request.conditions)
         destination = stack.enter_context(Destination(out.absolute(), at.open(), request, pieces))
         missing = destination.missing(pieces)
         _note_begun(len(pieces) - len(missing), len(pieces), view)
         choice = choose(wish, sum(piece.size for piece in missing), EXPORT)
+        if by_range and wish.engine == "auto":
+            choice = Choice("local", "it fetches only the ranges that are needed")
         if choice.engine == "local":
             compile_kernels(quiet=view.quiet)
         _run(destination, missing, request, out.absolute(), choice, wish, view)

@@ -34,8 +34,9 @@ _MOST_AT_ONCE = 32
 """Blocks of one request."""
 _SMALL = 256 << 10
 """Bytes of a file up to which it is fetched whole."""
-_RANGED = ("commitlog", "dledger-", "consumequeue", "index", "timerlog", "timerwheel")
-"""Names by which large files, or the directories that hold them, begin."""
+_LEDGER, _WHEEL = "dledger-", "timerwheel"
+_RANGED = frozenset({"commitlog", "consumequeue", "consumequeue_ext", "batchconsumequeue", "index", "timerlog", _WHEEL})
+"""Entries of a root with large files. Those named by numbers only this process reads; the others, databases, child processes do."""
 _CONNECTIONS = 16
 
 
@@ -176,7 +177,8 @@ def _fetch(uri: str, directory: Path, *, by_range: bool) -> dict[str, Absent]:
 
 def _is_ranged(path: Path, size: int) -> bool:
     """Return whether a file is worth to be fetched by range: a large one that only this process reads."""
-    return size > _SMALL and any(name.startswith(_RANGED) for name in path.parts)
+    top = path.parts[0]
+    return size > _SMALL and (top in _RANGED or top.startswith(_LEDGER)) and (path.name.isdigit() or path.name == _WHEEL)
 
 
 def _copy(system: FileSystem, path: str, file: IO[bytes]) -> None:

@@ -20,7 +20,7 @@ from tests.support import stores
 from tests.support.builder import StoreBuilder
 from tests.support.cli import rmqstore
 
-SAMPLES = ("5.3.3-plain-crash", "broker-5.5.1-crash", "broker-5.3.3-dledger-clean", "4.9.8-cqext")
+SAMPLES = ("5.3.3-plain-crash", "broker-5.5.1-crash", "broker-5.3.3-dledger-clean", "4.9.8-cqext", "broker-5.5.1-rocksdb-clean")
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,8 +88,11 @@ class SparkRunner:
             if job.shuffles:
                 reducing = min(len(tasks), context.defaultParallelism * _TASKS_PER_CORE)
                 rows = rows.repartitionAndSortWithinPartitions(reducing, _task_of).mapPartitions(_reduced(shared))
-            found: list[_Row] = rows.collect()
-            shared.destroy()
+            try:
+                found: list[_Row] = rows.collect()
+            finally:
+                with suppress(*OF_JAVA):
+                    shared.destroy()
             return found
 
     @contextmanager
@@ -165,6 +168,8 @@ def _with_host(error: RmqstoreError, home: str) -> RmqstoreError:
 
 
 def _reduced(shared: Broadcast[Job]) -> Callable[[Iterable[_Row]], Iterator[_Row]]:
+    home = socket.gethostname()
+
     def work(rows: Iterable[_Row]) -> Iterator[_Row]:
         for (failed, key), group in groupby(rows, key=lambda row: (row[1].failed, row[0].key)):
             if failed:
@@ -173,7 +178,7 @@ def _reduced(shared: Broadcast[Job]) -> Callable[[Iterable[_Row]], Iterator[_Row
             try:
                 result = _Load(shared.value.reduce(key, (load.data for _, load in group)), False)
             except RmqstoreError as error:
-                result = _Load(pickle.dumps(error), True)
+                result = _Load(pickle.dumps(_with_host(error, home)), True)
             yield _Place(key, 0, 0), result
 
     return work

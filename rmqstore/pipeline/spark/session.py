@@ -13,6 +13,7 @@ import socket
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -109,7 +110,8 @@ def _begin(master: str | None, conf: Mapping[str, str], kind: str) -> Callable[[
             os.environ.setdefault("JAVA_HOME", str(find_java().parent.parent))
         elif _java is None:
             _java = SparkJava(settings, kind=kind, plain=set(conf) <= _NOTHING_TO_FINISH)
-    return lambda: _connected(settings)
+    # Once: `sql` asks for it with each statement.
+    return cache(lambda: _connected(settings))
 
 
 def _require_master(master: str) -> None:

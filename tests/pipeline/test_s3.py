@@ -20,7 +20,7 @@ from tests.support import stores
 from tests.support.builder import StoreBuilder
 from tests.support.cli import rmqstore
 
-SAMPLES = ("5.3.3-plain-crash", "broker-5.5.1-crash", "broker-5.3.3-dledger-clean", "4.9.8-cqext", "broker-5.5.1-rocksdb-clean")
+SAMPLES = ("5.3.3-plain-crash", "broker-5.5.1-crash", "broker-5.3.3-dledger-clean", "4.9.8-cqext")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,3 +146,13 @@ def test_an_output_that_is_a_uri_is_refused(tmp_path: Path, monkeypatch: pytest.
     assert (run.status, run.crashed) == (2, False)
     assert "looks like a URI" in run.err
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.usefixtures("small_ranges")
+def test_databases_are_whole_for_the_process_that_reads_them() -> None:
+    root = stores.sample_store("broker-5.5.1-rocksdb-clean")
+    settings = stores.case("broker-5.5.1-rocksdb-clean").set_options(root)
+
+    run = rmqstore("verify", root.as_uri(), "--format", "json", "--engine", "local", *settings)
+
+    assert (run.status, run.objects[-1]["verdict"]) == (0, "HEALTHY")

@@ -56,6 +56,8 @@ class RepairRequest:
 
     `second`: a planner that finds more cheaply than `planner` whether anything is left to do, if there is one.
     `rebuilder` builds queues and index in other processes, which can only read a store on the disk. `progress` shows that of a planner.
+    `trial`: the store that the plan leads to is verified and planned for before anything is written; a copy that can be made again needs
+    no trial.
     """
 
     command: str
@@ -65,6 +67,7 @@ class RepairRequest:
     second: Planner | None = None
     rebuilder: Rebuilder | None = None
     progress: Callable[[Store], AbstractContextManager[Advance]] = unseen
+    trial: bool = True
 
 
 class Dialog(Protocol):
@@ -183,6 +186,8 @@ def execute(wish: RepairRequest, dialog: Dialog, *, verify: Verify = verificatio
         _apply(new.transaction, store, dialog, writer)
         after = _opened_again(wish)
         errors = verify(after)
+        if not wish.trial:
+            return Result(plan, new.transaction, errors)
         if plan.after is not None and plan.after.left is not None and plan.after.errors == errors:
             return Result(plan, new.transaction, errors, plan.after.left)
         return Result(plan, new.transaction, errors, _left(wish, after))
@@ -294,7 +299,7 @@ def _left(wish: RepairRequest, store: Store) -> int:
 
 def _verified(wish: RepairRequest, store: Store, staging: Staging, plan: Plan, verify: Verify) -> Plan:
     """Return a plan with the results of a verification and of a second plan for the store that it leads to."""
-    if plan.empty:
+    if plan.empty or not wish.trial:
         return plan
     try:
         with planned_store(plan, store, staging) as planned:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
+from concurrent.futures import Executor
 from pathlib import Path
-
-import numpy as np
 
 from rmqstore.repair.files.writer import Writer
 from rmqstore.repair.plan.model import Attributes
+from rmqstore.repair.snapshot.digest import PIECE, FileDigest
 from rmqstore.repair.snapshot.earlier import EarlierCopy, identity
 from rmqstore.store.window import descriptor_extents, open_read_only, read_descriptor_into
 
-_PIECE = 4 << 20
 _NO_LINK = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP)
 """Why a hard link is not possible, and a copy may be."""
 
@@ -22,15 +21,17 @@ class Copier:
     """A copier of regular files. `cloned`, `linked` and `copied` count files by the way they were copied, `bytes` those that were read.
 
     `shared` counts files taken from an earlier copy. `sources`: by target, the identity of a whole log file before it was copied;
-    `digests`: by target, the SHA-256 of a file of the earlier copy, with the ctime (ns) of the target, which a later change changes.
+    `digests`: by target, the SHA-256 of the bytes that were copied or are in the earlier copy, with the ctime (ns) of the target,
+    which a later change changes.
     """
 
-    def __init__(self, writer: Writer, *, link: bool = False, earlier: EarlierCopy | None = None) -> None:
-        """`link`: make hard links to whole files instead. `earlier`: the copy whose files are taken where they are the same."""
+    def __init__(self, writer: Writer, pool: Executor, *, link: bool = False, earlier: EarlierCopy | None = None) -> None:
+        """`pool`: computes digests, in one thread. `link`: make hard links to whole files instead. `earlier`: the copy whose files
+        are taken where they are the same."""
         self._writer = writer
+        self._pool = pool
         self._link = link
         self._earlier = earlier
-        self._buffer = np.empty(_PIECE, np.uint8)
         self.cloned = self.linked = self.copied = self.shared = self.bytes = 0
         self.sources: dict[Path, dict[str, int]] = {}
         self.digests: dict[Path, tuple[str, int]] = {}
@@ -50,15 +51,19 @@ class Copier:
             status = os.fstat(read)
             if linkable and until is None:
                 self.sources[target] = identity(status)
+            digest = None
             with self._writer.create(target) as made:
                 if until is None and self._writer.clone(made, target, read):
                     self.cloned += 1
                 else:
-                    self._bytes(read, source, made, target, min(status.st_size, status.st_size if until is None else until))
+                    length = min(status.st_size, status.st_size if until is None else until)
+                    digest = self._bytes(read, source, made, target, length, status.st_size)
                     self.copied += 1
                 self._writer.truncate(made, target, status.st_size)
                 self._writer.set_attributes(made, target, _attributes(status))
                 self._writer.fsync(made, target)
+                if digest is not None:
+                    self.digests[target] = digest, os.fstat(made).st_ctime_ns
 
     def _take_kept(self, source: Path, target: Path) -> bool:
         """Make the target of the file in the earlier copy, by reference or as a hard link, and return whether that was possible."""
@@ -89,14 +94,18 @@ class Copier:
                 self._writer.unlink(target)
             return cloned
 
-    def _bytes(self, read: int, source: Path, made: int, target: Path, length: int) -> None:
-        for begin, end in descriptor_extents(read, source, length):
-            for at in range(begin, end, _PIECE):
-                piece = self._buffer[: min(_PIECE, end - at)]
+    def _bytes(self, read: int, source: Path, made: int, target: Path, end: int, length: int) -> str:
+        """Copy the bytes up to `end`, and return the SHA-256 of a file of `length` bytes with zeros after them."""
+        digest = FileDigest(self._pool)
+        for begin, stop in descriptor_extents(read, source, end):
+            for at in range(begin, stop, PIECE):
+                piece = digest.buffer(min(PIECE, stop - at))
                 read_descriptor_into(read, source, at, piece)
+                digest.add(at, piece)
                 if piece.any():
                     self._writer.write(made, target, at, piece.data)
                 self.bytes += piece.size
+        return digest.finish(length)
 
 
 def _attributes(status: os.stat_result) -> Attributes:

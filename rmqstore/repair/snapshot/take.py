@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -78,9 +79,10 @@ def take_snapshot(
     used = liveness(store).in_use
     _require_possible(store, target, in_use=used)
     chosen = _listed_again(store, lambda listed: choose_release(listed, release).release)
-    taking = _Taking(store, target, writer or Writer(), link=link, earlier=earlier, advance=advance)
-    taking.derived()
-    end, last_time = taking.log()
+    with ThreadPoolExecutor(1, "digest") as pool:
+        taking = _Taking(store, target, writer or Writer(), pool, link=link, earlier=earlier, advance=advance)
+        taking.derived()
+        end, last_time = taking.log()
     begin = store.commitlog.min_offset
     notes = list(taking.notes)
     complete, errors = _recover(store, target, chosen, taking.writer, notes)
@@ -111,12 +113,14 @@ def _require_possible(store: Store, target: Path, *, in_use: bool) -> None:
 
 
 class _Taking:
-    def __init__(self, store: Store, target: Path, writer: Writer, *, link: bool, earlier: EarlierCopy | None, advance: Advance) -> None:
+    def __init__(
+        self, store: Store, target: Path, writer: Writer, pool: Executor, *, link: bool, earlier: EarlierCopy | None, advance: Advance
+    ) -> None:
         self._store = store
         self._target = target
         self._advance = advance
         self.writer = writer
-        self.copier = Copier(writer, link=link, earlier=earlier)
+        self.copier = Copier(writer, pool, link=link, earlier=earlier)
         self.notes: list[str] = []
         if link:
             self.notes.append("Files of the log are hard links: a recovery of STORE or of the copy that cuts the log changes both.")
@@ -223,7 +227,7 @@ def _place(name: str) -> tuple[int, str]:
 
 def _recover(store: Store, target: Path, release: str, writer: Writer, notes: list[str]) -> tuple[bool, dict[str, int]]:
     """Make the parts of the copy agree; return whether that was done, and the errors of its verification by code."""
-    request = procedure.RepairRequest("snapshot", release, lambda: open_target(store, target), Recovery(release).plan)
+    request = procedure.RepairRequest("snapshot", release, lambda: open_target(store, target), Recovery(release).plan, trial=False)
     dialog = _OnlyWithoutLoss()
     try:
         result = procedure.execute(request, dialog, writer=writer)

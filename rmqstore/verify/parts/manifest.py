@@ -18,7 +18,7 @@ from rmqstore.verify.guard import limited
 MANIFEST_SUFFIX = ".manifest.json"
 """What follows on the name of a copy in that of its manifest."""
 _LARGEST = 512 << 20
-_PIECE = 4 << 20
+_PIECE = 512 << 10
 _CODE = "RMQ-ST-MANIFEST"
 
 

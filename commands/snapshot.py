@@ -53,7 +53,7 @@ def command(
     """Copy STORE to DEST, a directory that does not exist or is empty, with holes and times; nothing is written into STORE.
 
     A broker can write to STORE meanwhile. The log is copied last, up to its last whole record; then queues, index, checkpoint and abort of
-    the copy are made to agree with it, as after a clean stop, and the copy is verified. Where the file system shares blocks, full files
+    the copy are made to agree with it, as after a clean stop, and the copy is verified. Where the file system shares blocks, files
     take no time and no space. DEST.manifest.json lists the files with SHA-256. The exit status is 1 if the log of STORE is damaged: the
     copy is as it was found then.
     """

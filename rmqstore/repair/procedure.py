@@ -56,8 +56,7 @@ class RepairRequest:
 
     `second`: a planner that finds more cheaply than `planner` whether anything is left to do, if there is one.
     `rebuilder` builds queues and index in other processes, which can only read a store on the disk. `progress` shows that of a planner.
-    `trial`: the store that the plan leads to is verified and planned for before anything is written; a copy that can be made again needs
-    no trial.
+    `trial`: the store that the plan leads to is verified and planned for before anything is written; a copy needs no trial.
     """
 
     command: str

@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 
 from rmqstore.prediction.simulation import simulate
+from rmqstore.repair.files.writer import Writer
+from rmqstore.repair.snapshot.manifest import describe
+from rmqstore.repair.snapshot.take import take_snapshot
 from rmqstore.store.root import Store
 from tests.support.cli import rmqstore
 from tests.support.stores import case, cases, content, fresh_store, sample_store, snapshot
@@ -93,6 +96,32 @@ def test_copies_of_a_store_that_is_written_to(rate: int, tmp_path: Path) -> None
             if path.name in log:
                 used = min(65536, end - int(path.name))
                 assert path.read_bytes() == log[path.name][:used].ljust(65536, b"\0")
+
+
+class Cloning(Writer):
+    """A writer on a file system that shares blocks between files."""
+
+    def clone(self, descriptor: int, path: Path, source: int) -> bool:
+        os.copy_file_range(source, descriptor, os.fstat(source).st_size, 0, 0)
+        return True
+
+
+def test_a_file_system_that_shares_blocks(tmp_path: Path) -> None:
+    root = fresh_store("5.3.3-plain", tmp_path)
+    last, end = sorted((root / "commitlog").iterdir())[-1], Store.open(root).commitlog.max_offset
+    half_written = (300).to_bytes(4, "big") + b"\xda\xa3\x20\xa7" + bytes(20)
+    used = last.read_bytes().rstrip(b"\0").__len__()
+    assert int(last.name) + used + 400 < end
+    patch(last, used + 8, half_written)
+
+    copies = [
+        take_snapshot(Store.open(root), tmp_path / name, writer=writer) for name, writer in (("shared", Cloning()), ("copied", Writer()))
+    ]
+
+    assert [(one.copier.cloned > 0, one.copier.copied > 0) for one in copies] == [(True, False), (False, True)]
+    shared, copied = ({entry["path"]: entry["sha256"] for entry in describe(one)["files"]} for one in copies)
+    assert shared == copied == content(tmp_path / "shared") == content(tmp_path / "copied")
+    assert (tmp_path / "shared" / "commitlog" / last.name).read_bytes()[used:].strip(b"\0") == b""
 
 
 def test_a_damaged_store_is_copied_as_it_is(tmp_path: Path) -> None:

@@ -53,11 +53,12 @@ class Copier:
                 self.sources[target] = identity(status)
             digest = None
             with self._writer.create(target) as made:
-                if until is None and self._writer.clone(made, target, read):
+                end = status.st_size if until is None else min(until, status.st_size)
+                if self._writer.clone(made, target, read):
+                    self._writer.truncate(made, target, end)
                     self.cloned += 1
                 else:
-                    length = min(status.st_size, status.st_size if until is None else until)
-                    digest = self._bytes(read, source, made, target, length, status.st_size)
+                    digest = self._bytes(read, source, made, target, end, status.st_size)
                     self.copied += 1
                 self._writer.truncate(made, target, status.st_size)
                 self._writer.set_attributes(made, target, _attributes(status))

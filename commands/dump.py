@@ -41,6 +41,7 @@ _PARTS = (
     "tiered_index",
     "properties",
     "json",
+    "rocksdb",
 )
 
 
@@ -70,7 +71,8 @@ def command(
     decompress: bool,
     slots: bool,
 ) -> None:
-    """Decode a store: PATH is a root (its commit log, or the part that --part names), a directory of a part or queue, or one file.
+    """Decode a store: PATH is a root (its commit log, or the part that --part names), a directory of a part, queue or RocksDB
+    database, or one file.
 
     Damage does not end the dump: it is shown as an object of its own with range and reason, and the dump continues with the next plausible
     record. The exit status is still 0; run `rmqstore verify` for a verdict. Files and directories of PATH without read permission are

@@ -59,6 +59,7 @@ _OBJECTS = (
         "lock",
         "abort",
         "config",
+        "rocksdb_entry",
         "text",
         "property",
         "epoch_header",

@@ -97,3 +97,41 @@ SCANNED_KEY = b"sys_topic_scan_offset_checkpoint"
 """Key of the next queue offset of rmq_sys_wheel_timer that is read."""
 DELIVERED_KEY = b"timeline_checkpoint"
 """Key of the time (ms) up to which messages were delivered."""
+
+INDEX_HOUR = Struct(
+    "hour" / Int64sb * "store time rounded down to an hour (ms)",
+    "rest" / GreedyBytes * "`@topic@K@key@uniqKey@`, `@topic@T@tag@uniqKey@` or `@topic@U@uniqKey@`, and 8 bytes: the physical offset",
+)
+"""Family `default` of rocksdbstore (≥5.4.0, indexRocksDBEnable; sheet of the newer releases §5.2)."""
+
+INDEX_PLACE = Struct("physical_offset" / Int64sb * "physical offset of the record in the commit log")
+
+INDEX_ENTRY = Struct("store_timestamp" / Int64sb * "STORETIMESTAMP of the record, ms")
+
+HALF_KEY = Struct(
+    "physical_offset" / Int64sb * "physical offset of the half message",
+    "rest" / GreedyBytes * "`@topic@transactionId`",
+)
+"""Family `trans` of rocksdbstore (≥5.4.0, transRocksDBEnable; sheet of the newer releases §7.3)."""
+
+HALF_ENTRY = Struct(
+    "check_times" / Int32sb * "how often the producer was asked",
+    "size" / Int32sb * "TOTALSIZE of the half message",
+)
+
+LAST_OFFSET_KEY = b"lastOffsetPy"
+"""Key of the physical offset of the last message of the index, and of that of the transactions."""
+LAST_TIME_KEY = b"lastStoreTimeStamp"
+"""Key of its store time (ms)."""
+
+POP_TIME = Struct(
+    "visibility_timestamp" / Int64sb * "time after which the message is delivered again (ms)",
+    "rest" / GreedyBytes * "`group@topic@`, the queue id (4 bytes), `@`, the queue offset (8 bytes)",
+)
+"""Family `popState` of kvStore (≥5.3.2, popConsumerKVServiceEnable; sheet queues §9.3); the value is JSON."""
+
+POP_PLACE = Struct(
+    "queue_id" / Int32sb * "queue id",
+    "separator" / Const(b"@") * "@",
+    "queue_offset" / Int64sb * "queue offset",
+)

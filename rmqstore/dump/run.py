@@ -8,6 +8,7 @@ from functools import partial
 from itertools import groupby
 
 from rmqstore.dump import dledger, indexes, queues, small, timers
+from rmqstore.dump.databases import entries_of_database
 from rmqstore.dump.items import Item, Value, last, limited
 from rmqstore.dump.log import LogDump
 from rmqstore.dump.message import message_object
@@ -119,6 +120,9 @@ def _objects(target: Target, request: Request) -> Iterator[Value]:
         yield from dledger.dledger_log(readable(target.files), target.name, make_message)
     elif target.kind is FileKind.DLEDGER_INDEX:
         yield from dledger.dledger_index(readable(target.files), target.name)
+    elif target.kind is FileKind.ROCKSDB:
+        for name, database in target.databases:
+            yield from entries_of_database(name, database)
     elif target.kind is FileKind.TIMERLOG:
         yield from timers.timer_log(readable(target.files), target.name)
     else:

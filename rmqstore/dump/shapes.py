@@ -6,7 +6,10 @@ from rmqstore.dump.message import MESSAGE_FIELDS
 from rmqstore.store.kinds.identify import FileKind
 
 _LOGS = (FileKind.COMMITLOG, FileKind.COMPACTION_LOG)
-_TREES = (FileKind.CHECKPOINT, FileKind.TIMERCHECK, FileKind.ABORT, FileKind.LOCK, FileKind.JSON, FileKind.TEXT, FileKind.DLEDGER)
+_TREES = (
+    *(FileKind.CHECKPOINT, FileKind.TIMERCHECK, FileKind.ABORT, FileKind.LOCK, FileKind.JSON, FileKind.TEXT, FileKind.DLEDGER),
+    FileKind.ROCKSDB,
+)
 _DAMAGE_FIELDS = ("faults", "file", "length", "reason", "message")
 _LOG_TABLE = (
     "type",

@@ -10,14 +10,16 @@ from pathlib import Path
 
 from rmqstore.dump.queues import QueueFiles
 from rmqstore.dump.request import Filters
-from rmqstore.errors import NotAStoreError, UsageError
+from rmqstore.errors import NotAStoreError, RefusedError, UsageError
 from rmqstore.formats.tiered_names import base_offset_of
 from rmqstore.store.access import Denied, denied_below, is_denied
 from rmqstore.store.brokerconf import BrokerConfig
 from rmqstore.store.kinds.identify import FileKind, has_name_of_store, identify, kind_by_name
+from rmqstore.store.liveness import lock_holder
 from rmqstore.store.mapped import MappedFile, MappedFileQueue, list_directory, parse_offset_name, skipping_denied, unreadable
 from rmqstore.store.parts import PartKind
 from rmqstore.store.queues import open_queues, tree_queues
+from rmqstore.store.rocksdb.databases import LOCK, Database, database_in, databases, use_of
 from rmqstore.store.root import QueueDirectory, Store
 
 PARTS: Mapping[str, FileKind] = {
@@ -43,6 +45,7 @@ PARTS: Mapping[str, FileKind] = {
         FileKind.TIERED_INDEX,
         FileKind.PROPERTIES,
         FileKind.JSON,
+        FileKind.ROCKSDB,
     )
 }
 """Parts that `--part` can name."""
@@ -63,7 +66,7 @@ _DIRECTORY_OF = {
     FileKind.TIERED_INDEX: "tiered_index_file",
 }
 _COMPACTION_TREES = {"compactionLog": FileKind.COMPACTION_LOG, "compactionCq": FileKind.COMPACTION_QUEUE}
-_OPEN_BY_OTHERS = "RocksDB keeps its own format; read it with RocksDB's `ldb`."
+_NAME_DIRECTORY = "Name the directory of the database."
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,7 @@ class Target:
 
     `places`: the files and directories that it consists of. `denied`: those without read permission, if the others were requested.
     `database`: the name of the RocksDB database that has the queues, where no files were made of them; `queues` is empty then.
+    `databases`: those whose entries are dumped, with their names.
     """
 
     kind: FileKind
@@ -83,6 +87,7 @@ class Target:
     places: tuple[Path, ...]
     denied: tuple[Denied, ...] = ()
     database: str | None = None
+    databases: tuple[tuple[str, Database], ...] = ()
 
     def last_files(self, count: int) -> Target:
         """Return the last `count` files alone."""
@@ -146,11 +151,13 @@ def find_target(
     if not is_directory:
         return _single_file(path, part, BrokerConfig.load(broker_conf, settings))
     config = BrokerConfig.load(broker_conf, settings, root=path)
-    alone = _compaction(path, part, config, filters) or _directory_of_files(path, part, config, filters)
+    alone = _database(path, part, config) or _compaction(path, part, config, filters) or _directory_of_files(path, part, config, filters)
     if alone is not None:
         return alone
     store = Store.open(path, broker_conf=broker_conf, settings=settings)
     kind = PARTS[part] if part is not None else _default_part(store)
+    if kind is FileKind.ROCKSDB:
+        return _of_databases([(store.relative(one.directory), one) for one in databases(store)], store.config)
     in_files = store
     if kind is FileKind.CONSUMEQUEUE and store.rocksdb_queues and stack is not None:
         from rmqstore.store.rocksdb.asfiles import with_file_queues
@@ -188,7 +195,7 @@ def _single_file(path: Path, part: str | None, config: BrokerConfig) -> Target:
     path = path.absolute()
     kind = PARTS[part] if part is not None else identify(path)
     if kind is FileKind.ROCKSDB:
-        raise NotAStoreError(f"{path} belongs to a RocksDB database.", _OPEN_BY_OTHERS)
+        raise NotAStoreError(f"{path} belongs to a RocksDB database.", _NAME_DIRECTORY)
     if kind is FileKind.UNKNOWN or (part is None and kind is FileKind.TEXT and not has_name_of_store(path)):
         hint = "Name its kind with --part, for example --part commitlog."
         raise NotAStoreError(f"{path} is not a known kind of store file.", hint)
@@ -264,6 +271,23 @@ def _compaction(path: Path, part: str | None, config: BrokerConfig, filters: Fil
     tree = trees[found[kinds.index(kind)]]
     queues = (QueueFiles(one.topic, one.queue_id, one.files.files) for one in open_queues(tree_queues(tree), None, None))
     return _target(kind, (), tuple(_chosen(queues, filters)), lambda file: file.path.relative_to(path).as_posix(), config, (tree,))
+
+
+def _database(path: Path, part: str | None, config: BrokerConfig) -> Target | None:
+    """Return the RocksDB database in a directory, None for any other directory."""
+    if PARTS.get(part or "") not in (None, FileKind.ROCKSDB):
+        return None
+    found = database_in(path, use_of(path))
+    return None if found is None else _of_databases([(path.name, found)], config)
+
+
+def _of_databases(found: list[tuple[str, Database]], config: BrokerConfig) -> Target:
+    """Return databases by their names. Raises RefusedError if a broker has one of them open."""
+    for name, database in found:
+        if lock_holder(database.directory / LOCK) is not None:
+            raise RefusedError(f"A process has the RocksDB database {name} open, and changes its files.", "Stop the broker first.")
+    target = _target(FileKind.ROCKSDB, (), (), lambda file: file.path.name, config, tuple(database.directory for _, database in found))
+    return replace(target, databases=tuple(found))
 
 
 def _kind_of(queues: list[QueueFiles]) -> FileKind | None:

@@ -67,7 +67,7 @@ def liveness(store: Store, users: tuple[tuple[StoreUser, ...], bool] | None = No
     found, complete = _recent_users(_prefixes(store)) if users is None else users
     abort_pid = _abort_pid(store)
     alive = abort_pid is not None and _may_have_written(abort_pid, store.abort_path)
-    return Liveness(_lock_holder(store.lock_path), found, abort_pid, alive, complete)
+    return Liveness(lock_holder(store.lock_path), found, abort_pid, alive, complete)
 
 
 def store_users(store: Store) -> tuple[tuple[StoreUser, ...], bool]:
@@ -115,7 +115,8 @@ def parse_locks(text: str) -> Iterator[tuple[int, int, int, int]]:
         yield int(match[1]), int(match[2], 16), int(match[3], 16), int(match[4])
 
 
-def _lock_holder(lock: Path) -> int | None:
+def lock_holder(lock: Path) -> int | None:
+    """Return the process that holds an exclusive lock on a file, None if none does or the system does not show it."""
     try:
         status = lock.stat()
         text = (_PROC / "locks").read_text()

@@ -17,7 +17,21 @@ ROWS = {"queue", "topic", "group", "timer", "pending", "message", "gate", "unrea
 }
 DUMPED = {
     *("unit", "pre_blank", "batch_unit", "end_unit", "ext_unit", "index_header", "index_slot", "index_item", "checkpoint", "timercheck"),
-    *("timer_unit", "timer_blank", "timer_slot", "blank", "damage", "lock", "abort", "config", "text", "property", "epoch_header", "epoch"),
+    *(
+        "timer_unit",
+        "timer_blank",
+        "timer_slot",
+        "blank",
+        "damage",
+        "lock",
+        "abort",
+        "config",
+        "rocksdb_entry",
+        "text",
+        "property",
+        "epoch_header",
+        "epoch",
+    ),
     *("compaction_position", "dledger_entry", "dledger_end", "dledger_index_unit"),
     *("tiered_index_header", "tiered_index_slot", "tiered_index_item"),
 }

@@ -14,6 +14,7 @@ from rmqstore.store.mapped import list_directory
 from rmqstore.store.parts import PartKind
 
 CURRENT = "CURRENT"
+LOCK = "LOCK"
 _TABLE = re.compile(r"[0-9]{6,}\.sst")
 _WRITE_AHEAD_LOG = re.compile(r"[0-9]{6,}\.log")
 _OWN = re.compile(
@@ -21,7 +22,7 @@ _OWN = re.compile(
 )
 _DATA = re.compile(r"CURRENT|MANIFEST-[0-9]+|[0-9]{6,}\.sst")
 """Without any of these there is no database; other files are remains of one."""
-KEPT = ("IDENTITY", "LOCK")
+KEPT = ("IDENTITY", LOCK)
 """Files that a repair leaves, so that the directory is still known as one of RocksDB; a broker takes them over."""
 
 
@@ -112,6 +113,11 @@ def databases(store: _Store, use: DatabaseUse | None = None) -> Iterator[Databas
                 database = database_in(store.path_of(kind) / name, its_use)
                 if database is not None:
                     yield database
+
+
+def use_of(directory: Path) -> DatabaseUse:
+    """Return the purpose of a database by the name of its directory; any other name is that of a configuration."""
+    return next((use for kind, use, names in _PLACES if names == ("",) and kind.value == directory.name), DatabaseUse.CONFIGURATION)
 
 
 def is_database_name(name: str) -> bool:

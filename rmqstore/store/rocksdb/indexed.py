@@ -14,10 +14,10 @@ from collections.abc import Iterator, Sequence
 
 from rocksdict import Rdict, ReadOptions
 
+from rmqstore.formats.rocksdb import LAST_OFFSET_KEY
 from rmqstore.store.rocksdb.child import open_families, restrict
 
 ENTRIES = "default"
-LAST_KEY = b"lastOffsetPy"
 HOUR = 3_600_000
 """Milliseconds."""
 _LATEST = 1 << 60
@@ -32,7 +32,7 @@ def main() -> None:
     restrict()
     _, families = open_families(directory, mode)
     family = families[ENTRIES]
-    last = family.get(LAST_KEY)
+    last = family.get(LAST_OFFSET_KEY)
     out = sys.stdout.buffer
     out.write(last if last is not None and len(last) == _LONG.size else _LONG.pack(-1))
     hours = list(_hours(family))

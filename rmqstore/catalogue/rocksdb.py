@@ -188,6 +188,17 @@ ENTRIES = (
         "set back, a start reads them from the queue again; those delivered before come again, too.",
     ),
     Entry(
+        "RMQ-RD-INDEX",
+        WARNING,
+        "the index in RocksDB contradicts the log",
+        meaning="With indexRocksDBEnable (5.4.0 and later) the family `default` of rocksdbstore has an entry for the unique key, each key "
+        "and the tag of each message with a unique key, from the first message of an entry to the one that `lastOffsetPy` names. Entries "
+        "are missing there, or name no message with this key.",
+        broker={R5X: "Queries by key or message id miss the message, or find another one; consuming is not affected."},
+        mend="`rmqstore query STORE --key KEY --scan` searches the log itself. With the broker stopped, move `rocksdbstore` away if only "
+        "the index is kept in it: a start with `abort` indexes the files of the log that it reads.",
+    ),
+    Entry(
         "RMQ-RD-LIBRARY",
         WARNING,
         "the RocksDB library could not read a database",

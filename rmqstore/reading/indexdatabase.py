@@ -6,9 +6,8 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rmqstore.store.liveness import liveness
-from rmqstore.store.rocksdb.databases import DatabaseUse, databases
-from rmqstore.store.rocksdb.library import linked, probe
+from rmqstore.reading.messagedatabase import message_database
+from rmqstore.store.rocksdb.library import linked
 from rmqstore.store.rocksdb.streams import RECOVERY, exactly, output_of
 from rmqstore.store.root import Store
 
@@ -37,10 +36,8 @@ def look_up(store: Store, topics: Sequence[str], key: str) -> IndexAnswer | None
 
     Raises UnreadableError if the library fails, OSError.
     """
-    database = next(databases(store, DatabaseUse.MESSAGES), None)
-    if database is None or not database.may_have_entries or store.only is not None or len(topics) > MOST_TOPICS:
-        return None
-    if liveness(store).in_use or not probe(database, 0).sound:
+    database = message_database(store, limit=0)
+    if database is None or len(topics) > MOST_TOPICS:
         return None
     prefixes = [f"@{topic}@{kind}@{key}@".encode("utf-8", "surrogateescape").hex() for topic in topics for kind in ("K", "U")]
     offsets: list[int] = []
@@ -51,3 +48,9 @@ def look_up(store: Store, topics: Sequence[str], key: str) -> IndexAnswer | None
     if last < 0 or hour < 0:
         return None
     return IndexAnswer(tuple(sorted(set(offsets))), None if first < 0 else first, hour + HOUR, last)
+
+
+def last_indexed(store: Store) -> int | None:
+    """Return the physical offset of the last message of the index, None without one. Raises as `look_up`."""
+    answer = look_up(store, (), "")
+    return None if answer is None else answer.last

@@ -6,9 +6,7 @@ import struct
 from dataclasses import dataclass
 
 from rmqstore.formats.rocksdb import DELIVERED_KEY, SCANNED_KEY, TIMELINE_ENTRY
-from rmqstore.store.liveness import liveness
-from rmqstore.store.rocksdb.databases import DatabaseUse, databases
-from rmqstore.store.rocksdb.library import probe
+from rmqstore.reading.messagedatabase import message_database
 from rmqstore.store.rocksdb.streams import pairs_of_database
 from rmqstore.store.root import Store
 
@@ -51,11 +49,8 @@ def timeline_of(store: Store) -> Timeline | None:
 
     Raises UnreadableError if the library fails, OSError.
     """
-    database = next(databases(store, DatabaseUse.MESSAGES), None)
-    if database is None or not database.may_have_entries or store.only is not None or liveness(store).in_use:
-        return None
-    report = probe(database)
-    if not report.sound or all(family.name != FAMILY or not family.entries for family in report.families):
+    database = message_database(store, family=FAMILY)
+    if database is None:
         return None
     numbers: dict[bytes, int] = {}
     entries: list[TimelineEntry] = []

@@ -15,13 +15,14 @@ from pathlib import Path
 
 from rmqstore.errors import RmqstoreError, StoreChangedError, UnreadableError
 from rmqstore.findings import Finding
+from rmqstore.reading.indexdatabase import last_indexed
 from rmqstore.reading.progress import Advance, silent
 from rmqstore.reading.records import record_at
 from rmqstore.store.mapped import MappedFile, with_listings
 from rmqstore.store.root import QueueDirectory, Store
 from rmqstore.store.window import read_at
 from rmqstore.verify.context import Context, LogFacts, Options
-from rmqstore.verify.index import coverage, structure
+from rmqstore.verify.index import coverage, database, structure
 from rmqstore.verify.index.match import IndexFiles
 from rmqstore.verify.index.views import IndexView, open_views
 from rmqstore.verify.log import displaced, dledger, tail
@@ -77,6 +78,7 @@ AFTER_LOG = (
     Check(checkpoint.check, ("checkpoint",)),
     Check(wheel.check, ("timer",)),
     Check(timeline.check, ("timer",)),
+    Check(database.check, ("index",)),
     Check(config.check, ("config",)),
     Check(configcontent.check, ("config",)),
     Check(configlinks.check, ("config",)),
@@ -352,7 +354,8 @@ class Look:
         for result in results:
             yield from coverage.of_match(context, result.index)
             self.totals.indexed_keys += result.index.matched
-        yield from coverage.coverage(context, [result.index for result in results], views)
+        if views or last_indexed(context.store) is None:
+            yield from coverage.coverage(context, [result.index for result in results], views)
         yield from coverage.beyond(context, views)
 
 

@@ -98,8 +98,13 @@ def test_an_entry_of_another_form_is_shown(tmp_path: Path) -> None:
     changed(root, {b"\xff\x00": b"x"})
     assert of(entries(root / "rocksdbstore"), "other") == [
         {
-            "type": "rocksdb_entry", "schema": 1, "file": "rocksdbstore", "family": "timer", "entry": "other",
-            "key": {"hex": "ff00"}, "value": "x",
+            "type": "rocksdb_entry",
+            "schema": 1,
+            "file": "rocksdbstore",
+            "family": "timer",
+            "entry": "other",
+            "key": {"hex": "ff00"},
+            "value": "x",
         }
     ]
 

@@ -6,15 +6,31 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rocksdict import Options, Rdict
 
-from tests.rocksdb.test_timeline import OPTIONS, unpacked
+from rmqstore.reading.messagedatabase import message_database
+from rmqstore.store.rocksdb.streams import pairs_of_database
+from rmqstore.store.root import Store
+from rmqstore.verify.index import database as checked
+from tests.rocksdb.test_timeline import OPTIONS, changed, unpacked
 from tests.support.cli import rmqstore
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     return unpacked("noindex", tmp_path)
+
+
+def entries(root: Path) -> list[tuple[bytes, bytes]]:
+    """The entries of the index, without the two numbers."""
+    found = message_database(Store.open(root), family="default")
+    assert found is not None
+    return [pair for _, pair in pairs_of_database(found, "default") if pair is not None and pair[0][8:9] == b"@"]
+
+
+def findings(root: Path) -> list[tuple[int, str]]:
+    run = rmqstore("verify", root, *OPTIONS, "--part", "index", "--format", "json", "--all")
+    assert not run.crashed, run.err
+    return [(one["offset"], one["message"]) for one in run.objects if one.get("code") == "RMQ-RD-INDEX"]
 
 
 def query(root: Path, *words: str) -> tuple[list[dict[str, Any]], str]:
@@ -47,15 +63,8 @@ def test_a_unique_key_of_one_topic(root: Path) -> None:
 def test_what_came_after_the_last_entry_is_searched_in_the_log(root: Path) -> None:
     messages = [one for one in rmqstore("dump", root, *OPTIONS, "--format", "json").objects if one.get("topic") == "orders" and one["keys"]]
     before, after = messages[len(messages) // 2], messages[-1]
-    raw = Options(raw_mode=True)
-    families = {name: Options(raw_mode=True) for name in Rdict.list_cf(str(root / "rocksdbstore"), raw)}
-    database = Rdict(str(root / "rocksdbstore"), raw, column_families=families)
-    database[b"lastOffsetPy"] = before["physical_offset"].to_bytes(8, "big")
-    for key in [key for key in database.keys() if key[-8:] == after["physical_offset"].to_bytes(8, "big")]:  # noqa: SIM118
-        del database[key]
-    database.flush()
-    database.close()
-    (root / "rocksdbstore" / "rocksdict-config.json").unlink(missing_ok=True)
+    gone = [key for key, _ in entries(root) if key[-8:] == after["physical_offset"].to_bytes(8, "big")]
+    changed(root, {b"lastOffsetPy": before["physical_offset"].to_bytes(8, "big"), **dict.fromkeys(gone)}, "default")
 
     [found], said = query(root, "--unique-key", after["unique_key"], "--topic", "orders")
 
@@ -67,3 +76,51 @@ def test_no_message_with_the_key(root: Path) -> None:
     found, said = query(root, "--key", "no-such-key")
     assert found == []
     assert "the index in RocksDB" in said
+
+
+@pytest.mark.parametrize("name", ["noindex", "clean", "crash"])
+def test_the_index_of_a_broker_agrees_with_the_log(name: str, tmp_path: Path) -> None:
+    """Also where RocksDB alone has an index: until 0.2.0 the missing index files were a finding."""
+    root = unpacked(name, tmp_path)
+    run = rmqstore("verify", root, *OPTIONS, "--format", "json", "--all")
+    assert {one["code"] for one in run.objects if one["type"] == "finding"} <= {"RMQ-CL-PREALLOC", "RMQ-CP-INDEX", "RMQ-ST-ABORT"}
+    assert run.objects[-1]["not_checked"] == []
+
+
+def test_each_kind_of_contradiction_is_found(tmp_path: Path) -> None:
+    root = unpacked("noindex", tmp_path)
+    found = entries(root)
+    gone, late, (moved, time), *_ = found[len(found) // 2 :: 7]
+    other = moved[:-8] + (int.from_bytes(moved[-8:], "big") + 1).to_bytes(8, "big")
+    changed(root, {gone[0]: None, late[0]: bytes(8), moved: None, other: time, b"short": b"x"}, "default")
+
+    said = findings(root)
+
+    places = {key: int.from_bytes(key[-8:], "big") for key in (gone[0], late[0], moved, other)}
+    first = min(places[key] for key in (gone[0], late[0], moved))
+    assert sorted(offset for offset, _ in said if offset is not None) == sorted([first, places[late[0]], places[other]])
+    assert sum("3 keys of messages of the log are not in the index" in text for _, text in said) == 1
+    assert sum("another form: 1" in text for _, text in said) == 1
+
+
+def test_an_index_that_ends_after_the_log(tmp_path: Path) -> None:
+    root = unpacked("noindex", tmp_path)
+    changed(root, {b"lastOffsetPy": (1 << 40).to_bytes(8, "big")}, "default")
+    [(offset, text)] = findings(root)
+    assert offset == 1 << 40 and "is not indexed" in text
+
+
+def test_entries_of_damaged_records_are_no_findings_of_the_index(tmp_path: Path) -> None:
+    root = unpacked("noindex", tmp_path)
+    message = next(one for one in rmqstore("dump", root, *OPTIONS, "--format", "json").objects if one.get("keys"))
+    with min((root / "commitlog").iterdir()).open("r+b") as log:
+        log.seek(message["physical_offset"])
+        log.write(b"\xff" * 64)
+    assert findings(root) == []
+
+
+def test_an_index_with_too_many_entries_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checked, "MOST_ENTRIES", 100)
+    root = unpacked("noindex", tmp_path)
+    last = rmqstore("verify", root, *OPTIONS, "--format", "json").objects[-1]
+    assert [one["area"] for one in last["not_checked"]] == ["the index in rocksdbstore/"]

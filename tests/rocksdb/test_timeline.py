@@ -26,12 +26,12 @@ def unpacked(name: str, directory: Path) -> Path:
     return directory / "store"
 
 
-def changed(root: Path, changes: dict[bytes, bytes | None]) -> None:
-    """Puts or deletes keys of the family `timer`."""
+def changed(root: Path, changes: dict[bytes, bytes | None], family_name: str = "timer") -> None:
+    """Puts or deletes keys of a column family."""
     raw = Options(raw_mode=True)
     families = {name: Options(raw_mode=True) for name in Rdict.list_cf(str(root / "rocksdbstore"), raw)}
     database = Rdict(str(root / "rocksdbstore"), raw, column_families=families)
-    family = database.get_column_family("timer")
+    family = database.get_column_family(family_name)
     for key, value in changes.items():
         if value is None:
             family.delete(key)
@@ -64,7 +64,10 @@ def test_a_store_of_a_broker_has_no_finding(name: str, tmp_path: Path) -> None:
 def test_what_was_not_read_is_named(tmp_path: Path) -> None:
     root = unpacked("clean", tmp_path)
     last = rmqstore("verify", root, *OPTIONS, "--format", "json").objects[-1]
-    assert [one["area"] for one in last["not_checked"]] == ["index and transactions in rocksdbstore/"]
+    assert last["not_checked"] == []
+    changed(root, {(4711).to_bytes(8, "big") + b"@orders@ID": bytes(8)}, "trans")
+    last = rmqstore("verify", root, *OPTIONS, "--format", "json").objects[-1]
+    assert [one["area"] for one in last["not_checked"]] == ["transactions in rocksdbstore/"]
 
 
 def test_only_messages_that_wait_are_listed(tmp_path: Path) -> None:

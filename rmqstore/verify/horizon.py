@@ -30,6 +30,7 @@ _AFTER = 64  # bytes after the last record: those of a record that is being writ
 _CHECKED = 256  # findings whose place is read again
 _CLOCK_SKEW_MS = 3_600_000
 _POLL = 0.05  # seconds
+_STEP_NS = 10_000_000_000  # a writer that gets no processor may take so long between two steps
 
 # Missing for as long as the dispatcher has not reached the record.
 _NOT_DISPATCHED = frozenset(
@@ -173,6 +174,9 @@ class Horizon:
         return code == "RMQ-CP-AHEAD" and isinstance(finding.found, int) and finding.found < time.time() * 1000 + _CLOCK_SKEW_MS
 
     def _is_replaced(self, name: str) -> bool:
-        """Return whether a configuration file changed between the marks, so that a state of it may be one between two steps."""
+        """Return whether a configuration file changed between the marks, or in the last seconds: its state may be one between two steps."""
         first, second = self.first, self.second
-        return first is not None and second is not None and first.configured(name) != second.configured(name)
+        if first is None or second is None:
+            return False
+        is_recent = any(mtime > time.time_ns() - _STEP_NS for _, _, mtime in second.configured(name))
+        return is_recent or first.configured(name) != second.configured(name)

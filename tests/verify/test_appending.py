@@ -24,6 +24,23 @@ def test_no_finding_that_a_writer_explains(tmp_path: Path, rate: int, runs: int)
     assert told.wrong == []
 
 
+def test_a_writer_that_stops_between_two_steps(tmp_path: Path) -> None:
+    """A writer that got no processor for longer than both looks took: the backup is empty in both, and not changed meanwhile."""
+    root = fresh_store("5.3.3-plain", tmp_path)
+    backup = root / "config" / "topics.json.bak"
+    backup.parent.mkdir()
+    backup.write_bytes(b"")
+    mark = horizon.mark_of(Store.open(root))
+    end = Store.open(root).commitlog.max_offset
+    [found] = [one for one in Verification(Store.open(root)).run() if one.code == "RMQ-CF-BAK"]
+
+    assert horizon.Horizon(end, mark, mark).explains(found)
+    long_ago = backup.stat().st_mtime - 60
+    os.utime(backup, (long_ago, long_ago))
+    mark = horizon.mark_of(Store.open(root))
+    assert not horizon.Horizon(end, mark, mark).explains(found)
+
+
 def test_no_error_where_the_writer_cannot_be_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a container: no process and no lock, nothing but bytes that change; without a change the next file is a note after a crash."""
     monkeypatch.setattr(horizon, "liveness", lambda store: Liveness(None, (), None, abort_pid_alive=False, complete=False))

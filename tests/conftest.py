@@ -25,13 +25,15 @@ settings.load_profile("rmqstore")
 
 CASES = 8
 """Cases of one test in a default run; a marker `sampled` names another number."""
+EXHAUSTIVE_CASES = 40
+"""Cases of one test in the default run and in the exhaustive one together; a marker `limited` names another number."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as exhaustive what a sample of the cases of a test leaves out: `pytest` does not run these, `pytest -m exhaustive` does.
+    """Mark the cases of a test that a sample leaves out: those of a larger sample as exhaustive, the rest as thorough.
 
-    Of tests with many slow cases that run has a larger sample, too, and `pytest -m thorough` has the rest.
+    `pytest` runs neither; `pytest -m "exhaustive and not thorough"` runs the former, `pytest -m thorough` the latter.
     """
     tests = defaultdict(list)
     for item in items:
@@ -41,7 +43,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         marker = cases[0].get_closest_marker("sampled")
         chosen = set(sample(cases, *(marker.args if marker else (CASES,))))
         limit = cases[0].get_closest_marker("limited")
-        kept = set(cases) if limit is None else set(sample(cases, *limit.args))
+        kept = set(sample(cases, *(limit.args if limit else (EXHAUSTIVE_CASES,))))
         for item in set(cases) - chosen:
             item.add_marker("exhaustive" if item in kept else "thorough")
 

@@ -22,6 +22,7 @@ def of(*words: str | Path) -> list[dict[str, Any]]:
     return run.objects
 
 
+@pytest.mark.limited(1)
 @pytest.mark.sampled(0)  # a controller and three brokers for a minute
 @pytest.mark.parametrize("release", ["5.3.3", "5.5.1"])
 def test_a_forced_switch(release: str, tmp_path: Path) -> None:

@@ -70,7 +70,8 @@ def test_every_message_is_at_its_place_in_a_new_database(tmp_path: Path) -> None
     assert _places(second, end) == _places(first, end)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.limited(1)
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize("base", ["5.3.3-plain", "5.5.1-plain"])
 def test_a_store_of_files_is_served_from_a_new_database(base: str, tmp_path: Path) -> None:
     case = stores.case(base)

@@ -46,6 +46,7 @@ def repair(root: Path, command: str, *options: str | Path) -> int:
     return rmqstore(command, root, "--yes", "--broker-version", RELEASE, *stores.case(NAME).set_options(root), *options).status
 
 
+@pytest.mark.limited(1)
 @pytest.mark.sampled(0)  # a whole broker runs for half a minute
 @pytest.mark.parametrize("damage", ["three headers in a row", "the index is gone", "noise in place of the end mark", "units are noise"])
 def test_a_member_serves_everything_after_a_repair(damage: str, undamaged: Served, tmp_path: Path) -> None:
@@ -74,6 +75,7 @@ def test_a_member_serves_what_a_cut_left(undamaged: Served, tmp_path: Path) -> N
     assert served(root, tmp_path / "broker") == left != undamaged
 
 
+@pytest.mark.limited(1)
 @pytest.mark.sampled(0)  # whole brokers run for a minute
 @pytest.mark.parametrize("release", ["4.9.7", "5.5.1"])
 def test_a_member_that_was_killed(release: str, tmp_path: Path) -> None:

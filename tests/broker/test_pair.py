@@ -35,6 +35,7 @@ def messages_after(broker: BusyBroker, offset: int) -> int:
     return sum(line["physicalOffset"] >= offset for line in broker.acknowledged())
 
 
+@pytest.mark.limited(1)
 @pytest.mark.sampled(0)  # three brokers one after another for a minute
 @pytest.mark.parametrize("release", RELEASES[::-1])
 def test_a_slave_behind_a_forced_switch_and_the_way_back(release: str, tmp_path: Path) -> None:

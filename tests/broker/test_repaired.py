@@ -65,7 +65,7 @@ pytestmark = [
 ]
 
 
-@pytest.mark.limited(3)
+@pytest.mark.limited(2)
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("release", CASES, indirect=True)
 def test_a_repaired_store_serves_what_was_promised(release: str) -> None:

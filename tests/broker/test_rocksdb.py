@@ -96,7 +96,7 @@ def _named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(DAMAGES, BOTH, lambda view: [*PLANS["rocksdb-entries-flip"](view), *DAMAGES["body-flip-mid"](view)])
 
 
-@pytest.mark.limited(5)
+@pytest.mark.limited(3)
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("group", CASES)
 @pytest.mark.parametrize("release", RELEASES)
@@ -113,7 +113,7 @@ def test_the_store_code_serves_what_was_promised(release: str, group: str) -> No
 
 
 @pytest.mark.limited(1)
-@pytest.mark.exhaustive
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize(("damage", "abort"), [("rocksdb-manifest-missing", "no"), ("rocksdb-entries-flip", "yes")])
 def test_a_whole_broker_serves_what_was_promised(damage: str, abort: str) -> None:
     case = whole_broker.whole_case("broker-5.5.1-rocksdb-clean", damage, abort)

@@ -20,6 +20,7 @@ pytestmark = [
 _RUNS = 3
 
 
+@pytest.mark.limited(1)
 @pytest.mark.sampled(0)  # a whole broker runs for more than a minute
 @pytest.mark.parametrize("release", RELEASES)
 def test_copies_of_the_store_of_a_busy_broker(release: str, tmp_path: Path) -> None:

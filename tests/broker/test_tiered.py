@@ -25,6 +25,7 @@ def messages(one: WholeStart) -> dict[QueueKey, dict[int, Line]]:
     return {queue: dict(lines) for queue, lines in one.queues.items()}
 
 
+@pytest.mark.limited(2)
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", STORES)
 def test_segments_are_served_after_the_metadata_was_lost(name: str, tmp_path: Path) -> None:

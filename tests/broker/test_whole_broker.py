@@ -29,7 +29,7 @@ pytestmark = [
 ]
 
 
-@pytest.mark.limited(3)
+@pytest.mark.limited(2)
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("base", "damage", "abort"), CASES)
 def test_a_repaired_store_serves_clients_what_was_promised(base: str, damage: str, abort: str) -> None:

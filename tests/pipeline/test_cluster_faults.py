@@ -66,6 +66,8 @@ def places(tmp_path: Path) -> Places:
 _GROUPED = "select topic, count(*) n from messages group by topic"
 
 
+@pytest.mark.limited(1)
+@pytest.mark.sampled(0)  # a cluster is started for each
 @pytest.mark.parametrize(
     ("what", "commands"),
     [
@@ -117,6 +119,7 @@ def test_a_python_without_the_package(master: str, tmp_path: Path) -> None:
     assert "Install rmqstore" in hint
 
 
+@pytest.mark.thorough
 def test_no_python_there(master: str, tmp_path: Path) -> None:
     done = run(master, "stats", stores.sample_store(STORE), PYSPARK_PYTHON=str(tmp_path / "nowhere" / "python"))
 
@@ -133,6 +136,7 @@ def test_a_master_that_is_not_there() -> None:
     assert "master" in error and "--master" in hint
 
 
+@pytest.mark.thorough
 def test_results_that_are_too_large(master: str) -> None:
     done = run(master, "stats", stores.sample_store(STORE), "--spark-conf", "spark.driver.maxResultSize=1k")
 
@@ -169,6 +173,7 @@ def test_a_disk_that_is_full(places: Places, tmp_path: Path) -> None:
     assert "is full" in error and "host worker-" in error
 
 
+@pytest.mark.thorough
 def test_a_rebuild_whose_directory_workers_do_not_share(places: Places, tmp_path: Path) -> None:
     root = tmp_path / "damaged"
     shutil.copytree(places.root, root)
